@@ -171,6 +171,11 @@ MOMENT = re.compile(
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
 )
+DIGITS = re.compile(
+    r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)"
+)
+"""A date as indexes and ARC have it: some tools write it as WARC-Date, too."""
 """RFC 3339, section 5.6: what a list of pages may have, and a WARC-Date has to be."""
 
 
@@ -218,7 +223,7 @@ def line_of(found: Found, filename: str, asked: Asked = GET) -> Line | None:
     timestamp = re.sub(r"[^0-9]", "", date)[:14]
     if found.kind not in INDEXED or not url or len(timestamp) != 14:
         return None
-    if not MOMENT.fullmatch(date):
+    if not (MOMENT.fullmatch(date) or DIGITS.fullmatch(date)):
         raise BadWarc(filename, found.offset, f"WARC-Date {date[:40]!r} is not a date")
     status, mime = "", found.headers.get("content-type", "")
     if found.kind != "resource":

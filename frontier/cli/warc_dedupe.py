@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions
@@ -28,7 +29,6 @@ from frontier.cli.warc_files import (
     hold,
     manifests_of,
     originals_of,
-    require_files,
     rewritten,
     troubles,
 )
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.plan import Choice
+    from frontier.postcrawl.verify import Verified
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -199,6 +200,8 @@ class Indexed(StoreOptions):
         facts = manifests_of(further, where, running, _options_of(directory), trouble)
         for fault in facts["faults"]:
             trouble.file(fault)
+        for reason in facts["undated"]:
+            trouble.record(reason)
         places = [place_of(path, where) for path in further]
         with self.connected() as store:
             index = Collection(store, name, "", revisits=True)
@@ -293,7 +296,7 @@ def manifest(
     if parts and form is not Form.WARCSUM:
         raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
-    options, found = reading.options(), files_given(given)
+    options, found = reading.options(), files_given(given, trouble)
     hold(context, out)
     paths = _sampled(found, sample)
     facts = manifests_of(paths, out, running, options, trouble)
@@ -302,6 +305,8 @@ def manifest(
         say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
     for fault in facts.pop("faults"):
         trouble.file(fault)
+    for reason in facts.pop("undated"):
+        trouble.record(reason)
     if form is Form.WARCSUM:
         _write_warcsum(paths, out, running, parts)
     output.result(facts | troubles(trouble), [Text(_noted(facts))])
@@ -381,7 +386,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     from frontier.postcrawl.convert import name_of
     from frontier.postcrawl.many_files import converted, outs_of
 
-    trouble, paths = Trouble(), files_given(given)
+    trouble = Trouble()
+    paths = files_given(given, trouble, without=out)
     outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
     of: dict[Path, Path] = {}
     for made, path in zip(outs, paths, strict=True):
@@ -415,7 +421,8 @@ def dedupe(
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, directory, paths = Trouble(), out / "manifests", files_given(given)
+    trouble, directory = Trouble(), out / "manifests"
+    paths = files_given(given, trouble, without=out)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
     bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
@@ -440,32 +447,41 @@ def verify(
     which AFTER has, or --originals.
     """
     from frontier.postcrawl.many_files import verified
+    from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.working_directory import temporary
 
     trouble = Trouble()
-    paths, made = files_given([before]), files_given([after])
-    if Path(before).resolve() in Path(after).resolve().parents:
-        below = {path.resolve() for path in made}
-        paths = [path for path in paths if path.resolve() not in below]
-        require_files(paths)
+    roots = path_of(before), path_of(after)
+    paths = files_given([before], trouble, without=roots[1])
+    made = files_given([after], trouble)
     with (
         temporary("verify") as scratch,
         Bar("comparing", [*paths, *made]) as progress,
     ):
         further = originals_of(originals, scratch, trouble)
         work = running.work(scratch, progress)
-        done = verified(paths, made, work, trouble.file, further)
-    line = (
-        f"{done.records:,} records: {done.identical + done.anew:,} as before, "
-        f"{done.revisits:,} now revisits of the same {done.payload_bytes:,} bytes, "
-        f"{done.faults:,} faults"
-    )
+        done = verified(paths, made, work, trouble.file, further, roots)
     for fault in done.named:
         complain(fault)
-    output.result(done.facts() | troubles(trouble), [Text(line)])
+    output.result(done.facts() | troubles(trouble), [_table_of(done)])
     if done.faults:
         raise typer.Exit(ExitCode.FAULTY)
     trouble.exit()
+
+
+def _table_of(done: Verified) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    table.add_row("records", f"{done.records:,}")
+    table.add_row("as before", f"{done.identical:,}")
+    if done.anew:
+        table.add_row("the same, with other headers", f"{done.anew:,}")
+    same = f"of the same {done.payload_bytes:,} bytes"
+    table.add_row("now revisits", f"{done.revisits:,}", same)
+    table.add_row("faults", f"{done.faults:,}")
+    return table
 
 
 def _plan(
@@ -489,6 +505,11 @@ def _plan(
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:
         say(f"{made.wrong:,} records have another payload digest than they claim")
+    if made.unchecked:
+        say(
+            f"{made.unchecked:,} records claim what is no payload digest of a known "
+            "algorithm; it cannot be checked, and they stay what they are"
+        )
     return asdict(made)
 
 

@@ -186,21 +186,30 @@ def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> N
     context.with_resource(held(directory, command, mode_of_environment()))
 
 
-def files_given(given: Iterable[str], *, waczs: bool = False) -> list[Path]:
+def files_given(
+    given: Iterable[str],
+    trouble: Trouble,
+    *,
+    waczs: bool = False,
+    without: Path | None = None,
+) -> list[Path]:
     """The WARC files that *given* stands for, and with *waczs* the WACZ files.
+
+    What is in *without* is not read where a directory above it is given.
 
     Raises:
         Exit: One is not there, or there are none.
     """
-    from frontier.postcrawl.files import ENDINGS, WACZ, files_in
+    from frontier.postcrawl.files import ENDINGS, WACZ, files_in, spelled
     from frontier.postcrawl.remote_files import path_of
 
     named = [path_of(each) for each in given]
     for path in named:
         if not path.exists():
-            complain(f"{path}: there is no such file or directory")
+            complain(f"{spelled(path)}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    paths = files_in(named, say, (*ENDINGS, WACZ) if waczs else ENDINGS)
+    endings = (*ENDINGS, WACZ) if waczs else ENDINGS
+    paths = files_in(named, say, trouble.file, endings, without)
     require_files(paths)
     return paths
 
@@ -222,12 +231,12 @@ def unpacked_of(
     """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
     from frontier.errors import FrontierError
     from frontier.files import mode_of_environment
-    from frontier.postcrawl.files import WACZ
+    from frontier.postcrawl.files import WACZ, ends_with
     from frontier.postcrawl.wacz_files import unpack
 
     waczs, warcs = [], []
     for path in paths:
-        if not path.name.endswith(WACZ):
+        if not ends_with(path.name, WACZ):
             warcs.append(path)
             continue
         try:
@@ -248,7 +257,7 @@ def originals_of(
         return []
     from frontier.postcrawl.files import FROM_WACZ
 
-    paths = files_given(given, waczs=True)
+    paths = files_given(given, trouble, waczs=True)
     return unpacked_of(paths, directory / "waczs", trouble, FROM_WACZ)[1]
 
 
@@ -266,6 +275,7 @@ def manifests_of(
 
     files = records = size = 0
     faults: list[str] = []
+    undated: list[str] = []
     with bar or Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
@@ -273,10 +283,13 @@ def manifests_of(
                 trouble.file(outcome.reason)
             elif isinstance(outcome, Manifest):
                 faults += outcome.faults
+                undated += outcome.undated_named
+                if (more := outcome.undated - len(outcome.undated_named)) > 0:
+                    undated.append(f"{outcome.file}: {more:,} more without such a date")
                 files, records = files + 1, records + outcome.records
                 size += outcome.payload_bytes
     facts = {"files": files, "records": records, "payload_bytes": size}
-    return facts | {"faults": faults}
+    return facts | {"faults": faults, "undated": undated}
 
 
 def collected(
@@ -295,7 +308,7 @@ def collected(
             facts["written"] += 1
             for name in (counted, "bytes_before", "bytes_after"):
                 facts[name] += getattr(outcome, name)
-            for reason in getattr(outcome, "kept", ()):
+            for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
                 trouble.record(reason)
     return facts
 

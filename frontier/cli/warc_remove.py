@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions, Yes
-from frontier.cli.output import complain, say
+from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.warc_files import (
     Bar,
     Files,
@@ -102,7 +102,7 @@ def remove(
     from frontier.postcrawl.working_directory import beside, temporary
 
     trouble, wanted = Trouble(), leave.wanted()
-    paths = files_given(given, waczs=True)
+    paths = files_given(given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("from files elsewhere nothing can be removed")
     with beside(paths[0], COMMAND) if yes else temporary("remove") as scratch:
@@ -116,6 +116,10 @@ def remove(
         if index.collection is None:
             say("A collection's index in Redis has them still: name it (--collection).")
     trouble.exit()
+    if not (facts["records"] or facts["index_entries"]):
+        complain("nothing that was given has what is to leave")
+        if not yes:  # who removes it again ends well: a run may have been stopped
+            raise typer.Exit(ExitCode.NOT_FOUND)
 
 
 def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:

@@ -79,7 +79,7 @@ class Sources:
         Raises:
             ConfigurationError: An address is invalid, or `replay` is of none.
         """
-        from frontier.postcrawl.files import ENDINGS, WACZ
+        from frontier.postcrawl.files import ENDINGS, WACZ, ends_with
         from frontier.postcrawl.remote_files import path_of
         from frontier.postcrawl.remote_originals import Servers
         from frontier.settings.values import addresses as parsed
@@ -88,7 +88,7 @@ class Sources:
             each
             for each in self.originals or ()
             if each.startswith(("http://", "https://"))
-            and not path_of(each).name.endswith((*ENDINGS, WACZ))
+            and not ends_with(path_of(each).name, (*ENDINGS, WACZ))
         ]
         try:
             addresses = parsed(" ".join(found))
@@ -130,7 +130,8 @@ def restore(
     """
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, paths, directory = Trouble(), files_given(given), out / "manifests"
+    trouble, directory = Trouble(), out / "manifests"
+    paths = files_given(given, trouble, without=out)
     selection, servers = selected.selection(), sources.servers()
     if with_originals and servers.addresses:
         raise ConfigurationError("--with-originals takes originals from files alone")
@@ -143,7 +144,8 @@ def restore(
         left = facts["left_out"]
         line = f"{facts['written']:,} files written, without {left:,} records"
     else:
-        manifests_of(read, directory, running, None, trouble)
+        for reason in manifests_of(read, directory, running, None, trouble)["undated"]:
+            trouble.record(reason)
         facts = _restore(paths, out, running, selection, servers, trouble)
         line = rewritten(facts, "responses")
     output.result(facts | troubles(trouble), [Text(line)])

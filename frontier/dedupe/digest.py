@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import string
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,10 +126,11 @@ EMPTY = sha256_hex(b"")
 
 
 def parse(text: str) -> PayloadDigest:
-    """Return what *text* means: hex or base32, with or without a label.
+    """Return what *text* means: hex or base32, with or without a label, or base64.
 
-    Without a label the length tells the algorithm. Only 32 characters have two
-    readings: MD5 if all of them are hex, else SHA-1 in base32.
+    Base64 is read with a label only, and where the others do not fit. Without a label
+    the length tells the algorithm. Only 32 characters have two readings: MD5 if all of
+    them are hex, else SHA-1 in base32.
 
     Raises:
         ValueError: It is not a digest of an algorithm in `SIZES`.
@@ -142,6 +144,11 @@ def parse(text: str) -> PayloadDigest:
     for digest in _readings(value.rstrip("=")):
         if named in {"", digest.algorithm}:
             return digest
+    if value.rstrip("=") and named in _BARE:
+        with suppress(ValueError):
+            raw = base64.b64decode(_padded(value.rstrip("="), 4), validate=True)
+            if len(raw) == _BARE[named]:
+                return PayloadDigest(named, raw)
     raise ValueError(f"not a payload digest: {text[:100]!r}")
 
 
@@ -150,5 +157,9 @@ def _readings(value: str) -> Iterator[PayloadDigest]:
     if size in _BY_HEX and _HEX.issuperset(value):
         yield PayloadDigest(_BY_HEX[size], bytes.fromhex(value))
     if size in _BY_BASE32 and _BASE32.issuperset(value):
-        padded = value.upper() + "=" * (-size % 8)
-        yield PayloadDigest(_BY_BASE32[size], base64.b32decode(padded))
+        raw = base64.b32decode(_padded(value.upper(), 8))
+        yield PayloadDigest(_BY_BASE32[size], raw)
+
+
+def _padded(value: str, unit: int) -> str:
+    return value + "=" * (-len(value) % unit)

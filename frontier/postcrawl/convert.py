@@ -11,13 +11,14 @@ What always holds:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import mmap
 import os
 import tempfile
 import uuid
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import IO, TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from frontier.files import (
 from frontier.postcrawl.manifest import KEPT, Options, rows
 from frontier.postcrawl.payload import Payload
 from frontier.postcrawl.remote_files import open_file
+from frontier.postcrawl.rewriting import note_unlisted
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import OPEN, compress
@@ -70,12 +72,17 @@ class Converted:
     records: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
+    unlisted: list[str] = field(default_factory=list)
+    """Records that are in the file, and not in its index, and why."""
 
 
 def name_of(path: Path) -> str:
     """The name of the file that *path* becomes."""
-    name = path.name.removesuffix(".gz").removesuffix(".zst")
-    return name.removesuffix(".arc").removesuffix(".warc") + ".warc.gz"
+    name = path.name
+    for ending in (".gz", ".zst", ".arc", ".warc"):
+        if name.lower().endswith(ending):  # some write it in capitals
+            name = name[: -len(ending)]
+    return f"{name}.warc.gz"
 
 
 def convert(path: Path, out: Path, mode: int = FILE_MODE) -> Converted:
@@ -104,7 +111,8 @@ def convert(path: Path, out: Path, mode: int = FILE_MODE) -> Converted:
             target.flush()
             os.fsync(target.fileno())
         done.records = _compare(path, scratch)
-        Listing(mode=mode).write(scratch)
+        unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
+        Listing(mode=mode).write(scratch, unlisted=unlisted)
         scratch.replace(out)
     except BaseException:
         scratch.unlink(missing_ok=True)

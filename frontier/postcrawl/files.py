@@ -3,9 +3,11 @@
 What always holds:
 
 1.  A directory is looked through to its bottom. What is in it and not read is told:
-    files with other names by how they end, links to directories, and what a node still
-    writes.
-2.  A file is given once, however often it is named.
+    files with other names by how they end, links to directories, what a node still
+    writes, and what the command itself has written there.
+2.  What cannot be read is told as a failure: a directory that nobody may read, and a
+    file whose name is not UTF-8, which no manifest can have.
+3.  A file is given once, however often it is named.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import hashlib
 import math
 import os
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.postcrawl.remote_files import RemotePath
@@ -31,88 +34,143 @@ FROM_WACZ = ".from-wacz"
 _OPEN = ".open"
 _OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ, LOCK)
 """What is made of WARC files and stands beside them: not worth telling."""
+_NAMED = frozenset(
+    {
+        "plan.json",
+        "plan.parquet",
+        "plan-files.parquet",
+        "compared.parquet",
+        "indexed.parquet",
+        "indexed-captures.parquet",
+        "plan.warcsum",
+        "compared.warcsum",
+    }
+)
+"""The same, of what a plan is in."""
+_TEXT = "manifest.warcsum"
+"""And its parts, `.1` and so on."""
 
 
 def files_in(
     given: Iterable[Path],
     say: Callable[[str], None],
+    failed: Callable[[str], None],
     endings: tuple[str, ...] = ENDINGS,
+    without: Path | None = None,
 ) -> list[Path]:
     """*given* files, and those in *given* directories, in the order of their names.
 
-    Of a directory, those with *endings*; *say* is told what is not looked at.
+    Of a directory, those with *endings* (in capitals, too), and nothing of *without*,
+    which may be in it. *say* is told what is not looked at, *failed* what cannot be.
     """
+    look = _Look(say, failed, endings, without.resolve() if without else None)
     found: dict[Path, None] = {}
     for path in given:
         if isinstance(path, RemotePath):
             is_one = not path.is_dir()
-            found |= dict.fromkeys([path] if is_one else _elsewhere(path, say, endings))
+            found |= dict.fromkeys([path] if is_one else look.elsewhere(path))
         elif path.is_dir():
-            found |= dict.fromkeys(_below(path, say, endings))
-        else:
+            found |= dict.fromkeys(look.below(path))
+        elif look.is_named(path):
             found[path] = None
     return list(found)
 
 
-def _below(
-    directory: Path, say: Callable[[str], None], endings: tuple[str, ...]
-) -> Iterator[Path]:
-    others: Counter[str] = Counter()
-
-    def unreadable(error: OSError) -> None:
-        say(f"{error.filename} cannot be read: {error.strerror}; left out")
-
-    for top, names, files in os.walk(directory, onerror=unreadable):
-        names.sort()
-        where = directory / os.path.relpath(top, directory)
-        for name in names:
-            if (where / name).is_symlink():
-                say(f"{where / name} is a link to a directory; left out")
-        if BESIDE in names:
-            say(f"{where / BESIDE} is of a removal that runs or was killed; left out")
-            names.remove(BESIDE)
-        for name in sorted(files):
-            if _is_taken(where / name, endings, others, say):
-                yield where / name
-    _tell(directory, others, say)
+def ends_with(name: str, endings: str | tuple[str, ...]) -> bool:
+    """Whether the name of a file has one of *endings*, in capitals or not."""
+    return name.lower().endswith(endings)
 
 
-def _elsewhere(
-    directory: RemotePath, say: Callable[[str], None], endings: tuple[str, ...]
-) -> Iterator[Path]:
-    others: Counter[str] = Counter()
-    for path in directory.below():
-        if _is_taken(path, endings, others, say):
-            yield path
-    _tell(directory, others, say)
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is read of a directory, and whom the rest is told."""
 
+    say: Callable[[str], None]
+    failed: Callable[[str], None]
+    endings: tuple[str, ...]
+    without: Path | None
 
-def _is_taken(
-    path: Path,
-    endings: tuple[str, ...],
-    others: Counter[str],
-    say: Callable[[str], None],
-) -> bool:
-    """Whether *path* is read; if it is not, *say* is told, or *others* counts it."""
-    name = path.name
-    if name.endswith(endings):
+    def below(self, directory: Path) -> Iterator[Path]:
+        """The files to read below *directory*."""
+        others: Counter[str] = Counter()
+
+        def unreadable(error: OSError) -> None:
+            self.failed(f"{spelled(error.filename)}: {error.strerror}")
+
+        for top, names, files in os.walk(directory, onerror=unreadable):
+            where = directory / os.path.relpath(top, directory)
+            names[:] = sorted(name for name in names if self._is_entered(where / name))
+            for name in sorted(files):
+                if self._is_taken(where / name, others):
+                    yield where / name
+        self._tell(directory, others)
+
+    def elsewhere(self, directory: RemotePath) -> Iterator[Path]:
+        """The same, of one that is no directory of this machine."""
+        others: Counter[str] = Counter()
+        for path in directory.below():
+            if self._is_taken(path, others):
+                yield path
+        self._tell(directory, others)
+
+    def is_named(self, path: Path) -> bool:
+        """Whether its name can stand in a manifest; *failed* is told if it cannot."""
+        try:
+            os.fspath(path).encode()
+        except UnicodeEncodeError:
+            self.failed(f"{spelled(path)}: its name is not UTF-8")
+            return False
         return True
-    if name.removesuffix(_OPEN).endswith(endings):
-        say(f"{path} is being written; left out")
-    elif not name.endswith(_OURS):
-        others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
-    return False
+
+    def _is_entered(self, path: Path) -> bool:
+        if path.is_symlink():
+            self.say(f"{spelled(path)} is a link to a directory; left out")
+            return False
+        if path.name == BESIDE:
+            self.say(
+                f"{spelled(path)} is of a removal that runs or was killed; left out"
+            )
+            return False
+        return not self._is_without(path)
+
+    def _is_without(self, path: Path) -> bool:
+        if (
+            self.without is None
+            or path.name != self.without.name
+            or path.resolve() != self.without
+        ):
+            return False
+        self.say(f"{spelled(path)} is what is written or compared; left out")
+        return True
+
+    def _is_taken(self, path: Path, others: Counter[str]) -> bool:
+        """Whether *path* is read; if it is not, that is told, or *others* counts it."""
+        name = path.name
+        if ends_with(name, self.endings):
+            return self.is_named(path) and not self._is_without(path)
+        if ends_with(name.removesuffix(_OPEN), self.endings):
+            self.say(f"{spelled(path)} is being written; left out")
+        elif not _is_ours(name):
+            others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
+        return False
+
+    def _tell(self, directory: Path | RemotePath, others: Counter[str]) -> None:
+        if others:
+            kinds = ", ".join(kind for kind, _ in others.most_common(10))
+            self.say(
+                f"{spelled(directory)}: {others.total():,} files with other names are "
+                f"not looked at: {spelled(kinds)}"
+            )
 
 
-def _tell(
-    directory: Path | RemotePath, others: Counter[str], say: Callable[[str], None]
-) -> None:
-    if others:
-        kinds = ", ".join(kind for kind, _ in others.most_common(10))
-        say(
-            f"{directory}: {others.total():,} files with other names are not looked "
-            f"at: {kinds}"
-        )
+def _is_ours(name: str) -> bool:
+    is_named = name in _NAMED or name.partition(_TEXT)[0] == ""
+    return is_named or name.endswith(_OURS)
+
+
+def spelled(path: Path | RemotePath | str) -> str:
+    """*path* as text; what is not UTF-8 in it is escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def sampled(paths: Sequence[Path], share: float) -> list[Path]:

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.parquet as pq
 
 from frontier.cdx import cdxj_fields as notes
-from frontier.cdx.lines import INDEXED, MOMENT, REVISIT, Line, line_of, sort_key
+from frontier.cdx.lines import (
+    DIGITS,
+    INDEXED,
+    MOMENT,
+    REVISIT,
+    Line,
+    line_of,
+    sort_key,
+)
 from frontier.cdx.methods import GET, Asked
 from frontier.warc.reader import HEAD_LIMIT, Found, Head
 from frontier.warc.records import escaped
@@ -88,6 +96,8 @@ def noted(
         return None
     if named[0] and not MOMENT.fullmatch(get("warc-date")):
         return None  # whoever reads the record tells
+    if dated(get("warc-refers-to-date")) != get("warc-refers-to-date"):
+        return None
     title, body = None, how.body if how.method else None
     if how is GET:  # the answer to a form is not a page
         title = _title(found, said, head, start)
@@ -96,6 +106,14 @@ def noted(
     declared = declared.partition(";")[0].strip()
     is_known = found.kind == "revisit" or declared == mime
     return Noted(None if is_known else declared, title, body)
+
+
+def dated(date: str) -> str:
+    """A WARC-Date as it should be spelled: some tools write its 14 digits alone."""
+    if len(date) != 14 or not DIGITS.fullmatch(date):
+        return date
+    day = f"{date[:4]}-{date[4:6]}-{date[6:8]}"
+    return f"{day}T{date[8:10]}:{date[10:12]}:{date[12:]}Z"
 
 
 def _title(found: Found, status: str, head: Head, start: int) -> str | None:

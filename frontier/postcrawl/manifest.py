@@ -33,7 +33,7 @@ from frontier.cdx.methods import paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, creating, sync_directory
 from frontier.postcrawl import index_lines
-from frontier.postcrawl.index_lines import CLAIM, Noted
+from frontier.postcrawl.index_lines import CLAIM, Noted, dated
 from frontier.postcrawl.payload import Payload
 from frontier.postcrawl.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import (
@@ -102,8 +102,9 @@ what the record claims. *index_type*, *title* and *request_body* are for a CDXJ 
 has one *payload_key*, and what has one URL and second one *name_key*; others may have
 them, too. A query groups by those first: they are an eighth as long.
 
-*url* and *refers_to_url* are as a header of ours may have them, whatever the record
-says: one name has one spelling. *truncated* is `SEGMENT` for a part of a record."""
+*url*, *date*, and what a revisit refers to are as a header of ours may have them,
+whatever the record says: one name has one spelling. *truncated* is `SEGMENT` for a part
+of a record."""
 SEGMENT = "segment"
 """The record has `WARC-Segment-Number`: the payload is in several."""
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
@@ -116,6 +117,8 @@ ROWS = 20_000
 """Rows that are written at a time."""
 ENDS = 1 << 16
 """Bytes of each end of a file that are hashed to know it again."""
+NAMED = 100
+"""Records without a date that are named; all are counted."""
 KEPT = 1 << 20
 """Bytes of a record that are kept; of a longer one the rest is hashed as it comes."""
 _OFFSET = SCHEMA.names.index("record_offset")
@@ -171,6 +174,10 @@ class Manifest:
     """The first line of the first record up to a space: ``WARC/1.0``, or ``ARC/1``."""
     indexed: bool = False
     """Whether its rows have all that a CDXJ index of the file says."""
+    undated: int = 0
+    """Captures without a date to the second, in UTC: neither copies nor originals."""
+    undated_named: list[str] = field(default_factory=list)
+    """The first `NAMED` of them, and what is said as their date."""
 
     @property
     def unwritable(self) -> str:
@@ -263,7 +270,8 @@ def stored_manifest(place: Path) -> Manifest | None:
         said = (facts.metadata or {}).get(_KEY)
         if not said or facts.schema.names != SCHEMA.names:  # of another version
             return None
-        return Manifest(**json.loads(said))
+        made = json.loads(said)
+        return Manifest(**made) if "undated" in made else None
     except (OSError, ValueError, TypeError, pa.ArrowInvalid):
         return None
 
@@ -395,9 +403,19 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
                     continue
                 row, noted = _row(made.file, seq, found, how, columns)
                 made.indexed &= noted is not None
+                if row[_MOMENT] is None and found.kind in KINDS:
+                    _note_undated(made, found)
                 yield row + (noted or Noted()) + _keys(row)
         except BadWarc as error:
             made.faults.append(str(error))
+
+
+def _note_undated(made: Manifest, found: Found) -> None:
+    made.undated += 1
+    if made.undated <= NAMED:
+        said = found.headers.get("warc-date")[:40]
+        where = f"{made.file}: the record at byte {found.offset:,}"
+        made.undated_named.append(f"{where} has no UTC date to the second: {said!r}")
 
 
 def _row(
@@ -410,7 +428,7 @@ def _row(
     noted: Noted | None = Noted()
     if kind in INDEXED:
         noted = index_lines.noted(found, how, start, mime, status)
-    date = get("warc-date")
+    date = dated(get("warc-date"))
     row = (
         name,
         seq,
@@ -431,7 +449,7 @@ def _row(
         get("warc-payload-digest")[:CLAIM] or None,
         columns.get("agrees"),
         escaped(get("warc-refers-to-target-uri").strip("<>")) or None,
-        get("warc-refers-to-date") or None,
+        dated(get("warc-refers-to-date")) or None,
         columns.get("head_digest"),
         columns.get("whole_digest"),
         columns.get("fault"),
@@ -499,7 +517,7 @@ def _sha256(parts: Iterator[bytes]) -> str:
 
 def microseconds(date: str) -> int | None:
     """A WARC-Date in microseconds since the Unix epoch; ``None`` if it is none."""
-    found = _DATE.fullmatch(date)
+    found = _DATE.fullmatch(dated(date))
     if not found:
         return None
     try:

@@ -125,9 +125,10 @@ def verified(
     after: Sequence[Path],
     work: Work,
     failed: Callable[[str], None],
-    originals: Sequence[Path] = (),
+    originals: Sequence[Path],
+    roots: tuple[Path, Path],
 ) -> Verified:
-    """Compare all records of the files *before* with those *after*.
+    """Compare all records of the files *before* with those *after*, below *roots*.
 
     Revisits may be of captures in the files *originals*, too. *failed* gets why a file
     cannot be read, or not to its end.
@@ -144,8 +145,13 @@ def verified(
                 for fault in outcome.faults:
                     failed(fault)
                 places[side].append(place_of(path, directory))
+    first, second = (os.fspath(root.absolute()) for root in roots)
     return compare(
-        places["before"], places["after"], places["originals"], work.directory
+        places["before"],
+        places["after"],
+        places["originals"],
+        work.directory,
+        (first, second),
     )
 
 

@@ -9,7 +9,8 @@ What always holds:
 3.  No original is named by a URL and a second at which another payload was captured,
     too, or by its copy's own: replay finds originals by these alone.
 4.  What a manifest could not read, what was cut short, and what does not have the
-    payload digest that it claims, is neither copy nor original.
+    payload digest that it claims, or claims what cannot be checked, is neither copy nor
+    original.
 5.  Payloads of a digest of which others can be made (`WEAK`) are compared byte for byte
     first (`frontier.postcrawl.byte_comparison`). What cannot be read then is
     unresolved: neither copy nor original.
@@ -46,6 +47,7 @@ from frontier.postcrawl.manifest import (
     require_current,
     stored_manifest,
 )
+from frontier.postcrawl.payload import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,6 +157,10 @@ WHERE copy > 1 AND NOT is_referred AND NOT original_is_ambiguous
 """
 """Standard SQL, for every engine. Of equal payloads the earliest is the original; of
 those to which a revisit refers, one of them."""
+CLAIMED = """
+SELECT claimed_digest, count(*) FROM manifest WHERE NOT agrees GROUP BY claimed_digest
+"""
+"""What records claim that do not have it, or of which nobody here can tell."""
 FILES = """
 SELECT file, count(*) AS copies,
   CAST(sum(payload_length) AS BIGINT) AS payload_bytes,
@@ -163,7 +169,6 @@ FROM plan GROUP BY file ORDER BY record_bytes DESC, file
 """
 """What each file would lose: *record_bytes* are those that its copies take up in it. It
 would gain as many revisits; ``apply --dry-run`` makes these, to tell their size."""
-_FIRST = "SELECT * FROM of_files ORDER BY record_bytes DESC, file"
 PLAN = "plan.parquet"
 PLAN_FILES = "plan-files.parquet"
 COMPARED = "compared.parquet"
@@ -289,8 +294,12 @@ class Plan:
     """Of files that cannot be read to their end: they are left as they are."""
     unread: int = 0
     """Records whose payload could not be read."""
+    undated: int = 0
+    """Captures of which no date to the second can be read."""
     wrong: int = 0
     """Records that do not have the payload digest that they claim."""
+    unchecked: int = 0
+    """Records whose claim is no digest that is known here: they stay what they are."""
     indexed: int | None = None
     """Payloads of which a collection's index has an original, if it was asked."""
     unreachable: int = 0
@@ -370,7 +379,12 @@ class Planner:
         for fault in faults:
             plan.faults.append(fault)
             say(f"left as it is: {fault}")
+        for each in found.undated_named:
+            say(f"neither copy nor original: {each}")
+        if (more := found.undated - len(found.undated_named)) > 0:
+            say(f"neither copy nor original: {more:,} more records of {found.file}")
         plan.files += 1
+        plan.undated += found.undated
         plan.records += found.records
         plan.payload_bytes += found.payload_bytes
         names = found.algorithms or [found.algorithm]
@@ -389,10 +403,12 @@ class Planner:
         with self._engine(self._directory) as engine:
             engine.view("manifest", places)
             engine.table("indexed", SCHEMA.empty_table())
-            odd = (
-                "SELECT count(fault), count(*) FILTER (WHERE NOT agrees) FROM manifest"
-            )
-            ((plan.unread, plan.wrong),) = engine.rows(odd)
+            ((plan.unread,),) = engine.rows("SELECT count(fault) FROM manifest")
+            for claimed, count in engine.rows(CLAIMED):
+                if parsed(claimed) is None:
+                    plan.unchecked += count
+                else:
+                    plan.wrong += count
             if known is not None:
                 known.find(engine, places, self._directory, self._mode, say)
                 plan.indexed, plan.unreachable = known.count, known.unreachable

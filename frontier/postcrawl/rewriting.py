@@ -13,6 +13,7 @@ What always holds:
 from __future__ import annotations
 
 import bisect
+import functools
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -43,7 +44,7 @@ from frontier.postcrawl.remote_files import (
 )
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import OPEN, compress
-from frontier.warc.reader import GZIP, blocks_of, records_in
+from frontier.warc.reader import GZIP, blocks_of, line_ends_at, records_in
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ SUFFIX = ".done.json"
 ORIGINALS = "originals"
 """The directory, in that of the manifests, of those of files that are only read."""
 _END = b"\r\n\r\n"
-"""What is behind a record that is not compressed."""
+"""What is behind a record of ours that is not compressed."""
 _CHUNK = 1 << 26
 
 
@@ -94,6 +95,8 @@ class Rewritten:
     """Digest of the first and the last bytes of the new file."""
     kept: list[str] = field(default_factory=list)
     """Records that should have been replaced and are not, and why."""
+    unlisted: list[str] = field(default_factory=list)
+    """Records that are in the file, and not in its index, and why."""
     moved: list[tuple[int, int]] = field(default_factory=list)
     """Offsets in the old file, and by how much what is from there on has moved."""
 
@@ -179,7 +182,8 @@ def rewrite(
         if job.pairs and manifest.indexed and not manifest.faults:
             known = lines.of(place_of(job.path, job.directory), done.offset)
         near = None if is_url(os.fspath(job.path)) else job.path
-        Listing(mode=mode).write(scratch, known, near)
+        unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
+        Listing(mode=mode).write(scratch, known, near, unlisted)
         note = json.dumps(asdict(done)).encode()
         publish(_note_place(job.path, job.directory), note, mode)
         scratch.replace(job.out)
@@ -188,6 +192,12 @@ def rewrite(
         raise
     sync_directory(job.out.parent)
     return done
+
+
+def note_unlisted(unlisted: list[str], file: str, error: BadWarc) -> None:
+    """Add to *unlisted* why a record of *file* is not in its index."""
+    where = f"{file}: the record at byte {error.offset:,}"
+    unlisted.append(f"{where} is not in the index: {error.reason}")
 
 
 def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Rewritten:
@@ -245,11 +255,11 @@ class _Form:
     """How the records of a file are packed."""
 
     def __init__(
-        self, pack: Callable[[Record], Iterable[Body]], behind: int = 0
+        self, pack: Callable[[Record], Iterable[Body]], plain: IO[bytes] | None = None
     ) -> None:
-        """Each has *behind* bytes behind it that are not in its length."""
+        """In the file *plain*, line ends are behind each that are not in its length."""
         self._pack = pack
-        self._behind = behind
+        self._plain = plain
 
     def parts(self, record: Record | None) -> Iterable[Body]:
         """What *record* is in the file: nothing if it is left out."""
@@ -257,11 +267,14 @@ class _Form:
 
     def end(self, place: Place) -> int:
         """Where the record at *place* ends in its file."""
-        return place.record_offset + place.record_length + self._behind
+        end = place.record_offset + place.record_length
+        if self._plain is not None:  # most have two line ends, and some other ones
+            end += len(line_ends_at(self._plain, end))
+        return end
 
     def length(self, size: int) -> int:
         """What is told as the length of a record of *size* bytes in the file."""
-        return size - self._behind
+        return size if self._plain is None else size - len(_END)
 
 
 def _form_of(source: IO[bytes], path: Path) -> _Form:
@@ -278,7 +291,7 @@ def _form_of(source: IO[bytes], path: Path) -> _Form:
         return _Form(lambda record: frames.compressed(record.parts))
     if begin.startswith(GZIP):
         return _Form(compress)
-    return _Form(lambda record: record.parts, len(_END))
+    return _Form(lambda record: record.parts, source)
 
 
 def _fill(

@@ -101,18 +101,19 @@ def compare(
     after: Sequence[Path],
     originals: Sequence[Path],
     scratch: Path,
+    roots: tuple[str, str],
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
     Revisits may be of captures in *originals*, too, which are compared with nothing. A
     file of one side is that of the other with its name, and with its directories' names
-    where several files have it.
+    below what was given, *roots*, where several files have it.
     """
     done = Verified()
     sides = [[_file(place) for place in side] for side in (before, after)]
     with duckdb_engine(scratch) as engine:
         for table, names in zip(
-            ("names_before", "names_after"), _names(*sides), strict=True
+            ("names_before", "names_after"), _names(roots, *sides), strict=True
         ):
             columns = [list(names), list(names.values())]
             engine.table(table, pa.table(columns, _NAMES))
@@ -131,13 +132,21 @@ def _file(place: Path) -> str:
     return found.file
 
 
-def _names(*sides: Sequence[str]) -> list[dict[str, str]]:
-    """By its path, what each file of a side is called: as little as tells all apart."""
-    parts = []
-    for files in sides:
-        above = zip(*(file.split("/")[:-1] for file in files), strict=False)
-        shared = sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, above))
-        parts.append({file: file.split("/")[shared:] for file in files})
+def _names(
+    roots: tuple[str, str], before: Sequence[str], after: Sequence[str]
+) -> list[dict[str, str]]:
+    """By its path, what each file of a side is called: as little as tells all apart.
+
+    That is below the directory that is given, or below the one that all files of a side
+    share, as `frontier.postcrawl.many_files.outs_of` has it: where more names are in
+    both.
+    """
+    first, second = (
+        [_below(files, root), _below(files, _shared(files))]
+        for files, root in zip((before, after), roots, strict=True)
+    )
+    sides = [(one, other) for other in second for one in first]
+    parts = max(sides, key=lambda pair: len(_words(pair[0]) & _words(pair[1])))
     depth: dict[str, int] = {}
     for of in parts:
         alike: dict[str, list[list[str]]] = {}
@@ -152,6 +161,24 @@ def _names(*sides: Sequence[str]) -> list[dict[str, str]]:
         {file: "/".join(words[-depth[words[-1]] :]) for file, words in of.items()}
         for of in parts
     ]
+
+
+def _below(files: Sequence[str], root: str) -> dict[str, list[str]]:
+    """By its path, the names from *root* to each of *files*."""
+    top = root.rstrip("/") + "/"
+    return {file: file.removeprefix(top).split("/") for file in files}
+
+
+def _shared(files: Sequence[str]) -> str:
+    """The directory that all *files* are in."""
+    above = zip(*(file.split("/")[:-1] for file in files), strict=False)
+    return "/".join(
+        words[0] for words in takewhile(lambda words: len(set(words)) == 1, above)
+    )
+
+
+def _words(named: dict[str, list[str]]) -> set[tuple[str, ...]]:
+    return {tuple(words) for words in named.values()}
 
 
 def _note(

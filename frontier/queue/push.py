@@ -64,7 +64,7 @@ GONE = "0123456789"
 """The mode of a mark that was claimed by a process that is gone, by the number of
 times that it was delivered: the next push of it finds it new."""
 
-NEW, SEEN, SEEN_BY_BLOOM, FORCED, CLAIMED, NOTED = "n", "s", "b", "f", "c", "o"
+NEW, SEEN, SEEN_BY_BLOOM, CLAIMED, NOTED = "n", "s", "b", "c", "o"
 """What the script says of a URL."""
 ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 

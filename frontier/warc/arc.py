@@ -24,13 +24,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from frontier.errors import BadWarc
-from frontier.warc.reader import HEAD_LIMIT, Format, Found, Head, Source
+from frontier.warc.reader import HEAD_LIMIT, Found, Head, Source
 from frontier.warc.records import NAMESPACE, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frontier.warc.reader import Rest
+    from frontier.warc.reader import Begin, Rest
 
 BEGIN = b"filedesc:"
 """What an ARC file begins with."""
@@ -74,7 +74,7 @@ def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
     return Found(offset, 0, Head(top), block), end + 1
 
 
-ARC = Format(_begun, frozenset({0, 1, 2}))
+ARC: Begin = _begun
 
 
 def arc_records(

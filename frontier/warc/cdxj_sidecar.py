@@ -29,6 +29,7 @@ from frontier.cdx import cdxj_fields as notes
 from frontier.cdx.declared_rules import meta_line
 from frontier.cdx.lines import REVISIT, Line, key_under, line_of, sort_key
 from frontier.cdx.methods import GET, Asked, asked, paired
+from frontier.errors import BadWarc
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.warc.file_rotation import OPEN
 from frontier.warc.reader import records_in
@@ -41,7 +42,7 @@ from frontier.warc.records import (
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from frontier.model import Exchange, Stored
@@ -121,32 +122,37 @@ class Listing:
         path: Path,
         made: Iterable[bytes] | None = None,
         of: Path | None = None,
+        unlisted: Callable[[BadWarc], None] | None = None,
     ) -> None:
         """Write the index of *path*, a whole file that is still called ``.open``.
 
         *made* are its lines, if another knows them and the rules are pywb's. For *of*
-        see `beside_of`.
+        see `beside_of`. *unlisted* is told which records no line can be made of.
 
         Raises:
             OSError: It cannot be written, or *path* not read.
-            BadWarc: *path* was not written here, and is damaged.
+            BadWarc: *path* was not written here, and is damaged; or has a record of
+                which no line can be made, and there is no *unlisted*.
         """
         for owed in self._owed[:]:
             self._write(owed)
             self._owed.remove(owed)
             self.drop(owed)
-        self._write(path, made, of)
+        self._write(path, made, of, unlisted)
 
     def _write(
         self,
         path: Path,
         made: Iterable[bytes] | None = None,
         of: Path | None = None,
+        unlisted: Callable[[BadWarc], None] | None = None,
     ) -> None:
         final = path.with_name(path.name.removesuffix(OPEN))
         if made is None:
             made = self._lines.get(final.name)
-        made = sorted(made if made is not None else self._read(path, final.name))
+        if made is None:
+            made = self._read(path, final.name, unlisted)
+        made = sorted(made)
         head = [] if self._rules is None else [meta_line(self._rules) + b"\n"]
         runs = self._runs.get(final.name, [])
         for run in runs:
@@ -185,10 +191,18 @@ class Listing:
     def _key(self, url: str) -> str:
         return sort_key(url) if self._rules is None else key_under(self._rules, url)
 
-    def _read(self, path: Path, name: str) -> Iterator[bytes]:
+    def _read(
+        self, path: Path, name: str, unlisted: Callable[[BadWarc], None] | None
+    ) -> Iterator[bytes]:
         with open_input(path) as file:
             for found, how in paired(records_in(file, name)):
-                line = line_of(found, name, how)
+                try:
+                    line = line_of(found, name, how)
+                except BadWarc as error:
+                    if unlisted is None:
+                        raise
+                    unlisted(error)
+                    continue
                 if line is not None:
                     noted = notes.notes_of(found)
                     if how is not GET:  # the answer to a form is not a page

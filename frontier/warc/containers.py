@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from frontier.errors import BadWarc
 from frontier.warc.arc import ARC, BEGIN, arc_records
 from frontier.warc.reader import (
+    GAP,
     GZIP,
     HEAD_LIMIT,
     WARC,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from frontier.warc.reader import Found, Inflate, Rest
 
+_WARC = b"WARC/"
+_END = b"\r\n\r\n"
 PLAIN = "plain"
 GZIP_RECORDS = "gzip"
 """Each record is a gzip member."""
@@ -76,7 +79,7 @@ def _of_first_member(file: IO[bytes]) -> tuple[bool, bool]:
     It is unpacked up to where that record ends.
     """
     size = end = 0
-    start = b""
+    start = behind = b""
     form = WARC
     try:
         for part in unpacked("", blocks_of(file), gzip_member, is_one=True):
@@ -87,13 +90,30 @@ def _of_first_member(file: IO[bytes]) -> tuple[bool, bool]:
                 is_whole = (b"\n" if form is ARC else b"\r\n\r\n") in start
                 if len(start) < HEAD_LIMIT and not is_whole:
                     continue
-                found, top = form.begin("", 0, start)
+                found, top = form("", 0, start)
                 end = top + int(found.headers.get("content-length"))
-            if size > end + max(form.ends):
+                part = start  # noqa: PLW2901 - all that there is so far
+            if size > end:
+                behind += part[max(0, len(part) - (size - end)) :]
+            if len(behind) > GAP or behind.strip(b"\r\n"):
                 return form is ARC, False
     except BadWarc:
         return form is ARC, True  # whoever reads the records tells why
-    return form is ARC, not end or size - end in form.ends
+    is_usual = form is ARC or len(behind) >= len(_END)
+    return form is ARC, not end or (size >= end and (is_usual or _ends_at_first(file)))
+
+
+def _ends_at_first(file: IO[bytes]) -> bool:
+    """Whether the first record ends with its member, and not in the next one.
+
+    Behind its block are fewer line ends than usual: these may be in the next one.
+    """
+    try:
+        found = next(records("", blocks_of(file)))
+        second = unpacked("", blocks_of(file, found.length), gzip_member, is_one=True)
+        return next(second, _WARC).startswith(_WARC)
+    except BadWarc:
+        return True  # whoever reads the records tells why
 
 
 def _has_own_frame(file: IO[bytes]) -> bool:

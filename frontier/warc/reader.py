@@ -9,6 +9,10 @@ What always holds:
 3.  A record is whole for `members` if its gzip member is: it inflates to its end, its
     checksum and size are right, and its content begins like a WARC record. No stated
     length is believed.
+4.  Behind a record may be other line ends than the two that it should have: none, one,
+    bare line feeds, up to `GAP` bytes of them. They belong to nothing. What is not one
+    of them, and is no record either, is damage: the length that the record states, or
+    what is behind it, is wrong.
 
 The payload of an HTTP response is its entity body (WARC 1.1, section 5.9): without
 the transfer coding, which some tools leave in the block, with the content coding.
@@ -18,7 +22,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
@@ -34,6 +37,10 @@ if TYPE_CHECKING:
 
 
 _END = b"\r\n\r\n"
+_LINE_ENDS = b"\r\n"
+_WARC = b"WARC/"
+GAP = 64
+"""Most bytes of line ends behind a record."""
 
 
 def plain_records(
@@ -45,8 +52,8 @@ def plain_records(
 ) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes from *start* on.
 
-    Their lengths are without the two line ends behind each, as other indexers have
-    it of files that are not compressed. For *rest* and *kept* see `records`.
+    Their lengths are without the line ends behind each, as other indexers have it of
+    files that are not compressed. For *rest* and *kept* see `records`.
 
     Raises:
         BadWarc: It is cut off, is not a WARC file, or is gzip.
@@ -64,8 +71,11 @@ def plain_records(
             found = Found(offset, 0, headers, block)
             source.skip(left, rest(found) if rest else lambda _: None)
         length = source.offset - offset
-        if source.take(len(_END)) != _END:
-            raise BadWarc(name, offset, "a record that is cut off, or has no end")
+        ends = source.take_line_ends()
+        is_usual = ends == _END
+        if not (is_usual or (len(ends) <= GAP and source.peek(5) in {_WARC, b""})):
+            reason = f"a record that says {size} bytes, and does not end there,"
+            raise BadWarc(name, offset, reason)
         yield Found(offset, length, headers, block)
 
 
@@ -77,7 +87,7 @@ def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
     """
     if begin.startswith(GZIP):
         raise BadWarc(name, offset, "gzip, which a .warc is not,")
-    if not begin.startswith(b"WARC/"):
+    if not begin.startswith(_WARC):
         raise BadWarc(name, offset, _ARC if _is_arc(begin) else "no WARC record")
     _require_crlf(name, offset, begin)
     if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
@@ -107,6 +117,24 @@ class Source:
             self._ahead, is_more = rest, not rest and bool(self._ahead)
             if not is_more:
                 return
+
+    def take_line_ends(self) -> bytes:
+        """The line ends that come next: all, or more than `GAP` bytes of them."""
+        taken = b""
+        while len(taken) <= GAP:
+            ahead = self._ahead or next(self._blocks, b"")
+            self._ahead = ahead.lstrip(_LINE_ENDS)
+            taken += ahead[: len(ahead) - len(self._ahead)]
+            if self._ahead or not ahead:
+                break
+        self.offset += len(taken)
+        return taken
+
+    def peek(self, size: int) -> bytes:
+        """The next *size* bytes, or what there is of them; they are not taken."""
+        while len(self._ahead) < size and (block := next(self._blocks, b"")):
+            self._ahead += block
+        return self._ahead[:size]
 
     def take_until(self, end: bytes, limit: int) -> bytes:
         """What comes up to *end*, or *limit* bytes."""
@@ -248,15 +276,10 @@ Rest: TypeAlias = "Callable[[Found], Callable[[bytes], object]]"
 what it returns gets the rest of the block, in parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """How a record begins and ends, without the file's compression."""
-
-    begin: Callable[[str, int, bytes], tuple[Found, int]]
-    """Takes a file's name, the record's offset, and its first bytes; returns it as far
-    as they go, without a length, and the size of its head. Raises `BadWarc`."""
-    ends: frozenset[int]
-    """How many bytes may be behind its block."""
+Begin: TypeAlias = "Callable[[str, int, bytes], tuple[Found, int]]"
+"""How records of a format begin: takes a file's name, the record's offset, and its
+first bytes without compression; returns it as far as they go, without a length, and the
+size of its head. Raises `BadWarc`."""
 
 
 class Inflate(Protocol):
@@ -284,7 +307,7 @@ def records(
     kept: int = 0,
     wrong: Callable[[BadWarc], None] | None = None,
     member: Callable[[], Inflate] = gzip_member,
-    form: Format | None = None,
+    form: Begin | None = None,
     start: int = 0,
 ) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes from *start* on.
@@ -307,7 +330,7 @@ def records(
     head = total = whole = 0
     limit = max(HEAD_LIMIT, kept)
     sink: _Sink | None = None
-    begin = b""
+    begin = tail = b""
     for piece in _pieces(blocks):
         data, full = piece, False
         while data or full:
@@ -331,6 +354,8 @@ def records(
                 head += len(part)
             if only is not None and _is_of_another_kind(b"".join(parts), only):
                 return
+            if total > head:
+                tail = _tail(tail, parts, out, total - head)
             if total > head and rest is not None:
                 if sink is None:
                     sink = _Sink(name, offset, b"".join(parts), rest, form)
@@ -343,28 +368,37 @@ def records(
                     inflate = member()
                     continue
                 begun = parts[0] if len(parts) == 1 else b"".join(parts)
-                if joins and not whole and (whole := _size(begun, form)) > total:
+                if joins and not whole and (whole := _size(begun)) > total:
                     inflate = member()
                     continue
                 try:
-                    yield _found(name, offset, size, begun, total, form)
+                    yield _found(name, offset, size, begun, tail, total, form)
                 except BadWarc as error:
                     if wrong is None:
                         raise
                     wrong(error)
                 offset, size, head, total, whole = offset + size, 0, 0, 0, 0
-                inflate, parts, sink = member(), [], None
+                inflate, parts, sink, tail = member(), [], None, b""
     if total or (size and _is_begun(inflate)):
         raise BadWarc(name, offset, _no_end(begin))
 
 
-def _size(begun: bytes, form: Format) -> int:
+def _tail(tail: bytes, parts: list[bytes], out: bytes, over: int) -> bytes:
+    """The last bytes of a record that came *out*, of which not all is in *parts*.
+
+    *tail* was that before, and *over* is how many bytes of the record are not kept.
+    """
+    before = tail or b"".join(parts)[-GAP:]
+    return (before + out[-min(over, GAP) :])[-GAP:]
+
+
+def _size(begun: bytes) -> int:
     """What the record should come to, as it has *begun*; 1 if that cannot be told."""
     try:
-        found, top = form.begin("", 0, begun)
+        found, top = WARC("", 0, begun)
     except BadWarc:
         return 1
-    return top + int(found.headers.get("content-length")) + min(form.ends)
+    return top + int(found.headers.get("content-length")) + len(_END)
 
 
 def _no_end(begin: bytes) -> str:
@@ -424,13 +458,13 @@ class _Sink:
     """Gives what is not kept of a record's block to who asked for it."""
 
     def __init__(
-        self, name: str, offset: int, start: bytes, rest: Rest, form: Format
+        self, name: str, offset: int, start: bytes, rest: Rest, form: Begin
     ) -> None:
         self.is_new = True
         self._take: Callable[[bytes], object] = lambda _: None
         self._left = 0
         try:
-            found, _ = form.begin(name, offset, start)
+            found, _ = form(name, offset, start)
         except BadWarc:
             return  # as its end will be told
         self._left = int(found.headers.get("content-length")) - len(found.block)
@@ -457,7 +491,7 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
-    if not start.startswith(b"WARC/"):
+    if not start.startswith(_WARC):
         reason = _ARC if _is_arc(start) else "a gzip member that is not a WARC record"
         raise BadWarc(name, offset, reason)
     _require_crlf(name, offset, start)
@@ -491,18 +525,27 @@ def _require_crlf(name: str, offset: int, begin: bytes) -> None:
         raise BadWarc(name, offset, "header lines without CRLF")
 
 
-WARC = Format(_begun, frozenset({len(_END)}))
+WARC: Begin = _begun
 
 
 def _found(
-    name: str, offset: int, length: int, start: bytes, total: int, form: Format
+    name: str,
+    offset: int,
+    length: int,
+    start: bytes,
+    tail: bytes,
+    total: int,
+    form: Begin,
 ) -> Found:
-    found, top = form.begin(name, offset, start)
+    """The record of *total* bytes that begins with *start* and ends with *tail*."""
+    found, top = form(name, offset, start)
     size = int(found.headers.get("content-length"))
-    if total - top - size not in form.ends:
-        has = total - top - min(form.ends)
+    behind = total - top - size
+    ends = (tail or start)[-behind:] if 0 < behind <= GAP else b""
+    if len(ends) != behind or ends.strip(_LINE_ENDS):
+        has = max(0, total - top - len(_END))
         reason = f"a record that says {size} bytes, and has {has}"
-        if start[top + size + 4 :].startswith(b"WARC/"):
+        if start[top + size :].lstrip(_LINE_ENDS).startswith(_WARC):
             reason = "records share a gzip member (try frontier warc convert)"
         raise BadWarc(name, offset, reason)
     return Found(offset, length, found.headers, found.block)
@@ -552,6 +595,11 @@ def blocks_of(
         at += len(block)
         size = min(2 * size, BLOCK)
         yield block
+
+
+def line_ends_at(file: IO[bytes], at: int) -> bytes:
+    """The line ends at byte *at* of *file*, as `plain_records` finds them there."""
+    return Source("", blocks_of(file, at, GAP + 1)).take_line_ends()
 
 
 def block_of(file: IO[bytes], found: Found) -> Readable:

@@ -89,6 +89,14 @@ def test_verify_proves_it_and_restore_undoes_it(before, tmp_path):
     run("dedupe", before, "-o", out)
 
     proof = run("verify", before, out)
+    words = ["warc", "verify", str(before), str(out), "--workers=1"]
+    table = CliRunner().invoke(app, words).stdout.splitlines()
+    assert [line.split()[:3] for line in table] == [
+        ["records", str(proof["records"])],
+        ["as", "before", str(proof["identical"])],
+        ["now", "revisits", str(proof["revisits"])],
+        ["faults", "0"],
+    ]
     assert (proof["identical"], proof["revisits"], proof["faults"]) == (5, 3, 0)
     done = run("restore", out, "-o", again)
     assert done["replaced"] == 3
@@ -190,6 +198,24 @@ def test_what_has_another_digest_than_it_claims_stays(new_warc, tmp_path):
     done = run("dedupe", tmp_path / "before", "-o", tmp_path / "after")
 
     assert (done["copies"], done["wrong"]) == (0, 1)
+
+
+def test_a_digest_in_base64_is_checked_as_others_are(new_warc, tmp_path):
+    """As some tools write it; the labels say of which algorithm it is."""
+    value = hashlib.sha1(PAGE, usedforsecurity=False).digest()
+    text = f"sha1:{base64.b64encode(value).decode()}"
+    warc = new_warc("one.warc", packed=False)
+    for second in (1, 2):
+        warc.response("http://a.example/", second, PAGE)
+    path = warc.close()
+    path.write_bytes(path.read_bytes().replace(sha1(PAGE).encode(), text.encode()))
+    before, out = tmp_path / "before", tmp_path / "after"
+
+    done = run("dedupe", before, "-o", out)
+
+    assert (done["replaced"], done["wrong"], done["unchecked"]) == (1, 0, 0)
+    run("restore", out, "-o", tmp_path / "again")
+    assert blocks(tmp_path / "again") == blocks(before)
 
 
 def test_the_answer_to_a_form_stays(new_warc, tmp_path):
@@ -345,6 +371,27 @@ def test_verify_tells_files_of_one_name_apart_by_their_directories(before, tmp_p
     proof = run("verify", before, out, code=ExitCode.FAULTY)
     assert {fault.partition(" ")[0] for fault in proof["named"]} == {"b/same.warc.gz"}
     assert proof["faults"] == 3
+
+
+@pytest.mark.parametrize("top", ["", "x"])
+def test_verify_faults_no_file_beside_a_directory_that_is_gone(before, tmp_path, top):
+    """Whether or not what is written is as deep below its directory."""
+    files = tmp_path / "files"
+    for name in ("a", "b"):
+        (files / top / name).mkdir(parents=True)
+        shutil.copy(before / "one.warc.gz", files / top / name / "same.warc.gz")
+    out = tmp_path / "after"
+    run("dedupe", files, "-o", out)
+    assert run("verify", files, out)["faults"] == 0
+    shutil.copytree(files, tmp_path / "copied")
+    shutil.rmtree(out / "b")
+    shutil.rmtree(tmp_path / "copied" / top / "b")
+
+    for after in (out, tmp_path / "copied"):
+        proof = run("verify", files, after, code=ExitCode.FAULTY)
+        assert proof["faults"] == 3
+        names = {fault.partition(" ")[0] for fault in proof["named"]}
+        assert names == {"b/same.warc.gz"}
 
 
 def test_verify_finds_a_payload_that_is_gone(before, tmp_path):

@@ -5,6 +5,8 @@ NetarchiveSuite and others; the same bytes are made here.
 """
 
 import gzip
+import random
+import re
 from uuid import UUID
 
 import pytest
@@ -12,8 +14,10 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from frontier.collection.open_source import cdx_lines
+from frontier.postcrawl import manifest
 from frontier.postcrawl.manifest import Options, rows
-from frontier.warc.reader import Head
+from frontier.warc.reader import BLOCK, HEAD_LIMIT, Head
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, run
 
@@ -210,3 +214,187 @@ def test_list_says_what_reads_an_arc(tmp_path):
 
     assert done.exit_code == ExitCode.INCOMPLETE
     assert "an ARC file (frontier warc convert makes it WARC)" in done.stderr
+
+
+ODD_ENDS = [b"", b"\r\n", b"\n", b"\n\n", b"\n\r\n\r\n", b"\r\n" * 5]
+
+
+def _with_ends(end):
+    return (
+        response("http://a.example/", 1, end=end),
+        record("http://a.example/", 2, b"a: b", kind="metadata", end=end),
+        response("http://a.example/c", 3, end=end),
+        response("http://a.example/d", 4, OTHER, end=end),
+    )
+
+
+@pytest.mark.parametrize("name", ["one.warc", "one.warc.gz"])
+@pytest.mark.parametrize("end", ODD_ENDS)
+def test_other_line_ends_behind_a_record(tmp_path, name, end):
+    """Heritrix has written one, IA's extractor three, pywb's examples have none.
+
+    What is not changed is copied with them.
+    """
+    before = tmp_path / "before"
+    records = _with_ends(end)
+    path = written(before, name, *records)
+    proof, back = undone(before, tmp_path)
+
+    assert (proof["records"], proof["revisits"], proof["faults"]) == (4, 1, 0)
+    assert (back["records"], back["faults"]) == (4, 0)
+    assert blocks(tmp_path / "again") == blocks(before)
+    old, new = path.read_bytes(), (tmp_path / "out" / name).read_bytes()
+    packed = name.endswith(".gz")
+    first, last = (
+        b"".join(gzip.compress(one, mtime=0) if packed else one for one in some)
+        for some in (records[:2], records[3:])
+    )
+    assert new.startswith(first)
+    assert new.endswith(last)
+    assert old.startswith(first)
+
+
+@pytest.mark.parametrize("name", ["one.warc", "one.warc.gz"])
+@pytest.mark.parametrize("end", ODD_ENDS)
+def test_such_a_file_is_converted(tmp_path, name, end):
+    path = written(tmp_path / "before", name, *_with_ends(end))
+    run("convert", path, "-o", tmp_path / "out")
+
+    assert blocks(tmp_path / "out") == blocks(path.parent)
+
+
+def test_odd_line_ends_behind_a_long_record(tmp_path):
+    """Most of it is read and not kept, in parts that end anywhere."""
+    before = tmp_path / "before"
+    sizes = [HEAD_LIMIT - 300 + step for step in range(0, 600, 7)] + [3 * BLOCK]
+    bodies = [random.Random(size).randbytes(size) for size in sizes]
+    written(
+        before,
+        "one.warc.gz",
+        *(
+            response(f"http://a.example/{at}", at, body, end=b"\n\r\n\r\n")
+            for at, body in enumerate(bodies)
+        ),
+    )
+    made = run("manifest", before, "-o", tmp_path / "m")
+
+    assert made["payload_bytes"] == sum(sizes)
+
+
+@pytest.mark.parametrize("name", ["one.warc", "one.warc.gz"])
+@pytest.mark.parametrize(
+    "end", [b"\r\nX\r\n", b"and more\r\n\r\n", b"\0", b"\r\n" * 100]
+)
+def test_what_is_no_line_end_is_damage(tmp_path, name, end):
+    """A length that is too small is told, and the file is left."""
+    path = written(
+        tmp_path / "before",
+        name,
+        response("http://a.example/", 1, end=end),
+        response("http://a.example/c", 2),
+    )
+    was = path.read_bytes()
+    out = tmp_path / "out"
+    done = run("dedupe", path, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert done["written"] == 0
+    assert re.search(r"says \d+ bytes.* at byte 0$", done["faults"][0])
+    assert path.read_bytes() == was
+
+
+def test_line_ends_in_a_gzip_member_of_the_next_record(tmp_path):
+    """Then a record is no member, and the file is read as one that shares them."""
+    one, two = (response(f"http://a.example/{at}", at) for at in (1, 2))
+    parts = [one[:-4], b"\r\n\r\n" + two[:-4], b"\r\n\r\n"]
+    path = written(tmp_path / "before", "one.warc.gz", *parts)
+
+    assert [row["url"] for row in rows(path, Options())] == [
+        "http://a.example/1",
+        "http://a.example/2",
+    ]
+    run("convert", path, "-o", tmp_path / "out")
+    assert len(blocks(tmp_path / "out")) == 2
+
+
+def _dated(text):
+    return response("http://a.example/odd", 3, WARC_Date=text)
+
+
+@pytest.mark.parametrize(
+    "text", ["2008-10-294T05:21:46-0700", "2020-13-01T00:00:00Z", "2016-01", ""]
+)
+def test_a_date_that_cannot_be_read_keeps_no_other_record(tmp_path, text):
+    """ClueWeb09 has such; the record is neither copy nor original, and is named."""
+    before, out = tmp_path / "before", tmp_path / "out"
+    odd = _dated(text)
+    path = written(
+        before,
+        "one.warc.gz",
+        odd,
+        response("http://a.example/1", 1),
+        response("http://a.example/2", 2),
+    )
+    read = run("manifest", path, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
+    assert read["files_left"] == []
+    named = f"the record at byte 0 has no UTC date to the second: {text!r}"
+    assert named in read["records_left"][0]
+
+    done = run("dedupe", before, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert (done["written"], done["copies"], done["undated"]) == (1, 1, 1)
+    assert done["files_left"] == []
+    assert named in done["records_left"][0]
+    assert (out / path.name).read_bytes().startswith(gzip.compress(odd, mtime=0))
+    assert run("verify", before, out)["faults"] == 0
+    index = (out / "one.cdxj").read_text()
+    assert [line.split()[0] for line in index.splitlines()] == [
+        "example,a)/1",
+        "example,a)/2",
+    ]
+    run("restore", out, "-o", tmp_path / "again", code=ExitCode.INCOMPLETE)
+    assert blocks(tmp_path / "again") == blocks(before)
+    assert run("verify", before, tmp_path / "again")["faults"] == 0
+
+
+def test_more_records_without_a_date_than_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(manifest, "NAMED", 2)
+    odd = (response(f"http://a.example/{at}", at, WARC_Date="2016") for at in range(5))
+    path = written(tmp_path / "before", "one.warc.gz", *odd)
+    directory = tmp_path / "m"
+    for words in (("manifest", path, "-o", directory), ("plan", directory)):
+        done = run(*words, code=ExitCode.INCOMPLETE)
+        *named, last = done["records_left"]
+        assert len(named) == 2
+        assert "3 more" in last
+
+
+@pytest.mark.parametrize("second", [0, 3])
+def test_a_date_of_14_digits_is_one(tmp_path, second):
+    """It is the original, or the copy, and stays spelled as it is."""
+    before, out = tmp_path / "before", tmp_path / "out"
+    digits = f"202001010000{second:02}"
+    other = response("http://a.example/1", 1, WARC_Date="2020-01-01T00:00:01Z")
+    written(before, "one.warc.gz", _dated(digits), other)
+    proof, back = undone(before, tmp_path)
+
+    assert (proof["revisits"], proof["faults"], back["faults"]) == (1, 0, 0)
+    assert blocks(tmp_path / "again") == blocks(before)
+    found = rows(out / "one.warc.gz", Options())
+    made = next(row for row in found if row["refers_to_date"])
+    first = "2020-01-01T00:00:00Z" if not second else "2020-01-01T00:00:01Z"
+    assert made["refers_to_date"] == first
+    assert f" {digits} " in (out / "one.cdxj").read_text()
+    packed = (out / "one.warc.gz").read_bytes()
+    assert f"WARC-Date: {digits}\r\n".encode() in b"".join(
+        gzip.decompress(part) for part in [packed]
+    )
+    found = run("remove", out / "one.warc.gz", "--url", "http://a.example/odd")
+    assert len(found["records"]) == 1
+
+
+def test_an_import_reads_such_files_and_tells_such_dates(tmp_path):
+    path = written(tmp_path, "one.warc", *_with_ends(b"\r\n"), _dated("20200101000003"))
+    with path.open("rb") as file:
+        dates = [line.split()[1] for line in cdx_lines(file, "one")]
+    assert len(dates) == 4
+    assert dates[-1] == b"20200101000003"

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from fastwarc.warc import ArchiveIterator
+from typer.testing import CliRunner
 
+from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.postcrawl import many_files
 from tests.postcrawl.conftest import OTHER, PAGE, date
@@ -284,3 +286,11 @@ def test_only_what_has_left_is_told(new_warc, tmp_path):
     assert "kept.warc.gz" in str(done["files_left"])
     (before / "kept.warc.gz.open").rmdir()
     assert PAGE + b"kept" in everything(before)
+
+
+def test_what_nothing_has_is_told(collection):
+    words = ["remove", collection, "--url", "http://nowhere.example/"]
+    told = "frontier: nothing that was given has what is to leave"
+    for more, code in (([], ExitCode.NOT_FOUND), (["--yes"], ExitCode.OK)):
+        done = CliRunner().invoke(app, ["warc", *map(str, words), *more])
+        assert (done.exit_code, done.stderr.splitlines()) == (code, [told])
