@@ -65,7 +65,7 @@ def environment(version):
 
 QUIET = (
     *("-W", "ignore:scrapy.http.FormRequest is deprecated"),  # what only 2.16 says
-    *("--reactor", "asyncio"),  # pytest-twisted installs another else
+    *("-p", "no:twisted"),  # it runs a reactor where a test wants a loop of its own
 )
 
 
