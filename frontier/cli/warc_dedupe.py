@@ -288,7 +288,7 @@ def manifest(
     ] = Form.PARQUET,
     parts: Parts = 0,
 ) -> None:
-    """Note each record of WARC files, with its payload's digest, as Parquet.
+    """Note each capture in WARC files, with its payload's digest, as Parquet.
 
     Run it again to go on after a kill, or with more files: what is noted of a file that
     has not changed is kept.
