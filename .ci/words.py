@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_name("words.txt")
 CODE = "`"
 """What a pattern begins with that is searched in code words."""
-DOCUMENTS = ("*.md", "docs/**/*.md", "benchmarks/*.md")
+DOCUMENTS = ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/**/*.md")
 SOURCES = (
     "frontier/**/*.py",
     "frontier/**/*.lua",

@@ -32,6 +32,7 @@ from frontier.session.launch import developing, heed_environment, spare_imports
 
 spare_imports()  # what Python, Scrapy and the project have imported until here
 
+from frontier.download.back_off import BackOffMiddleware
 from frontier.download.cookies import CookiesMiddleware
 from frontier.download.robots import RobotsTxtMiddleware
 from frontier.downloadermiddlewares import (
@@ -41,7 +42,7 @@ from frontier.downloadermiddlewares import (
 )
 from frontier.pipelines import ItemOriginMiddleware
 from frontier.requests.discovery import DiscoveryMiddleware
-from frontier.scrapy_internals import leave_out
+from frontier.scrapy_internals import heed_log_format, leave_out
 from frontier.seeds.redis_feed import release
 from frontier.session.other_schedulers import is_scrapy_redis, stand_back, take_over
 from frontier.session.session import one_message, session_of
@@ -62,6 +63,7 @@ MIDDLEWARES = (
     ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
     ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
     ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
+    ("DOWNLOADER_MIDDLEWARES", BackOffMiddleware, 555),
     ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
 )
 """Those that a crawl needs, and their places."""
@@ -80,10 +82,11 @@ class Addon:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
-        """Take the server that the environment names.
+        """Have the log be what the settings say; take the environment's server.
 
         Before there is a spider: those of scrapy-redis connect when they are made.
         """
+        heed_log_format()
         heed_environment(settings, os.environ)
 
     def update_settings(self, settings: BaseSettings) -> None:

@@ -14,6 +14,7 @@ from scrapy.http import HtmlResponse, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.response import get_base_url
 
+from frontier.download.back_off import kind_of, kind_of_status
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
@@ -30,7 +31,7 @@ from frontier.scrapy_internals import (
 )
 from frontier.session.session import URL_SHOWN, one_message, session_of
 from frontier.urls.addresses import class_of_host
-from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
 from frontier.urls.scope import Scope
 from frontier.warc.selection import mime_of
 
@@ -69,10 +70,12 @@ class HopMiddleware:
 
         Raises:
             OutOfScope: It is out of the spider's scope.
+            Excluded: An operator has excluded it.
             URLTooLong: No record may have its URL.
             AddressRefused: Its host is an address that is not connected to.
         """
         hops = self._hops
+        hops.require_included(request)
         scope = getattr(self._crawler.spider, "scope", None)
         if isinstance(scope, Scope) and not scope.allows(request.url):
             hops.require_exempt(request)
@@ -173,6 +176,7 @@ class CaptureMiddleware:
         """Hand the exchange to the archive; its record is awaited by the ack."""
         state = self._session.requests.of(request)
         wire, state.wire = state.wire, None
+        self._count(request, kind_of_status(response.status))
         # A cached response was not sent; data: and file: are no exchange at all.
         if "cached" not in response.flags and request.url.startswith(HTTP):
             if wire is not None and (wire.complete or wire.response_head or wire.raw):
@@ -197,6 +201,8 @@ class CaptureMiddleware:
         """
         state = self._session.requests.of(request)
         wire, state.wire = state.wire, None
+        sent = wire is None or bool(wire.started)
+        self._count(request, kind_of(exception, sent=sent))
         if wire is not None and (wire.response_head or wire.raw):
             self._archive(request, _told(request, exchange_of_raw(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
@@ -213,6 +219,15 @@ class CaptureMiddleware:
             )
         self._conditional.forget(request)
         self._unslot(request)
+
+    def _count(self, request: Request, kind: str | None) -> None:
+        """Count that *request* is over, with an error of *kind* if it is one."""
+        host, outcomes = queue_key(request.url, "host"), self._session.outcomes
+        if kind is not None:
+            outcomes.failed(kind, host)
+        sent = self._session.requests.known(request).sent
+        if sent is not None:
+            outcomes.took(host, time.time() - sent)
 
     def _archive_answer(self, request: Request, response: Response) -> None:
         """Archive what Scrapy has, as a server's response if it is one."""

@@ -4,7 +4,9 @@ FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
 │   ├── CannotCarry         what the crawl saw cannot leave it, or enter it
 │   ├── CannotForget        a Bloom filter decides what this crawl has seen
+│   ├── FeedConfigError     the sites and feeds to follow cannot be read, or used
 │   ├── OtherSchema         another version of this package made the crawl
+│   ├── RecrawlRulesBroken  recrawl.toml has a wrong rule
 │   ├── RulesBroken         a rule file has a wrong step, expression or span
 │   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
 │   └── SeenFileMismatch    it was made by other rules than those it is to serve
@@ -22,11 +24,13 @@ FrontierError
 │   ├── CrawlLost           it was there, and is not any more, in whole or in part
 │   ├── CrawlClosed         the crawl has ended; nothing can be put into it
 │   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
-│   ├── CrawlOpen           the crawl has not ended; its frontier is not removed
+│   ├── CrawlOpen           the crawl has not ended; nothing of it is removed
+│   ├── CrawlInUse          nodes of the crawl are alive; it is not deleted
 │   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
 │   ├── UnknownNode         the crawl has no such node
 │   ├── NodeReplaced        another process takes part under this node's id
 │   └── NodeLives           a live node is not removed without force
+├── NotAFeed                what a server sent for a feed is something else
 ├── WorkerFailed            what a server sent is too much for a worker process
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
@@ -84,6 +88,30 @@ class RulesBroken(ConfigurationError):
     def __init__(self, file: str, line: int, reason: str) -> None:
         at = f"{file}:{line}" if line else file
         super().__init__(f"{at}: {reason}")
+        self.file = file
+        self.line = line
+        """Counted from 1; 0 if it is about the whole file."""
+        self.reason = reason
+
+
+class FeedConfigError(ConfigurationError):
+    """The sites and feeds that are to be followed cannot be read, or cannot be used."""
+
+    def __init__(self, where: str, reason: str, line: int = 0) -> None:
+        at = f"{where}:{line}" if line else where
+        super().__init__(f"{at}: {reason}")
+        self.where = where
+        """A file, or a database without its password."""
+        self.reason = reason
+        self.line = line
+        """Of the file, counted from 1; 0 if it is about no line of it."""
+
+
+class RecrawlRulesBroken(ConfigurationError):
+    """A file of schedules cannot be used."""
+
+    def __init__(self, file: str, line: int, reason: str) -> None:
+        super().__init__(f"{file}:{line}: {reason}" if line else f"{file}: {reason}")
         self.file = file
         self.line = line
         """Counted from 1; 0 if it is about the whole file."""
@@ -184,8 +212,8 @@ class NoStore(StoreError):
 
     def __init__(self, directory: str) -> None:
         super().__init__(
-            f"there is no store in {directory}; name its directory with "
-            "--store-dir, or a server with --redis-url"
+            f"there is no store in {directory} (the first crawl makes it); name its "
+            "directory with --store-dir, or a server with --redis-url"
         )
         self.directory = directory
 
@@ -240,13 +268,16 @@ class CrawlLost(CoordinationError):
 class NodeReplaced(CoordinationError):
     """Another process takes part in the crawl under this node's id."""
 
-    def __init__(self, crawl_id: str, node_id: str) -> None:
+    def __init__(self, crawl_id: str, node_id: str, other: str = "") -> None:
         super().__init__(
-            f"another process takes part in the crawl {crawl_id} as {node_id} too; "
+            f"another process takes part in the crawl {crawl_id} as {node_id} too"
+            f"{f', {other}' if other else ''}; it came later, so this one stops: "
             "give each node a FRONTIER_NODE_ID of its own, or none"
         )
         self.crawl_id = crawl_id
         self.node_id = node_id
+        self.other = other
+        """Where that process is, if it has said so."""
 
 
 class CrawlClosed(CoordinationError):
@@ -273,11 +304,27 @@ class RunOver(CoordinationError):
 
 
 class CrawlOpen(CoordinationError):
-    """The crawl has not ended, so that its frontier is not removed."""
+    """The crawl has not ended, so that nothing of it is removed."""
 
     def __init__(self, crawl_id: str) -> None:
-        super().__init__(f"the crawl {crawl_id} has not ended")
+        super().__init__(
+            f"the crawl {crawl_id} has not ended; end it with frontier crawl cancel, "
+            "or with frontier crawl close"
+        )
         self.crawl_id = crawl_id
+
+
+class CrawlInUse(CoordinationError):
+    """Nodes of the crawl are alive, so that it is not deleted."""
+
+    def __init__(self, crawl_id: str, nodes: list[str]) -> None:
+        named = ", ".join(nodes[:5])
+        more = f" and {len(nodes) - 5:,} more" if len(nodes) > 5 else ""
+        super().__init__(
+            f"nodes of the crawl {crawl_id} are alive: {named}{more}; stop them first"
+        )
+        self.crawl_id = crawl_id
+        self.nodes = nodes
 
 
 class FrontierRemoved(CoordinationError):
@@ -318,6 +365,15 @@ class WorkerFailed(FrontierError):
     def __init__(self, job: str, reason: str) -> None:
         super().__init__(f"{job}: {reason}")
         self.job = job
+        self.reason = reason
+
+
+class NotAFeed(FrontierError):
+    """What came from the URL of a feed cannot be read as one."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url} {reason}")
+        self.url = url
         self.reason = reason
 
 

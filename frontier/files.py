@@ -17,7 +17,7 @@ What is archived may be of pages that need a login, and a journal has cookies an
 bodies of requests: not everybody on a machine is to read them. The process's umask
 takes away from the mode, as from every file that is made; nothing is added to it, and a
 file or directory that is there keeps its own. `sync_directory` has the names of new
-files outlive a power cut.
+files outlive a power cut, and `published` has no file be there in part.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ import errno
 import fcntl
 import os
 import stat
+from contextlib import contextmanager
 from io import FileIO
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -40,6 +41,10 @@ VARIABLE = "FRONTIER_FILE_MODE"
 """The setting, and the variable of the environment that commands look at."""
 FILE_MODE = 0o640
 """The default: written by the node's user, read by its group."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of what is written, never of what is read."""
+OPEN = ".open"
+"""Ends the name of a file that is not whole yet."""
 
 
 def creating(mode: int) -> Callable[[str, int], int]:
@@ -105,6 +110,38 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def publish(place: Path, data: bytes, mode: int = FILE_MODE) -> None:
+    """Write *data* to *place*, which gets its name when all of it is on disk.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with published(place, mode) as file:
+        file.write(data)
+
+
+@contextmanager
+def published(place: Path, mode: int) -> Iterator[IO[bytes]]:
+    """A file that gets the name *place* when all of it is on disk, or is not there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    scratch = place.with_name(place.name + OPEN)
+    try:
+        with open(scratch, "wb", opener=creating(mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(place)
+    except BaseException as error:
+        scratch.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in FULL and not error.filename:
+            error.filename = os.fspath(place)
+        raise
+    sync_directory(place.parent)
 
 
 def mode_of(text: str) -> int:

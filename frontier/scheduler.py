@@ -29,25 +29,33 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
+from frontier.download.back_off import LeftAlone
 from frontier.download.hops import Hops
+from frontier.download.origin import OUT_OF_SCOPE
 from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
+from frontier.feeds.rounds import admitted, rounds_of
+from frontier.model import Attempt
 from frontier.queue.claims import claim_of
-from frontier.queue.item import Codec
+from frontier.queue.due import META as DUE_META
+from frontier.queue.due import Again, read_due
+from frontier.queue.item import EXEMPT, RECRAWL, Codec
 from frontier.queue.priority import queue_name
 from frontier.queue.push import (
     ARE_SEEN,
     CLAIMED,
     FORCE,
+    MARK,
     NEW,
     NOTED,
     SEEN_BY_BLOOM,
     TEST,
     Push,
 )
-from frontier.requests.discovery import hops_of, noting_of
+from frontier.requests.discovery import found_of, hops_of, noting_of
 from frontier.requests.item_classes import ItemClasses
 from frontier.requests.local_requests import LocalRequests
+from frontier.requests.recrawls import Recrawls
 from frontier.requests.seen_mode import ONCE, SeenModes
 from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import (
@@ -58,12 +66,13 @@ from frontier.requests.stored_request import (
 )
 from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
+from frontier.seen.imported_tier import others_fingerprints
 from frontier.seen.recent import Recent
 from frontier.session.launch import spare_imports
 from frontier.session.other_schedulers import tell_of_leftovers
-from frontier.session.session import session_of
+from frontier.session.session import one_message, session_of
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT, host_of
+from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -73,6 +82,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
+    from frontier.cluster.controls import Controls
+    from frontier.feeds.rounds import Place, Rounds
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
     from frontier.urls.partition import QueueAddress
@@ -86,6 +97,8 @@ DISK_DELAY = 0.1
 
 LONG_DELAY = 10.0
 """Seconds between two requests to a host for which a node that closes does not wait."""
+LEAST_WAIT = 0.1
+"""Seconds for which a request waits whose host may be asked again by now."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 AT_ONCE = 16
@@ -104,6 +117,8 @@ class Scheduler(BaseScheduler):
         self._config = self._session.config
         self._hops = self._session.component(Hops)
         self._traps = self._session.traps
+        with one_message():
+            self._recrawls = Recrawls(crawler)
         size = self._config.seen_recent_size
         has_recent = "recent" in self._config.seen_tiers
         self._recent = Recent(size) if has_recent else None
@@ -114,6 +129,7 @@ class Scheduler(BaseScheduler):
         self._held_back = False
         self._handed = 0
         self._feed: StartFeed | None = None
+        self._rounds: Rounds | None = None
         self._idle_since: float | None = None
         self._asking = self._told_why = False
         self._nothing_left = False
@@ -137,8 +153,10 @@ class Scheduler(BaseScheduler):
         self._recorder = Recorder(spider, Allowed.of(self._config))
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))
+        self._recrawls.start(self._codec)
         self._request_stats = RequestStats(self._crawler)
         self._session.attach(self)
+        self._session.fetch_again = self.fetch_again
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
         await self._session.open(spider)
@@ -162,10 +180,16 @@ class Scheduler(BaseScheduler):
         if self._session.took_over:
             await tell_of_leftovers(self._node, self._crawler.settings, spider)
         self._feed = feed_of(self._crawler, self._node, spider)
+        self._rounds = rounds_of(self._crawler, self._node, spider)
+        if self._rounds is not None:
+            self._recrawls.leave_to_rounds()
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""
-        self._session.lease_guard = LeaseGuard(self._crawler, self._session, self._hops)
+        left_alone = self._session.component(LeftAlone)
+        self._session.lease_guard = LeaseGuard(
+            self._crawler, self._session, self._hops, left_alone
+        )
 
     def close(self, reason: str) -> Deferred[None]:
         """Leave the crawl; it goes on without this node, or with it later.
@@ -178,8 +202,12 @@ class Scheduler(BaseScheduler):
     async def _close(self) -> None:
         if self._feed is not None:
             await self._feed.close()
+        if self._rounds is not None:
+            await self._rounds.close()
+        self._recrawls.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
+            await self._recrawls.settle(self._delivered)
             self._sweep(set())
             self._local_requests.tell()
             self.publish()
@@ -197,7 +225,11 @@ class Scheduler(BaseScheduler):
         return self._enqueue(request)
 
     def _enqueue(self, request: Request, *, again: bool = False) -> bool:
-        mode = self._modes.of(request)
+        if self._session.exclusions and self._session.excludes(request.url):
+            return False
+        place = None if self._rounds is None else admitted(request)
+        mode = MARK if place is not None and place.bypasses else self._modes.of(request)
+        mode = self._recrawls.mode(request, mode)
         is_plain = self._by_url and request.method == "GET" and not request.body
         fingerprint = key = None
         is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
@@ -206,9 +238,7 @@ class Scheduler(BaseScheduler):
             if again:
                 self._recent.discard(key)
             elif self._recent.add(key) and mode == TEST:
-                self._request_stats.counts["frontier/seen/recent"] += 1
-                self._request_stats.filtered(request)
-                return False
+                return self._dropped(request)
         is_link = mode == TEST and not again
         if is_link and self._traps.are_set and self._is_trapped(request):
             return False
@@ -217,19 +247,43 @@ class Scheduler(BaseScheduler):
         fingerprint = fingerprint or self._fingerprints.of(request)
         address = self._queue_addresses.of(request.url, fingerprint)
         queue = "" if address is None else self._queue(request, address)
+        due = self._due(request) if again or DUE_META in request.meta else 0
         try:
-            item = self._item(request, queue)
+            record = self._record(request, mode)
+            item = self._codec.encode(record, queue)
         except NotSerializable as error:
-            if self._recent is not None:  # it is not seen for good
-                self._recent.discard(key)
-            facts = (request, fingerprint, mode)
-            self._local_requests.keep(*facts, self._delivered, error)
+            return self._keep_here(request, fingerprint, mode, key, error)
+        partition = -1 if address is None else address.partition
+        if self._recrawls.take_over(request, mode, record, partition, due):
             return True
-        if address is None:
-            later = self._push_later(request, fingerprint, item, mode)
+        if address is None or place is not None:
+            later = self._push_later(request, fingerprint, item, mode, due)
+            if place is not None:
+                later = self._push_in_round(request, place, later)
             self._node.outbox.expect(later)
         else:
-            self._push(request, fingerprint, item, mode, address.partition, queue)
+            self._push(request, fingerprint, item, mode, (partition, queue), due)
+        return True
+
+    def _dropped(self, request: Request) -> bool:
+        """Count *request* as seen before; false, as it is not queued."""
+        self._request_stats.counts["frontier/seen/recent"] += 1
+        self._request_stats.filtered(request)
+        return False
+
+    def _keep_here(
+        self,
+        request: Request,
+        fingerprint: bytes,
+        mode: str,
+        key: Any,
+        error: NotSerializable,
+    ) -> bool:
+        """Keep *request*, which cannot be stored, in this process; true, as it is."""
+        if self._recent is not None:  # it is not seen for good
+            self._recent.discard(key)
+        facts = (request, fingerprint, mode)
+        self._local_requests.keep(*facts, self._delivered, error)
         return True
 
     def _key(self, request: Request) -> Any:
@@ -247,8 +301,7 @@ class Scheduler(BaseScheduler):
         """
         if self._recent is None or self._key(request) not in self._recent:
             return False
-        self._request_stats.counts["frontier/seen/recent"] += 1
-        self._request_stats.filtered(request)
+        self._dropped(request)
         return True
 
     def next_request(self) -> Request | None:
@@ -265,6 +318,9 @@ class Scheduler(BaseScheduler):
                 self._bury(reservation, error)
                 continue
             if request is None:
+                continue
+            if self._session.exclusions and self._session.excludes(request.url):
+                self._skip(request, reservation)
                 continue
             self._idle_since, self._nothing_left = None, False
             PARENT.set(request)
@@ -285,14 +341,35 @@ class Scheduler(BaseScheduler):
         """
         record = self._codec.decode(reservation.item, reservation.queue)
         claim = claim_of(record, self._config.partitions)
+        carried = record.pop(RECRAWL, None)
+        record.pop(EXEMPT, None)
         if claim is None:
-            return from_record(record, self._spider, self._recorder.allowed)
+            made = from_record(record, self._spider, self._recorder.allowed)
+            self._recrawls.begin(made, carried)
+            return made
         request: Request | None = self._node.claims.take(claim, reservation)
         if request is None:
             self._do_aside(self._node.recover(reservation))
         else:
             self._session.requests.of(request).claim = claim
+            self._recrawls.note_local(request)
         return request
+
+    def _skip(self, request: Request, reservation: Reservation) -> None:
+        """Have *request* be done, which is excluded, without its being sent."""
+        self._node.note(
+            Attempt(
+                request.url,
+                OUT_OF_SCOPE,
+                0.0,
+                time.time(),
+                found_of(request),
+                notes=("excluded",),
+            )
+        )
+        if self._rounds is not None:
+            self._rounds.complete(request, reservation)
+        self._node.acks.complete(reservation)
 
     def _end_turn(self) -> None:
         """Let the engine ask again, after what else the reactor had to do."""
@@ -319,6 +396,46 @@ class Scheduler(BaseScheduler):
         """Wake the engine, which would look only every five seconds."""
         self._session.wake_engine()
 
+    def others_fingerprints(
+        self, reservation: Reservation, kinds: Sequence[str]
+    ) -> Sequence[bytes]:
+        """What *reservation* would be to other schedulers; none if it is exempt."""
+        try:
+            record = self._codec.decode(reservation.item, reservation.queue)
+            claim = claim_of(record, self._config.partitions)
+        except CodecError:  # it goes to the dead letter when it is taken
+            return ()
+        if claim is not None:
+            request = self._node.claims.peek(claim)
+            if request is None or request.dont_filter:
+                return ()
+            return others_fingerprints(kinds, request.url, request.method, request.body)
+        if record.get(EXEMPT) or record.get("dont_filter"):
+            return ()
+        method, body = record.get("method", "GET"), record.get("body", b"")
+        if type(method) is not str or type(body) is not bytes:
+            return ()
+        return others_fingerprints(kinds, record["url"], method, body)
+
+    def on_seen_before(self, reservation: Reservation) -> None:
+        """Have *reservation* be done, which was seen before the crawl."""
+        try:
+            request = self._request_of(reservation)
+        except CodecError as error:
+            self._bury(reservation, error)
+            return
+        if request is None:
+            return
+        self._recrawls.end(request)
+        self._request_stats.counts["frontier/seen/imported"] += 1
+        self._request_stats.filtered(request)
+        self._crawler.signals.send_catch_log(
+            signals.request_dropped, request=request, spider=self._spider
+        )
+        if self._rounds is not None:
+            self._rounds.complete(request, reservation)
+        self._node.acks.complete(reservation)
+
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
         if self._held_back and self._node.outbox.pending <= MAX_PENDING:
@@ -328,6 +445,8 @@ class Scheduler(BaseScheduler):
             pushes, verdicts = _queued(pushes, verdicts)
         if self._node.claims.waiting:
             self._local_requests.on_verdicts(pushes, verdicts)
+        if self._rounds is not None:
+            self._rounds.on_verdicts(pushes, verdicts)
         seen = sum(map(verdicts.count, ARE_SEEN))
         new = len(verdicts) - seen - verdicts.count(NOTED)
         self._request_stats.counts["scheduler/enqueued"] += new
@@ -385,6 +504,10 @@ class Scheduler(BaseScheduler):
         """Close the spider: an operator wants this node to go."""
         self._session.obey(order)
 
+    def on_controls(self, controls: Controls) -> None:
+        """Do what an operator wants of the crawl."""
+        self._session.obey_controls(controls)
+
     async def start_again(self, start_ids: set[str]) -> set[str]:
         """Run `Spider.start` again if its requests are among *start_ids*."""
         session = self._session
@@ -405,6 +528,8 @@ class Scheduler(BaseScheduler):
 
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
+        if self._rounds is not None and self._rounds.live:
+            return True
         return bool(self._session.starting or self._session.holds_requests())
 
     # Inside.
@@ -417,11 +542,21 @@ class Scheduler(BaseScheduler):
             )
         return queue_name(queue_key, request.priority)
 
-    def _item(self, request: Request, queue: str) -> bytes:
+    def _record(self, request: Request, mode: str = TEST) -> dict[str, Any]:
+        """The record of *request*, which is to be pushed in *mode*.
+
+        Raises:
+            NotSerializable: It has none.
+        """
         steering = self._recorder.allowed.steering(request.meta)
         if steering and self._was_set_here(request, steering):
             request = _without(request, steering)
-        return self._codec.encode(self._recorder.record(request), queue)
+        record = self._recorder.record(request)
+        if (state := self._recrawls.state_of(request, mode)) is not None:
+            record[RECRAWL] = state
+        if mode != TEST and self._node.imported_test.tier is not None:
+            record[EXEMPT] = True
+        return record
 
     def _was_set_here(self, request: Request, names: frozenset[str]) -> bool:
         """Whether a middleware has set *names*, after the store gave what it is from.
@@ -460,9 +595,10 @@ class Scheduler(BaseScheduler):
         fingerprint: bytes,
         item: bytes,
         mode: str,
-        partition: int,
-        queue: str,
+        where: tuple[int, str],
+        due: int,
     ) -> None:
+        partition, queue = where
         if mode == ONCE:
             if self._config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
@@ -477,10 +613,11 @@ class Scheduler(BaseScheduler):
             item=item,
             mode=mode,
             tag=request,
+            due=due,
         )
 
     async def _push_later(
-        self, request: Request, fingerprint: bytes, item: bytes, mode: str
+        self, request: Request, fingerprint: bytes, item: bytes, mode: str, due: int
     ) -> None:
         """Push *request* when the address of its host is known."""
         address = None
@@ -488,7 +625,75 @@ class Scheduler(BaseScheduler):
             await self._node.addresses.find(host_of(request.url))
             address = self._queue_addresses.of(request.url, fingerprint)
         queue = self._queue(request, address)
-        self._push(request, fingerprint, item, mode, address.partition, queue)
+        self._push(request, fingerprint, item, mode, (address.partition, queue), due)
+
+    def _due(self, request: Request) -> int:
+        """When *request* is due by the server's clock, in ms; 0 for at once.
+
+        That is taken out of its ``meta``: what is made of it later, by a redirect or a
+        spider, does not wait as long again.
+        """
+        if DUE_META not in request.meta:
+            return self._session.requests.known(request).due
+        value = request.meta.pop(DUE_META)
+        try:
+            due = read_due(value, self._node.server_ms())
+        except ValueError as error:
+            self._request_stats.refuse_due(request, error)
+            return 0
+        if due:
+            self._session.requests.of(request).due = due
+        return due
+
+    def fetch_again(
+        self, request: Request, when: Any, changed: Request | None = None
+    ) -> bool:
+        """Have *request*, which is in progress, fetched again, in a step with its ack.
+
+        *when* is what ``meta["frontier_due"]`` may be; *changed*, of the same host, is
+        queued in its place if given. The seen test is not asked. Return whether that
+        will be: not if it is not from the store, or cannot be put there again.
+
+        Raises:
+            ValueError: *when* is no such thing.
+        """
+        state = self._session.requests.known(request)
+        reservation = state.reservation
+        if reservation is None or state.claim is not None:
+            return False
+        due = read_due(when, self._node.server_ms())
+        queue, item = reservation.queue, b"0" + reservation.item[1:]
+        if changed is not None:
+            fingerprint = self._session.fingerprints.of(changed)
+            address = self._queue_addresses.of(changed.url, fingerprint)
+            if address is None or address.partition != reservation.lease.partition:
+                return False
+            queue = self._queue(changed, address)
+            try:
+                record = self._record(changed)
+                if self._node.imported_test.tier is not None:
+                    record[EXEMPT] = True
+                item = self._codec.encode(record, queue)
+            except NotSerializable:
+                return False
+        self._session.requests.of(request).again = Again(queue, item, due)
+        return True
+
+    async def _push_in_round(
+        self, request: Request, place: Place, push: Coroutine[Any, Any, None]
+    ) -> None:
+        """Do *push*, of a *request* that a round waits for, once that has noted it."""
+        address = self._queue_addresses.of(request.url, self._fingerprints.of(request))
+        partition = -1 if address is None else address.partition
+        try:
+            if self._rounds is None or await self._rounds.admit(
+                request, place, partition
+            ):
+                await push
+            else:
+                self._request_stats.filtered(request)
+        finally:
+            push.close()
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
@@ -502,6 +707,8 @@ class Scheduler(BaseScheduler):
             self._stats.set_value("frontier/busy/callbacks", watchdog.slow)
             self._stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
         spilled = self._node.spilled if self._session.opened else (0, 0)
+        if self._session.opened and self._node.made_ready:
+            self._stats.set_value("frontier/queue/due", self._node.made_ready)
         if any(spilled):
             self._stats.set_value("frontier/queue/spilled", spilled[0])
             self._stats.set_value("frontier/queue/restored", spilled[1])
@@ -520,41 +727,79 @@ class Scheduler(BaseScheduler):
         while True:
             await asyncio.sleep(SWEEP)
             self._sweep(self._session.in_progress())
+            if self._session.closing and self._leaving and self._node.paused:
+                self._put_back_waiting()  # it was paused while this node closes
             if self._session.closing and not self._leaving:
                 self._leaving = True
                 self._put_back_waiting()
                 if self._feed is not None:
                     self._feed.stop()
+                if self._rounds is not None:
+                    self._rounds.stop()
                 self._node.leave()
 
     def _put_back_waiting(self) -> None:
-        """Do not wait for hosts that are to be left alone for long.
+        """Do not wait for hosts that are to be left alone for long, or for a resume.
 
         What has not been sent to them stays reserved until the node leaves, and then
         goes back to the queue. It is not a delivery.
         """
         slots = Slots(self._crawler)
+        longest = 0.0 if self._node.paused else LONG_DELAY
         for request in list(self._delivered):
             if self._session.requests.known(request).sent is not None:
                 continue
-            if (slots.delay(slots.key(request)) or 0.0) >= LONG_DELAY:
+            if (slots.delay(slots.key(request)) or 0.0) >= longest:
                 del self._delivered[request]
+                self._recrawls.end(request)
                 request.errback = None  # its spider need not know
                 self._session.requests.of(request).put_back = True
-        slots.turn_away(LONG_DELAY, lambda: LeaseGone(CLOSING))
+        slots.turn_away(longest, lambda: LeaseGone(CLOSING))
+        self._session.gives_back = self._node.paused
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
         self.publish()
-        done = [request for request in self._delivered if request not in in_progress]
+        done = [
+            request
+            for request in self._delivered
+            if request not in in_progress and self._recrawls.is_settled(request)
+        ]
         if done and not self._feed_files.flush():
             return  # what counts as done is not fetched again for its items
         for request in done:
             reservation = self._delivered.pop(request)
-            if (reason := self._session.requests.known(request).unread) is not None:
-                self._do_aside(self._bury_unread(reservation, reason))
+            state = self._session.requests.known(request)
+            if state.waits and self._waits_for_host(request, reservation):
+                continue
+            if self._rounds is not None and state.again is None:
+                self._rounds.complete(request, reservation)
+            self._recrawls.end(request)
+            if state.unread is not None:
+                self._do_aside(self._bury_unread(reservation, state.unread))
             else:
-                self._node.acks.complete(reservation)
+                again = state.again
+                if again is None and state.visit is not None:
+                    now_ms = self._node.server_ms()
+                    again = self._recrawls.again(request, reservation, now_ms)
+                self._node.acks.complete(reservation, again=again)
+
+    def _waits_for_host(self, request: Request, reservation: Reservation) -> bool:
+        """Have *request* wait in the store until its host is asked again.
+
+        In its queue, which is left alone; but where that has the URLs of other hosts,
+        until a time. Whether it does.
+        """
+        self._recrawls.end(request)
+        if self._config.queue_key not in SPREAD:
+            self._do_aside(self._node.acks.put_back(reservation))
+            return True
+        left = self._session.component(LeftAlone).left(request)
+        if not self.fetch_again(request, max(LEAST_WAIT, left)):
+            return False
+        again = self._session.requests.known(request).again
+        self._node.acks.complete(reservation, again=again)
+        return True
 
     async def _bury_unread(self, reservation: Reservation, reason: str) -> None:
         """Give up a page that could not be read, when what it gave is stored."""
@@ -565,6 +810,9 @@ class Scheduler(BaseScheduler):
     def _on_idle(self) -> None:
         if not self._session.opened or self._node.finished:
             return
+        if self._node.paused:
+            self._idle_since = None
+            raise DontCloseSpider
         now = time.monotonic()
         if self._idle_since is None:
             self._idle_since = now
@@ -600,7 +848,7 @@ class Scheduler(BaseScheduler):
         """What Scrapy and its components have counted, for the crawl's report."""
         self.publish()
         self._session.publish_archive()
-        return self._session.figures()
+        return {**self._session.figures(), "in_flight": len(self._delivered)}
 
 
 class RequestStats:
@@ -610,6 +858,7 @@ class RequestStats:
         self._settings = crawler.settings
         self._stats = crawler.stats
         self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
+        self._told_due = False
         self.counts: Counter[str] = Counter()
         """What was counted since it was last published, by the name of the stat."""
 
@@ -626,6 +875,19 @@ class RequestStats:
             more = " (no more will be shown; DUPEFILTER_DEBUG shows all)"
             self._logs_dropped = False
         logger.debug("Filtered a request that was seen: %s%s", request, more)
+
+    def refuse_due(self, request: Request, error: ValueError) -> None:
+        """Count *request* as one whose due time is none; log the first."""
+        self.counts["frontier/queue/due_refused"] += 1
+        if not self._told_due:
+            self._told_due = True
+            logger.error(
+                "%s is crawled at once: its meta[%r] %s (no more will be shown; the "
+                "stat frontier/queue/due_refused counts them)",
+                request.url[:200],
+                DUE_META,
+                error,
+            )
 
     def publish(self, refused: int) -> None:
         """Add what was counted to the stats; *refused* are the rules' refusals."""

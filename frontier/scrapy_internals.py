@@ -33,6 +33,7 @@ import functools
 import inspect
 import logging
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import scrapy
@@ -50,17 +51,23 @@ from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
 from scrapy.exceptions import CloseSpider
+from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
 from scrapy.extensions.feedexport import FeedExporter
+from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils import defer
+from scrapy.utils import log as scrapys_log
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from scrapy.utils.response import _baseurl_cache
 from twisted.internet import error as txerror
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import globalLogBeginner
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
 from twisted.web.client import ResponseFailed, _HTTP11ClientFactory
 from twisted.web.error import SchemeNotSupported
+
+from frontier import json_log
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -87,6 +94,42 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+
+def let_twisted_log() -> None:
+    """Have Twisted write no errors to stderr itself, beside what it logs.
+
+    It does until logging is begun in its way, which Scrapy does not.
+    """
+    if globalLogBeginner._temporaryObserver is not None:
+        shows = warnings.showwarning
+        globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
+        warnings.showwarning = shows  # it takes warnings, too
+
+
+def heed_log_format() -> None:
+    """Have the handler that Scrapy makes for its log write JSON, if settings say so.
+
+    Scrapy makes it before there is an add-on, and again with a spider's settings. There
+    is no setting for its formatter.
+    """
+    make: Any = scrapys_log._get_handler
+    if getattr(make, "heeds_log_format", False):
+        return
+
+    @functools.wraps(make)
+    def make_handler(settings: Mapping[str, Any]) -> logging.Handler:
+        handler: logging.Handler = make(settings)
+        if json_log.is_chosen(settings):
+            handler.setFormatter(json_log.JsonFormatter())
+            json_log.log_uncaught()
+            let_twisted_log()
+        return handler
+
+    made: Any = make_handler
+    made.heeds_log_format = True
+    scrapys_log._get_handler = made
+
+
 __all__ = [
     "EXCERPT_FLAG",
     "AsyncCrawlerProcess",
@@ -107,6 +150,8 @@ __all__ = [
     "Slots",
     "UnsupportedURLSchemeError",
     "as_scrapy_awaits",
+    "change_depth",
+    "change_limits",
     "close_now",
     "close_spider",
     "cookies_by_domain",
@@ -114,6 +159,7 @@ __all__ = [
     "download",
     "end_with_error",
     "ensure_awaitable",
+    "forget_timeout",
     "handler_for",
     "in_progress",
     "is_closing",
@@ -654,6 +700,36 @@ def close_now(crawler: Crawler, reason: str) -> None:
     crawler.signals.connect(close, signal=signals.engine_started, weak=False)
 
 
+def forget_timeout(crawler: Crawler) -> None:
+    """Have the clock of Scrapy's ``CLOSESPIDER_TIMEOUT`` close nothing on this node.
+
+    It goes on while the crawl is paused. To be called when the spider is opened.
+    """
+    extension = crawler.get_extension(ScrapysCloseSpider)
+    if extension is not None and extension.task is not None:
+        extension.task.cancel()
+        extension.task = None
+
+
+def change_limits(crawler: Crawler, pages: int, items: int, errors: int) -> None:
+    """Have Scrapy's ``CloseSpider`` close this node at other numbers; 0: at none.
+
+    Its clock is stopped: the time is counted for the whole crawl.
+    """
+    extension = crawler.get_extension(ScrapysCloseSpider)
+    if extension is not None:
+        counts = {"pagecount": pages, "itemcount": items, "errorcount": errors}
+        extension.close_on.update(counts)
+    forget_timeout(crawler)
+
+
+def change_depth(crawler: Crawler, most: int) -> None:
+    """Have Scrapy follow links up to *most* from a seed; 0: all."""
+    for middleware in spider_middlewares(crawler):
+        if isinstance(middleware, DepthMiddleware):
+            middleware.maxdepth = most
+
+
 def end_with_error(crawler: Crawler) -> None:
     """Have ``scrapy crawl`` exit with 1 when the spider is closed.
 
@@ -777,7 +853,54 @@ class Slots:
 
     def __init__(self, crawler: Crawler) -> None:
         engine: Any = crawler.engine
+        self._crawler = crawler
         self._downloader: Any = engine.downloader
+
+    def every(self) -> list[str]:
+        """All that there are at present."""
+        return list(self._downloader.slots)
+
+    def given(self, key: str, what: str) -> float | None:
+        """The ``delay`` or ``concurrency`` that the settings give to *key* alone."""
+        slots = self._crawler.settings.getdict("DOWNLOAD_SLOTS")
+        value = slots.get(key, {}).get(what)
+        return None if value is None else float(value)
+
+    def usual_delay(self) -> float:
+        """What the settings give to all others."""
+        spider, settings = self._crawler.spider, self._crawler.settings
+        own = settings.getfloat("DOWNLOAD_DELAY")
+        return float(getattr(spider, "download_delay", own))
+
+    def usual_concurrency(self) -> int:
+        """The same of requests at a time."""
+        downloader = self._downloader
+        return int(downloader.ip_concurrency or downloader.domain_concurrency)
+
+    def pace(self, key: str, delay: float, concurrency: int) -> None:
+        """Have *key* keep *delay* from now on, and *concurrency* requests at once."""
+        slot = self._downloader.slots.get(key)
+        if slot is None:
+            return
+        is_sooner = delay < slot.delay
+        slot.delay, slot.concurrency = delay, concurrency
+        if slot.latercall is not None and is_sooner:
+            slot.latercall.cancel()
+            slot.latercall = None
+        spider = (self._crawler.spider,) if PASSES_SPIDER else ()
+        self._downloader._process_queue(*spider, slot)
+
+    def on_new(self, give: Callable[[str], object]) -> None:
+        """Have *give* called with each slot that is made, before it is used."""
+        before = self._downloader._get_slot
+
+        def get(*args: Any, **named: Any) -> Any:
+            key, slot = before(*args, **named)
+            if not slot.lastseen:
+                give(key)
+            return key, slot
+
+        self._downloader._get_slot = get
 
     def key(self, request: Request) -> str:
         """The slot of *request*."""

@@ -27,6 +27,8 @@ from frontier.model import Lease
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from tests import foreign
+from tests.browser import chromium, shots, tab  # noqa: F401
+from tests.postgres import own_postgres, postgres, shared_postgres  # noqa: F401
 from tests.topologies import ClusterServers, SentinelServers
 
 DEADLINE = 240.0
@@ -42,6 +44,11 @@ for profile, always_the_same in (("busy", True), ("chance", False)):
         derandomize=always_the_same,
     )
 settings.load_profile("busy")
+
+# Where a shell has begun this in the background, Ctrl-C is ignored by it and by all
+# that it starts: tests of that would wait for ever.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +107,10 @@ TOPOLOGIES = {
     "sentinel": type("Sentinel", (SentinelAgain, SentinelServers), {}),
 }
 CHOSEN = os.environ.get("TEST_STORE")
-"""``cluster`` or ``sentinel``: the store of all tests that have the mark `store`.
+"""``cluster``, ``sentinel`` or the URL of a server: the store of all tests that have
+the mark `store`.
 
-Those that only one server can serve say why, with the mark ``one_server``.
+Those that only a server of their own can serve say why, with the mark ``one_server``.
 """
 ANY = CHOSEN or "valkey-9"
 """One kind of server, for tests to which the kind makes no difference."""
@@ -200,6 +208,43 @@ class Server:
         shutil.rmtree(self._directory)
 
 
+class Elsewhere:
+    """A server that runs already, and is here for tests alone: they flush it.
+
+    One process of tests at a time, as they would flush each other's keys.
+    """
+
+    MARK = "frontier-tests"
+
+    def __init__(self, url):
+        self.url = url
+
+    def start(self):
+        """Refuse a server that has keys which are not of tests."""
+        if self.ask("DBSIZE") and not self.ask("EXISTS", self.MARK):
+            pytest.exit(f"TEST_STORE: {self.url} has keys, which tests would remove", 2)
+        self.clear()
+
+    def ask(self, *command):
+        with contextlib.closing(redis.Redis.from_url(self.url)) as client:
+            return client.execute_command(*command)
+
+    @property
+    def holders(self):
+        """The servers that have keys, as of a `Topology`."""
+        return [self]
+
+    def clear(self):
+        self.ask("FLUSHALL")
+        self.ask("SET", self.MARK, "")
+
+    def check(self):
+        self.ask("PING")
+
+    def remove(self):
+        self.ask("FLUSHALL")
+
+
 @pytest.fixture(scope="session")
 def servers():
     """One server of each kind, started when it is first asked for.
@@ -212,6 +257,13 @@ def servers():
         kind = ANY if name == "any" else name
         key = (kind, *options)
         if key not in running:
+            if "://" in kind:
+                if options:
+                    pytest.skip("needs a server of its own, and TEST_STORE is one")
+                named = Elsewhere(kind)
+                named.start()  # and it is flushed at the end, if that works
+                running[key] = named
+                return named
             topology = TOPOLOGIES.get(kind)
             made = topology or partial(Server, binary_of(kind))
             running[key] = made(*options)

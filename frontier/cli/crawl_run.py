@@ -21,19 +21,24 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from frontier import json_log
 from frontier.cli.options import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.progress import ProgressLine
 from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.files import FILE_MODE, creating, make_directory, mode_of
+from frontier.metrics.exposition import require_library
+from frontier.recrawl.rules import read_rules
+from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, launched
+from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.snapshot import crawl_entered, open_crawl, snapshot
 from frontier.status.validate import printable
@@ -81,8 +86,8 @@ class NodeProcess:
 
     def warnings(self) -> list[str]:
         """The messages of the last warnings in its log."""
-        records = filter(None, map(_RECORD.match, self._lines()))
-        found = [record[2] for record in records if record[1] == "WARNING"]
+        records = filter(None, map(_recorded, self._lines()))
+        found = [message for level, message, _ in records if level == "WARNING"]
         return [printable(line) for line in found[-MAX_ERRORS:]]
 
     def errors(self) -> list[str]:
@@ -104,15 +109,30 @@ def _errors(lines: Sequence[str]) -> list[str]:
     found: list[str] = []
     message, end = "", ""
     for line in [*lines, "- - [] END: "]:
-        record = _RECORD.match(line)
+        record = _recorded(line)
         if record is None:
             end = line.strip() or end
             continue
         if message:
             found.append(f"{message}: {end}" if end else message)
-        message = record[2] if record[1] in {"ERROR", "CRITICAL"} else ""
-        end = ""
+        level, message, end = record
+        if level not in {"ERROR", "CRITICAL"}:
+            message = ""
     return found
+
+
+def _recorded(line: str) -> tuple[str, str, str] | None:
+    """Level and message of a record, and the last line of its traceback.
+
+    That is empty where the traceback, if there is one, follows in lines of its own.
+    """
+    told = json_log.read(line)
+    if told is not None:
+        text = f"{told['message']}\n{told.get('exception', '')}"
+        lines = [line for line in text.splitlines() if line.strip()] or [""]
+        return told.get("level", ""), lines[0], lines[-1].strip() * (len(lines) > 1)
+    record = _RECORD.match(line)
+    return None if record is None else (record[1], record[2], "")
 
 
 class Nodes:
@@ -124,6 +144,8 @@ class Nodes:
         self._heard = self._told = 0
         """Signals that came, and those that were said."""
         self._killed: list[str] = []
+        self._complained: set[str] = set()
+        """Nodes that failed, and lines of their logs, of which that was said."""
 
     @property
     def interrupted(self) -> bool:
@@ -166,6 +188,7 @@ class Nodes:
             while any(node.exit_code is None for node in self.every):
                 meanwhile()
                 self._tell()
+                self.complain()
                 time.sleep(PACE)
             self._tell()
         except BaseException:
@@ -185,6 +208,25 @@ class Nodes:
                 )
             elif self._told < KILLS:
                 say(STOPPING[self._told])
+
+    def complain(self) -> None:
+        """Say of each node that has failed why, and which log tells more, once.
+
+        Not of those that end after a signal that was passed on.
+        """
+        if self.interrupted:
+            return
+        for node in self.every:
+            code = node.exit_code or 0
+            if code == 0 or node.node_id in self._complained:
+                continue
+            self._complained.add(node.node_id)
+            how = f"exit code {code}" if code > 0 else f"signal {-code}"
+            complain(f"{node.node_id} failed with {how}; its log is {node.log}")
+            new = [line for line in node.errors() if line not in self._complained]
+            self._complained.update(new)
+            for line in new:
+                say(f"  {line}")
 
     def signal(self, number: int) -> None:
         """Send signal *number* to all that run."""
@@ -244,12 +286,14 @@ if __name__ == "__main__":
     crawl_as_told()
 
 
-SITE = "site"
-"""The spider that comes with this package."""
+SITE, FOLLOWER = "site", "feeds"
+"""The spiders that come with this package."""
 NODE = "%(frontier_node)s"
 """The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
 OURS = ("FRONTIER_NODE_ID", "REDIS_URL")
 """Settings that every node is given by the command itself."""
+CANON_RULES = "FRONTIER_CANON_RULES"
+"""The setting that is a name or, if it ends so, a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +367,35 @@ def site_arguments(seeds: str, scope: str) -> dict[str, str]:
     return {"seeds": there, "scope": scope}
 
 
+def feeds_arguments(given: str) -> dict[str, str]:
+    """The arguments of the spider ``feeds``; *given* is a file, or a database's URL.
+
+    Raises:
+        ConfigurationError: It is no URL of a database, or the file cannot be used.
+    """
+    from frontier.feeds.live_sites import absolute, is_database, source_of
+
+    source = source_of(given)
+    if not is_database(given):  # one that is down now may come back
+        source.read()
+    return {"feeds": absolute(given)}
+
+
+def from_here(settings: Mapping[str, str]) -> dict[str, str]:
+    """*settings* with absolute paths, for nodes that run in our project's directory."""
+    paths = {
+        f"{PREFIX}{each.name.upper()}"
+        for each in fields(Config)
+        if each.metadata["parser"] in {parsers.directory, parsers.optional_directory}
+    }
+    found = dict(settings)
+    for name, path in settings.items():
+        is_file = name == CANON_RULES and path.endswith(".toml")
+        if path and (is_file or name in paths):
+            found[name] = os.path.abspath(path)  # noqa: PTH100 (links stay)
+    return found
+
+
 def configuration(
     settings: Mapping[str, str],
     store: Path,
@@ -336,7 +409,7 @@ def configuration(
 
     Raises:
         ConfigurationError: One of the settings is unknown, wrong or not the
-            user's to set.
+            user's to set, or the rules of recrawls cannot be used.
     """
     for name in OURS:
         if name in settings:
@@ -349,7 +422,13 @@ def configuration(
     for name in paths:
         if chosen[name]:  # the empty one is refused below
             chosen[name] = os.path.abspath(chosen[name])  # noqa: PTH100 (links stay)
-    return Config.from_settings(chosen)
+    config = Config.from_settings(chosen)
+    if config.metrics_port:
+        require_library("FRONTIER_METRICS_PORT")
+    schedule = schedule_of(config)
+    if config.recrawl_rules is not None and schedule.kind is not Kind.OFF:
+        read_rules(config.recrawl_rules, schedule)  # once, and not in each node's log
+    return config
 
 
 def run(plan: Plan) -> Outcome:
@@ -403,22 +482,6 @@ def _shared_feeds(plan: Plan) -> list[str]:
             feeds = {}  # each node says so
     uris = [str(uri) for uri in feeds] if plan.nodes > 1 else []
     return [uri for uri in uris if NODE not in uri and not uri.startswith("stdout:")]
-
-
-def complain_of(nodes: Nodes) -> None:
-    """Say which nodes failed, why, and which logs tell more; unless by a signal."""
-    if nodes.interrupted:
-        return
-    said: set[str] = set()
-    for node in nodes.failed():
-        how = f"exit code {node.exit_code}"
-        if (node.exit_code or 0) < 0:
-            how = f"signal {-(node.exit_code or 0)}"
-        complain(f"{node.node_id} failed with {how}; its log is {node.log}")
-        for line in node.errors():
-            if line not in said:
-                said.add(line)
-                say(f"  {line}")
 
 
 def logs(nodes: Nodes) -> Iterator[Text]:

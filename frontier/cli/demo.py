@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from frontier.cli.crawl_report import crawl_report
 from frontier.cli.options import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import ExitCode, complain, say, show
-from frontier.cli.report import Rows, WarcFiles, facts, report
+from frontier.cli.report import Rows, WarcFiles, facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -197,14 +198,14 @@ def _judge(site: Site, hosts: list[str], log: Path) -> Verdict:
 
 
 def _print(outcome: Outcome, verdict: Verdict, config: Config, log: Path) -> None:
-    from frontier.cli.crawl_run import complain_of, logs
+    from frontier.cli.crawl_run import logs
 
     if outcome.snapshot is not None:
         files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
-        show(report(outcome.snapshot, files))
+        show(crawl_report(outcome.snapshot, files))
     show([*logs(outcome.nodes), Text(f"  {log.name} (what the site served)")])
     show([Text(), facts(_rows(outcome, verdict))])
-    complain_of(outcome.nodes)
+    outcome.nodes.complain()
     if outcome.nodes.interrupted:
         complain("interrupted")
         return

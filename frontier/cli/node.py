@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import time
-from contextlib import suppress
 from dataclasses import asdict
-from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.live import Live
+from rich.text import Text
 
+from frontier.cli.crawl_report import room_table, warnings
 from frontier.cli.options import Commands, CrawlOptions, Output
-from frontier.cli.output import results, say
+from frontier.cli.output import say
 from frontier.cli.report import busy_nodes, node_table
+from frontier.cli.watch import LiveView, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from rich.console import RenderableType
 
     from frontier.status.views import CrawlSnapshot
 
@@ -28,11 +26,11 @@ PAUSE = 1.0
 app = Commands("List the nodes of a crawl, or take one out.")
 
 
-@app.command("list")
+@app.command("list", examples=("node list", "node list --watch"))
 def list_nodes(
     options: CrawlOptions,
     output: Output,
-    watch: Annotated[
+    again: Annotated[
         bool, typer.Option("--watch", help="Repeat every second, until Ctrl-C.")
     ] = False,
 ) -> None:
@@ -44,12 +42,23 @@ def list_nodes(
 
     with options.connected() as store:
         chosen = options.crawl_id(store)
-        looks = (snapshot(store, options.namespace, chosen) for _ in count())
-        if watch:
-            _watch(looks, output)
+
+        def look() -> CrawlSnapshot:
+            return snapshot(store, options.namespace, chosen)
+
+        if again:
+            view = LiveView(_listed, _listed, _object)
+            watch(look, view, as_json=output.as_json, every=PAUSE)
             return
-        seen = next(looks)
-    output.result(_object(seen), [node_table(seen, ring=True), *busy_nodes(seen)])
+        seen = look()
+    output.result(_object(seen), _listed(seen))
+
+
+def _listed(seen: CrawlSnapshot) -> list[RenderableType]:
+    parts: list[RenderableType] = [node_table(seen, ring=True)]
+    parts += [*busy_nodes(seen), *warnings(seen)]
+    table = room_table(seen)
+    return [*parts, Text(), table] if table.row_count else parts
 
 
 @app.command()
@@ -93,21 +102,3 @@ def remove(
 def _object(seen: CrawlSnapshot) -> dict[str, Any]:
     nodes = [asdict(node) for node in seen.nodes]
     return {"crawl_id": seen.crawl_id, "nodes": nodes}
-
-
-def _watch(looks: Iterator[CrawlSnapshot], output: Output) -> None:
-    """Show each of *looks*, a second apart, until Ctrl-C."""
-    console = results()
-    with suppress(KeyboardInterrupt):
-        if output.as_json or not console.is_terminal:
-            for seen in looks:
-                text = json.dumps(_object(seen)) if output.as_json else None
-                console.print(
-                    text or node_table(seen, ring=True), soft_wrap=output.as_json
-                )
-                console.file.flush()
-                time.sleep(PAUSE)
-        with Live(console=console, auto_refresh=False) as live:
-            for seen in looks:
-                live.update(node_table(seen, ring=True), refresh=True)
-                time.sleep(PAUSE)

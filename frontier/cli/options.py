@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -15,7 +15,7 @@ from frontier.cli.output import show, show_json
 from frontier.errors import NoStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -76,6 +76,15 @@ Force = Annotated[
     bool, typer.Option("--force", help="Overwrite the file if it exists.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+ScrapySettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-s",
+        "--set",
+        metavar="NAME=VALUE",
+        help="A Scrapy setting; may be repeated.",
+    ),
+]
 Compat = Annotated[
     str,
     typer.Option(
@@ -160,6 +169,19 @@ class CrawlOptions(CrawlsOptions):
         return stored_crawl(store, self.namespace, self.crawl_id(store))
 
 
+def say_version(asked: bool) -> None:
+    """Print the version and end, if that was *asked* for."""
+    if asked:
+        from importlib.metadata import version
+
+        print(f"frontier {version('frontier-crawl')}")
+        raise typer.Exit
+
+
+OWN_VERSION = "version_"
+"""The parameter by which each command has `--version`; its help does not list it."""
+
+
 class Commands(typer.Typer):
     """The commands of one noun.
 
@@ -168,27 +190,60 @@ class Commands(typer.Typer):
     """
 
     def __init__(self, about: str) -> None:
-        super().__init__(help=about, no_args_is_help=True)
+        super().__init__(help=about, no_args_is_help=True, callback=_of_a_noun)
+
+    def in_order(self, *names: str) -> None:
+        """List the commands in the order of *names*, which has all: that of use.
+
+        Raises:
+            ValueError: It lacks one.
+        """
+        self.registered_commands.sort(key=lambda one: names.index(_name_of(one)))
 
     def command(
-        self, name: str | None = None, **more: Any
+        self, name: str | None = None, *, examples: Sequence[str] = (), **more: Any
     ) -> Callable[[Command], Command]:
-        """Add the decorated function, as *name* or its own."""
+        """Add the decorated function, as *name* or its own.
+
+        The help ends with *examples*, each what follows ``frontier``.
+        """
+        if examples:
+            lines = [f"frontier {each}" for each in examples]
+            more["epilog"] = "\n\n".join(["Examples:", *lines])
 
         def declare(command: Command) -> Command:
             text = inspect.getdoc(command) or ""
             # Lines of a docstring are as long as the code's, not as the terminal's.
             about = "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
             super(Commands, self).command(name, help=about, **more)(
-                _with_groups(command)
+                with_groups(command)
             )
             return command
 
         return declare
 
 
-def _with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """*command*, which takes each option of its groups by itself."""
+def _of_a_noun(
+    version_: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=say_version,
+            hidden=True,
+            help="Print the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """What a noun takes before its verb."""
+
+
+def _name_of(command: Any) -> str:
+    return str(command.name or command.callback.__name__)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """*command*, which takes each option of its groups by itself, and `--version`."""
     own = inspect.signature(command, eval_str=True).parameters
     groups: dict[str, Any] = {
         name: parameter.annotation
@@ -201,13 +256,22 @@ def _with_groups(command: Callable[..., None]) -> Callable[..., None]:
         types = get_type_hints(group, include_extras=True)
         each += [
             inspect.Parameter(
-                field.name, kind, default=field.default, annotation=types[field.name]
+                field.name,
+                kind,
+                default=inspect.Parameter.empty
+                if field.default is MISSING
+                else field.default,
+                annotation=types[field.name],
             )
             for field in fields(group)
         ]
 
+    each.append(inspect.signature(_of_a_noun, eval_str=True).parameters[OWN_VERSION])
+    each[-1] = each[-1].replace(kind=kind)
+
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        given.pop(OWN_VERSION)
         for name, group in groups.items():
             given[name] = group(
                 **{one.name: given.pop(one.name) for one in fields(group)}

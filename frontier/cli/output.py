@@ -22,6 +22,7 @@ from frontier.errors import (
     CommitBegun,
     ConfigurationError,
     CrawlClosed,
+    CrawlInUse,
     CrawlOpen,
     DirectoryInUse,
     FileTaken,
@@ -78,8 +79,8 @@ def exit_code_of(error: FrontierError) -> ExitCode:
     gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved
     if isinstance(error, gone | UnknownCollection):
         return ExitCode.NOT_FOUND
-    in_use = NodeLives | CollectionInUse | CommitBegun | CrawlOpen | DirectoryInUse
-    if isinstance(error, in_use):
+    in_use = NodeLives | CollectionInUse | CommitBegun | CrawlOpen | CrawlInUse
+    if isinstance(error, in_use | DirectoryInUse):
         return ExitCode.IN_USE
     return ExitCode.CRAWL_FAILED
 

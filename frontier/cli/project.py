@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
 MARK = "scrapy.cfg"
 CLUSTER = "cluster"
@@ -64,7 +63,7 @@ class Project:
             ConfigurationError: There is no project, no such spider, the project does
                 not use the frontier, or its settings cannot work.
         """
-        settings = _settings_of(spider, given)
+        settings = crawler_of(spider, given).settings
         chosen = {
             name: settings[name]
             for name in settings
@@ -86,8 +85,15 @@ class Project:
         return {ENVIRONMENT: redis_url, **ours}
 
 
-def _settings_of(spider: str, given: Mapping[str, str]) -> BaseSettings:
-    """What a node of *spider* will find set, with what its add-on makes of it."""
+def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
+    """A crawler of *spider*, with the settings that our add-on makes of a node's.
+
+    Nothing runs in it. *given* are settings that override the project's and the
+    spider's own.
+
+    Raises:
+        ConfigurationError: As of `Project.of`.
+    """
     from scrapy.utils.conf import build_component_list
     from scrapy.utils.misc import load_object
     from scrapy.utils.project import inside_project
@@ -100,7 +106,7 @@ def _settings_of(spider: str, given: Mapping[str, str]) -> BaseSettings:
             f"no {MARK} in this directory or in one above it"
         )
     try:
-        crawler = _crawler_of(spider, given)
+        crawler = _bare_crawler(spider, given)
         addons = build_component_list(crawler.settings["ADDONS"])
         chosen = [addon for addon in map(load_object, addons) if addon is Addon]
     except FrontierError:
@@ -115,10 +121,10 @@ def _settings_of(spider: str, given: Mapping[str, str]) -> BaseSettings:
             f"the project does not use the frontier; its settings need {LINE}"
         )
     Addon.from_crawler(crawler).update_settings(crawler.settings)
-    return crawler.settings
+    return crawler
 
 
-def _crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
+def _bare_crawler(spider: str, given: Mapping[str, str]) -> Crawler:
     from scrapy.addons import AddonManager
     from scrapy.crawler import Crawler
     from scrapy.spiderloader import get_spider_loader

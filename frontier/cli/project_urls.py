@@ -20,7 +20,7 @@ from frontier.node.host_ips import BlockingAddresses
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import fault_of
 from frontier.status.validate import printable
-from frontier.urls.canon.rulesets import label_of
+from frontier.urls.canon.rulesets import label_of, named
 from frontier.urls.fingerprint import Fingerprints, seen_hash
 from frontier.urls.partition import SPREAD, QueueAddresses
 
@@ -75,7 +75,9 @@ class Identities:
         settings = get_project_settings()
         cls = load_object(settings[FINGERPRINTER])
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
-        self._fingerprint = Fingerprints(made, crawl.config.canon_rules).of
+        self._fingerprints = Fingerprints(made, crawl.config.canon_rules)
+        self._fingerprint = self._fingerprints.of
+        self._rules = named(crawl.config.canon_rules)
 
     def fingerprint(self, request: Request) -> bytes:
         """What *request* is to the crawl."""
@@ -109,6 +111,28 @@ class Identities:
         return Identity(
             request.url, key, found.partition, fingerprint, seen_hash(fingerprint)
         )
+
+    def canonical(self, url: str) -> str:
+        """The form by which the crawl's rules tell *url* from others.
+
+        Raises:
+            InvalidURL: They have none for it.
+        """
+        return self._rules.apply(url)
+
+    def tells(self, identity: Identity) -> Callable[[str], bool]:
+        """What says whether a GET of a URL, however it is spelled, is *identity*."""
+        quick = self._fingerprints.of_get if self._fingerprints.by_url else None
+
+        def is_it(url: str) -> bool:
+            try:
+                found = quick(url) if quick is not None else None
+                found = found or self._fingerprint(Request(url))
+            except ValueError:
+                return False
+            return found == identity.fingerprint
+
+        return is_it
 
     def marks_of(
         self, lines: Iterable[Line], progress: Callable[[int], None] = lambda _: None
@@ -163,7 +187,7 @@ def lines_of(target: str) -> list[Line]:
     if "://" in target or _SURT.fullmatch(target):
         given: Iterable[Line] = [Line("", target.strip())]
     else:
-        given = _read(target)
+        given = urls_in(target)
     urls: dict[str, Line] = {}
     for line in given:
         if not line.url or line.url.startswith("#"):
@@ -177,8 +201,12 @@ def lines_of(target: str) -> list[Line]:
     return list(urls.values())
 
 
-def _read(name: str) -> Iterator[Line]:
-    """The lines of the file *name*, none of which is kept longer than it may be."""
+def urls_in(name: str) -> Iterator[Line]:
+    """The lines of the file *name*, none of which is kept longer than it may be.
+
+    Raises:
+        ConfigurationError: It is not a file, or a line is too long or not UTF-8.
+    """
     shown = name[:SHOWN]
     try:
         with open_input(Path(name)) as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
@@ -12,13 +13,14 @@ from rich.text import Text
 from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
 
-    from frontier.status.seen_tiers import Tiers
-    from frontier.status.views import CrawlSnapshot, Figures, NodeView
+    from frontier.cluster.controls import Entry
+    from frontier.queue.reserve import Scan
+    from frontier.status.views import CrawlSnapshot, Excluded, Figures, NodeView, Tiers
 
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
@@ -34,6 +36,10 @@ COLUMNS = (
     "errors",
 )
 ERRORS = "errors: requests without an answer, and answers 429 and 5xx; each try counts"
+MAX_EXCLUDED = 5
+"""Exclusions that are named."""
+MAX_LEFT_ALONE = 10
+"""Hosts that are left alone and named."""
 MAX_SHARES = 4
 """Hosts, and media types, that are named."""
 
@@ -61,34 +67,101 @@ class WarcFiles:
         return cls(directory, tuple(found))
 
 
-def report(seen: CrawlSnapshot, files: WarcFiles) -> Iterator[RenderableType]:
-    """The whole report of *seen*, whose WARC files are *files*."""
+def report(
+    seen: CrawlSnapshot,
+    files: WarcFiles,
+    more: Rows | None = None,
+    lines: Iterable[RenderableType] = (),
+) -> Iterator[RenderableType]:
+    """The report of *seen*, whose WARC files are *files*.
+
+    *lines* come after its nodes, and *more* before its other facts.
+    """
     if seen.kind == "dupefilter":
         yield from _alone(seen)
         return
+    yield from headline(seen)
+    yield Text()
+    yield node_table(seen)
+    if seen.gone:
+        yield Text(f"The sum has {seen.gone:,} more nodes, which are gone")
+    if seen.totals.errors:
+        yield Text(ERRORS)
+    yield from busy_nodes(seen)
+    yield from lines
+    yield Text()
+    yield facts(
+        (more or [])
+        + queue_rows(seen)
+        + _statuses(seen.totals)
+        + _seen(seen.totals)
+        + _tiers(seen.tiers, seen.totals)
+        + _archive(seen.totals)
+    )
+    yield from _back_offs(seen)
+    yield from _dead_letters(seen)
+    yield from _files(files)
+
+
+def headline(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    """How it is with the crawl, in a few lines."""
     lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
+    yield from _controls(seen)
     if seen.ended_at:
         yield Text(f"It {seen.ended_at}")
     if seen.harmed:
         yield Text(f"It has {seen.harm}")
     if seen.has_failed:
         yield Text(f"It has fetched nothing: {_unfetched(seen)}")
-    yield Text()
-    yield node_table(seen)
-    if seen.totals.errors:
-        yield Text(ERRORS)
-    yield from busy_nodes(seen)
-    yield Text()
-    yield facts(
-        _queue(seen)
-        + _statuses(seen.totals)
-        + _seen(seen.totals)
-        + _tiers(seen.tiers, seen.totals)
-        + _archive(seen.totals)
-    )
-    yield from _dead_letters(seen)
-    yield from _files(files)
+
+
+def _controls(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    """What an operator wants of *seen* that is not what it began with."""
+    by = seen.controls.paused
+    if by is not None and seen.state == "open":
+        lasts = duration(max(0, seen.taken_ms - by.at_ms) / 1000)
+        yield Text(
+            f"PAUSED for {lasts}, since {when(by.at_ms)} by {by.who}; "
+            f"frontier crawl resume --crawl {seen.crawl_id} goes on"
+        )
+    excluded = seen.controls.excluded
+    if excluded:
+        named = ", ".join(f"{one.kind} {one.value}" for one in excluded[:MAX_EXCLUDED])
+        more = len(excluded) - MAX_EXCLUDED
+        yield Text(f"Excluded: {named}{f' and {more:,} more' if more > 0 else ''}")
+    changed = seen.controls.changed
+    if changed:
+        named = ", ".join(
+            f"{one.name} = {one.value}{f' for {one.host}' * bool(one.host)}"
+            for one in changed[:MAX_EXCLUDED]
+        )
+        more = len(changed) - MAX_EXCLUDED
+        yield Text(f"Changed: {named}{f' and {more:,} more' if more > 0 else ''}")
+
+
+def settings_table(rows: Sequence[tuple[str, ...]]) -> Table:
+    """A row for each setting: its name, for whom, its value, and from where."""
+    table = _table("setting", "host", "is", "from")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def excluded_table(excluded: Sequence[Excluded]) -> Table:
+    """A row for each of *excluded*."""
+    table = _table("excluded", "", "since", "by")
+    for one in excluded:
+        table.add_row(one.kind, Text(one.value), when(one.at_ms), one.who)
+    return table
+
+
+def controls_table(log: Sequence[Entry]) -> Table:
+    """A row for each entry of *log*: when, who, and what was done."""
+    table = _table("when", "who", "has", "what")
+    for entry in log:
+        table.add_row(when(entry.at_ms), entry.who, entry.verb, Text(entry.what))
+    return table
 
 
 def _alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
@@ -115,7 +188,7 @@ def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
         for node in seen.nodes
     ]
     total = ("together", "", "", *_columns(seen.totals))
-    if len(rows) != 1:
+    if len(rows) != 1 or seen.gone:
         rows.append(total)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for place, heading in enumerate(COLUMNS):
@@ -161,6 +234,15 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def when(at_ms: int) -> str:
+    """*at_ms*, milliseconds since the Unix epoch, as a time of this place."""
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (OverflowError, OSError, ValueError):
+        return "-"
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
 def percent(part: int, whole: int) -> str:
     """*part* of *whole* in percent."""
     return f"{part / whole:.0%}" if whole else "0%"
@@ -196,7 +278,31 @@ def _columns(figures: Figures | None) -> list[str]:
     ]
 
 
-def _queue(seen: CrawlSnapshot) -> Rows:
+def _spilled(queue: Scan) -> str:
+    """How much of the queues is spilled, and where."""
+    size = decimal(queue.spilled_bytes)
+    text = f"{queue.spilled:,} of those ready are spilled, {size} in the store"
+    if queue.shelved_bytes:
+        text += f", {decimal(queue.shelved_bytes)} in files"
+    return text
+
+
+def _unsent_rows(totals: Figures) -> Rows:
+    """Which requests were taken from the queue and not sent."""
+    rows: Rows = []
+    if totals.forbidden:
+        rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
+    if totals.refused:
+        text = "not sent: out of scope, or to addresses not allowed"
+        rows.append(("", f"{totals.refused:,} of them {text}"))
+    if totals.given_up:
+        text = "not sent: their hosts were left alone too often without an answer"
+        rows.append(("", f"{totals.given_up:,} of them {text}"))
+    return rows
+
+
+def queue_rows(seen: CrawlSnapshot) -> Rows:
+    """What became of the requests, and what is left."""
     queue, totals = seen.queue, seen.totals
     parts = [
         f"{queue.pushed:,} queued: {queue.acked:,} done",
@@ -205,23 +311,23 @@ def _queue(seen: CrawlSnapshot) -> Rows:
         f"{queue.dead:,} given up",
     ]
     rows = [("Queue", ", ".join(parts))]
+    if queue.waiting:
+        text = f"{queue.waiting:,} wait until they are due"
+        rows.append(("", f"{text}, the next {when(queue.due)}"))
     if queue.spilled:
-        size = decimal(queue.spilled_bytes)
-        text = f"{queue.spilled:,} of those ready are spilled, {size} in the store"
-        if queue.shelved_bytes:
-            text += f", {decimal(queue.shelved_bytes)} in files"
-        rows.append(("", text))
+        rows.append(("", _spilled(queue)))
     if queue.skipped:
-        rows.append(("", f"{queue.skipped:,} not fetched: their host had its quota"))
+        excluded = totals.excluded or seen.controls.excluded
+        why = "excluded, or their host had" if excluded else "their host had"
+        rows.append(("", f"{queue.skipped:,} not fetched: {why} its quota"))
+    if totals.excluded:
+        text = "links and queued requests dropped: an operator excluded them"
+        rows.append(("", f"{totals.excluded:,} {text}"))
     if seen.removed_ms:
         rows.append(("", "the queues and what was seen are removed from the store"))
     if seen.lost:
         rows.append(("", f"{seen.lost:,} of {seen.partitions:,} partitions are lost"))
-    if totals.forbidden:
-        rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
-    if totals.refused:
-        text = "not sent: out of scope, or to addresses not allowed"
-        rows.append(("", f"{totals.refused:,} of them {text}"))
+    rows += _unsent_rows(totals)
     if totals.trapped:
         rows.append(("", f"{totals.trapped:,} more links left out{_by_trap(totals)}"))
     if totals.reclaimed:
@@ -263,13 +369,15 @@ def _statuses(totals: Figures) -> Rows:
 
 def _seen(totals: Figures) -> Rows:
     seen = totals.seen
-    every = seen.recent + seen.bloom + seen.set
+    every = seen.recent + seen.bloom + seen.set + seen.imported
+    new = max(0, totals.new - seen.imported)  # they were queued before they were asked
     tiers = [
         f"{count:,} {tier} ({percent(count, every)})"
         for tier, count in asdict(seen).items()
+        if count or tier != "imported"
     ]
     return [
-        ("URLs found", f"{totals.new + every:,}: {totals.new:,} new, {every:,} seen"),
+        ("URLs found", f"{new + every:,}: {new:,} new, {every:,} seen"),
         ("Seen, by tier", ", ".join(tiers)),
     ]
 
@@ -363,6 +471,24 @@ def _hits(totals: Figures) -> Rows:
         if most:
             rows.append((title, ", ".join(most)))
     return rows
+
+
+def _back_offs(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    """The hosts that are left alone."""
+    told = seen.back_offs
+    if not told.hosts:
+        return
+    yield Text()
+    yield Text(
+        f"Hosts left alone ({told.hosts:,}, {told.unreachable:,} cannot be reached):"
+    )
+    table = _table("host", "until", "why", "in a row")
+    for one in told.named[:MAX_LEFT_ALONE]:
+        table.add_row(Text(one.host), when(one.until_ms), one.why, f"{one.failures:,}")
+    yield table
+    more = told.hosts - min(len(told.named), MAX_LEFT_ALONE)
+    if more:
+        yield Text(f"and {more:,} more")
 
 
 def _dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:

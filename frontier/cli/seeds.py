@@ -181,7 +181,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
     from frontier.urls.partition import QueueAddresses
 
     salt = store.call(Call.command("HGET", crawl.keys.meta(), "start_salt"))
-    return SeedPushes(
+    pushes = SeedPushes(
         QueueAddresses(crawl.config, BlockingAddresses(store, crawl.keys).find),
         identities.fingerprint,
         spider=_spider(crawl.spider),
@@ -191,6 +191,9 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
         and crawl.config.canon_rules == SCRAPY,
     )
+    # An operator asks for them, whatever was seen before the crawl.
+    pushes.exempt = bool(store.call(Call.command("EXISTS", crawl.keys.imported())))
+    return pushes
 
 
 def _config() -> Config:

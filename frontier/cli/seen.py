@@ -507,3 +507,6 @@ def _answer_rows(said: dict[str, Any]) -> list[tuple[str, str]]:
         ("queue key", printable(said["queue_key"])),
         ("partition", str(said["partition"])),
     ]
+
+
+app.in_order("plan", "check", "export", "import", "forget")

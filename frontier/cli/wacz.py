@@ -94,10 +94,10 @@ def create(
         if not path.exists():
             complain(f"{path}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
-    left_out: list[Path] = []
+    left_out: list[str] = []
     warcs = warc_files(given, crawl_id=how.crawl or None, refused=left_out.append)
-    for path in left_out:
-        complain(f"{path} is left out: it is not a regular file")
+    for line in left_out:
+        complain(line)
     console = messages()
     shown = console.is_terminal  # else it leaves an empty line
     with Progress(console=console, transient=True, disable=not shown) as bar:

@@ -60,7 +60,13 @@ Mime = Annotated[
 ]
 
 
-@app.command("list")
+@app.command(
+    "list",
+    examples=(
+        "warc list warcs --status 4xx,5xx --mime 'text/*'",
+        "warc list warcs --url 'https://example.org/*' --json",
+    ),
+)
 def list_all(
     given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")],
     url: Url = "",
@@ -316,3 +322,19 @@ def _table_of_shares(kind: str, names: dict[str, Share]) -> Table:
 
 for command in (dedupe, verify, restore, manifest, plan, apply, remove, convert):
     app.command()(command)
+
+
+app.in_order(
+    "list",
+    "show",
+    "stats",
+    "repair",
+    "convert",
+    "dedupe",
+    "manifest",
+    "plan",
+    "apply",
+    "verify",
+    "restore",
+    "remove",
+)

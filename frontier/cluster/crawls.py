@@ -124,12 +124,12 @@ async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
     chosen = keys.crawl_id
     if named or (await run([Call.command("EXISTS", keys.meta())]))[0]:
         raise ConfigurationError(
-            f"the collection has a crawl {chosen} of another store, or from an "
-            "import; set FRONTIER_CRAWL_ID to a name that it does not have"
+            f"the collection has a crawl {chosen} of another store, from an import, "
+            "or that was deleted; set FRONTIER_CRAWL_ID to a name that it does not have"
         )
     logger.warning(
-        "the collection has a crawl %s of another store, or from an import; "
-        "this one takes the next number",
+        "the collection has a crawl %s of another store, from an import, or that was "
+        "deleted; this one takes the next number",
         chosen,
     )
 

@@ -91,6 +91,8 @@ class Leases:
         """Who has renewed leases that this process takes for ended."""
         self.aside: set[int] = set()
         """Partitions that are set aside, of those that this node has asked for."""
+        self.waiting: set[int] = set()
+        """Partitions that hold URLs which are not due yet, as the store has told."""
         self._ending: dict[tuple[int, int], Lease] = {}
         """Leases that were released, by partition and token, and of which the store has
         not said that they have ended."""
@@ -147,7 +149,8 @@ class Leases:
                     self.aside.add(partition)
                     continue
                 self.aside.discard(partition)
-                token, ready, reserved = (int(value) for value in reply)
+                token, ready, reserved, waiting = (int(value) for value in reply)
+                self._note_waiting(partition, waiting)
                 lease = Lease(partition, token, asked_at + self._ttl)
                 self._held[partition] = lease
                 self.changes += 1
@@ -212,11 +215,19 @@ class Leases:
                 else:
                     deadline = asked_at + self._ttl
                     self._held[lease.partition] = replace(lease, deadline=deadline)
-                    ready[lease.partition] = int(reply)
+                    some, waiting = reply if isinstance(reply, list) else (reply, 0)
+                    ready[lease.partition] = int(some)
+                    self._note_waiting(lease.partition, waiting)
 
         batches = _batches(self._held if partitions is None else partitions)
         await _each(extend, batches, lambda: ready or lost)
         return ready, lost
+
+    def _note_waiting(self, partition: int, count: int) -> None:
+        if count:
+            self.waiting.add(partition)
+        else:
+            self.waiting.discard(partition)
 
     async def release(self, partitions: Iterable[int]) -> None:
         """Give those of *partitions* back that are held.

@@ -12,6 +12,8 @@ What always holds:
     forgets what was ordered of an earlier one of the same name.
 4.  The leases of a node that was removed are ended with their fencing tokens:
     it cannot renew them, and what it writes is refused.
+5.  What changes the map also notes it, in one script, in a log of the last 500
+    entries. A heartbeat that changes nothing notes nothing.
 """
 
 from __future__ import annotations
@@ -82,6 +84,7 @@ def remove(
         NodeLives: It was heard of in the last *ttl* seconds.
     """
     names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
+    names.append(keys.membership())
     found = store.call(
         Call.to(NODE_REMOVE, names, [node_id, int(ttl * 1000), int(force), REMOVE_S])
     )
@@ -112,6 +115,8 @@ class View:
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
+    controls: str = ""
+    """The version of what an operator wants of the crawl; empty if that is nothing."""
 
 
 class Membership:
@@ -151,7 +156,7 @@ class Membership:
         keys = self._keys
         node_id = self._member.node_id
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
-        names.append(keys.order(node_id))
+        names += [keys.order(node_id), keys.membership()]
         args: list[Argument] = [
             node_id,
             0 if self.leaving else self._member.weight,
@@ -163,18 +168,48 @@ class Membership:
             self._process,
         ]
         (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
+        if reply[0] == -2:
+            other = await self._other(report or {})
+            raise NodeReplaced(keys.crawl_id, node_id, other)
+        view = self._view(reply)
+        self.said_busy = busy
+        self.said = (names, [*args[:5], self._epoch, *args[6:]])
+        return view
+
+    async def _other(self, own: Mapping[str, Any]) -> str:
+        """Where the process is that has this node's id now; empty if nobody knows."""
+        reports = Call.command("HGET", self._keys.reports(), self._member.node_id)
+        (stored,) = await self._run([reports])
+        try:
+            told = json.loads(stored or b"")
+        except (ValueError, RecursionError):
+            return ""
+        known = told if isinstance(told, dict) else {}
+        machine, pid = known.get("machine"), known.get("pid")
+        if not isinstance(machine, str) or type(pid) is not int:
+            return ""
+        if (machine, pid) == (own.get("machine"), own.get("pid")):
+            return ""
+        shown = "".join(c for c in machine[:100] if c.isprintable())
+        return f"process {pid} on {shown}"
+
+    def _view(self, reply: list[Any]) -> View:
+        """What *reply* says, whose ring is taken if it is another."""
+        keys = self._keys
         if reply[0] == -1:
             raise CrawlLost(keys.crawl_id)
-        if reply[0] == -2:
-            raise NodeReplaced(keys.crawl_id, node_id)
-        epoch, state, order, *pairs = reply
+        epoch, state, order, controls, *pairs = reply
         if state not in STATES:
             raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
         if int(epoch) != self._epoch:
             self._swap_ring(int(epoch), pairs)
-        self.said_busy = busy
-        self.said = (names, [*args[:5], self._epoch, *args[6:]])
-        return View(self._epoch, state.decode(), self._members, order.decode())
+        return View(
+            self._epoch,
+            state.decode(),
+            self._members,
+            order.decode(),
+            controls.decode("utf-8", "replace"),
+        )
 
     def _swap_ring(self, epoch: int, pairs: Sequence[bytes]) -> None:
         """Make the ring of *epoch* out of ids and weights, in *pairs*."""
@@ -185,6 +220,11 @@ class Membership:
         self._members = tuple(members)
         self.ring = Ring(self._members, self._partitions)
         self._epoch = epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the ring; -1 before the first beat."""
+        return self._epoch
 
     @property
     def nodes(self) -> int:
@@ -206,7 +246,7 @@ class Membership:
         keys = self._keys
         node_id = self._member.node_id
         names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
-        names += [keys.order(node_id), keys.meta()]
+        names += [keys.order(node_id), keys.meta(), keys.membership()]
         last = json.dumps({**report, "left": True})
         args = [node_id, last, keys.born, self._process]
         (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])

@@ -12,22 +12,24 @@ The index is laid out as Browsertrix does. What always holds:
     run hashes with another seed, and only if the crawl has as many digests as then.
     Otherwise the cursor would skip some. On a cluster, where the slot may move to
     another server at any time, the digests are read until nothing is added.
-5.  A crawl is canceled only while no other crawl can have seen its digests.
+5.  A crawl is canceled only while no other crawl can have seen its digests. Of one that
+    commits in rounds, those are forgotten that no round has committed: see
+    `frontier.collection.rounds`, which also commits the rest of it at its end.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from frontier.collection.rounds import Committed, Committer, OpenRound, Round
 from frontier.dedupe.committed_filter import CommittedFilter
-from frontier.dedupe.digest_index import Entry, decode, encode
+from frontier.dedupe.digest_index import Entry, decode
 from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
-from frontier.store.keys import collection_keys
+from frontier.store.keys import collection_keys, round_id, round_of
 from frontier.store.scripts import (
     COLLECTION_CANCEL,
     COLLECTION_COMMIT,
@@ -53,11 +55,15 @@ class Collection:
         *,
         revisits: bool,
         filter_bytes: int = 0,
+        every_s: float = 0,
     ) -> None:
         self._store = store
         self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
         self._revisits = revisits
+        self._every_s = every_s
+        self._open = OpenRound(store, self._keys, crawl_id)
+        self._committer = Committer(store, self._keys, crawl_id)
         self.committed: CommittedFilter | None = None
         """What is not looked up, because no committed crawl has it."""
         if revisits and filter_bytes:
@@ -65,14 +71,20 @@ class Collection:
             self.committed.renew()
 
     def begin(self) -> None:
-        """Register the crawl as uncommitted."""
-        self._store.call(Call.command("SADD", self._keys.uncommitted(), self._crawl_id))
+        """Register the crawl as uncommitted, or the round that it adds to."""
+        self._open.enter(rounds=self._every_s > 0)
 
     def uncommitted(self) -> list[str]:
         """The ids of the other crawls that are not committed."""
         ids = self._store.call(Call.command("SMEMBERS", self._keys.uncommitted()))
-        found = (crawl_id.decode("utf-8", "replace") for crawl_id in ids)
-        return sorted(crawl_id for crawl_id in found if crawl_id != self._crawl_id)
+        found = {round_of(one.decode("utf-8", "replace"))[0] for one in ids}
+        return sorted(found - {self._crawl_id})
+
+    @property
+    def round_id(self) -> str:
+        """What this crawl's captures are said to be of, until they are committed."""
+        number = self._open.number
+        return self._crawl_id if number is None else round_id(self._crawl_id, number)
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
         """Return the originals of those of *digests* that are known.
@@ -102,24 +114,39 @@ class Collection:
         self, digests: Sequence[str]
     ) -> tuple[list[bytes | None], list[bytes | None]]:
         """The committed crawls that have *digests*, and this crawl's own values."""
-        own = Call.command("HMGET", self._keys.crawl(self._crawl_id), *digests)
+        while True:
+            found = self._asked(digests)
+            if found is not None:
+                return found
+
+    def _asked(
+        self, digests: Sequence[str]
+    ) -> tuple[list[bytes | None], list[bytes | None]] | None:
+        """The same; ``None`` if a round was opened meanwhile."""
+        own = self._open.calls(digests)
         known = self.committed.now if self.committed is not None else None
         if self.committed is None or known is None:
             if self.committed is not None:
                 self.committed.renew()
-            owners, values = self._store.run([self._owners_of(digests), own])
-            return owners, values
+            owners, *replies = self._store.run([self._owners_of(digests), *own])
+            values = self._open.values(replies)
+            return None if values is None else (owners, values)
         suspects = [digest for digest in digests if digest in known]
-        calls = [*self.committed.version_calls(), own]
+        calls = [*self.committed.version_calls(), *own]
         if suspects:
             calls.append(self._owners_of(suspects))
-        *version, values = (replies := self._store.run(calls))[:4]
-        found = dict(zip(suspects, replies[4] if suspects else [], strict=True))
+        replies = self._store.run(calls)
+        version, rest = replies[:3], replies[3 : 3 + len(own)]
+        found = dict(zip(suspects, replies[-1] if suspects else [], strict=True))
+        values = self._open.values(rest)
+        if values is None:
+            return None
         if self.committed.version(version) != known.version:
             self.committed.renew()
-            rest = [digest for digest in digests if digest not in found]
-            if rest:
-                found |= zip(rest, self._store.call(self._owners_of(rest)), strict=True)
+            missing = [digest for digest in digests if digest not in found]
+            if missing:
+                owners = self._store.call(self._owners_of(missing))
+                found |= zip(missing, owners, strict=True)
         return [found.get(digest) for digest in digests], values
 
     def _owners_of(self, digests: Sequence[str]) -> Call:
@@ -127,34 +154,21 @@ class Collection:
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add *entries*, whose records are on disk, as the crawl's own."""
-        key = self._keys.crawl(self._crawl_id)
-        self._store.run(
-            [
-                Call.command(
-                    "HSETNX",
-                    key,
-                    entry.digest_hex,
-                    encode(entry.date, entry.url, entry.length),
-                )
-                for entry in entries
-            ]
-        )
+        self._open.add(entries)
 
     def count(self, captures: int, revisits: int, conserved_bytes: int) -> None:
         """Add to the crawl's counts. To repeat it would count twice."""
-        counts = {
-            "totalUrls": captures,
-            "dupeUrls": revisits,
-            "conservedSize": conserved_bytes,
-        }
-        key = self._keys.counts(self._crawl_id)
-        self._store.run(
-            [
-                Call.command("HINCRBY", key, name, value)
-                for name, value in counts.items()
-                if value
-            ]
+        self._open.add(
+            captures=captures, revisits=revisits, conserved_bytes=conserved_bytes
         )
+
+    def commit_round(self) -> Round | str:
+        """Commit what the crawl has so far, if it is time to; see `Committer.commit`.
+
+        Raises:
+            StoreUnavailable: Repeat it.
+        """
+        return self._committer.commit(self._every_s)
 
     def commit(self) -> int | None:
         """Offer the crawl's digests to all crawls; return how many it has.
@@ -186,18 +200,6 @@ CHUNK = 1_000
 """Digests that one call of the script offers; it takes about a millisecond."""
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a commit did."""
-
-    digests: int
-    """That this call looked at; all that the crawl has, unless it was resumed."""
-    added: int
-    """Of those, which no committed crawl had."""
-    first: bool
-    """Whether it was this call that made the crawl a committed one."""
-
-
 class Canceled(StrEnum):
     """What became of an uncommitted crawl."""
 
@@ -216,9 +218,13 @@ def commit(
     *progress* is called with how many digests this call has looked at.
 
     Raises:
+        CollectionInUse: It commits in rounds, and another one commits, or purges.
         CrawlCanceled: It was canceled.
         StoreUnavailable: Repeat it.
     """
+    if has_rounds(store, keys, crawl_id):
+        digests, added = Committer(store, keys, crawl_id, progress).finish()
+        return Committed(digests, added, first=True)
     digests, added = _offer(store, keys, crawl_id, progress)
     settled = store.call(
         Call.to(
@@ -274,6 +280,12 @@ def _offer(
     return digests, added
 
 
+def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
+    """Whether *crawl_id* has a round that is not committed."""
+    rounds = Call.command("HEXISTS", keys.commit_rounds(crawl_id), "open")
+    return bool(store.call(rounds))
+
+
 def cancel(
     store: BlockingStore, keys: CollectionKeys, crawl_id: str, *, running: bool
 ) -> Canceled:
@@ -286,6 +298,8 @@ def cancel(
         NotUncommitted: It is committed, or unknown.
         CommitBegun: Others may refer to its payloads already.
     """
+    if done := Committer(store, keys, crawl_id).cancel(running=running):
+        return Canceled.FORGOTTEN if done == 1 else Canceled.WHEN_IT_ENDS
     done = store.call(
         Call.to(
             COLLECTION_CANCEL,

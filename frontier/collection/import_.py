@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from frontier.collection.commit import has_rounds
 from frontier.collection.foreign_indexes import (
     Capture,
     cdx,
@@ -248,7 +249,10 @@ class Import:
 
     def _import(self, source: Source) -> None:
         uncommitted = self._keys.uncommitted()
-        if self._store.call(Call.command("SISMEMBER", uncommitted, source.crawl_id)):
+        is_one = Call.command("SISMEMBER", uncommitted, source.crawl_id)
+        if self._store.call(is_one) or has_rounds(
+            self._store, self._keys, source.crawl_id
+        ):
             reason = f"its crawl {source.crawl_id} is not committed yet"
             raise SourceBroken(source.url, reason)
         with opened(

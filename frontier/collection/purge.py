@@ -6,7 +6,8 @@ What always holds:
     names, and replaces it in one step, which also deletes what only the removed crawls
     had. A purge that is killed has changed nothing.
 2.  That step is refused while a crawl runs or a source is imported, and if the index
-    has changed since the new one was begun.
+    has changed since the new one was begun. A crawl that commits in rounds may run: it
+    stays, no round is committed meanwhile, and what is in none is not touched.
 3.  A purge that would keep no crawl is refused unless it is forced.
 4.  A key of a crawl that stays is never deleted, whatever the ids of those that go.
 5.  An original stays with its crawl, if that one stays; otherwise it goes to the first
@@ -33,21 +34,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from frontier.collection.rounds import Hold
 from frontier.collection.summary import COUNTS, filename, pairs
 from frontier.dedupe.digest_index import decode
 from frontier.errors import CollectionInUse, ConfigurationError
 from frontier.status.validate import whole
 from frontier.store.client import Call
+from frontier.store.keys import round_of
 from frontier.store.scripts import COLLECTION_SWITCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from frontier.store.client import BlockingStore
+    from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CollectionKeys
 
 CHUNK = 1_000
 """Digests, or other entries, per round trip."""
+UNCOMMITTED = "is not committed; let it end, or cancel it"
 SHADOWS = ("alldupes", "allcounts", "allcrawls", "src:d")
 
 
@@ -64,28 +68,35 @@ class Plan:
     crawls: int
     sources: int
     urls: bytes
+    running: tuple[str, ...] = ()
+    """That stay because they run, and commit in rounds."""
 
 
 def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> Plan:
-    """What it would do to keep the committed crawls in *keep*, and no others."""
-    members, digests, crawls, sources, urls = store.run(
+    """What it would do to keep the committed crawls in *keep*, and those that run."""
+    members, digests, crawls, sources, urls, uncommitted = store.run(
         [
             Call.command("SMEMBERS", keys.committed()),
             Call.command("HLEN", keys.alldupes()),
             Call.command("SCARD", keys.committed()),
             Call.command("SCARD", keys.done()),
             Call.command("HGET", keys.allcounts(), "totalUrls"),
+            Call.command("SMEMBERS", keys.uncommitted()),
         ]
     )
     there = {member.decode("utf-8", "replace") for member in members}
+    named = (round_of(one.decode("utf-8", "replace")) for one in uncommitted)
+    running = {crawl_id for crawl_id, number in named if number is not None}
+    stay = set(keep) | running
     return Plan(
-        tuple(sorted(there & set(keep))),
-        tuple(sorted(there - set(keep))),
+        tuple(sorted(there & stay)),
+        tuple(sorted(there - stay)),
         tuple(sorted(set(keep) - there)),
         digests,
         crawls,
         sources,
         urls or b"",
+        tuple(sorted(running)),
     )
 
 
@@ -110,13 +121,32 @@ def purge(
             "none of the crawls that are to be kept is in the collection, so that "
             "nothing would be left; add --force if you mean it"
         )
-    require_idle(store, keys)
+    hold = Hold(store, keys)
+    hold.wait()
+    try:
+        return _purge(store, keys, planned, hold, progress)
+    finally:
+        hold.leave()
+
+
+def _purge(
+    store: BlockingStore,
+    keys: CollectionKeys,
+    planned: Plan,
+    hold: Hold,
+    progress: Callable[[int], None],
+) -> int:
+    def step(looked: int) -> None:
+        hold.take()  # else another one would commit after a while
+        progress(looked)
+
+    running = require_quiet(store, keys)
     alldupes, allcounts, allcrawls, done = (keys.shadow(name) for name in SHADOWS)
     store.call(Call.command("UNLINK", alldupes, allcounts, allcrawls, done))
-    looked = _keep_owners(store, keys, planned, alldupes, progress)
+    looked = _keep_owners(store, keys, planned, alldupes, step)
     sums: Counter[str] = Counter()
     for crawl_id in planned.kept:
-        looked = _add(store, keys, crawl_id, alldupes, progress, looked)
+        looked = _add(store, keys, crawl_id, alldupes, step, looked)
         values = store.call(Call.command("HMGET", keys.counts(crawl_id), *COUNTS))
         sums.update(dict(zip(COUNTS, map(whole, values), strict=True)))
         _copy_names(store, keys, crawl_id, done)
@@ -126,8 +156,34 @@ def purge(
     calls += [Call.command("HSET", allcounts, name, value) for name, value in facts]
     store.run(calls)
     left = int(store.call(Call.command("HLEN", alldupes)))
-    _switch(store, keys, planned)
+    _switch(store, keys, planned, [hold.token, running])
     return left
+
+
+def require_quiet(store: BlockingStore, keys: CollectionKeys) -> int:
+    """Raise unless what runs commits in rounds, and nothing is imported.
+
+    Returns how many rounds are not committed.
+
+    Raises:
+        CollectionInUse: Another crawl runs, or a source is imported.
+    """
+    members = store.call(Call.command("SMEMBERS", keys.uncommitted()))
+    names = [member.decode("utf-8", "replace") for member in members]
+    others = [name for name in names if round_of(name)[1] is None]
+    if others:
+        raise CollectionInUse(f"{min(others)} {UNCOMMITTED}")
+    _require_no_import(store, keys)
+    return len(names)
+
+
+def _require_no_import(store: BlockingStore, keys: CollectionKeys) -> None:
+    importing = store.call(Call.command("HKEYS", keys.importing()))
+    if importing:
+        first = min(name.decode("utf-8", "replace") for name in importing)
+        raise CollectionInUse(
+            f"{first} is being imported; let it end, or import it again"
+        )
 
 
 def require_idle(store: BlockingStore, keys: CollectionKeys) -> None:
@@ -136,19 +192,12 @@ def require_idle(store: BlockingStore, keys: CollectionKeys) -> None:
     Raises:
         CollectionInUse: One does, or is.
     """
-    running, importing = store.run(
-        [
-            Call.command("SMEMBERS", keys.uncommitted()),
-            Call.command("HKEYS", keys.importing()),
-        ]
-    )
-    for names, what in (
-        (running, "is not committed; let it end, or cancel it"),
-        (importing, "is being imported; let it end, or import it again"),
-    ):
-        if names:
-            first = min(name.decode("utf-8", "replace") for name in names)
-            raise CollectionInUse(f"{first} {what}")
+    members = store.call(Call.command("SMEMBERS", keys.uncommitted()))
+    if members:
+        names = (member.decode("utf-8", "replace") for member in members)
+        first = min(round_of(name)[0] for name in names)
+        raise CollectionInUse(f"{first} {UNCOMMITTED}")
+    _require_no_import(store, keys)
 
 
 def _keep_owners(
@@ -215,11 +264,14 @@ def _copy_names(
     )
 
 
-def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, str, str]:
-    return keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id)
+def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, ...]:
+    names = (keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id))
+    return *names, keys.commit_rounds(crawl_id)
 
 
-def _switch(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
+def _switch(
+    store: BlockingStore, keys: CollectionKeys, planned: Plan, held: list[Argument]
+) -> None:
     kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
     removed = [
         key
@@ -238,14 +290,15 @@ def _switch(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
                 *(keys.shadow(name) for name in SHADOWS),
                 keys.uncommitted(),
                 keys.importing(),
+                keys.committer(),
                 *removed,
             ],
-            [planned.digests, planned.crawls, planned.sources, planned.urls],
+            [planned.digests, planned.crawls, planned.sources, planned.urls, *held],
         )
     )
     if switched != 1:
         store.call(Call.command("UNLINK", *(keys.shadow(name) for name in SHADOWS)))
-        require_idle(store, keys)
+        require_quiet(store, keys)
         raise CollectionInUse("it was changed while the new index was built; repeat it")
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     store.call(Call.command("SET", keys.updated(), now.replace("+00:00", "Z")))

@@ -26,7 +26,7 @@ from frontier.cdx.declared_rules import declared_in
 from frontier.cluster.shared_settings import CANONICALIZATION
 from frontier.errors import BadWarc, KeyDamaged, SourceBroken
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, names_a_crawl
+from frontier.store.keys import CrawlKeys, names_a_crawl, round_of
 from frontier.urls.canon.rulesets import SCRAPY, label_of
 from frontier.wacz.canonicalization import listed
 
@@ -53,10 +53,8 @@ def of_crawls(
             Call.command("SMEMBERS", keys.uncommitted()),
         ]
     )
-    ids = [
-        crawl_id.decode("utf-8", "replace")
-        for crawl_id in sorted({*committed, *uncommitted})[-MAX_CRAWLS:]
-    ]
+    names = (one.decode("utf-8", "replace") for one in {*committed, *uncommitted})
+    ids = sorted({round_of(name)[0] for name in names})[-MAX_CRAWLS:]
     metas = [CrawlKeys(namespace, crawl_id).meta() for crawl_id in ids]
     calls = [Call.command("HGET", meta, "shape") for meta in metas]
     shapes = store.run(calls, tolerant=True)

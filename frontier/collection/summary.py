@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CrawlKeys, round_id, round_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
@@ -28,8 +30,14 @@ class CrawlView:
 
     crawl_id: str
     state: str
-    """``committed``, ``committing``, ``uncommitted`` or ``canceled``."""
+    """``committed``, ``committing``, ``uncommitted``, ``canceled``, or ``rounds``
+    while it is committed in rounds."""
     digests: int
+    """In the index, those included that no round has committed."""
+    uncommitted: int
+    """Of these, what only its own nodes see."""
+    rounds: int
+    """That were committed."""
     files: int
     """WACZ files, or other sources, of its own."""
     urls: int
@@ -91,10 +99,11 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
             ]
         )
     )
-    states = dict.fromkeys(committed, "committed")
-    states |= dict.fromkeys(uncommitted, "uncommitted")
-    states |= dict.fromkeys(set(canceled) & set(uncommitted), "canceled")
-    ids = sorted(states)
+    states = dict.fromkeys(_texts(committed), "committed")
+    for name in _texts(uncommitted):
+        crawl_id, number = round_of(name)
+        states[crawl_id] = "uncommitted" if number is None else "rounds"
+    states |= dict.fromkeys(states.keys() & _texts(canceled), "canceled")
     return CollectionView(
         keys.collection,
         digests,
@@ -102,9 +111,7 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
         tuple(_name(entry) for entry in reversed(waiting)),
         {text(k): whole(v) for k, v in pairs(counts) if k != b"updateProgress"},
         text(updated),
-        tuple(
-            _crawl(store, keys, i.decode("utf-8", "replace"), states[i]) for i in ids
-        ),
+        tuple(_crawl(store, keys, i, states[i]) for i in sorted(states)),
     )
 
 
@@ -122,21 +129,41 @@ def pairs(reply: object) -> list[tuple[bytes, bytes]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
+def _texts(members: Iterable[bytes]) -> set[str]:
+    return {member.decode("utf-8", "replace") for member in members}
+
+
 def _crawl(
     store: BlockingStore, keys: CollectionKeys, crawl_id: str, state: str
 ) -> CrawlView:
-    digests, files, counts, begun = store.run(
+    files, begun, rounds = store.run(
         [
-            Call.command("HLEN", keys.crawl(crawl_id)),
             Call.command("LLEN", keys.waczs(crawl_id)),
-            Call.command("HMGET", keys.counts(crawl_id), *COUNTS),
             Call.command("EXISTS", keys.committing(crawl_id)),
+            Call.command("HMGET", keys.commit_rounds(crawl_id), "open", "committed"),
         ]
     )
+    number, last = whole(rounds[0]), whole(rounds[1])
+    parts = [round_id(crawl_id, n) for n in (number - 1, number) if n > 0]
+    digests, figures = 0, [0] * len(COUNTS)
+    held = []
+    for each in (crawl_id, *parts):
+        here, counts = store.run(
+            [
+                Call.command("HLEN", keys.crawl(each)),
+                Call.command("HMGET", keys.counts(each), *COUNTS),
+            ]
+        )
+        held.append(here)
+        digests += here
+        figures = [a + whole(b) for a, b in zip(figures, counts, strict=True)]
     if begun and state == "uncommitted":
         state = "committing"
-    figures = [whole(value) for value in counts]
-    return CrawlView(printable(crawl_id), state, digests, files, *figures)
+    is_committed = bool(parts) or state == "committed"
+    uncommitted = digests - (held[0] if is_committed else 0)
+    return CrawlView(
+        printable(crawl_id), state, digests, uncommitted, last, files, *figures
+    )
 
 
 def _name(entry: bytes) -> str:

@@ -3,7 +3,7 @@
 What always holds:
 
 1.  An entry refers to an original that is on disk, and counts only while the
-    original's crawl is the reader's or a committed one.
+    original's crawl, or its round, is the reader's or a committed one.
 2.  Nothing in an entry is trusted: sizes are capped, validators are one printable
     line, and the file is a plain name.
 
@@ -11,7 +11,7 @@ The digest index by all keys of a match, and over further collections.
 
 What always holds:
 
-1.  An entry by URL counts only while its crawl is this one or a committed one; any
+1.  An entry by URL counts only while its crawl is this one, or it is committed; any
     other counts as absent, and may be replaced. So a commit or a cancel need not touch
     the entries.
 2.  Collections that are only read are never written to. The crawl's own collection
@@ -31,10 +31,10 @@ from frontier.dedupe.digest import parse, spelled
 from frontier.dedupe.digest_index import decode, encode
 from frontier.dedupe.revisit_policy import URL_KEY, url_key
 from frontier.store.client import Call
-from frontier.store.keys import collection_keys
+from frontier.store.keys import collection_keys, round_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.dedupe.digest_index import Entry, Index
     from frontier.model import Exchange, Original, Stored
@@ -42,24 +42,48 @@ if TYPE_CHECKING:
 
 
 class Visibility:
-    """Whose captures one crawl may refer to."""
+    """Whose captures one crawl may refer to.
+
+    A crawl that commits in rounds says with an entry in which round it was, so that it
+    counts as soon as that round is committed, and never if it was canceled.
+    """
 
     def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
         self._store = store
         self._keys = collection_keys(store, name)
-        self._known = {crawl_id}
+        self._crawl_id = crawl_id
+        self._committed: dict[str, int] = {}
+        """Crawls that are committed, which they stay, and the last known round."""
 
-    def of(self, crawl_ids: Iterable[str]) -> set[str]:
-        """Those of *crawl_ids* that are this crawl's or committed.
+    def of(self, ids: Iterable[str]) -> set[str]:
+        """Those of *ids*, crawls or rounds, that are this crawl's or committed."""
+        asked = {each: round_of(each) for each in ids}
+        new = {crawl for each, (crawl, _) in asked.items() if not self._knows(each)}
+        calls = []
+        for crawl_id in new:
+            rounds = self._keys.commit_rounds(crawl_id)
+            calls.append(Call.command("SISMEMBER", self._keys.committed(), crawl_id))
+            calls.append(Call.command("HGET", rounds, "committed"))
+        replies = self._store.run(calls)
+        for crawl_id, is_committed, last in zip(
+            new, replies[::2], replies[1::2], strict=True
+        ):
+            if is_committed and (last is None or (last.isdigit() and len(last) < 16)):
+                self._committed[crawl_id] = int(last or 0)
+        return {each for each in asked if self._knows(each)}
 
-        A committed crawl stays so while another runs, so it is asked for once.
+    def _knows(self, each: str) -> bool:
+        """Whether *each* is known to be visible.
+
+        What a crawl added before it had rounds is of its first one.
         """
-        asked = list(dict.fromkeys(crawl_ids))
-        new = [each for each in asked if each not in self._known]
-        key = self._keys.committed()
-        answers = self._store.run([Call.command("SISMEMBER", key, i) for i in new])
-        self._known.update(i for i, yes in zip(new, answers, strict=True) if yes)
-        return self._known.intersection(asked)
+        crawl_id, number = round_of(each)
+        if crawl_id == self._crawl_id:
+            return True
+        last = self._committed.get(crawl_id)
+        if last is None:
+            return False
+        return number is None if not last else (number or 1) <= last
 
 
 class Minters:
@@ -96,7 +120,8 @@ class MatchedIndex:
     """An `Index` that knows originals by digest, and by URL and digest.
 
     *index* answers for the digests of the own collection; *further* are indexes
-    that are only read, each with its own `Minters`.
+    that are only read, each with its own `Minters`. *round_id* is what the crawl's
+    entries are said to be of.
     """
 
     def __init__(
@@ -106,10 +131,12 @@ class MatchedIndex:
         crawl_id: str,
         index: Index,
         further: Sequence[tuple[Index, Minters]] = (),
+        round_id: Callable[[], str] | None = None,
     ) -> None:
         self._store = store
         self._key = collection_keys(store, name).urls()
         self._crawl_id = crawl_id
+        self._round_id = round_id or (lambda: crawl_id)
         self._visibility = Visibility(store, name, crawl_id)
         self._minters = Minters(store, name)
         self._index = index
@@ -145,7 +172,7 @@ class MatchedIndex:
 
     def _value(self, entry: Entry) -> str:
         value = encode(entry.date, entry.url, entry.length)
-        return f"{self._crawl_id} {value.partition(' ')[2]}"
+        return f"{self._round_id()} {value.partition(' ')[2]}"
 
     def _by_url(self, keys: Sequence[str]) -> dict[str, Original]:
         if not keys:
@@ -156,9 +183,9 @@ class MatchedIndex:
             owner, _, rest = (value or b"").decode("utf-8", "replace").partition(" ")
             decoded = decode(f"0 {rest}")
             if decoded is not None:
-                read[key] = decoded.original(owner)
-        seen = self._visibility.of(original.crawl_id for original in read.values())
-        return {key: each for key, each in read.items() if each.crawl_id in seen}
+                read[key] = owner, decoded.original(round_of(owner)[0])
+        seen = self._visibility.of(owner for owner, _ in read.values())
+        return {key: each for key, (owner, each) in read.items() if owner in seen}
 
 
 _UNSAFE_NAME = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
@@ -188,8 +215,16 @@ class LastCapture:
 class History:
     """The last captures of the URLs of a collection, as one crawl sees them."""
 
-    def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
+    def __init__(
+        self,
+        store: BlockingStore,
+        name: str,
+        crawl_id: str,
+        round_id: Callable[[], str] | None = None,
+    ) -> None:
         self._store = store
+        self._crawl_id = crawl_id
+        self._round_id = round_id or (lambda: crawl_id)
         self._key = collection_keys(store, name).history()
         self._visibility = Visibility(store, name, crawl_id)
 
@@ -203,7 +238,8 @@ class History:
         past = _read(value, url) if value and len(value) <= _LIMIT else None
         if past is None or not self._visibility.of([past.original.crawl_id]):
             return None
-        return past
+        crawl_id = round_of(past.original.crawl_id)[0]
+        return replace(past, original=replace(past.original, crawl_id=crawl_id))
 
     def add(self, captures: Sequence[LastCapture]) -> bool:
         """Remember *captures*, in place of what was known of their URLs; true.
@@ -213,11 +249,18 @@ class History:
         """
         self._store.run(
             [
-                Call.command("HSET", self._key, url_key(past.url, ""), _write(past))
+                Call.command(
+                    "HSET", self._key, url_key(past.url, ""), self._value(past)
+                )
                 for past in captures
             ]
         )
         return True
+
+    def _value(self, past: LastCapture) -> str:
+        """*past* as it is stored: of the round, if its original is the crawl's own."""
+        owner = past.original.crawl_id
+        return _write(past, self._round_id() if owner == self._crawl_id else owner)
 
 
 def last_capture_of(
@@ -253,11 +296,11 @@ def last_capture_of(
     )
 
 
-def _write(past: LastCapture) -> str:
+def _write(past: LastCapture, owner: str) -> str:
     o = past.original
     facts = {
         "url": past.url,
-        "crawl": o.crawl_id,
+        "crawl": owner,
         "original": encode(o.date, o.url, o.length),
         "minted": o.minted,
         "digest": past.digest,

@@ -9,5 +9,5 @@ the end of answers that are not quite HTTP.
 No request that the store gave leaves without a current lease. What a server sends is
 hostile: sizes, times and redirects are limited. Scrapy calls all of this on its event
 loop; bodies that are large go to files (`body_spool`) and to worker processes
-(`pages`).
+(`pages`, `sitemaps`).
 """

@@ -6,13 +6,15 @@ What always holds:
     is sent for it, whoever made it: a redirect is a request like any, and so is that
     for robots.txt.
 2.  Of a spider whose `scope` is a `frontier.urls.scope.Scope` no request is sent that
-    is out of it, but its seeds, and robots.txt, which RFC 9309 (2.3.1.2) has followed
-    to other hosts.
+    is out of it, but its seeds, the sitemaps that they lead to, and robots.txt, which
+    RFC 9309 (2.3.1.2) has followed to other hosts.
 3.  What the URL's host spells is compared with ``FRONTIER_ALLOW_ADDRESSES`` here, and
     to what its name leads where the connection is made (`frontier.download.addresses`).
 4.  Where there is an archive, no request is sent whose URL is longer than the target
     of a record may be.
-5.  What is refused is counted by its reason, told once for each, and is in the crawl
+5.  Nothing is sent that an operator has excluded, whoever asked for it; what waits for
+    its turn is looked at once more when that comes (`frontier.download.politeness`).
+6.  What is refused is counted by its reason, told once for each, and is in the crawl
     log.
 """
 
@@ -24,7 +26,12 @@ from typing import TYPE_CHECKING
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
-from frontier.download.origin import AddressRefused, OutOfScope, URLTooLong
+from frontier.download.origin import (
+    AddressRefused,
+    Excluded,
+    OutOfScope,
+    URLTooLong,
+)
 from frontier.session.session import session_of
 from frontier.warc.records import MAX_URL, is_too_long
 
@@ -36,12 +43,16 @@ logger = logging.getLogger(__name__)
 
 SEED = "frontier_seed"
 """Key of ``meta`` of a robots.txt: whether it is fetched for a seed."""
+SITEMAP = "frontier_sitemap"
+"""Key of ``meta`` of a sitemap, which a robots.txt or another sitemap names."""
 NETWORK = ("http", "https", "ftp")
 """Schemes whose hosts are on the network."""
 SCOPE = "scope"
+EXCLUDED = "excluded"
 LENGTH = "length"
 STATS = {
     SCOPE: "frontier/refused/scope",
+    EXCLUDED: "frontier/refused/excluded",
     LENGTH: "frontier/refused/length",
     "public": "frontier/refused/public",
     "private": "frontier/refused/private",
@@ -99,9 +110,29 @@ class Hops:
         """
         if request.callback is NO_CALLBACK and SEED in request.meta:
             return  # robots.txt, which has rules for what is in scope
+        if request.meta.get(SITEMAP) and not request.meta.get("redirect_urls"):
+            return  # it names what is in scope, and is above it or on another host
         if not self.is_seed(request):
             self._refuse(request, SCOPE)
             raise OutOfScope(f"{request.url[:200]} is out of the crawl's scope")
+
+    def require_included(self, request: Request) -> None:
+        """Let *request* pass if no operator has excluded it.
+
+        A robots.txt has rules for all of its host: it is excluded with that alone.
+
+        Raises:
+            Excluded: So it is.
+        """
+        exclusions = self._session.exclusions
+        if not exclusions:
+            return
+        is_robots = request.callback is NO_CALLBACK and SEED in request.meta
+        why = exclusions.of_host if is_robots else exclusions.why
+        rule = why(request.url)
+        if rule is not None:
+            self._refuse(request, EXCLUDED)
+            raise Excluded(f"{request.url[:200]} is excluded ({rule})")
 
     def require_length(self, request: Request) -> None:
         """Let *request* pass if its record can be read by others.
@@ -160,6 +191,13 @@ class Hops:
                 hop,
                 f"{MAX_URL:,}",
             )
+        elif reason == EXCLUDED:
+            logger.warning(
+                "%s%s is not fetched: an operator has excluded it; others like it are "
+                "counted",
+                request.url[:200],
+                hop,
+            )
         elif reason != SCOPE:
             logger.warning(
                 "%s%s is not fetched: it leads to a %s address "
@@ -214,7 +252,7 @@ class Hops:
             logger.warning(
                 "%d requests were not sent: out of scope, or to addresses that "
                 "FRONTIER_ALLOW_ADDRESSES does not have, or with URLs that are too "
-                "long (%s)",
+                "long, or excluded by an operator (%s)",
                 self._refused.total(),
                 parts,
             )

@@ -159,6 +159,10 @@ class OutOfScope(IgnoreRequest):
     """A request, mostly a redirect, is out of the crawl's scope."""
 
 
+class Excluded(OutOfScope):
+    """An operator has excluded the URL of a request, or its host."""
+
+
 class AddressRefused(IgnoreRequest):
     """A request leads to an address that ``FRONTIER_ALLOW_ADDRESSES`` has not."""
 

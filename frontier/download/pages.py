@@ -36,15 +36,21 @@ about as long to learn of it; see `benchmarks/README.md`."""
 
 
 class Document:
-    """What *response* leads to: iterate `links`, then ask for `title`."""
+    """What *response* leads to: iterate `links`, then ask for `title`.
 
-    def __init__(self, crawler: Crawler, response: Response) -> None:
+    With *embeds*, only what it needs to be shown, and not what its links lead to.
+    """
+
+    def __init__(
+        self, crawler: Crawler, response: Response, *, embeds: bool = False
+    ) -> None:
         self._session = session_of(crawler)
         self._response = response
         config = self._session.config
-        self._limits = {
+        self._limits: dict[str, Any] = {
             "most": config.trap_page_links,
             "longest": config.trap_url_length,
+            "embeds": embeds,
         }
         self.title: str | None = None
         """Of an HTML page that was read to its end; empty if it has none."""
@@ -119,7 +125,7 @@ def links_of(response: Response) -> list[str]:
 
 
 def _parts(
-    response: Response, is_html: bool, **limits: int
+    response: Response, is_html: bool, **limits: Any
 ) -> Iterator[list[str] | dict[str, Any]]:
     return read_links([response.text], response.url, is_html=is_html, **limits)
 

@@ -11,7 +11,9 @@ What always holds:
     one that this node, as it closes, gives back.
 2.  Requests that waited here for a lease are sent one after the other, with the
     delay of their slot between them.
-3.  Where a host is divided into shards, a node sends no faster than its part of
+3.  While the crawl is paused nothing is sent, whoever made it. What has been handed to
+    its handler by then goes on.
+4.  Where a host is divided into shards, a node sends no faster than its part of
     them allows: its delay is the host's, times shards, by shards held; and it has
     no more requests to it on the way than its part of what the host may have.
 """
@@ -21,12 +23,13 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
 
 from scrapy.exceptions import IgnoreRequest
 
 from frontier.download.addresses import send_checked
+from frontier.download.hops import SEED
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
 from frontier.urls.partition import shards_of
@@ -45,12 +48,25 @@ if TYPE_CHECKING:
 MAX_TURNS = 10_000
 """Hosts and slots of which the next turn is known; then those that are over go."""
 CLOSING = "this node closes, and another sends it"
+PAUSED = "the crawl is paused, and this node closes"
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
+LOOK = 0.5
+"""The same while the crawl is paused."""
 
 
 class LeaseGone(IgnoreRequest):
     """Another node has the partition of a request, and sends it."""
+
+
+class Hosts(Protocol):
+    """Who knows which hosts are left alone; see `frontier.download.back_off`."""
+
+    async def require(self, request: Request) -> None:
+        """Return once *request* may be sent."""
+
+    def hear(self, request: Request, response: Response) -> None:
+        """Learn what the host of *request* has answered."""
 
 
 class _Busy:
@@ -64,9 +80,16 @@ class _Busy:
 class LeaseGuard:
     """Stands before the download handlers of one crawler."""
 
-    def __init__(self, crawler: Crawler, session: Session, hops: Hops) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        session: Session,
+        hops: Hops,
+        left_alone: Hosts | None = None,
+    ) -> None:
         self._crawler = crawler
         self._session = session
+        self._left_alone = left_alone
         self._slots = Slots(crawler)
         self._next: dict[str, float] = {}
         self._hops = hops
@@ -78,18 +101,26 @@ class LeaseGuard:
         """Send *request* once the lease that it stands on is current.
 
         Raises:
-            LeaseGone: Another node has its partition now, or this one closes.
+            LeaseGone: Another node has its partition now, or this one closes, or the
+                host is left alone.
+            Excluded: An operator has excluded it meanwhile.
         """
         state = self._session.requests.known(request)
         if state.put_back:
             raise LeaseGone(CLOSING)
+        if self._left_alone is not None:  # since it waits in its slot
+            await self._left_alone.require(request)
         reservation = state.reservation
         if reservation is not None:
             if self._host_concurrency.is_divided:
                 await self._covered(request, reservation)
                 return await self._send_share(request, reservation)
             await self._spaced(request, reservation)
+            self._hops.require_included(request)
             self._session.node.sent(reservation, self._delay(request))
+        else:
+            await self._unpaused(request)
+            self._hops.require_included(request)
         return await self._send_now(request)
 
     def covers(self, request: Request) -> bool:
@@ -134,6 +165,8 @@ class LeaseGuard:
         else:
             async with browser.recorded(request):
                 response = await self._send_checked(request)
+        if self._left_alone is not None:  # before its slot sends the next
+            self._left_alone.hear(request, response)
         state.answer = response
         return response
 
@@ -145,6 +178,7 @@ class LeaseGuard:
         host = self._host_concurrency.host_of(split_name(reservation.queue)[1])
         async with self._room(host):
             delay = await self._in_turn(request, reservation)
+            self._hops.require_included(request)
             self._session.node.sent(reservation, delay)
             return await self._send_now(request)
 
@@ -177,20 +211,42 @@ class LeaseGuard:
                 busy.changed.notify_all()
 
     async def _covered(self, request: Request, reservation: Reservation) -> bool:
-        """Return once the lease that *reservation* stands on is current.
+        """Return once *request* may be sent: its lease is current, and nothing paused.
 
-        Whether it was not when this was called.
+        Whether it could not when this was called.
         """
-        node, waited = self._session.node, False
-        while not node.may_send(reservation):
+        node, state = self._session.node, self._session.requests.known(request)
+        waited = False
+        while (node.paused and state.sent is None) or not node.may_send(reservation):
             waited = True
+            if state.put_back:
+                raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
                 # Another node has it now; this one's spider need not know.
                 request.errback = None
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone("the lease on its partition is lost")
-            await asyncio.sleep(PATIENCE)
+            if node.paused:
+                await node.controls.resumed(LOOK)
+            else:
+                await asyncio.sleep(PATIENCE)
         return waited
+
+    async def _unpaused(self, request: Request) -> None:
+        """Return once the crawl is not paused, for a *request* that needs no lease.
+
+        Or when this node closes: what a page that was fetched still needs is fetched.
+
+        Raises:
+            LeaseGone: It is a robots.txt, of requests that are given back.
+        """
+        node = self._session.node
+        while node.paused:
+            if self._session.gives_back:
+                if SEED in request.meta:
+                    raise LeaseGone(PAUSED)
+                return
+            await node.controls.resumed(LOOK)
 
     async def _turn(self, name: str, delay: float) -> None:
         """Wait until the last turn of *name*, a host or a slot, is *delay* ago."""

@@ -41,15 +41,18 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_unicode
 from w3lib.url import safe_url_string
 
+from frontier.download.back_off import HostBackedOff, HostGivenUp, LeftAlone
 from frontier.download.body_spool import EXCERPT
 from frontier.download.hops import SEED, Hops
 from frontier.download.origin import (
     UNCONNECTED,
     UNRESOLVED,
     AddressRefused,
+    Excluded,
     RobotsUnreachable,
     status_of,
 )
+from frontier.download.pace import Pace
 from frontier.download.politeness import LeaseGone
 from frontier.errors import WorkerFailed
 from frontier.scrapy_internals import (
@@ -154,7 +157,9 @@ class RobotsTxtMiddleware(BaseRobots):
         self._counts: Any = crawler.stats
         self._session = session_of(crawler)
         self._hops = self._session.component(Hops)
+        self._left_alone = self._session.component(LeftAlone)
         self._most = self._session.config.crawl_delay_max
+        self._pace = self._session.component(Pace)
         self._floors: dict[str, float] = {}
         self._capped: set[str] = set()
         self._cache = _Cache()
@@ -216,9 +221,8 @@ class RobotsTxtMiddleware(BaseRobots):
                     self._most,
                 )
             delay = self._most
-        usual = slots.chosen_delay(key)
-        if usual is None:
-            usual = self.crawler.settings.getfloat("DOWNLOAD_DELAY")
+        self._pace.floors.setdefault(key, delay)
+        usual = self._pace.chosen_delay(key)
         if key in self._floors or delay <= usual:
             return
         if not self._floors:  # now, so that it comes after AutoThrottle's
@@ -241,7 +245,12 @@ class RobotsTxtMiddleware(BaseRobots):
         parts = urlparse_cached(request)
         origin = f"{parts.scheme}://{parts.netloc}"
         known = self._cache.get(origin)
-        if known is not None and known.until > time.monotonic():
+        if (
+            known is not None
+            and known.until > time.monotonic()
+            # what was no answer is asked for again when its host is
+            and (known.error is None or not self._left_alone.has_failed(request))
+        ):
             return known
         fetching = self._fetching.get(origin)
         if fetching is None:
@@ -259,7 +268,7 @@ class RobotsTxtMiddleware(BaseRobots):
             if _is_given_up(error):
                 known = Known(None, now + MAX_AGE, fetched=now)
             else:
-                known = self._failed(origin, error, old)
+                known = self._failed(origin, request, error, old)
             if not isinstance(error, IgnoreRequest):
                 self._counts.inc_value(f"robotstxt/exception_count/{type(error)}")
         self._counts.inc_value("robotstxt/request_count")
@@ -289,10 +298,12 @@ class RobotsTxtMiddleware(BaseRobots):
                 asks.meta["redirect_urls"] = passed[:]
             try:
                 answer = await download(self.crawler, asks)
-            except AddressRefused as error:
+            except (AddressRefused, Excluded) as error:
                 if not passed:
                     raise
-                reason = f"it redirects to a {error.kind} address"
+                reason = "it redirects to a host that is excluded"
+                if isinstance(error, AddressRefused):
+                    reason = f"it redirects to a {error.kind} address"
                 raise RobotsUnreachable(reason) from None
             location = answer.headers.get(b"Location")
             if answer.status not in REDIRECTS or not location:
@@ -348,13 +359,17 @@ class RobotsTxtMiddleware(BaseRobots):
         await tell_robots_parsed(self.crawler, made, request)
         return made, len(body)
 
-    def _failed(self, origin: str, error: Exception, old: Known | None) -> Known:
+    def _failed(
+        self, origin: str, request: Request, error: Exception, old: Known | None
+    ) -> Known:
         """What is known of *origin* when its robots.txt could not be fetched."""
         now = time.monotonic()
         if old is not None and now - old.fetched < STALE:
             self._counts.inc_value("frontier/robots/stale")
             return Known(old.parser, now + RETRY, old.size, old.fetched)
-        if isinstance(error, AddressRefused | LeaseGone):  # not for good
+        if isinstance(error, AddressRefused | Excluded | LeaseGone | HostGivenUp) or (
+            self._left_alone.waits(request)
+        ):  # not for good
             return Known(None, now, error=error)
         self._counts.inc_value("frontier/robots/unreachable")
         if _is_absent(error):
@@ -372,8 +387,10 @@ class RobotsTxtMiddleware(BaseRobots):
         """The error of *request*, without rules because of *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
-        if isinstance(error, LeaseGone) or _is_absent(error):
+        if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
+        if self._left_alone.waits(request):  # it said so to the request for its rules
+            return HostBackedOff(str(error))
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
         reason = f"robots.txt of its host cannot be fetched: {_said(error)}"
@@ -400,7 +417,8 @@ def _is_given_up(error: Exception) -> bool:
 
     Scrapy's own gives up what becomes too large when its coding is undone.
     """
-    if isinstance(error, AddressRefused | LeaseGone | RobotsUnreachable):
+    known = AddressRefused | LeaseGone | HostGivenUp | RobotsUnreachable
+    if isinstance(error, known):
         return False
     return isinstance(error, IgnoreRequest) and "DOWNLOAD_MAXSIZE" not in str(error)
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.queue.due import again_calls, put_again
 from frontier.queue.reserve import KEPT, ack_calls, acked, bury_call
 from frontier.store.client import Call
 from frontier.store.outage_retry import ASK_AGAIN
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
+    from frontier.queue.due import Again
     from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys, PartitionKeys
@@ -126,9 +128,10 @@ class Acks:
         archived: Callable[[], Awaitable[None]],
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
         on_ended: Callable[[list[Reservation]], None] = lambda _: None,
-        journal: Callable[[int, str, bytes], None] | None = None,
+        journal: Callable[..., None] | None = None,
     ) -> None:
         self._outage_retry = context.outage_retry
+        self._clock = context.clock
         self._keys = context.keys
         self._leases = context.leases
         self._inbox = inbox
@@ -140,16 +143,28 @@ class Acks:
         self._journal = journal
         self._completed: list[Reservation] = []
         self._replaced: set[tuple[int, int, int]] = set()
+        self._again: dict[tuple[int, int, int], Again] = {}
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
+        self.before_ack: Callable[[list[Reservation]], Awaitable[None]] | None = None
+        """Called with what is about to be acked: all that it led to is stored."""
         self.acked = 0
 
-    def complete(self, reservation: Reservation, *, is_done: bool = True) -> None:
+    def complete(
+        self,
+        reservation: Reservation,
+        *,
+        is_done: bool = True,
+        again: Again | None = None,
+    ) -> None:
         """Count *reservation* as done, callbacks and item pipelines included.
 
         If it is not, others that were queued lead to it again: its journal is not told.
+        With *again* that waits in its place from the ack on, in one step.
         """
         self._inbox.finish(reservation)
+        if again is not None:
+            self._again[reservation.key] = again
         if not is_done:
             self._replaced.add(reservation.key)
         self._completed.append(reservation)
@@ -157,12 +172,20 @@ class Acks:
 
     async def bury(self, reservation: Reservation, reason: str) -> None:
         """Move *reservation* to the dead letter."""
+        if self.before_ack is not None:
+            await self.before_ack([reservation])
         keys = self._keys.partition(reservation.lease.partition)
         await self._outage_retry.retry([bury_call(keys, reservation, reason)])
         self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
         self._tell_acked([reservation])
+
+    async def put_back(self, reservation: Reservation) -> None:
+        """Have *reservation* wait in the store again: its request was not sent."""
+        await self._inbox.put_back([reservation])
+        self._tell_acked([reservation])
+        self._inbox.note_ready(reservation.lease.partition, [reservation.queue])
 
     async def run(self) -> None:
         """Ack what is completed, until cancelled."""
@@ -180,6 +203,8 @@ class Acks:
                 return
             await self._outbox.flush()
             await self._archived()
+            if self.before_ack is not None:
+                await self.before_ack(completed)
             await self._ack(completed)
 
     async def _ack(self, completed: list[Reservation]) -> None:
@@ -193,13 +218,19 @@ class Acks:
             for group_key, group in groups.items():
                 if group_key not in lost:
                     for done in (r for r in group if r.key not in self._replaced):
-                        self._journal(done.lease.partition, done.queue, done.item)
+                        again = self._again.get(done.key)
+                        more = () if again is None else (again,)
+                        self._journal(
+                            done.lease.partition, done.queue, done.item, *more
+                        )
         self._replaced.difference_update(r.key for r in completed)
         self._on_ended(
             [r for k, group in groups.items() if k not in lost for r in group]
         )
         for reservation in completed:
             self._inbox.forget(reservation)
+            if self._again:
+                self._again.pop(reservation.key, None)
         self._tell_acked(completed)
 
     def _tell_acked(self, done: list[Reservation]) -> None:
@@ -214,11 +245,28 @@ class Acks:
         tell = quotas.charge if quotas is not None else _id
         asked: list[tuple[Lease, Call]] = []
         for group in groups:
-            lease, ids = group[0].lease, [tell(reservation) for reservation in group]
+            lease = group[0].lease
             keys = self._keys.partition(lease.partition)
+            later = [r for r in group if r.key in self._again] if self._again else []
+            if later:
+                entries = [(tell(r), self._again[r.key]) for r in later]
+                both = (keys, lease, entries, self._clock)
+                calls = again_calls(*both, charged=quotas is not None)
+                asked += ((lease, call) for call in calls)
+            ended = [r for r in group if r.key not in self._again]
+            ids = [tell(reservation) for reservation in ended]
             calls = ack_calls(keys, lease, ids, charged=quotas is not None)
             asked += ((lease, call) for call in calls)
         return asked
+
+    def _ended(self, reply: Any, lease: Lease) -> int:
+        """How many reservations *reply* to one of these calls says were ended."""
+        if not isinstance(reply, list):
+            return acked(reply, lease)
+        count, is_next = put_again(reply, lease)
+        if is_next:
+            self._inbox.on_due(lease.partition)
+        return count
 
     async def _send(self, asked: list[tuple[Lease, Call]]) -> set[tuple[int, int]]:
         """Send acks; return the partitions and tokens whose leases are lost.
@@ -231,7 +279,7 @@ class Acks:
             refused = []
             for (lease, call), reply in zip(asked, replies, strict=True):
                 try:
-                    self.acked += acked(reply, lease)
+                    self.acked += self._ended(reply, lease)
                 except LeaseLost:
                     refused.append((lease, call))
             kept = await self._leases.renew_refused(lease for lease, _ in refused)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.collection.commit import Collection
+from frontier.collection.rounds import Round
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import Match, Policy, Rules
 from frontier.dedupe.url_history import History, MatchedIndex, Minters
 from frontier.errors import (
     ArchiveError,
+    CollectionInUse,
     ConfigurationError,
     KeyDamaged,
     StoreError,
@@ -59,6 +61,8 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 256 * 1024 * 1024
 """Bytes of exchanges in memory above which the node waits for its disk."""
+ASK_FOR_ROUND = 10.0
+"""Most seconds between two questions of a node whether a round is due."""
 
 
 def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
@@ -90,6 +94,7 @@ def warcinfo_fields(
         "FRONTIER_WARC_UPLOAD",
     ):
         own[name] = " ".join(map(parsers.without_secrets, own[name].split()))
+    own["FRONTIER_FEEDS"] = parsers.sites_without_secrets(own["FRONTIER_FEEDS"])
     given = json.loads(own.pop("FRONTIER_WARC_INFO") or "{}")
     known = {name: text for name, text in {**fields, **given}.items() if text}
     return {**known, **own, "canonicalization": rules.statement}
@@ -150,7 +155,8 @@ def matched_index(
         known = "" if name == UNNAMED else name
         read = Collection(store, known, crawl_id, revisits=True)
         further.append((read, Minters(store, known)))
-    return MatchedIndex(store, config.collection, crawl_id, own, further)
+    name = config.collection
+    return MatchedIndex(store, name, crawl_id, own, further, lambda: own.round_id)
 
 
 def cdx_servers(config: Config) -> CdxServers | None:
@@ -175,7 +181,8 @@ async def claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) ->
 
 
 def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
-    name = RegistryKeys(keys.namespace).store()
+    registry = RegistryKeys(keys.namespace)
+    name = registry.store()
     store = indexed = BlockingStore.from_settings(settings)
     try:
         store.call(Call.command("SET", name, secrets.token_hex(16), "NX"))
@@ -186,10 +193,18 @@ def _claim(config: Config, settings: Mapping[str, Any], keys: CrawlKeys) -> bool
         if config.collection_redis_url:
             url = {"REDIS_URL": config.collection_redis_url}
             indexed = BlockingStore.from_settings(url)
+        else:
+            joined = Call.command("SADD", registry.collections(), config.collection)
+            store.call(joined)
         within = collection_keys(indexed, config.collection)
         names = [within.owners(), within.committed(), within.uncommitted()]
-        claimed = Call.to(COLLECTION_CLAIM, names, [keys.crawl_id, mine, known])
-        return bool(indexed.call(claimed))
+        while True:
+            claimed = Call.to(COLLECTION_CLAIM, names, [keys.crawl_id, mine, known])
+            if indexed.call(claimed):
+                return True
+            if known or not store.call(Call.command("EXISTS", keys.meta())):
+                return False
+            known = 1  # another node has made it meanwhile, and added to the index
     finally:
         for each in {store, indexed}:
             each.close()
@@ -223,6 +238,7 @@ class Archive:
             crawl_id,
             revisits=config.revisit_enabled,
             filter_bytes=config.revisit_committed_filter_bytes,
+            every_s=config.commit_every,
         )
         self._uploader: Uploader | None = None
         self.history: History | None = None
@@ -231,7 +247,7 @@ class Archive:
         self._writer = self._open_files(settings, listing)
         self._thread = self._open_index(listing)
         self._sequence = -1
-        self._counted = False
+        self._counted = (0, 0, 0)
         self._selection = Selection(config.warc_include, config.warc_exclude)
         self._told_length = False
 
@@ -301,6 +317,14 @@ class Archive:
             # The last of all: with *remove* the file may be gone afterwards.
             writer.on_closed.append(self._uploader.add)
 
+    def _a_history(self) -> History:
+        return History(
+            self._indexed,
+            self._config.collection,
+            self._crawl_id,
+            lambda: self._collection.round_id,
+        )
+
     def _open_index(self, listing: Listing | None) -> ArchiveThread:
         """Begin the crawl in the collection, and the thread that asks its index.
 
@@ -312,11 +336,9 @@ class Archive:
         index = matched_index(config, self._indexed, self._crawl_id, self._collection)
         self._answered(index.begin)
         remembered = None
-        if config.revisit_enabled and config.revisit_conditional_get:
-            remembered, self.history = (
-                History(self._indexed, config.collection, self._crawl_id)
-                for _ in range(2)
-            )
+        looked_at = config.revisit_conditional_get or config.recrawl != "off"
+        if config.revisit_enabled and looked_at:
+            remembered, self.history = self._a_history(), self._a_history()
         self._answered(self._commit_finished)
         return ArchiveThread(
             writer,
@@ -383,7 +405,10 @@ class Archive:
             name = config.collection
             ended = Collection(self._indexed, name, crawl_id, revisits=True)
             if state in {b"finished", LIMIT.encode()}:
-                ended.commit()
+                try:
+                    ended.commit()
+                except CollectionInUse as error:
+                    logger.warning("%s", error)
             elif state == CANCELED.encode():
                 ended.cancel()
 
@@ -453,24 +478,59 @@ class Archive:
     async def finish(self) -> None:
         """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)
-        if not self._counted:
-            self._counted = True
-            await asyncio.to_thread(self._count)
-
-    def _count(self) -> None:
-        """Add what was written to the crawl's counts; a node that is killed does not.
-
-        They are figures for people, and nothing is decided by them.
-        """
-        done = self.counters
         try:
-            self._collection.count(done.exchanges, done.revisits, done.conserved_bytes)
+            await asyncio.to_thread(self._count)
         except StoreError as error:
             logger.warning("the collection's counts lack this node's: %s", error)
 
+    def _count(self) -> None:
+        """Add what was written since to the crawl's counts.
+
+        They are figures for people, and nothing is decided by them: a node that is
+        killed does not add its last ones, and none are added twice.
+        """
+        done = self.counters
+        figures = (done.exchanges, done.revisits, done.conserved_bytes)
+        new = [now - before for now, before in zip(figures, self._counted, strict=True)]
+        self._counted = figures
+        if any(new):
+            self._collection.count(*new)
+
+    async def commit_rounds(self) -> None:
+        """Commit what the crawl has so far again and again, until cancelled.
+
+        Each node asks; one at a time does it.
+        """
+        every, told = self._config.commit_every, False
+        while every:
+            await asyncio.sleep(min(every / 4, ASK_FOR_ROUND))
+            try:
+                await asyncio.to_thread(self._count)
+                done = await asyncio.to_thread(self._collection.commit_round)
+            except StoreUnavailable:
+                continue
+            if isinstance(done, Round):
+                logger.info(
+                    "round %d: committed %d payload digests to the collection, %d new",
+                    done.number,
+                    done.digests,
+                    done.added,
+                )
+            elif done == "whole" and not told:
+                told = True
+                logger.warning(
+                    "FRONTIER_COMMIT_EVERY: the crawl %s was committed as a whole "
+                    "while it ran; what it adds is committed at its end",
+                    self._crawl_id,
+                )
+
     async def commit(self) -> None:
         """Offer the crawl's payloads to later ones."""
-        count = await asyncio.to_thread(self._collection.commit)
+        try:
+            count = await asyncio.to_thread(self._collection.commit)
+        except CollectionInUse as error:
+            logger.error("%s", error)  # noqa: TRY400 - all is said
+            return
         if count is None:
             logger.info("canceled: no payload digests are committed to the collection")
         else:

@@ -21,26 +21,32 @@ from frontier.files import mode_of
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.address_classes import AddressClasses
+from frontier.node.back_off import BackOffs
 from frontier.node.context import NodeContext, Reporting
+from frontier.node.controls import Controlling
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
+from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_ips import Addresses
 from frontier.node.host_politeness import HostDelays, SingleHostWarning
 from frontier.node.host_quotas import Quotas
+from frontier.node.imported_tier import ImportedTest
 from frontier.node.inbox import Inbox
 from frontier.node.journal.restoring import Restoring
 from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
+from frontier.queue.push import Pusher
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
 from frontier.seen.config import seen_config
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
+from frontier.status.gone_nodes import GoneNodes
 from frontier.store.client import given
 from frontier.store.embedded import EmbeddedStore
 from frontier.watchdog.child import Watchdog
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
 
+    from frontier.model import Attempt
     from frontier.node.context import Owner
     from frontier.node.crawl_limits import Limits
     from frontier.node.host_politeness import HostConcurrency
@@ -131,6 +138,13 @@ class Whole(Reporting, Protocol):
     def on_limit(self, limit: str) -> None:
         """The crawl has ended at a limit; see `Owner.on_limit`."""
 
+    def note(self, attempt: Attempt) -> None:
+        """Have *attempt* in the crawl log, if there is one."""
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
 
 def answer_time(lease_ttl: float) -> float:
     """Seconds that a server has to answer: a lease is renewed before it ends.
@@ -151,20 +165,16 @@ class Composition:
         outage_retry: OutageRetry,
         journal: Journaling,
     ) -> None:
-        config, ttl = node.config, node.config.lease_ttl
-        self._config, self._keys, self._node = config, node.keys, node
+        config, keys, ttl = node.config, node.keys, node.config.lease_ttl
+        self._config, self._keys, self._node = config, keys, node
         self._owner, self._store, self._outage_retry = owner, store, outage_retry
         self._seen = seen_config(config)
         self.leases = Leases(
-            outage_retry.call,
-            node.keys,
-            config.node_id,
-            ttl=ttl,
-            some=outage_retry.some,
+            outage_retry.call, keys, config.node_id, ttl=ttl, some=outage_retry.some
         )
-        self._context = NodeContext(
+        self.context = NodeContext(
             outage_retry,
-            node.keys,
+            keys,
             self.leases,
             node_id=config.node_id,
             partitions=config.partitions,
@@ -173,8 +183,9 @@ class Composition:
         )
         member = Member(config.node_id, config.node_weight)
         self.membership = Membership(
-            outage_retry.call, node.keys, member, config.partitions, ttl=ttl
+            outage_retry.call, keys, member, config.partitions, ttl=ttl
         )
+        self._compact_journals = journal.compact
         self._make_outbox(journal)
         self._make_shared()
         self._make_inbox()
@@ -188,12 +199,15 @@ class Composition:
         """What sends requests to the store, and those again that it has lost."""
         self.outbox = Outbox(
             self._outage_retry,
-            self._keys,
-            self._seen,
+            Pusher(
+                self._keys,
+                self._seen,
+                process=journal.process,
+                server_ms=self.context.clock,
+            ),
             on_verdicts=self._node.on_verdicts,
             on_became_ready=self._node.on_became_ready,
             journal=journal.pushed,
-            process=journal.process,
         )
         self.restoring = Restoring(
             self._outage_retry,
@@ -209,7 +223,9 @@ class Composition:
         config, outage_retry, keys = self._config, self._outage_retry, self._keys
         self.delivery_marks = DeliveryMarks(outage_retry, keys)
         self.host_delays = HostDelays(outage_retry, keys)
+        self.back_offs = BackOffs(self.context, config)
         self.portions = Portions(outage_retry, keys, partitions=config.partitions)
+        self.controls = Controlling(outage_retry, keys, note=self._node.note)
         self.addresses = Addresses(outage_retry, keys)
         allowed = frozenset(config.allow_addresses)
         given = None if SEEDS in allowed else allowed
@@ -223,13 +239,21 @@ class Composition:
         """What has requests from the store, and what happens to its queues."""
         config = self._config
         self.inbox = Inbox(
-            self._context,
+            self.context,
             process=self.claims.process,
             host_concurrency=self._node.host_concurrency,
             on_ready=self._owner.on_ready,
         )
+        self.due_times = DueTimes(self.context, self.inbox)
+        self.inbox.back_offs = self.back_offs
+        self.imported_test = self.inbox.imported_test = ImportedTest(
+            self._outage_retry,
+            self._keys,
+            self._owner.others_fingerprints,
+            self._owner.on_seen_before,
+        )
         self.aside = self._outage_retry.aside = SettingAside(
-            self._context,
+            self.context,
             self._store,
             self.inbox,
             self._seen,
@@ -237,7 +261,7 @@ class Composition:
         )
         self._store.on_damaged = self.aside.answer
         self.spilling = Spilling(
-            self._context,
+            self.context,
             self.inbox,
             max_bytes=config.queue_max_bytes,
             spill_files=spill_files_of(
@@ -251,23 +275,11 @@ class Composition:
         self.quotas: Quotas | None = None
         """What each host may have, if there is a limit."""
         if config.host_max_pages or config.host_max_bytes:
-            self.quotas = self.inbox.quotas = Quotas(
-                self._outage_retry,
-                self._keys,
-                order=config.order,
-                max_pages=config.host_max_pages,
-                max_bytes=config.host_max_bytes,
-            )
+            self._make_quotas(config.host_max_pages, config.host_max_bytes)
         self.spending: Spending | None = None
         """Who counts what the node does, if the crawl has a limit."""
         if self._node.limits:
-            self.spending = Spending(
-                self._context,
-                self._node.limits,
-                waiting=lambda: len(self.inbox),
-                on_allowed=self._owner.on_ready,
-                on_limit=self._node.on_limit,
-            )
+            self._make_spending(self._node.limits)
         self.memory_limit: SeenMemoryLimit | None = None
         """Who looks after the memory of the sets, if there is a limit."""
         if config.seen_set_max_bytes:
@@ -280,10 +292,49 @@ class Composition:
                 max_bytes=config.seen_set_max_bytes,
             )
 
+    def _make_quotas(self, max_pages: int, max_bytes: int) -> Quotas:
+        made = self.quotas = self.inbox.quotas = Quotas(
+            self._outage_retry,
+            self._keys,
+            order=self._config.order,
+            max_pages=max_pages,
+            max_bytes=max_bytes,
+        )
+        return made
+
+    def _make_spending(self, limits: Limits) -> Spending:
+        made = self.spending = Spending(
+            self.context,
+            limits,
+            waiting=lambda: len(self.inbox),
+            on_allowed=self._owner.on_ready,
+            on_limit=self._node.on_limit,
+        )
+        return made
+
+    def change_quotas(self, max_pages: int, max_bytes: int) -> None:
+        """Have hosts keep to these; without quotas so far, they count from now on."""
+        if self.quotas is not None:
+            self.quotas.change(max_pages, max_bytes)
+        else:
+            self.acks.on_acked.append(self._make_quotas(max_pages, max_bytes).settle)
+
+    def change_limits(self, limits: Limits) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Have the crawl keep to these; without limits so far, they count from now on.
+
+        What has to run for that, from now on; nothing, if it does already.
+        """
+        if self.spending is not None:
+            self.spending.change(limits)
+            return _nothing
+        spending = self._make_spending(limits)
+        self.acks.on_acked.append(lambda done: spending.end(len(done)))
+        return spending.run
+
     def _make_acks(self, journal: Journaling) -> None:
         """What ends reservations, and what is done with those of the dead."""
         self.acks = Acks(
-            self._context,
+            self.context,
             self.inbox,
             self.outbox,
             archived=self._node.archived,
@@ -297,14 +348,14 @@ class Composition:
             spending = self.spending
             self.acks.on_acked.append(lambda done: spending.end(len(done)))
         self.recovery = Recovery(
-            self._context,
+            self.context,
             self.inbox,
             self.outbox,
             self.acks,
             start_again=self._owner.start_again,
         )
         self.lending = Lending(
-            self._context,
+            self.context,
             self.inbox,
             self.claims,
             self.membership,
@@ -314,7 +365,7 @@ class Composition:
     def _make_heartbeat(self) -> None:
         """What keeps the node's place and its leases, also after a failover."""
         self._failover = Failover(
-            self._context,
+            self.context,
             self._store,
             self.inbox,
             self.outbox,
@@ -322,15 +373,24 @@ class Composition:
         )
         self._outage_retry.on_change(self._examine)
         self.heartbeat = Heartbeat(
-            self._context,
+            self.context,
             self.membership,
             self.inbox,
             self._node,
             on_death=self.restoring.look,
-            before_release=self.host_delays.flush,
+            before_release=self._note_hosts,
             lending=self.lending,
         )
+        self.heartbeat.on_leases = self.due_times.note_waiting
         self.lending.on_change = self.heartbeat.hurry
+        self._gone_nodes = GoneNodes(
+            self._outage_retry.call, self._keys, lambda: self.membership.rank
+        )
+
+    async def _note_hosts(self) -> None:
+        """Have the next holders know when hosts may be asked."""
+        await self.host_delays.flush()
+        await self.back_offs.stored()
 
     def _make_watchdog(self) -> None:
         config = self._config
@@ -352,7 +412,7 @@ class Composition:
             self._outage_retry.retry, self._keys, self._config.partitions
         )
         self.end_of_crawl = EndOfCrawl(
-            self._context,
+            self.context,
             self.inbox,
             idle=self._node.is_idle,
             on_end=self._on_end,
@@ -369,6 +429,7 @@ class Composition:
 
     async def _examine(self) -> None:
         await self._failover.examine()
+        self.back_offs.tell_again()
         self.fetched.forget()
         self.restoring.look(closed=True)
 
@@ -377,7 +438,10 @@ class Composition:
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.heartbeat.run, self.heartbeat.renew, self.delivery_marks.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
-        loops += [self.restoring.run, self.portions.run]
+        loops += [self.restoring.run, self.portions.run, self._gone_nodes.run]
+        loops.append(self._compact_journals)
+        loops.append(self.due_times.run)
+        loops.append(self.back_offs.run)
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.errors import FrontierError
+from frontier.queue.due import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from frontier.cluster.controls import Controls
     from frontier.cluster.lease import Leases
     from frontier.model import Order
     from frontier.queue.push import Push
+    from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -40,6 +43,8 @@ class NodeContext:
     order: Order
     ttl: float
     """Of a lease, in seconds."""
+    clock: ServerClock = field(default_factory=ServerClock)
+    """The server's, as far as this node knows it."""
 
 
 class Reporting(Protocol):
@@ -57,12 +62,30 @@ class Reporting(Protocol):
     def on_order(self, order: str) -> None:
         """What an operator wants; see `Owner.on_order`."""
 
+    async def on_controls(self, version: str) -> None:
+        """An operator wants something else of the crawl than before.
+
+        Raises:
+            StoreUnavailable: The store does not say what.
+        """
+
 
 class Owner(Protocol):
     """What a node tells the one that runs it."""
 
     def on_ready(self) -> None:
         """Something can be taken."""
+
+    def others_fingerprints(
+        self, reservation: Reservation, kinds: Sequence[str]
+    ) -> Sequence[bytes]:
+        """What *reservation* would be to others, as `seen.imported_tier` says.
+
+        None if it is not asked for whether they had seen it.
+        """
+
+    def on_seen_before(self, reservation: Reservation) -> None:
+        """*reservation* was seen before the crawl, and is not to be fetched."""
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has decided about *pushes*: a letter for each."""
@@ -93,6 +116,9 @@ class Owner(Protocol):
 
         Told again with each heartbeat.
         """
+
+    def on_controls(self, controls: Controls) -> None:
+        """An operator wants this of the crawl, on all its nodes."""
 
     async def start_again(self, start_ids: set[str]) -> set[str]:
         """Push the start requests of *start_ids* again; return those that were."""

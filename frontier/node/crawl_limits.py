@@ -196,6 +196,11 @@ class Spending:
         self.ended_at = ""
         """The limit that the crawl has ended at, and its value; empty before."""
 
+    def change(self, limits: Limits) -> None:
+        """Keep to *limits* from now on."""
+        self._limits = limits
+        self._starved.set()  # it may begin something now
+
     def add(self, name: str, count: int = 1) -> None:
         """Count *count* more of *name*, one of `COUNTED`."""
         self._counts[name] += count

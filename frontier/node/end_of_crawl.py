@@ -13,6 +13,9 @@ thousand idle ones would keep the server busy. The first by name looks as soon a
 has nothing to do, and every half second from then on; the others wait before, and
 look the less often, the more come before them.
 
+URLs that wait until they are due keep a crawl open, but for those that are due after
+`EndOfCrawl.until`. While nothing else is left, scans are rare until the next is due.
+
 A crawl does not end while a node's last heartbeat said that it is busy. So one that has
 nothing to do any more says so at once.
 
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -46,10 +50,14 @@ if TYPE_CHECKING:
     from frontier.node.inbox import Inbox
     from frontier.store.keys import CrawlKeys
 
+logger = logging.getLogger(__name__)
+
 INTERVAL = 0.5
 """Seconds between scans while the first of the nodes is idle; of one before which
 there are r others, (r + 1)^2 times as many. All together they scan 3.3 times a
 second, however many they are; once more when nothing is left."""
+AT_LEAST = 10.0
+"""Seconds between scans where all that is left waits until it is due."""
 LOOK = 0.05
 """Seconds between questions to this node whether it is idle, which cost no call."""
 LOOKS = 3
@@ -90,6 +98,13 @@ class EndOfCrawl:
         """Whether a journal has what the store lacks, which is then pushed."""
         self._say_idle = say_idle
         """Has other nodes know that this one is not busy, if they think so."""
+        self._clock = context.clock
+        self.until = math.inf
+        """In ms of the server's clock: what is due later keeps no crawl open."""
+        self._later = 0
+        """URLs that waited at the last scan."""
+        self._next_due = 0.0
+        """When something is due, as the last scan has it, if nothing else is left."""
         self.ended_here = False
         """Whether it was this node that ended the crawl."""
 
@@ -111,6 +126,8 @@ class EndOfCrawl:
             since = max(scanned, idle_since) if rank else scanned
             if now < since + INTERVAL * (rank + 1) ** 2:
                 continue
+            if now < scanned + AT_LEAST and self._clock() < self._next_due:
+                continue
             scanned = now
             try:
                 before, pushed = pushed, await self._scan()
@@ -129,9 +146,17 @@ class EndOfCrawl:
                 pushed = None
                 continue
             if ended is not None:
-                self.ended_here = ended
-                self._on_end(self._aside)
+                self._say_end(here=ended)
                 return
+
+    def _say_end(self, *, here: bool) -> None:
+        self.ended_here = here
+        if self._later:
+            logger.info(
+                "%d URLs are due after FRONTIER_RECRAWL_UNTIL, and are not fetched",
+                self._later,
+            )
+        self._on_end(self._aside)
 
     async def _finish(self) -> bool | None:
         """End the crawl, but for what is set aside; see `crawls.finish`."""
@@ -155,7 +180,7 @@ class EndOfCrawl:
 
         ``None`` if some are not done.
         """
-        total, open_ = 0, False
+        total, later, open_, next_due = 0, 0, False, math.inf
         aside: dict[int, bytes] = {}
         odd: dict[int, tuple[Scan, int]] = {}
         for first in range(0, self._partitions, BATCH):
@@ -173,17 +198,34 @@ class EndOfCrawl:
                 total += scan.pushed
                 waits = scan.ready > 0 or scan.queues > 0
                 open_ = open_ or waits or scan.reserved > 0
+                later += scan.waiting
+                if scan.waiting or scan.due:
+                    next_due = min(next_due, self._waits(partition, scan))
                 if waits and self._leases.current(partition):
                     await self._inbox.load_queues([partition])
-                if scan.reserved or (waits and not (scan.ready and scan.queues)):
-                    before, times = self._odd.get(partition, (scan, 0))
-                    times = times + 1 if before == scan else 1
-                    odd[partition] = (scan, times)
+                waits = waits and not (scan.ready and scan.queues)
+                if scan.reserved or waits or (scan.waiting and not scan.due):
+                    odd[partition] = (scan, self._times(partition, scan))
         self._aside, self._odd = aside, odd  # at once: there may be another scan
+        self._later = later
+        waits = math.isfinite(next_due) and next_due <= self.until
+        self._next_due = next_due if waits and not open_ else 0.0
+        open_ = open_ or waits
         for partition, (scan, times) in odd.items():
             if times >= LOOKS:
                 await self._doubt(partition, scan)
         return None if open_ else (total, frozenset(aside))
+
+    def _times(self, partition: int, scan: Scan) -> int:
+        """How often in a row *scan* has been found there."""
+        before, times = self._odd.get(partition, (scan, 0))
+        return times + 1 if before == scan else 1
+
+    def _waits(self, partition: int, scan: Scan) -> int:
+        """When something there is due; 0 if what is counted does not fit."""
+        if not scan.waiting and self._leases.current(partition):
+            self._inbox.on_due(partition)  # nobody else would look
+        return scan.due if scan.waiting else 0
 
     async def _doubt(self, partition: int, scan: Scan) -> None:
         """See to a partition in which nothing happens, though it is not done.
@@ -199,6 +241,10 @@ class EndOfCrawl:
         elif scan.ready and not scan.queues:
             counts = self._keys.partition(partition).counts
             reason = f"its ready is {scan.ready}, and no queue has anything"
+            await self._outage_retry.set_aside(partition, counts, reason)
+        elif scan.waiting and not scan.due:
+            counts = self._keys.partition(partition).counts
+            reason = f"its waiting is {scan.waiting}, and there is no list of it"
             await self._outage_retry.set_aside(partition, counts, reason)
 
 

@@ -11,7 +11,9 @@ What always holds:
     then its lease is renewed.
 4.  Leases are renewed whatever the rest waits for: a store whose memory is full
     takes no heartbeat and nothing back, but it renews.
-5.  After `stop` no call is under way that would bring the node back
+5.  What an operator wants of the crawl is in force when the round ends that has heard
+    of it, and the next report, which follows at once, says so.
+6.  After `stop` no call is under way that would bring the node back
     onto the map, or take a partition for it: what is cut off, the store may do all
     the same, and nobody would know of it before the lease has ended.
 """
@@ -121,7 +123,11 @@ class Heartbeat:
         self._ttl = context.ttl
         self._before_release = before_release
         self._lending = lending
+        self.on_leases: Callable[[], object] = lambda: None
+        """Told when leases were taken or renewed."""
         self._told = -1
+        self._controls = ""
+        """The version of what an operator wants that is in force here."""
         self._given_up: set[int] = set()
         """What was given up at the last round, and may not be released yet."""
         self._deaths = Deaths(context.outage_retry, context.ttl, on_death)
@@ -224,6 +230,10 @@ class Heartbeat:
             busy=self._node.is_busy(), report=self._node.report()
         )
         self._deaths.note(view)
+        if view.controls != self._controls:
+            await self._node.on_controls(view.controls)
+            self._controls = view.controls
+            self.hurry()
         if view.state == "finished":
             self._node.on_finished()
         if view.state == CANCELED:
@@ -320,6 +330,7 @@ class Heartbeat:
                 await self._reclaim(taken)
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
         filled += staying
+        self.on_leases()
         if filled:
             await self._inbox.load_queues(filled)
 
@@ -353,6 +364,7 @@ class Heartbeat:
     async def _renew(self) -> None:
         ready, lost = await self._leases.renew()
         self._inbox.lose_all(lost)
+        self.on_leases()
         unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
         if unknown:
             await self._inbox.load_queues(unknown)

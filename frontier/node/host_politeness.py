@@ -56,7 +56,8 @@ class HostConcurrency:
     def __init__(
         self, config: Config, whole: Concurrency, share: Callable[[], float]
     ) -> None:
-        self._whole = whole
+        self.whole = whole
+        """What the process may have; replaced when an operator changes it."""
         self._share = share
         self._is_spread = config.queue_key in SPREAD
         self.is_divided = config.host_shards > 1 and not self._is_spread
@@ -69,19 +70,19 @@ class HostConcurrency:
     def sent(self) -> int:
         """How many requests to one host may be on the way."""
         if not self.is_divided:
-            return self._whole.per_host
-        return max(1, int(self._whole.per_host * self._share() + SLACK))
+            return self.whole.per_host
+        return max(1, int(self.whole.per_host * self._share() + SLACK))
 
     def reserved(self) -> int:
         """How many URLs of one host may be reserved, those on the way included."""
         if self._is_spread:  # one queue per partition: there is no host to spare
-            return 2 * self._whole.requests
-        return 2 if self._whole.is_delayed else 2 * self.sent()
+            return 2 * self.whole.requests
+        return 2 if self.whole.is_delayed else 2 * self.sent()
 
     @property
     def waiting(self) -> int:
         """How many URLs may be reserved in all."""
-        return 2 * self._whole.requests
+        return 2 * self.whole.requests
 
 
 NOTE_INTERVAL = 0.02

@@ -61,6 +61,10 @@ class Quotas:
         self.skipped: Counter[str] = Counter()
         """URLs that this node has skipped, by queue key."""
 
+    def change(self, max_pages: int, max_bytes: int) -> None:
+        """Keep to these from now on; what was had so far counts."""
+        self._max = (max_pages, max_bytes)
+
     def add(self, reservation: Reservation, pages: int, size: int) -> None:
         """Note that *reservation* has brought *pages*, and *size* bytes."""
         cost = self._costs.setdefault(reservation.key, [0, 0])

@@ -13,22 +13,27 @@ What always holds:
 4.  A reservation is known here from the reply that made it until `forget`. If
     a reply was lost, what it reserved is found and put back, and until then
     nothing is reserved from that partition.
-5.  One of several servers that does not answer keeps nobody from what the others
+5.  Queues of hosts that are left alone (`frontier.node.back_off`) are set apart until
+    they may be asked again, and what was reserved of them goes back.
+6.  One of several servers that does not answer keeps nobody from what the others
     have: neither what waits here nor the room for it.
+7.  Where another scheduler's filter was imported (`frontier.node.imported_tier`),
+    nothing is handed out before that was asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import logging
 import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
-from frontier.queue.damage import readable
-from frontier.queue.priority import process_of, split_name
+from frontier.queue.due import DUE
+from frontier.queue.priority import process_of, readable, split_name
 from frontier.queue.reserve import (
     Reservation,
     list_reserved,
@@ -44,9 +49,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from frontier.model import Lease
+    from frontier.node.back_off import BackOffs
     from frontier.node.context import NodeContext
     from frontier.node.host_politeness import HostConcurrency
     from frontier.node.host_quotas import Quotas
+    from frontier.node.imported_tier import ImportedTest
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +95,21 @@ class Inbox:
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
+        self.on_due: Callable[[int], object] = lambda _: None
+        """Told a partition in which something is due before all else that waits."""
         self.quotas: Quotas | None = None
         """What hosts may have; `None` without a limit."""
+        self.imported_test: ImportedTest | None = None
+        """Who says what was seen before the crawl; `None` if nobody is asked."""
+        self._asking: list[Reservation] = []
+        """Reservations of which that is not known yet."""
+        self.back_offs: BackOffs | None = None
+        """Which hosts are left alone; `None` if that is not looked at."""
+        self._left_alone: dict[int, set[str]] = defaultdict(set)
+        """Queues of such hosts, by partition: not among those that are known."""
+        self._ends: list[tuple[float, int, str]] = []
+        """When each of these may be asked again, a heap."""
+        self._withdrawn: list[Reservation] = []
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self.others: dict[int, set[str]] = defaultdict(set)
@@ -113,6 +133,8 @@ class Inbox:
         self.deaf = False
         """Whether hints cannot be read: their server does not answer."""
         self.stopped = False
+        self.paused = False
+        """Whether nothing is reserved for now."""
 
     @property
     def idle(self) -> bool:
@@ -131,15 +153,39 @@ class Inbox:
             reservation = self._waiting.popleft()
             held = self._leases.held.get(reservation.lease.partition)
             if self._leases.covers(reservation.lease):
-                found = reservation
+                if self._is_left_alone(reservation.queue):
+                    self._withdrawn.append(reservation)
+                else:
+                    found = reservation
             elif held is not None and held.token == reservation.lease.token:
                 kept.append(reservation)
             else:
                 self._drop(reservation)
         self._waiting.extendleft(reversed(kept))
-        if len(self._waiting) - len(kept) <= self._size // 2:
+        if len(self._waiting) - len(kept) <= self._size // 2 or self._withdrawn:
             self._wake.set()
         return found
+
+    def _is_left_alone(self, queue: str) -> bool:
+        """Whether the URLs of *queue* wait for their host to be asked again."""
+        hosts = self.back_offs
+        if not hosts:  # as nearly always
+            return False
+        return hosts.waits(hosts.of_queue(split_name(queue)[1]))
+
+    def _has_failed(self, queue_key: str) -> bool:
+        """Whether the host of *queue_key* has yet to answer after a failure."""
+        hosts = self.back_offs
+        return bool(hosts and hosts.failures(hosts.of_queue(queue_key)))
+
+    def _until(self, queue_key: str) -> float:
+        """When the host of *queue_key* may be asked again, on the monotonic clock."""
+        hosts = self.back_offs
+        return 0.0 if hosts is None else hosts.until(hosts.of_queue(queue_key))
+
+    def _has_learned(self, lease: Lease) -> bool:
+        """Whether it is known which hosts of *lease*'s partition are left alone."""
+        return self.back_offs is None or self.back_offs.learned(lease)
 
     def _usable(self) -> int:
         """How many wait that may be started now."""
@@ -158,11 +204,13 @@ class Inbox:
         self.open.pop(reservation.key, None)
 
     def note_ready(self, partition: int, queues: Iterable[str]) -> None:
-        """Note that *queues* of *partition* have something ready."""
+        """Note that *queues* of *partition* have something ready; or `DUE`."""
         known = self._known[partition]
         for queue in queues:
             process = process_of(queue)
-            if process and process != self._process:
+            if queue == DUE:
+                self.on_due(partition)
+            elif process and process != self._process:
                 self.others[partition].add(queue)
             else:
                 known.setdefault(queue, 1)
@@ -175,7 +223,11 @@ class Inbox:
 
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
-        return bool(self._known.get(partition) or self.others.get(partition))
+        return bool(
+            self._known.get(partition)
+            or self.others.get(partition)
+            or self._left_alone.get(partition)
+        )
 
     def ready_by_key(self) -> dict[str, int]:
         """How much is known to be ready of each queue key that is held here."""
@@ -208,13 +260,16 @@ class Inbox:
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
+        self._left_alone.pop(lease.partition, None)
         if self.quotas is not None:
             self.quotas.forget(lease)
         self.others.pop(lease.partition, None)
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
-        waiting = {id(r) for r in self._waiting if r.key[:2] == which}
+        here = (*self._waiting, *self._asking)
+        waiting = {id(r) for r in here if r.key[:2] == which}
+        self._asking = [r for r in self._asking if id(r) not in waiting]
         lost = [r for r in self.open.values() if r.key[:2] == which]
         self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
         for reservation in lost:
@@ -241,12 +296,16 @@ class Inbox:
     async def give_back(self, partitions: Iterable[int]) -> None:
         """Requeue what is reserved in *partitions* and was not handed out."""
         chosen = set(partitions)
-        back = [r for r in self._waiting if r.lease.partition in chosen]
+        back = [
+            r for r in (*self._waiting, *self._asking) if r.lease.partition in chosen
+        ]
+        self._asking = [r for r in self._asking if r.lease.partition not in chosen]
         kept = (r for r in self._waiting if r.lease.partition not in chosen)
         self._waiting = deque(kept)
         await self.put_back(back)
         for partition in chosen:
             self._known.pop(partition, None)
+            self._left_alone.pop(partition, None)
             self.others.pop(partition, None)
 
     async def put_back(self, back: Sequence[Reservation]) -> None:
@@ -275,19 +334,33 @@ class Inbox:
             self._wake.clear()
             if self.stopped:
                 continue
+            if self.back_offs is not None:
+                await self.back_offs.learn()
+            if self._withdrawn:
+                await self._put_back_withdrawn()
             if self._unsure and time.monotonic() >= self._ask_again:
                 await self._recover()
-            if self._usable() > self._size // 2:
+            if self._asking and time.monotonic() >= self._ask_again:
+                await self._ask()
+            if self.paused or self._usable() > self._size // 2:
                 continue
             if not self.deaf or time.monotonic() >= self._ask_again:
                 await self._read_hints()
-            while not self.stopped:
+            while not (self.stopped or self.paused):
                 wanted = self._choose()
                 heeded = self.quotas is not None and await self._heed(self.quotas)
                 if wanted and not await self._reserve(wanted):
                     break
                 if not wanted and not heeded:
                     break
+
+    async def _put_back_withdrawn(self) -> None:
+        """Have URLs of hosts that are left alone wait in the store."""
+        back, self._withdrawn = self._withdrawn, []
+        back = [r for r in back if r.key in self.open]
+        await self.put_back(back)
+        for reservation in back:
+            self.note_ready(reservation.lease.partition, [reservation.queue])
 
     async def _heed(self, quotas: Quotas) -> bool:
         """Do what quotas want; return whether there may be more to choose now."""
@@ -318,7 +391,8 @@ class Inbox:
         for hint in hints or ():
             try:
                 partition, _, queue = hint.decode().partition(" ")
-                split_name(queue)
+                if queue != DUE:
+                    split_name(queue)
                 if int(partition) not in range(self._partitions):
                     raise ValueError  # noqa: TRY301 (of the same kind as the others)
                 self.note_ready(int(partition), [queue])
@@ -327,13 +401,13 @@ class Inbox:
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""
-        room = self._size - self._usable()
+        room = self._size - self._usable() - len(self._asking)
         if room <= 0:
             return {}
         now = time.monotonic()
         for queue_key in [k for k, at in self._not_before.items() if at <= now]:
             del self._not_before[queue_key]
-        candidates = [c for c in self._candidates() if c[2] not in self._not_before]
+        candidates = self._askable()
         if not candidates:
             return {}
         wanted: dict[int, dict[str, int]] = defaultdict(dict)
@@ -344,6 +418,8 @@ class Inbox:
                 continue
             host = self._host_of(queue_key)
             free = cap - self._in_flight.get(host, 0) - planned[host]
+            if self._has_failed(queue_key):
+                free = min(free, 1 - self._in_flight.get(host, 0) - planned[host])
             if self.quotas is not None:
                 free = min(free, self._left(partition, queue) - planned[host])
             count = min(share, free, room)
@@ -354,6 +430,28 @@ class Inbox:
             if room <= 0:
                 break
         return dict(wanted)
+
+    def _askable(self) -> list[tuple[int, int, str, str]]:
+        """The candidates whose hosts may be asked now; the others are set apart."""
+        now = time.monotonic()
+        while self._ends and self._ends[0][0] <= now:
+            _, partition, queue = heapq.heappop(self._ends)
+            if queue in self._left_alone.get(partition, ()):
+                self._left_alone[partition].discard(queue)
+                self._known[partition].setdefault(queue, 1)
+        while True:
+            candidates = self._candidates()
+            apart = [c for c in candidates if self._is_left_alone(c[3])]
+            if not apart:
+                break
+            for partition, _, queue_key, queue in apart:
+                self._known[partition].pop(queue, None)
+                if queue not in self._left_alone[partition]:
+                    self._left_alone[partition].add(queue)
+                    heapq.heappush(
+                        self._ends, (self._until(queue_key), partition, queue)
+                    )
+        return [c for c in candidates if c[2] not in self._not_before]
 
     def _left(self, partition: int, queue: str) -> int:
         """How many more of *queue* may be reserved, as its host's quota has it."""
@@ -378,7 +476,8 @@ class Inbox:
             self._turn += 1
             if partition in self.handing_over or partition in self._unsure:
                 continue
-            if not self._leases.current(partition):
+            lease = self._leases.current(partition)
+            if lease is None or not self._has_learned(lease):
                 continue
             queues = list(self._known[partition])
             start = self._turn % len(queues)
@@ -420,9 +519,28 @@ class Inbox:
         if refused:
             kept = await self._leases.renew_refused(refused)
             self.lose_all([r for r in refused if (r.partition, r.token) not in kept])
+        if self._asking:
+            await self._ask()
         if found:
             self._on_ready()
         return found
+
+    async def _ask(self) -> None:
+        """Have what was reserved be handed out, unless it was seen before."""
+        if self.imported_test is None:
+            return
+        new, seen, unknown = await self.imported_test.parted(self._asking)
+        # Leases may have ended meanwhile, or were given back with what is asked for.
+        asked = {id(reservation) for reservation in self._asking}
+        self._asking = [r for r in unknown if id(r) in asked]
+        self._waiting.extend(r for r in new if id(r) in asked)
+        for reservation in seen:
+            if id(reservation) in asked:
+                self.imported_test.drop(reservation)
+        if unknown:
+            self._ask_again = time.monotonic() + ASK_AGAIN
+        elif new:
+            self._on_ready()
 
     def _note(
         self, partition: int, made: list[Reservation], left: dict[str, int]
@@ -437,7 +555,10 @@ class Inbox:
             elif (partition, queue) not in self._became_ready:
                 known.pop(queue, None)
         self.adopt(made)
-        self._waiting.extend(made)
+        if self.imported_test is None or self.imported_test.tier is None:
+            self._waiting.extend(made)
+        else:
+            self._asking += made
 
     def adopt(self, made: Iterable[Reservation]) -> None:
         """Count *made* as in flight here, until `finish`, and open, until `forget`."""

@@ -352,6 +352,11 @@ class Claims:
         kept.is_started = True
         return kept.request
 
+    def peek(self, claim: Claim) -> Any | None:
+        """The request of *claim*; `None` if it is not kept here."""
+        kept = self._kept.get(claim.number)
+        return kept.request if kept and claim.process == self.process else None
+
     def _note(self, kept: Kept, reservation: Reservation) -> None:
         if kept.reserved is not None:
             self._reserved.pop(kept.reserved, None)

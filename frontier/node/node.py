@@ -24,7 +24,9 @@ from frontier.cluster import crawls
 from frontier.cluster import set_aside as aside
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
+from frontier.dashboard import require_libraries
 from frontier.errors import (
+    ConfigurationError,
     CrawlLost,
     FrontierError,
     KeyDamaged,
@@ -40,9 +42,12 @@ from frontier.node.heartbeat import CANCEL
 from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling
 from frontier.node.outbox import hint_calls, hints_of
+from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_frontier import remove_frontier
+from frontier.queue.damage import is_number
 from frontier.queue.push import Push
 from frontier.seen.memory_limit import require_max_memory
+from frontier.settings.values import end_ms
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry
@@ -51,9 +56,11 @@ from frontier.urls.fingerprint import seen_hash
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from frontier.model import Attempt
     from frontier.node.context import Owner
     from frontier.node.crawl_limits import Spending
     from frontier.node.host_quotas import Quotas
+    from frontier.node.imported_tier import ImportedTest
     from frontier.queue.reserve import Reservation
     from frontier.seen.seen_set import SeenState
     from frontier.settings.config import Config
@@ -81,6 +88,21 @@ LEAVE_TIMEOUT = 3.0
 class Node:
     """Builds the services of a node from its configuration and runs them."""
 
+    archive: Archive | None = None
+    finished = False
+    _closed = False
+    _canceled = False
+    _at_limit = False
+    _incomplete = False
+    _was_last = False
+    _telling: asyncio.Task[None] | None = None
+    _ending: asyncio.Task[None] | None = None
+    """Asks whether anything was fetched, as the crawl is over."""
+    _outside = False
+    """Whether the crawl is lost, or another process has this node's place."""
+    _told: BaseException | None = None
+    """The last error that the owner has heard of."""
+
     def __init__(
         self,
         config: Config,
@@ -96,6 +118,10 @@ class Node:
         self._run_of = run_of
         self.limits = limits or Limits()
         self._settings = settings
+        self.process_stats = ProcessStats(
+            settings, config.warc_dir if config.warc_enabled else None
+        )
+        """How its process is; who serves a port notes it there."""
         self._owner = owner
         self._spider = spider
         self.host_concurrency = HostConcurrency(
@@ -106,23 +132,9 @@ class Node:
         self._server = NodeServer(config.store_dir)
         self._opened = contextlib.AsyncExitStack()
         """Closes what was opened, the last first."""
-        self._closed = False
-        self.archive: Archive | None = None
         self._journal = Journaling()
-        self.finished = False
-        self._canceled = False
-        self._at_limit = False
-        self._incomplete = False
-        self._was_last = False
         self._damaged: set[str] = set()
         """Keys of the crawl that have ended this node, each told once."""
-        self._telling: asyncio.Task[None] | None = None
-        self._ending: asyncio.Task[None] | None = None
-        """Asks whether anything was fetched, as the crawl is over."""
-        self._outside = False
-        """Whether the crawl is lost, or another process has this node's place."""
-        self._told: BaseException | None = None
-        """The last error that the owner has heard of."""
         self.opened_at = time.time()
         self.verdicts: Counter[str] = Counter()
         """How many pushes got which verdict."""
@@ -164,6 +176,8 @@ class Node:
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._opened.push_async_callback(self._journal.close)
         await self._start()
+        if config.dashboard_port:
+            await self._serve_page(settings)
         logger.info(
             "node %s is in crawl %s on %s",
             config.node_id,
@@ -208,14 +222,56 @@ class Node:
         self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
-        self.fetched = parts.fetched
+        self.fetched, self.back_offs = parts.fetched, parts.back_offs
+        self.controls = parts.controls
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
+        await self._reach(parts.due_times.ask_time)
+        await self._reach(self._keep_to_the_end)
+        await self._reach(parts.imported_test.learn)
         await self._reach(parts.heartbeat.beat)
         if parts.watchdog is not None:
             await parts.watchdog.start()
-        for loop in (*parts.loops(), self._watch, self._pulse):
+        for loop in (*parts.loops(), self._watch, self._pulse, self.process_stats.run):
             self._loops.start(loop())
+        if self.archive is not None and self.config.commit_every:
+            self._loops.start(self.archive.commit_rounds())
+
+    async def _serve_page(self, settings: Mapping[str, Any]) -> None:
+        """Have a thread serve the status page; without it the crawl goes on, too."""
+        port = self.config.dashboard_port
+        try:
+            require_libraries("FRONTIER_DASHBOARD_PORT")
+            from frontier.dashboard.server import PageOfNode
+
+            begin = partial(PageOfNode.begin, port, self.config.namespace, settings)
+            page = await asyncio.to_thread(begin)
+        except ConfigurationError as error:
+            logger.warning("this node serves no status page: %s", error)
+            return
+        self._opened.push_async_callback(asyncio.to_thread, page.close)
+        self.process_stats.ports["dashboard_port"] = page.port
+        logger.info(
+            "the status page is at http://127.0.0.1:%d/crawls/%s",
+            page.port,
+            self.keys.crawl_id,
+        )
+
+    async def _keep_to_the_end(self) -> None:
+        """Have nothing be fetched that is due after the end that the settings name."""
+        if not self.config.recrawl_until:
+            return
+        parts = self._composition
+        ask = Call.command("HGET", self.keys.meta(), "created_ms")
+        (found,) = await self._outage_retry.call([ask])
+        began = int(found) if found and is_number(found) else time.time() * 1000
+        until = end_ms(self.config.recrawl_until, began)
+        parts.end_of_crawl.until = parts.due_times.until = until
+
+    @property
+    def until_ms(self) -> float:
+        """When the crawl is to end, by the server's clock; infinite without an end."""
+        return self._composition.end_of_crawl.until
 
     async def _reach(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """What *ask* returns, once the store answers.
@@ -287,13 +343,20 @@ class Node:
         item: bytes,
         mode: str,
         tag: Any,
+        due: int = 0,
     ) -> None:
-        """Have a URL tested and queued; never waits."""
-        push = Push(mode, seen_hash(fingerprint), queue, priority, item, tag)
+        """Have a URL tested and queued, to be ready at *due*; never waits."""
+        push = Push(mode, seen_hash(fingerprint), queue, priority, item, tag, due)
         self.outbox.put(partition, push)
+
+    def server_ms(self) -> float:
+        """The server's clock in milliseconds, as far as it is known."""
+        return self._composition.context.clock()
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
+        if self.paused:
+            return None
         spending = self._composition.spending
         if spending is not None and len(self.inbox) and not spending.may_begin():
             return None
@@ -318,10 +381,29 @@ class Node:
         """Who counts what this node does, if the crawl has a limit."""
         return self._composition.spending
 
+    def change_limits(self, limits: Limits) -> None:
+        """Have the crawl keep to *limits* from now on."""
+        self.limits = limits
+        self._loops.start(self._composition.change_limits(limits)())
+
+    def change_quotas(self, max_pages: int, max_bytes: int) -> None:
+        """Have each host keep to these from now on."""
+        self._composition.change_quotas(max_pages, max_bytes)
+
+    @property
+    def imported_test(self) -> ImportedTest:
+        """Who asks for what was seen before the crawl."""
+        return self._composition.imported_test
+
     @property
     def quotas(self) -> Quotas | None:
         """Who counts what each host has had, if hosts have quotas."""
         return self._composition.quotas
+
+    @property
+    def paused(self) -> bool:
+        """Whether an operator has paused the crawl."""
+        return self.controls.paused
 
     def may_send(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on is still to be relied on."""
@@ -363,6 +445,11 @@ class Node:
         return len(self._leases.held)
 
     @property
+    def made_ready(self) -> int:
+        """How many URLs that waited until they were due this node has made ready."""
+        return self._composition.due_times.moved
+
+    @property
     def spilled(self) -> tuple[int, int]:
         """How many URLs this node has put into blocks, and put back."""
         spilling = self._composition.spilling
@@ -386,8 +473,13 @@ class Node:
             "seconds": round(time.time() - self.opened_at, 1),
             "reclaimed": self.reclaimed,
             "partitions": self.partitions_held,
+            "given_up": self.back_offs.given_up.total(),
+            "inbox": len(self.inbox),
+            **self.process_stats.report(self._leases.held),
             **self._owner.figures(),
         }
+        if self._composition.controls.version:
+            figures["controls"] = self._composition.controls.version
         limit = self._composition.memory_limit
         if limit is not None and limit.max_bytes:
             figures["set_limit"] = str(self.config.seen_set_max_bytes)
@@ -397,6 +489,26 @@ class Node:
             figures["archive"] = counters.report()
             figures["shares"] = counters.statistics.report()
         return figures
+
+    def moment(self) -> dict[str, float]:
+        """How the node is now, beside what its report says; see docs/metrics.md."""
+        held = self._leases.held.values()
+        now = time.monotonic()
+        full = self.archive is not None and self.archive.full
+        return {
+            "aside": len(self._leases.aside),
+            "lease_seconds": max(
+                0.0, min((lease.deadline for lease in held), default=now) - now
+            ),
+            "epoch": self._membership.epoch,
+            "nodes": self._membership.nodes,
+            "paused": float(self.paused),
+            "outages": self._outage_retry.outages,
+            "available": float(self._outage_retry.available),
+            "outbox": self.outbox.pending,
+            "left_alone": self.back_offs.count,
+            "archive_full": float(full),
+        }
 
     def leave(self) -> None:
         """Give back what is not started, and each partition when it is done.
@@ -434,8 +546,20 @@ class Node:
                 self.config.lease_ttl,
             )
         await self._loops.stop()
+        await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
+        if self._composition.quotas is not None:
+            self._composition.quotas.tell()
+        self.back_offs.tell()
+        if self._was_last:  # takes as long as the disk does, or the server
+            if self.archive is not None and not self._canceled:
+                await self.archive.package()
+            if not self.config.keep_frontier:
+                await self._remove_frontier()
+
+    async def _depart_in_time(self, seconds: float, reason: str) -> None:
+        """Leave within *seconds*; *reason* says what kept all from being stored."""
         try:
-            async with asyncio.timeout(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT):
+            async with asyncio.timeout(seconds):
                 try:
                     await self._depart(graceful=not reason)
                 except (CrawlLost, KeyDamaged) as error:
@@ -450,13 +574,6 @@ class Node:
                     "had after %g s",
                     self.config.lease_ttl,
                 )
-        if self._composition.quotas is not None:
-            self._composition.quotas.tell()
-        if self._was_last:  # takes as long as the disk does, or the server
-            if self.archive is not None and not self._canceled:
-                await self.archive.package()
-            if not self.config.keep_frontier:
-                await self._remove_frontier()
 
     async def _store_all(self) -> None:
         if self._ending is not None:
@@ -467,6 +584,7 @@ class Node:
         if self._composition.spending is not None:
             await self._composition.spending.report(last=True)
         await self._composition.host_delays.flush()
+        await self.back_offs.stored()
         await self._composition.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> None:
@@ -549,6 +667,7 @@ class Node:
         if self.archive is not None:
             await self.archive.durable()
         await self.journaled()
+        await self.back_offs.stored()
         await self._composition.fetched.store()
         if self._composition.spending is not None:
             await self._composition.spending.report()
@@ -607,6 +726,20 @@ class Node:
             return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
+
+    async def on_controls(self, version: str) -> None:
+        """Put into force what an operator wants, and pass it on."""
+        wanted = await self._composition.controls.heed(version)
+        await self._composition.imported_test.learn()
+        self.inbox.paused = self.paused
+        self._owner.on_controls(wanted)
+        if not self.paused:
+            self._owner.on_ready()
+
+    def note(self, attempt: Attempt) -> None:
+        """Have *attempt* in the crawl log, if there is one."""
+        if self.archive is not None:
+            self.archive.note(attempt)
 
     async def _tell_incomplete(self) -> None:
         """Another node has found the end, and what is set aside."""

@@ -27,7 +27,7 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
-from frontier.queue.push import NEW, Pusher
+from frontier.queue.push import NEW
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from frontier.cluster.ring import Ring
-    from frontier.queue.push import Push
-    from frontier.seen.config import SeenConfig
+    from frontier.queue.push import Push, Pusher
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -101,16 +100,14 @@ class Outbox:
     def __init__(
         self,
         outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        tiers: SeenConfig,
+        pusher: Pusher,
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_became_ready: Callable[[list[tuple[int, str]]], list[Call]],
         journal: Callable[[int, int, Sequence[Push]], None] | None = None,
-        process: str = "",
     ) -> None:
         self._outage_retry = outage_retry
-        self.pusher = Pusher(keys, tiers, process=process)
+        self.pusher = pusher
         self._on_verdicts = on_verdicts
         self._on_became_ready = on_became_ready
         self._journal = journal

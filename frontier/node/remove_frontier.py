@@ -1,5 +1,7 @@
 """Removing the frontier of a crawl that has ended: its queues and what it has seen.
 
+`Deletion` in `frontier.node.delete_crawl` removes the rest as well.
+
 What always holds:
 
 1.  Only of a crawl that has ended; that it is being removed is written down
@@ -8,6 +10,8 @@ What always holds:
     goes last.
 3.  What tells about the crawl stays: its state and settings, the reports of its
     nodes, the counts of its partitions, its dead letters.
+4.  What names other keys is not trusted: of a seen-set whose numbers cannot be right
+    the sets and filters stay, and its key is returned.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CrawlOpen
 from frontier.seen.config import seen_config
+from frontier.seen.imported_tier import ImportedTier, about_call
 from frontier.seen.seen_set import partition_state, state_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_REMOVE
@@ -36,6 +41,8 @@ MAX_KEYS = 200
 """Keys per call: to unlink more would keep the server for too long."""
 MAX_QUEUES = 1_000
 """Names of queues that are read at once."""
+MOST_SETS = 1 << 24
+"""Buckets, or filters, of the seen-set of a partition: those of three billion URLs."""
 
 
 async def remove_frontier(
@@ -43,11 +50,12 @@ async def remove_frontier(
     keys: CrawlKeys,
     config: Config,
     progress: Callable[[int], None] = lambda _: None,
-) -> None:
+) -> list[str]:
     """Remove the queues and the seen-set of a crawl that has ended.
 
     *config* is what the crawl was created with. *progress* is told how many
-    partitions are done.
+    partitions are done. Returns keys that should have named others and could not be
+    read: what they named may still be there.
 
     Raises:
         CrawlOpen: It has not ended.
@@ -55,43 +63,105 @@ async def remove_frontier(
     """
     if (await run([Call.to(CRAWL_REMOVE, [keys.meta()])])) == [0]:
         raise CrawlOpen(keys.crawl_id)
-    tiers = seen_config(config)
+    unreadable = await _remove_partitions(run, keys, config, progress)
+    await _remove_named(run, keys.cookies(), lambda jar: [keys.jar(jar)])
+    await _remove_named(run, keys.sites(), lambda site: _of_site(keys, site))
+    if not await _remove_imported(run, keys):
+        unreadable.append(keys.imported())
+    rest = (keys.addresses(), keys.allowances(), keys.back_off(), keys.sitemaps())
+    await run([Call.command("UNLINK", *rest)])
+    return unreadable
+
+
+async def _remove_partitions(
+    run: Run, keys: CrawlKeys, config: Config, progress: Callable[[int], None]
+) -> list[str]:
+    """Remove what partitions have; return the seen-sets that could not be read."""
+    tiers, unreadable = seen_config(config), list[str]()
     for first in range(0, config.partitions, BATCH):
         numbers = range(first, min(first + BATCH, config.partitions))
         batch = [keys.partition(number) for number in numbers]
         replies = await run([state_call(each) for each in batch])
         for each, reply in zip(batch, replies, strict=True):
             await _empty(run, each)
-            state = partition_state(tiers, reply)
+            try:
+                state = _state(tiers, reply)
+            except ValueError:
+                unreadable.append(each.seen)
+                continue
             if state is not None:
                 for names in _chunks(_seen_names(each, tiers, state)):
                     await run([Call.command("UNLINK", *names)])
         await run([Call.command("UNLINK", *_rest(each)) for each in batch])
         progress(first + len(batch))
-    await _remove_cookies(run, keys)
-    await run([Call.command("UNLINK", keys.addresses(), keys.allowances())])
+    return unreadable
 
 
-async def _remove_cookies(run: Run, keys: CrawlKeys) -> None:
+def _state(tiers: SeenConfig, reply: Sequence[bytes | None]) -> PartitionState | None:
+    """What `partition_state` says, if it can be.
+
+    Raises:
+        ValueError: It cannot.
+    """
+    state = partition_state(tiers, reply)
+    if state is not None:
+        old = state.old or (0, 0)
+        if max(state.layout.buckets, state.layout.blooms, old[1]) > MOST_SETS:
+            raise ValueError("too many buckets or filters")
+    return state
+
+
+async def _remove_named(
+    run: Run, index: str, keys_of: Callable[[str], list[str]]
+) -> None:
+    """Remove the keys of each member of the sorted set *index*, and then that."""
     while True:
-        read = Call.command("ZRANGE", keys.cookies(), 0, MAX_KEYS - 1)
-        (jars,) = await run([read])
-        if not jars:
+        (members,) = await run([Call.command("ZRANGE", index, 0, MAX_KEYS - 1)])
+        if not members:
             return
-        names = [keys.jar(jar.decode("utf-8", "surrogateescape")) for jar in jars]
-        await run([Call.command("UNLINK", *names)])
-        await run([Call.command("ZREM", keys.cookies(), *jars)])
+        texts = (member.decode("utf-8", "replace") for member in members)
+        for names in _chunks(name for text in texts for name in keys_of(text)):
+            await run([Call.command("UNLINK", *names)])
+        await run([Call.command("ZREM", index, *members)])
+
+
+async def _remove_imported(run: Run, keys: CrawlKeys) -> bool:
+    """Remove what another scheduler had seen; whether all of it is known."""
+    (found,) = await run([about_call(keys)])
+    try:
+        tier = ImportedTier.of(found)
+    except ValueError:
+        tier, found = None, None
+    numbers = range(tier.buckets if tier else 0)
+    for first in range(0, len(numbers), MAX_KEYS):
+        some = numbers[first : first + MAX_KEYS]
+        await run([Call.command("UNLINK", keys.imported_marks(n)) for n in some])
+    await run([Call.command("UNLINK", keys.imported())])
+    return found is not None
+
+
+def _of_site(keys: CrawlKeys, site: str) -> list[str]:
+    return [keys.site(site), keys.round(site), keys.had(site), keys.rounds(site)]
 
 
 async def _empty(run: Run, keys: PartitionKeys) -> None:
-    """Remove the queues of a partition."""
+    """Remove the queues of a partition, and what waits in it."""
+    while True:
+        read = Call.command("ZRANGE", keys.due, 0, MAX_QUEUES - 1)
+        (buckets,) = await run([read])
+        if not buckets:
+            break
+        waiting = (keys.waiting(b.decode("utf-8", "replace")) for b in buckets)
+        for names in _chunks(waiting):
+            await run([Call.command("UNLINK", *names)])
+        await run([Call.command("ZREM", keys.due, *buckets)])
     while True:
         read = Call.command("ZRANGE", keys.queues, 0, MAX_QUEUES - 1)
         (queues,) = await run([read])
         if not queues:
             return
         for name_of in (keys.ready, keys.spilled):
-            for names in _chunks(name_of(queue.decode()) for queue in queues):
+            for names in _chunks(name_of(q.decode("utf-8", "replace")) for q in queues):
                 await run([Call.command("UNLINK", *names)])
         await run([Call.command("ZREM", keys.queues, *queues)])
 
@@ -114,7 +184,7 @@ def _seen_names(
 
 def _rest(keys: PartitionKeys) -> list[str]:
     names = [keys.reserved, keys.started, keys.next_allowed, keys.pushers]
-    return [*names, keys.groups, keys.spent, keys.claimed, keys.seen]
+    return [*names, keys.back_off, keys.groups, keys.spent, keys.claimed, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

@@ -29,8 +29,9 @@ from frontier.cluster.set_aside import (
 )
 from frontier.errors import CodecError, KeyDamaged
 from frontier.node.set_aside import drive
-from frontier.queue.damage import is_last_push, is_number, look, readable
-from frontier.queue.priority import split_name
+from frontier.queue.damage import is_last_push, is_number, look
+from frontier.queue.due import read_waiting
+from frontier.queue.priority import readable, split_name
 from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
@@ -50,11 +51,14 @@ if TYPE_CHECKING:
 
 MARK = "[0-9a-f]{16}"
 """What every crawl is born with: `frontier.cluster.crawls.open_call`."""
+WAITING = 500
+"""URLs that wait, per call."""
 BLOCKS = 16
 """Blocks per call; each may take 100 kB."""
 LOST: dict[str, str] = {
     "spent": "quotas of its hosts start at 0",
     "dead": "its dead letters are lost",
+    "due": "",
     "reserved": "what was under way is lost, but for what nodes still had",
     "seen": "",
     "queues": "",
@@ -63,6 +67,7 @@ LOST: dict[str, str] = {
     "lease": "",
     "started": "",
     "next_allowed": "",
+    "back_off": "hosts that were left alone may be asked at once",
     "claimed": "requests of one process that wait for it may be made twice",
     "pushers": "",
 }
@@ -70,6 +75,7 @@ LOST: dict[str, str] = {
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "epoch": "",
+    "membership": "who joined, left and died is not known any more",
     "reports": "the counts of its nodes start at 0",
     "seed_lists": "seeds are tested again",
     "start": "",
@@ -78,9 +84,17 @@ OF_THE_CRAWL: dict[str, str] = {
     "process": "",
     "spent": "limits of the crawl count from 0",
     "allowances": "",
+    "controls": "its exclusions and changed settings are lost",
+    "control_log": "what operators did to it is not known any more",
     "addresses": "",
+    "back_off": "hosts that were left alone may be asked at once",
     "cookies": "cookies are lost",
     "jar": "cookies are lost",
+    "sites": "",
+    "site": "all items of its feeds are new again",
+    "round": "its round is ended, and the next finds what that had not",
+    "had": "",
+    "rounds": "its past rounds are not known any more",
 }
 """The same of the keys of a crawl."""
 
@@ -94,6 +108,8 @@ class Repaired:
     """Those that were repaired, and what was wrong with them."""
     ready: int = 0
     """URLs that are ready in them now."""
+    waiting: int = 0
+    """URLs there that are not due yet."""
     reserved: int = 0
     queued: int = 0
     """URLs that were held for them, and are queued now."""
@@ -248,7 +264,8 @@ class Repair:
         if any(fault.key == "seen" for fault in faults):
             self._read_seen(number, keys, names)
         while True:
-            ready, reserved, _, lost = self._count(keys, lists)
+            waiting = self._waiting(number, keys, names)
+            ready, reserved, _, lost = self._count(keys, lists, waiting)
             if lost:
                 self.outcome.anew.append(
                     f"partition {number}: how many of its requests were done is not "
@@ -256,8 +273,10 @@ class Repair:
                 )
             if not self._queue_held(keys):
                 break
-            lists = self._lists(number, self._names([number])[number])
+            names = self._names([number])[number]
+            lists = self._lists(number, names)
         self.outcome.ready += ready
+        self.outcome.waiting += waiting
         self.outcome.reserved += reserved
 
     def _lists(self, number: int, names: Iterable[str]) -> dict[str, int]:
@@ -277,6 +296,44 @@ class Repair:
                         length = self._store.call(Call.command("LLEN", name))
                         queues[queue] = int(length)
         return queues
+
+    def _waiting(self, number: int, keys: PartitionKeys, names: Iterable[str]) -> int:
+        """Have `due` name the lists of what waits; return how many URLs that is.
+
+        What is in them, and is no URL of a queue, is removed.
+        """
+        start, total = keys.waiting(""), 0
+        self._store.call(Call.command("DEL", keys.due))
+        for name in [name for name in names if name.startswith(start)]:
+            bucket = name.removeprefix(start)
+            cost = f"the URLs that were in waiting:{bucket} are lost"
+            if self._remove_wrong(name, f"{number}:waiting:{bucket}", cost):
+                self.outcome.lost.append(f"partition {number}: {cost}")
+                continue
+            if not is_number(bucket.encode("utf-8", "replace")):
+                continue  # nobody moves what is in it, or counts it
+            if bad := self._drop_unreadable(name):
+                told = f"waiting:{bucket} had {bad} entries that are not URLs of queues"
+                self.outcome.lost.append(f"partition {number}: {told}")
+            if length := int(self._store.call(Call.command("LLEN", name))):
+                self._store.call(Call.command("ZADD", keys.due, bucket, bucket))
+                total += length
+        return total
+
+    def _drop_unreadable(self, name: str) -> int:
+        """Remove from the list *name*, of what waits, what is of no queue."""
+        length = int(self._store.call(Call.command("LLEN", name)))
+        bad: set[bytes] = set()
+        for first in range(0, length, WAITING):
+            read = Call.command("LRANGE", name, first, first + WAITING - 1)
+            for element in self._store.call(read):
+                try:
+                    read_waiting(element)
+                except CodecError:
+                    bad.add(element)
+        for element in bad:
+            self._store.call(Call.command("LREM", name, 0, element))
+        return length - int(self._store.call(Call.command("LLEN", name)))
 
     def _see_to_fields(self, number: int, keys: PartitionKeys) -> None:
         """Make dead letters of reservations that cannot be read; drop such quotas."""
@@ -301,7 +358,9 @@ class Repair:
             cost = f"{len(bad)} quotas of its hosts start at 0"
             self.outcome.lost.append(f"partition {number}: {cost}")
 
-    def _count(self, keys: PartitionKeys, lists: dict[str, int]) -> list[int]:
+    def _count(
+        self, keys: PartitionKeys, lists: dict[str, int], waiting: int
+    ) -> list[int]:
         spilled = in_store = in_files = 0
         for queue, blocks in lists.items():
             for block in self._blocks(keys.spilled(queue), blocks):
@@ -317,7 +376,7 @@ class Repair:
                     spilled += count_of(block)
         names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
         names += [keys.fence, *(keys.ready(queue) for queue in lists)]
-        args: list[str | int] = [keys.born, spilled, in_store, in_files]
+        args: list[str | int] = [keys.born, spilled, in_store, in_files, waiting]
         for queue, blocks in lists.items():
             args += (queue, -split_name(queue)[0], blocks)
         reply = self._store.call(Call.to(PARTITION_REPAIR, names, args))

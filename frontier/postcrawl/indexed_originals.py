@@ -22,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frontier.dedupe.digest import spelled
-from frontier.postcrawl.manifest import OPEN, to_second
+from frontier.files import OPEN
+from frontier.postcrawl.manifest import to_second
 from frontier.postcrawl.payload import parsed
 from frontier.warc.records import escaped
 

@@ -14,12 +14,10 @@ What always holds:
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 import re
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -31,7 +29,7 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import INDEXED
 from frontier.cdx.methods import paired
 from frontier.errors import BadWarc, StaleManifest
-from frontier.files import FILE_MODE, creating, sync_directory
+from frontier.files import FILE_MODE, published
 from frontier.postcrawl import index_lines
 from frontier.postcrawl.index_lines import CLAIM, Noted, dated
 from frontier.postcrawl.payload import Payload
@@ -110,9 +108,6 @@ SEGMENT = "segment"
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of what is written, never of what is read."""
-OPEN = ".open"
 ROWS = 20_000
 """Rows that are written at a time."""
 ENDS = 1 << 16
@@ -223,38 +218,6 @@ def identity(file: IO[bytes]) -> tuple[int, str]:
     file.seek(max(0, size - ENDS))
     ends.update(file.read(ENDS))
     return size, ends.hexdigest()
-
-
-def publish(place: Path, data: bytes, mode: int = FILE_MODE) -> None:
-    """Write *data* to *place*, which gets its name when all of it is on disk.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    with published(place, mode) as file:
-        file.write(data)
-
-
-@contextmanager
-def published(place: Path, mode: int) -> Iterator[IO[bytes]]:
-    """A file that gets the name *place* when all of it is on disk, or is not there.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    scratch = place.with_name(place.name + OPEN)
-    try:
-        with open(scratch, "wb", opener=creating(mode)) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(place)
-    except BaseException as error:
-        scratch.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in FULL and not error.filename:
-            error.filename = os.fspath(place)
-        raise
-    sync_directory(place.parent)
 
 
 def place_of(path: Path, directory: Path) -> Path:

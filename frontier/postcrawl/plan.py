@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frontier.errors import NoManifest, StaleManifest
-from frontier.files import FILE_MODE
+from frontier.files import FILE_MODE, publish, published
 from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.engines import duckdb_engine
 from frontier.postcrawl.indexed_originals import (
@@ -42,8 +42,6 @@ from frontier.postcrawl.indexed_originals import (
 )
 from frontier.postcrawl.manifest import (
     SUFFIX,
-    publish,
-    published,
     require_current,
     stored_manifest,
 )

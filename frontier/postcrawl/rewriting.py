@@ -25,13 +25,13 @@ from frontier.files import (
     creating,
     make_directory,
     open_input,
+    publish,
     sync_directory,
 )
 from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
-    publish,
     require_current,
     stored_manifest,
 )

@@ -23,13 +23,15 @@ from typing import IO, TYPE_CHECKING, Any
 from frontier.errors import BadWacz
 from frontier.files import (
     FILE_MODE,
+    OPEN,
     creating,
     make_directory,
     open_input,
+    published,
     require_ratio,
     sync_directory,
 )
-from frontier.postcrawl.manifest import OPEN, identity, published, to_second
+from frontier.postcrawl.manifest import identity, to_second
 from frontier.postcrawl.remote_files import open_file
 from frontier.wacz import canonicalization, layout
 from frontier.wacz.check import readable

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from frontier.files import FILE_MODE
+from frontier.files import FILE_MODE, published
 from frontier.postcrawl.byte_comparison import SCHEMA, UNRESOLVED
-from frontier.postcrawl.manifest import published
 from frontier.postcrawl.plan import COMPARED, PLAN, TEXTS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError
-from frontier.queue.priority import split_name
+from frontier.queue.priority import readable
 from frontier.queue.reserve import read_reserved
 from frontier.seen.config import SeenLayout
 from frontier.store.calls import Call
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frontier.store.keys import PartitionKeys
 
 NUMBERS = (
-    *("ready", "pushed", "seq", "acked", "dead", "skipped"),
+    *("ready", "waiting", "pushed", "seq", "acked", "dead", "skipped"),
     *("spilled", "spilled_bytes", "shelved_bytes", "blocks"),
 )
 """Fields of `counts` that are numbers."""
@@ -35,7 +35,7 @@ _LAST_PUSH = re.compile(rb"[0-9]{1,15} [0-9]{1,15} [A-Za-z]*")
 MAX_BUCKETS = 10_000
 """Buckets of a seen-set that are looked at."""
 MAX_NAMES = 1_000
-"""Queues that are looked at."""
+"""Queues, and buckets of what waits, that are looked at."""
 
 
 def is_number(value: bytes) -> bool:
@@ -58,7 +58,7 @@ def look(
     """
     fixed = (
         *("lease", "fence", "counts", "queues", "reserved", "started", "next_allowed"),
-        *("spent", "dead", "seen", "claimed", "pushers"),
+        *("back_off", "spent", "dead", "seen", "claimed", "pushers", "due"),
     )
     names = {what: str(getattr(keys, what)) for what in fixed}
     types = yield [Call.command("TYPE", name) for name in names.values()]
@@ -76,6 +76,8 @@ def look(
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]
     lists = [getattr(keys, what)(q) for q in queues for what in ("ready", "spilled")]
+    buckets = filter(is_number, found.get("due", ()))
+    lists += [keys.waiting(bucket.decode()) for bucket in buckets]
     lists += tiers
     kinds = yield [Call.command("TYPE", name) for name in lists]
     for name, kind in zip(lists, kinds, strict=True):
@@ -91,6 +93,7 @@ def _reads(keys: PartitionKeys) -> dict[str, Call]:
         "counts": Call.command("HGETALL", keys.counts),
         "reserved": Call.command("HGETALL", keys.reserved),
         "queues": Call.command("ZRANGE", keys.queues, 0, MAX_NAMES - 1),
+        "due": Call.command("ZRANGE", keys.due, 0, MAX_NAMES - 1),
         "seen": Call.command("HMGET", keys.seen, *LAYOUT),
         "spent": Call.command("HGETALL", keys.spent),
         "pushers": Call.command("HGETALL", keys.pushers),
@@ -121,16 +124,6 @@ def _tiers(
     buckets, _, blooms, _, era = (int(value or 0) for value in values)
     names = [keys.bloom(number) for number in range(blooms)]
     return names + [keys.bucket(era, n) for n in range(min(buckets or 1, MAX_BUCKETS))]
-
-
-def readable(queue: bytes) -> str:
-    """The name of a queue that *queue* is; empty if it is none."""
-    try:
-        name = queue.decode()
-        split_name(name)
-    except (CodecError, ValueError):
-        return ""
-    return name
 
 
 def _of_counts(

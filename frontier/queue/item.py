@@ -59,8 +59,15 @@ NAMES = (
     "flags",
     "cb_kwargs",
     "_class",
+    "recrawl",
+    "exempt",
 )
 """Names in records by their places, which never change; more may follow."""
+RECRAWL = "recrawl"
+"""In a record, what the schedule knows of its URL; no attribute of a request."""
+EXEMPT = "exempt"
+"""In a record, that what was seen before the crawl (`frontier.seen.imported_tier`) says
+nothing of it; no attribute of a request either."""
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
 

@@ -39,6 +39,16 @@ def split_name(queue: str) -> tuple[int, str]:
     return int(priority), queue_key
 
 
+def readable(queue: bytes) -> str:
+    """The name of a queue that *queue* is; empty if it is none."""
+    try:
+        name = queue.decode()
+        split_name(name)
+    except (CodecError, ValueError):
+        return ""
+    return name
+
+
 def process_of(queue: str) -> str:
     """The process whose requests are in *queue*; empty if any may make them."""
     return queue.partition(":")[0].partition("@")[2]

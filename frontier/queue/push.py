@@ -36,6 +36,7 @@ import msgpack
 
 from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.damage import is_number
+from frontier.queue.due import DUE, waiting_element, wall_ms
 from frontier.seen.config import (
     LayoutStale,
     Plan,
@@ -80,6 +81,8 @@ class Push(NamedTuple):
     item: bytes
     tag: Any = None
     """Whatever the caller wants back with the verdict."""
+    due: int = 0
+    """When it is to be ready, in ms of the server's clock; 0 for at once."""
 
 
 def held(push: Push) -> tuple[str, bytes]:
@@ -88,7 +91,7 @@ def held(push: Push) -> tuple[str, bytes]:
     What is tested is held once, however often it is pushed.
     """
     name = secrets.token_hex(12) if push.mode == FORCE else f"{push.mode}{push.mark}"
-    fields = (push.mode, push.mark, push.queue, push.priority, push.item)
+    fields = (push.mode, push.mark, push.queue, push.priority, push.item, push.due)
     packed: bytes = msgpack.packb(fields)
     return name, packed
 
@@ -96,8 +99,9 @@ def held(push: Push) -> tuple[str, bytes]:
 def unheld(packed: bytes) -> Push | None:
     """The push that *packed*, of unknown origin, is; ``None`` if it is none."""
     try:
-        mode, mark, queue, priority, item = msgpack.unpackb(packed)
+        mode, mark, queue, priority, item, due = msgpack.unpackb(packed)
         made = Push(str(mode), int(mark), str(queue), int(priority), bytes(item))
+        made = made._replace(due=min(max(int(due), 0), 10**15))
     except Exception:  # noqa: BLE001 (msgpack raises many types)
         return None
     known = len(made.mode) == 1 and made.mode in TEST + MARK + FORCE + CLAIM + GONE
@@ -122,7 +126,8 @@ class Pushed:
     verdicts: str
     """A letter per URL, in the order of the pushes."""
     became_ready: tuple[str, ...]
-    """Queues that were empty before: their owner may not know of them."""
+    """Queues that were empty before: their owner may not know of them. And `DUE` if
+    something is due before all else that waits."""
 
 
 def push_call(
@@ -141,20 +146,26 @@ def push_call(
     return call
 
 
+def _element(queue: str, item: bytes, due: int) -> bytes:
+    return waiting_element(queue, item) if due and queue else item
+
+
 def push_plan(
     keys: PartitionKeys,
     tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
     turn: Turn | None = None,
+    clock: Callable[[], float] = wall_ms,
 ) -> Plan:
     """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition.
 
     Where a seen-set of *layout* has no room for them, it is what `joined` needs to make
     it grow. Its reply has the layout that the push is then to be planned with, as that
-    of a push that was planned with another than the current one.
+    of a push that was planned with another than the current one. *clock* is the
+    server's, as far as the caller knows it, in milliseconds.
     """
-    modes, marks, queues, priorities, items, _ = zip(*pushes, strict=True)
+    modes, marks, queues, priorities, items, _, dues = zip(*pushes, strict=True)
     space, urls = tiers.space, len(marks)
     total = layout.buckets or space.groups
     wanted = space.wanted(layout.count + urls) if tiers.has_set else total
@@ -171,7 +182,9 @@ def push_plan(
     if tiers.has_set and tiers.set_bits != 64:
         members = [str(space.member(space.entry(mark))) for mark in marks]
     places = made.buckets(space.numbers(marks, total)) if tiers.has_set else []
-    lists, targets = made.lists(queues, priorities)
+    lists, targets = made.lists(queues, priorities, dues, clock)
+    if any(dues):
+        items = tuple(map(_element, queues, items, dues))
     known, room = (total, layout.blooms, layout.era), tiers.room(layout)
     head = (len(made.names), keys.born, turn or (), known, space.groups, room)
     columns = ("".join(modes), texts, members, places, targets)
@@ -224,8 +237,12 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         raise PushForgotten
     became_ready: tuple[str, ...] = ()
     if reply[7]:
-        queues = list(dict.fromkeys(push.queue for push in pushes if push.queue))
-        became_ready = tuple(queues[number - 1] for number in reply[7])
+        now = (push.queue for push in pushes if push.queue and not push.due)
+        queues = list(dict.fromkeys(now))
+        ready = [n - 1 for n in reply[7] if n <= len(queues)]
+        became_ready = tuple(queues[number] for number in ready)
+        if len(ready) < len(reply[7]):
+            became_ready += (DUE,)
     return Pushed(layout, reply[6].decode("ascii"), became_ready)
 
 
@@ -248,10 +265,12 @@ class Pusher:
         tiers: SeenConfig,
         clock: Callable[[], float] = time.monotonic,
         process: str = "",
+        server_ms: Callable[[], float] = wall_ms,
     ) -> None:
         self._keys = keys
         self._tiers = tiers
         self._clock = clock
+        self._server_ms = server_ms
         self._layouts: dict[int, SeenLayout] = {}
         self._last = 0
         self._sent: dict[int, Turn] = {}
@@ -265,7 +284,7 @@ class Pusher:
         turn = Turn(self.process, self._last + 1, before)
         layout = self._layouts.get(partition, EMPTY)
         keys = self._keys.partition(partition)
-        plan = push_plan(keys, self._tiers, layout, pushes, turn)
+        plan = push_plan(keys, self._tiers, layout, pushes, turn, self._server_ms)
         if plan.script is QUEUE_PUSH:
             self._sent[partition], self._last = turn, turn.number
         return plan

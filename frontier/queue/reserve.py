@@ -101,6 +101,10 @@ class Scan:
     """URLs that were not fetched because their host had used up its quota."""
     queues: int = 0
     """Queues that have something ready."""
+    waiting: int = 0
+    """URLs that are not ready yet, but will be; see `frontier.queue.due`."""
+    due: int = 0
+    """When the next of them is, in ms of the server's clock; 0 if there is none."""
 
 
 def reserve_call(
@@ -346,6 +350,7 @@ def scan_call(keys: PartitionKeys) -> Call:
     Of a partition that is set aside it is ``aside`` and why.
     """
     names = [keys.counts, keys.reserved, keys.seen, keys.lease, keys.queues]
+    names.append(keys.due)
     return Call.to(PARTITION_SCAN, names)
 
 

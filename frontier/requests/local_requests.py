@@ -143,7 +143,8 @@ class LocalRequests:
         self._reasons[id(request)] = _kind(error)
         if mode == TEST:
             mode = CLAIM
-        push = Push(mode, number, queue, request.priority, item, request)
+        due = self._session.requests.known(request).due
+        push = Push(mode, number, queue, request.priority, item, request, due)
         outbox.put(address.partition, push)
 
     def _lineage(

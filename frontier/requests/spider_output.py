@@ -169,7 +169,7 @@ class SpiderOutput:
         chain = spider_middlewares(crawler)
         settings = crawler.settings
         self._counts_depth = any(isinstance(m, DepthMiddleware) for m in chain)
-        self._deepest = settings.getint("DEPTH_LIMIT") or 10**9
+        self.change_depth(settings.getint("DEPTH_LIMIT"))
         has_others = any(map(_is_others, chain))
         self._may_drop = drop is not None and not has_others
         if settings.getbool("DEPTH_STATS_VERBOSE"):
@@ -183,6 +183,10 @@ class SpiderOutput:
         if marks is not None:  # for what does not come by `handle`
             stand_before_pipelines(crawler, marks.process, marks.processing)
         self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
+
+    def change_depth(self, most: int) -> None:
+        """Make nothing short that is deeper than *most*; 0: whatever its depth."""
+        self._deepest = most or 10**9
 
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""

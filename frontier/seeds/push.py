@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from frontier.errors import NotSerializable
-from frontier.queue.item import encode
+from frontier.queue.item import EXEMPT, encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
 from frontier.requests.stored_request import Allowed, is_callback
@@ -49,6 +49,8 @@ class SeedPushes:
         self._start = start
         self._is_scrapys = is_scrapys
         self._allowed = allowed or Allowed()
+        self.exempt = False
+        """Whether they are fetched though another scheduler had seen them before."""
 
     def of(self, seed: Seed) -> list[tuple[int, Push]]:
         """What is to be pushed for *seed*: partitions, and what to each.
@@ -98,6 +100,8 @@ class SeedPushes:
             if self._start.is_seen:
                 pushes.append((number, Push(TEST, seen_hash(fingerprint), "", 0, b"")))
             fingerprint = self._start.fingerprint(fingerprint)
+        if self.exempt:
+            record = {**record, EXEMPT: True}
         item = encode(record, queue)
         push = Push(TEST, seen_hash(fingerprint), queue, seed.priority, item, seed)
         return [*pushes, (number, push)]

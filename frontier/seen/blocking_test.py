@@ -84,7 +84,7 @@ class BlockingSeenTest:
             memory = self._store.call(Call.command("INFO", "memory"))
             check_server(memory, self._store.where)
             self._config = settled(
-                self._config, server_has_filters=_has_filters(self._store)
+                self._config, server_has_filters=has_filters(self._store)
             )
             self._tiers = seen_config(self._config)
             self._keys = self._enter(self._store)
@@ -200,7 +200,8 @@ class BlockingSeenTest:
             old.leave()
 
 
-def _has_filters(store: BlockingStore) -> bool:
+def has_filters(store: BlockingStore) -> bool:
+    """Whether the servers of *store* have Bloom filters of their own."""
     try:
         store.call(FILTER_PROBE)
     except StoreRefused:

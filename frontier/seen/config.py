@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier.errors import CrawlLost, KeyDamaged, StoreError
+from frontier.queue.due import bucket_of
 from frontier.seen import bloom, intset
 from frontier.seen.intset import LEVELS
 from frontier.store.calls import Call
 from frontier.store.scripts import SEEN_GROW
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.keys import PartitionKeys
@@ -188,19 +189,52 @@ class PlanKeys:
         return found
 
     def lists(
-        self, queues: Sequence[str], priorities: Sequence[int]
-    ) -> tuple[list[tuple[int, str, int]], list[int]]:
-        """The ready lists, and which of them each URL goes to, from 1; 0 is none."""
+        self,
+        queues: Sequence[str],
+        priorities: Sequence[int],
+        dues: Sequence[int],
+        clock: Callable[[], float],
+    ) -> tuple[list[tuple[Any, ...]], list[int]]:
+        """The lists, and which of them each URL goes to, from 1; 0 is none.
+
+        Ready lists come before those of URLs that wait until they are due.
+        """
         known, found = {"": 0}, []
-        lists: list[tuple[int, str, int]] = []
-        for queue, priority in zip(queues, priorities, strict=True):
-            target = known.get(queue)
+        lists: list[tuple[Any, ...]] = []
+        waits = any(dues)
+        for queue, priority, due in zip(queues, priorities, dues, strict=True):
+            target = known.get(queue) if not (waits and due and queue) else -1
             if target is None:
                 self.names.append(self._keys.ready(queue))
                 lists.append((len(self.names), queue, -priority))
                 target = known[queue] = len(lists)
             found.append(target)
+        if waits:
+            self._waiting_lists(dues, clock(), lists, found)
         return lists, found if lists else []
+
+    def _waiting_lists(
+        self,
+        dues: Sequence[int],
+        now: float,
+        lists: list[tuple[Any, ...]],
+        found: list[int],
+    ) -> None:
+        """Add to *lists* those of what waits, and to *found* which is whose."""
+        known: dict[str, tuple[int, int]] = {}
+        self.names.append(self._keys.due)
+        due_place = len(self.names)
+        for number, target in enumerate(found):
+            if target >= 0:
+                continue
+            bucket, delay = bucket_of(dues[number], now)
+            if bucket not in known:
+                self.names.append(self._keys.waiting(bucket))
+                lists.append(())
+                known[bucket] = len(lists), len(self.names)
+            found[number], place = known[bucket]
+            longest = max(delay, *(lists[found[number] - 1][4:] or (0,)))
+            lists[found[number] - 1] = (place, "", bucket, due_place, longest)
 
 
 def grow_plan(

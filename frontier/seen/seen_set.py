@@ -104,6 +104,11 @@ class Answer:
             return self.in_set or any(self.filters)
         return self.in_set
 
+    @property
+    def only_bloom(self) -> bool:
+        """Whether the URL is called seen on the word of the Bloom tier alone."""
+        return self.seen and not self.in_set
+
 
 def stored_crawl(store: BlockingStore, namespace: str, crawl_id: str) -> StoredCrawl:
     """The crawl *crawl_id*.

@@ -17,15 +17,21 @@ import contextlib
 import functools
 import logging
 import os
+import socket
 from collections import Counter
 from dataclasses import dataclass
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
+import scrapy
 from scrapy import signals
-from twisted.logger import globalLogBeginner
 
+from frontier import json_log
+from frontier.cluster.controls import Controls
+from frontier.download.pace import Pace
 from frontier.errors import FrontierError, RunOver
+from frontier.metrics.exposition import require_library
 from frontier.node.crawl_limits import described, reason_of
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
@@ -34,12 +40,16 @@ from frontier.scrapy_internals import (
     close_now,
     close_spider,
     end_with_error,
+    forget_timeout,
     in_progress,
     is_closing,
+    let_twisted_log,
     wake_engine,
 )
 from frontier.session.launch import fail_program, launched, run_of
 from frontier.session.limits import Charged, Counted, limits_of
+from frontier.session.live_settings import LiveSettings
+from frontier.session.outcomes import Outcomes
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import QueueAddresses
@@ -58,10 +68,14 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.url_history import LastCapture
     from frontier.download.capture import RawExchange
+    from frontier.metrics.exporter import Exporter
+    from frontier.metrics.node import Reading
     from frontier.model import Stored
     from frontier.node.context import Owner
     from frontier.queue.claims import Claim, Lineage
+    from frontier.queue.due import Again
     from frontier.queue.reserve import Reservation
+    from frontier.urls.exclusions import Exclusions, Rule
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +148,8 @@ class RequestState:
     """What leads to it, if it cannot be stored."""
     put_back: bool = False
     """Whether this node, as it closes, does not send it any more."""
+    waits: bool = False
+    """Whether it goes back to the store, as its host is left alone."""
     names_slot: bool = False
     """Whether its ``meta`` named a download slot before Scrapy did."""
     sent: float | None = None
@@ -146,6 +162,12 @@ class RequestState:
     """What the download handler gave for it, until the archive has taken that."""
     stored: Future[Stored] | None = None
     """Where its exchange is being written."""
+    due: int = 0
+    """When it is to be ready, by the server's clock in ms; 0 for at once."""
+    again: Again | None = None
+    """What waits in its place when it is acked, if anything."""
+    visit: Any = None
+    """What the schedule is to learn of it (`frontier.requests.recrawls.Visit`)."""
     unread: str | None = None
     """Why its page is not read to the end (`frontier.download.pages`)."""
 
@@ -207,39 +229,56 @@ class Session:
     """The node of one crawler, and what its components tell each other."""
 
     node: Node
+    fetch_again: Callable[..., bool]
+    """Has a request in progress fetched again; see `Scheduler.fetch_again`."""
+    exclusions: Exclusions | None = None
+    """What an operator has excluded; `None` if that is nothing."""
+    start_salt = b""
+    """Not empty if the crawl began with what others saw; see `carry_call`."""
+    browser: BrowserRecorder | None = None
+    """Where a browser may fetch pages."""
+    lease_guard: SendGuard | None = None
+    """`None` before the crawl is open."""
+    starting = False
+    """Whether `Spider.start` may still make requests on this node."""
+    start_id = ""
+    """Of this node's start requests; see `start_id` of the spider middlewares."""
+    starts_again = False
+    """Whether start requests of a node that is gone are being made again."""
+    gives_back = False
+    """Whether this node closes while the crawl is paused, and what it has not sent
+    is given back."""
+    took_over = False
+    """Whether the project was scrapy-redis's; see `other_schedulers`."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self.config = Config.from_settings(crawler.settings)
+        if self.config.metrics_port:
+            require_library("FRONTIER_METRICS_PORT")
+        self._exporter: Exporter | None = None
         self._limits = limits_of(crawler.settings, self.config)
         self._counted: Counted | None = None
         self._charged: Charged | None = None
+        self._output: SpiderOutput | None = None
+        self._live: LiveSettings | None = None
         self._run_id = self.config.run_id or launched(os.environ)
         self._owner: Owner | None = None
-        self._opened = False
+        self._opened = self._running = False
+        self._controls = Controls()
         self._components: dict[Any, Any] = {}
         self.requests = RequestStates()
         """What is known of each request."""
-        self.start_salt = b""
-        """Not empty if the crawl began with what others saw; see `carry_call`."""
-        self.browser: BrowserRecorder | None = None
-        """Where a browser may fetch pages."""
-        self.lease_guard: SendGuard | None = None
-        """`None` before the crawl is open."""
-        self.starting = False
-        """Whether `Spider.start` may still make requests on this node."""
-        self.start_id = ""
-        """Of this node's start requests; see `start_id` of the spider middlewares."""
         self.knows_start = asyncio.Event()
-        self.starts_again = False
-        """Whether start requests of a node that is gone are being made again."""
         self.traps = Traps(self.config)
         self.trapped: Counter[str] = Counter()
         """Links that this node left out, by kind of trap."""
+        self.excluded: Counter[Rule] = Counter()
+        """Links and queued requests that an operator has excluded, by rule."""
         self.refused: Counter[str] = Counter()
         """Requests that were not sent, by reason (`frontier.download.hops`)."""
-        self.took_over = False
-        """Whether the project was scrapy-redis's; see `other_schedulers`."""
+        self.outcomes = Outcomes()
+        """What became of requests, by kind of error and by host."""
 
     def component(self, make: Callable[[Crawler], _Component]) -> _Component:
         """What *make* builds for this process, built when it is first asked for.
@@ -275,9 +314,11 @@ class Session:
             limits=self._limits,
         )
         self.node = node
+        json_log.name(spider, self.config.node_id)
         try:
             self.queue_addresses = QueueAddresses(self.config, self._address)
             _ = self.fingerprints  # made, or refused, before the crawl is entered
+            await self._bind_exporter(spider)
             await node.open()
         except RunOver as over:
             logger.warning("%s", over)
@@ -289,19 +330,48 @@ class Session:
             self._end_badly()
             return
         self._opened = True
-        self._count_answers(node)
+        json_log.name(spider, self.config.node_id, node.keys.crawl_id)
+        self._crawler.signals.connect(self._begin, signals.spider_opened)
+        self._count_answers()
 
-    def _count_answers(self, node: Node) -> None:
-        """Have *node*, and the limits that it keeps to, told what comes in."""
+    async def _bind_exporter(self, spider: Spider) -> None:
+        """Have a port for metrics, if there are to be some.
+
+        Raises:
+            ConfigurationError: There is no free one.
+        """
+        if self.config.metrics_port:
+            from frontier.metrics.exporter import Exporter
+
+            made = self._exporter = await asyncio.to_thread(Exporter, self.config)
+            self.node.process_stats.ports["metrics_port"] = made.port
+            self.node.process_stats.metrics_host = made.host
+            self._about = {
+                "node": self.config.node_id,
+                "spider": spider.name,
+                "machine": socket.gethostname(),
+                "version": await asyncio.to_thread(metadata.version, "frontier-crawl"),
+                "scrapy_version": scrapy.__version__,
+            }
+
+    def _reading(self) -> Reading:
+        """What the node knows of itself, for its metrics."""
+        from frontier.metrics.node import Reading
+
+        return Reading(
+            about={**self._about, "crawl": self.node.keys.crawl_id},
+            report=self.node.report(),
+            stats=dict(self._crawler.stats.get_stats()),
+            moment=self.node.moment(),
+        )
+
+    def _count_answers(self) -> None:
+        """Have the node, and the limits that it keeps to, told what comes in."""
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
-        if node.spending is not None:
-            self._counted = Counted(self._crawler, node.spending)
-        if node.quotas is not None:
-            self._charged = Charged(
-                self._crawler, node.quotas, self.requests.reservation
-            )
+        self.count_for_limits()
+        self.count_for_quotas()
 
     def _address(self, host: str) -> str | None:
         return self.node.addresses.known(host)
@@ -319,7 +389,7 @@ class Session:
         marks = None
         if watchdog is not None:
             marks = Marks(self.requests.reservation, watchdog)
-        SpiderOutput(self._crawler, drop, noting, marks)
+        self._output = SpiderOutput(self._crawler, drop, noting, marks)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""
@@ -342,6 +412,9 @@ class Session:
         if self._opened:
             self._opened = False
             await self.node.close()
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.close)
+            self._exporter = None
 
     @property
     def opened(self) -> bool:
@@ -399,6 +472,62 @@ class Session:
         reason = REASONS[order]
         logger.info("an operator has told this node to stop: %s", reason)
         close_spider(self._crawler, reason)
+
+    def excludes(self, url: str) -> bool:
+        """Whether *url* is excluded, which is then counted; the first is logged."""
+        rule = None if self.exclusions is None else self.exclusions.why(url)
+        if rule is None:
+            return False
+        if rule not in self.excluded:
+            logger.info(
+                "left out, first %s: an operator excluded %s", _shown(url), rule
+            )
+        self.excluded[rule] += 1
+        self._crawler.stats.inc_value("frontier/queue/excluded")
+        return True
+
+    def obey_controls(self, controls: Controls) -> None:
+        """Do what an operator wants of the crawl, on all its nodes."""
+        self._controls = controls
+        self.exclusions = controls.exclusions or None
+        if self._running:
+            self._apply_controls()
+
+    def _begin(self) -> None:
+        """Do what was wanted of the crawl before this node came."""
+        self._running = True
+        pace = self.component(Pace)
+        self._live = LiveSettings(self._crawler, self, self.node, pace)
+        self._apply_controls()
+        if self._exporter is not None:
+            self._exporter.serve(self._reading, asyncio.get_running_loop())
+
+    def change_depth(self, most: int) -> None:
+        """Take links for too deep that are further than *most* from a seed."""
+        if self._output is not None:
+            self._output.change_depth(most)
+
+    def count_for_limits(self) -> None:
+        """Count what limits of the crawl are about, if nobody does."""
+        if self.node.spending is not None and self._counted is None:
+            self._counted = Counted(self._crawler, self.node.spending)
+
+    def count_for_quotas(self) -> None:
+        """Count what quotas of hosts are about, if nobody does."""
+        if self.node.quotas is not None and self._charged is None:
+            self._charged = Charged(
+                self._crawler, self.node.quotas, self.requests.reservation
+            )
+
+    def own_settings(self) -> dict[str, str]:
+        """What this node was started with, of what can be changed while it runs."""
+        return {} if self._live is None else self._live.own()
+
+    def _apply_controls(self) -> None:
+        if self._live is not None:
+            self._live.change(self._controls.settings)
+        if self._controls.paused is not None:
+            forget_timeout(self._crawler)
 
     def end_at(self, limit: str) -> None:
         """Close the spider because the crawl has ended at *limit*, on all nodes."""
@@ -507,29 +636,27 @@ class Session:
         """What Scrapy and its components have counted, for the crawl's report."""
         stats = self._crawler.stats
         forbidden = stats.get_value("robotstxt/forbidden", 0)  # Scrapy's exceptions
-        statuses = _statuses(stats.get_stats())
-        refused = sum(n for status, n in statuses.items() if _is_error(status))
         return {
             "pages": stats.get_value("response_received_count", 0),
             "requests": stats.get_value("downloader/request_count", 0),
             "bytes": stats.get_value("downloader/response_bytes", 0),
             "items": stats.get_value("item_scraped_count", 0),
-            "errors": stats.get_value("downloader/exception_count", 0)
-            - forbidden
-            - self.refused.total()
-            + refused,
-            "statuses": statuses,
+            "errors": self.outcomes.errors,
+            **self.outcomes.report(),
+            "statuses": _statuses(stats.get_stats()),
             "forbidden": forbidden,
             "refused": self.refused.total(),
+            "excluded": self.excluded.total(),
             "trapped": self.trapped.total(),
             "traps": dict(self.trapped),
             "seen": {
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
-                for tier in ("recent", "bloom", "set")
+                for tier in ("recent", "bloom", "set", "imported")
             },
             "new": stats.get_value("scheduler/enqueued", 0),
             "local": stats.get_value("frontier/queue/local", 0),
             "dead": stats.get_value("frontier/queue/dead", 0),
+            "own": self.own_settings(),
         }
 
     def publish_archive(self) -> None:
@@ -565,11 +692,6 @@ def _statuses(stats: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _is_error(status: str) -> bool:
-    """Whether a server that answers so did not give what it has, but may later."""
-    return status == "429" or (len(status) == 3 and status[0] == "5")
-
-
 @contextlib.contextmanager
 def one_message() -> Iterator[None]:
     """Log an error of ours as one line, and keep its traceback out of the log.
@@ -583,8 +705,7 @@ def one_message() -> Iterator[None]:
         fail_program()
         for name in ("twisted", "asyncio"):
             logging.getLogger(name).addFilter(_is_not_ours)
-        if globalLogBeginner._temporaryObserver is not None:  # writes to stderr itself
-            globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
+        let_twisted_log()
         raise
 
 

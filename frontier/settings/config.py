@@ -11,7 +11,6 @@ What always holds:
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import secrets
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
 PREFIX = "FRONTIER_"
+MOST_SECONDS = 2 * 366 * 86_400.0
+"""Of what waits until it is due."""
 _HERITRIX = {
     "digest": "sha1",
     "revisit_match": "digest",
@@ -70,6 +71,24 @@ class Config:
         (parsers.SEEDS,), parsers.address_classes
     )
     """Classes of addresses that are connected to; ``seeds``: as the seeds' are."""
+    backoff_growth: float = _setting(2.0, parsers.real(1.0 - 1e-9, 1000.0))
+    """By how much each back-off of a host is longer than the one before."""
+    backoff_max: float = _setting(3600.0, parsers.real(0.0, 691_200.0))
+    """Seconds of the longest back-off of a host that does not say itself how long."""
+    backoff_min: float = _setting(1.0, parsers.real(0.0, 86400.0))
+    """Seconds for which a host is left alone that says 429 or 503, the first time."""
+    backoff_retry_after_max: float = _setting(21600.0, parsers.real(0.0, 604_800.0))
+    """Most seconds of a Retry-After that are kept."""
+    backoff_times: int = _setting(12, parsers.whole(0, 100_000))
+    """Back-offs of a host in a row after which its URLs are given up; 0: none."""
+    backoff_unreachable_after: int = _setting(10, parsers.whole(0, 10**6))
+    """Requests in a row that do not reach a host before it is left alone; 0: never."""
+    backoff_unreachable_max: float = _setting(21600.0, parsers.real(0.0, 604_800.0))
+    """Seconds of the longest time for which it is."""
+    backoff_unreachable_min: float = _setting(300.0, parsers.real(0.0, 86400.0))
+    """Seconds for which it is left alone, the first time."""
+    backoff_unreachable_times: int = _setting(3, parsers.whole(0, 100_000))
+    """How often in a row it is, before its URLs are given up."""
     crawl_delay_max: float = _setting(300.0, parsers.real(-1.0, 86400.0))
     """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, parsers.boolean)
@@ -89,14 +108,26 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
+    commit_every: float = _setting(0.0, parsers.duration(1.0, 366 * 86_400.0))
+    """Seconds after which an open crawl is committed so far; 0 for at its end."""
     cookies_shared: bool = _setting(True, parsers.boolean)
     """Whether all nodes have the cookies that one was given."""
     crawl_id: str = _setting("", parsers.optional_name)
     """The crawl to open or join; empty for ``<spider>-<n>``."""
     crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
+    dashboard_port: int = _setting(0, parsers.whole(0, 65_535))
+    """The port of this machine at which the node shows crawls; 0 for none."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
+    feeds: str = _setting("", parsers.sites)
+    """The sites that are followed: a file as feeds.toml, or the URL of a database."""
+    feeds_max_bytes: int = _setting(10 << 20, parsers.whole(1_000, 10**9))
+    """A larger feed is not read."""
+    feeds_refresh: float = _setting(10.0, parsers.real(0.0, 86400.0))
+    """Seconds between two looks at them."""
+    feeds_round_max: float = _setting(21600.0, parsers.real(1.0, 31_536_000.0))
+    """Seconds after which a round of a site is ended, whatever it waits for."""
     file_mode: str = _setting("0640", parsers.file_mode)
     """Of files that are made, in octal; what the umask takes away is not in it."""
     host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
@@ -107,6 +138,8 @@ class Config:
     """Queues into which each queue key is divided, so that nodes can share it."""
     item_modules: tuple[str, ...] = _setting((), parsers.modules)
     """Modules whose classes requests may carry; empty for the project's packages."""
+    journal_compact_bytes: int = _setting(256_000_000, parsers.whole(0, 10**15))
+    """Closed journals of a crawl that are compacted; 0 for never."""
     journal_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the node's journal is written; empty for none."""
     keep_alive: bool = _setting(False, parsers.boolean)
@@ -115,6 +148,12 @@ class Config:
     """Whether the queues and the seen-set stay when the crawl has ended."""
     lease_ttl: float = _setting(15.0, parsers.real(0.5, 3600.0))
     """Seconds after which a silent node loses its partitions."""
+    log_format: str = _setting("text", parsers.choice("text", "json"))
+    """Whether a line of the log is text, as Scrapy's settings say, or a JSON object."""
+    metrics_host: str = _setting("127.0.0.1", parsers.host)
+    """The address at which a node serves its metrics."""
+    metrics_port: str = _setting("", parsers.ports)
+    """The port there, ``0`` for any, or a range of ports; empty for no metrics."""
     namespace: str = _setting("frontier", parsers.name)
     """Prefix of every key in Redis, except those of the digest index."""
     node_id: str = _setting("", parsers.optional_name)
@@ -131,6 +170,24 @@ class Config:
     """Memory of the queues above which long ones are compressed; 0 for no limit."""
     queue_spill_dir: Path | None = _setting(None, parsers.optional_directory)
     """Directory that all nodes reach, for what compressing does not save."""
+    recrawl: str = _setting("off", parsers.choice("off", "fixed", "adaptive"))
+    """How the time is set after which a page is fetched again."""
+    recrawl_decay: float = _setting(1.5, parsers.real(1 - 1e-9, 100.0))
+    """By which an interval is divided where a page has changed."""
+    recrawl_growth: float = _setting(1.5, parsers.real(1 - 1e-9, 100.0))
+    """By which it is multiplied where it has not."""
+    recrawl_interval: float = _setting(86_400.0, parsers.real(0.099, MOST_SECONDS))
+    """Seconds to the first recrawl; if it is fixed, to each."""
+    recrawl_max: float = _setting(2_419_200.0, parsers.real(0.099, MOST_SECONDS))
+    """Longest adaptive interval, in seconds."""
+    recrawl_min: float = _setting(3_600.0, parsers.real(0.099, MOST_SECONDS))
+    """Shortest adaptive interval, in seconds."""
+    recrawl_rules: Path | None = _setting(None, parsers.optional_directory)
+    """File of rules by host, path and media type; empty for none."""
+    recrawl_text: bool = _setting(False, parsers.boolean)
+    """Whether a page of HTML has changed only if its text has."""
+    recrawl_until: str = _setting("", parsers.end)
+    """When a crawl ends though more is due later; empty for never."""
     revisit_blackout: float = _setting(0.0, parsers.real(-1e-9, 1e9))
     """Seconds in which nothing is written of the same payload of the same URL."""
     revisit_cdx_servers: tuple[str, ...] = _setting((), parsers.addresses)
@@ -333,6 +390,21 @@ def _require_fit(config: Config) -> None:
             f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
             "needs the tiers bloom and set, as one takes over from the other"
         )
+    for least, most in (
+        ("backoff_min", "backoff_max"),
+        ("backoff_unreachable_min", "backoff_unreachable_max"),
+        ("recrawl_min", "recrawl_max"),
+    ):
+        if getattr(config, least) > getattr(config, most):
+            raise ConfigurationError(
+                f"{PREFIX}{least.upper()} = {getattr(config, least):g}: is more than "
+                f"{PREFIX}{most.upper()} = {getattr(config, most):g}"
+            )
+    if config.recrawl != "off" and not config.seen_start:
+        raise ConfigurationError(
+            f"FRONTIER_RECRAWL = {config.recrawl!r}: needs FRONTIER_SEEN_START, as a "
+            "start URL to which a page links would be in the schedule twice"
+        )
     has_quotas = config.host_max_pages or config.host_max_bytes
     if has_quotas and (config.queue_key == "url" or config.host_shards > 1):
         raise ConfigurationError(
@@ -348,6 +420,6 @@ def _require_fit(config: Config) -> None:
 
 
 def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    near = parsers.nearest(name, known)
+    hint = f"; did you mean {near}?" if near else ""
     return f"{name[:200]} is not a setting of frontier{hint}"

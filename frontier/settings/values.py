@@ -10,11 +10,13 @@ What always holds:
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -129,6 +131,106 @@ def real(above: float, below: float) -> Parser:
         return number
 
     return parse
+
+
+UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+"""Seconds of each unit of a time."""
+_DURATION = re.compile(
+    r"\s*".join(rf"(?:([0-9]{{1,9}})\s?{unit})?" for unit in UNITS), re.IGNORECASE
+)
+
+
+def seconds_of(text: str) -> int | None:
+    """The seconds of a time such as ``1h 30m`` or ``1d``; `None` if it is none.
+
+    Weeks, days, hours, minutes and seconds, in that order, each at most once.
+    """
+    found = _DURATION.fullmatch(text) if text else None
+    if found is None:
+        return None
+    amounts = (int(amount or 0) for amount in found.groups())
+    return sum(n * unit for n, unit in zip(amounts, UNITS.values(), strict=True))
+
+
+def duration(least: float, most: float) -> Parser:
+    """A parser of times such as ``1h 30m``, or numbers of seconds; 0, or *least* on."""
+
+    def parse(value: Any) -> float:
+        text = str(value).strip()
+        whole_seconds = seconds_of(text)
+        try:
+            seconds = float(text) if whole_seconds is None else float(whole_seconds)
+        except ValueError:
+            raise ValueError("must be a time such as 1h 30m, or seconds") from None
+        if not (seconds == 0 or least <= seconds <= most):
+            raise ValueError(f"must be 0, or between {least:,g} and {most:,g} seconds")
+        return seconds
+
+    return parse
+
+
+def end(value: Any) -> str:
+    """A datetime with a zone, in ISO 8601, or a time as of `duration`; or empty."""
+    if value is None or value == "":
+        return ""
+    form = "must be a time such as 90d, or a date and time with a zone"
+    try:
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        try:
+            return f"{duration(0, 1e9)(value):g}"
+        except ValueError:
+            raise ValueError(form) from None
+    if at.utcoffset() is None:
+        raise ValueError(f"{form}: it has none")
+    return at.isoformat()
+
+
+def end_ms(value: str, began_ms: float) -> float:
+    """The time that *value*, of `end`, is, in milliseconds since the Unix epoch.
+
+    A time without a date counts from *began_ms*; nothing is never.
+    """
+    if not value:
+        return math.inf
+    try:
+        return began_ms + float(value) * 1000
+    except ValueError:
+        at = datetime.fromisoformat(value)
+        return (at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000
+
+
+_PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+HOST = re.compile(r"[A-Za-z0-9:._-]{1,253}")
+
+
+def ports(value: Any) -> str:
+    """A port, 0 for any, or a range such as ``9401-9420``; empty for none."""
+    text = "" if value is None else str(value).strip()
+    form = "must be a port, 0 for any free one, or a range such as 9401-9420"
+    if not text:
+        return ""
+    found = _PORTS.fullmatch(text)
+    if found is None:
+        raise ValueError(form)
+    first, last = int(found[1]), int(found[2] or found[1])
+    if not first <= last <= 65_535 or (first == 0 and found[2]):
+        raise ValueError(form)
+    return text
+
+
+def ports_of(text: str) -> range:
+    """The ports of *text*, which `ports` has returned."""
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def host(value: Any) -> str:
+    """The address or the name of a network interface of this machine."""
+    text = str(value).strip()
+    if not HOST.fullmatch(text):
+        raise ValueError("must be an address such as 127.0.0.1 or ::")
+    return text
 
 
 def name(value: Any) -> str:
@@ -335,6 +437,22 @@ def without_secrets(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
+def sites(value: Any) -> str:
+    """A file with sites, the URL of a database that has them, or nothing.
+
+    What is wrong with it is said where it is opened: a message here would have the
+    password.
+    """
+    if not isinstance(value, str | Path | None):
+        raise TypeError("must be the path of a file, or the URL of a database")
+    return os.fspath(value or "").strip()
+
+
+def sites_without_secrets(text: str) -> str:
+    """The same without user, password and query; a password may have any character."""
+    return re.sub(r"://.*@", "://", text, flags=re.DOTALL).partition("?")[0]
+
+
 def listed(each: Callable[[str], Any]) -> Parser:
     """A parser of names between commas, each of which *each* accepts."""
 
@@ -396,3 +514,12 @@ def address_classes(value: Any) -> tuple[str, ...]:
     if chosen != {SEEDS} and (not chosen or chosen - set(ADDRESSES)):
         raise ValueError(f"must be 'seeds', 'all', or some of {', '.join(ADDRESSES)}")
     return tuple(sorted(chosen))
+
+
+def nearest(word: str, known: Iterable[str], *, least: float = 0.6) -> str:
+    """The one of *known* that is most like *word*; empty if none is alike.
+
+    *least* is how alike it must be, from 0 to 1.
+    """
+    found = difflib.get_close_matches(word[:100], list(known), n=1, cutoff=least)
+    return found[0] if found else ""

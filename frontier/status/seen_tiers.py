@@ -5,10 +5,9 @@ How many URLs of a list a crawl's set has, without taking any out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError, KeyDamaged
+from frontier.errors import ConfigurationError
 from frontier.seen.capacity_plan import error_after, set_bytes
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import (
@@ -17,9 +16,8 @@ from frontier.seen.seen_set import (
     crawl_state,
     layout_call,
     layout_of,
-    partition_state,
-    state_call,
 )
+from frontier.status.views import Outlook, Tiers
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -28,8 +26,9 @@ if TYPE_CHECKING:
     from frontier.seen.bloom import Generation
     from frontier.seen.config import SeenConfig, SeenLayout
     from frontier.seen.seen_set import PartitionState, SeenState
+    from frontier.status.partitions import PartitionLook
     from frontier.store.client import BlockingStore
-    from frontier.store.keys import CrawlKeys, PartitionKeys
+    from frontier.store.keys import PartitionKeys
 
 
 def members(
@@ -68,53 +67,29 @@ def _calls(
     ]
 
 
-BATCH = 128
-"""Partitions per round trip."""
 LATER = 24 * 3600.0
 """Seconds from now for which a forecast is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """The tiers when the crawl has gone on for some time at its mean pace."""
-
-    seconds: float
-    """From now."""
-    urls: int
-    set_bytes: int
-    """As if no set was given up."""
-    bloom_error: float
-    """Chance that the Bloom tier will call a new URL seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tiers:
-    """The shared tiers of a crawl now, and later."""
-
-    has_set: bool
-    has_bloom: bool
-    native: bool
-    set_bits: int
-    state: SeenState
-    outlook: Outlook | None
-    """``None`` if the crawl is over, or nothing was seen yet."""
-
-
-def look_at_tiers(
-    store: BlockingStore, keys: CrawlKeys, stored: Any, seconds: float
-) -> Tiers | None:
-    """The tiers of the crawl of *keys*, given its *stored* tiers.
-
-    *seconds* is for how long an open crawl has lasted, 0 for one that is over.
-    ``None`` if the tiers, or what the store has of the tiers, is not this
-    version's.
-    """
+def tiers_in(stored: Any) -> SeenConfig | None:
+    """The tiers that a crawl was created with, as *stored*; ``None`` if not ours."""
     try:
-        config = checked_shape(stored)
-        tiers = seen_config(config)
-        found = _states(store, keys, tiers, config.partitions)
+        return seen_config(checked_shape(stored))
     except (ConfigurationError, ValueError, TypeError):
         return None
+
+
+def tiers_of(
+    tiers: SeenConfig | None, looks: Sequence[PartitionLook], seconds: float
+) -> Tiers | None:
+    """The *tiers* of a crawl whose partitions are as *looks* say.
+
+    *seconds* is for how long an open crawl has lasted, 0 for one that is over.
+    ``None`` if the tiers, or what the store has of them, are not this version's.
+    """
+    if tiers is None or any(look.is_foreign for look in looks):
+        return None
+    found = [look.tier for look in looks if look.tier is not None]
     state = crawl_state(tiers, found)
     return Tiers(
         has_set=tiers.has_set,
@@ -124,20 +99,6 @@ def look_at_tiers(
         state=state,
         outlook=_outlook(tiers, found, state, seconds),
     )
-
-
-def _states(
-    store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig, partitions: int
-) -> list[PartitionState]:
-    found = []
-    for first in range(0, partitions, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
-        calls = [state_call(keys.partition(number)) for number in numbers]
-        replies = store.run(calls, tolerant=True)
-        known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
-        states = (partition_state(tiers, reply) for reply in known)
-        found += [state for state in states if state is not None]
-    return found
 
 
 def _outlook(

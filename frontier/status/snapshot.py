@@ -12,86 +12,54 @@ What always holds:
 
 from __future__ import annotations
 
-import re
+import functools
 from collections import Counter
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from frontier.cluster import controls
+from frontier.cluster.controls import is_paused
 from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.cluster.ring import Ring
-from frontier.cluster.set_aside import ASIDE, faults_of
 from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
 from frontier.model import Member
-from frontier.queue.item import decode
-from frontier.queue.reserve import Scan, scan_call
+from frontier.queue.back_off import read_call
+from frontier.queue.reserve import Scan
 from frontier.settings.values import NAME
-from frontier.status.seen_tiers import look_at_tiers
-from frontier.status.validate import (
-    MAX_TEXT,
-    mapping,
-    printable,
-    real,
-    text,
-    whole,
-)
+from frontier.status import back_offs
+from frontier.status.forecast import SPENT, limits_of
+from frontier.status.gone_nodes import without_sum
+from frontier.status.partitions import dead_letters, holders, look_at
+from frontier.status.reports import figures_of, read_reports, sum_of, together
+from frontier.status.seen_tiers import tiers_in, tiers_of
+from frontier.status.validate import mapping, printable, text, whole
 from frontier.status.views import (
-    ArchiveFigures,
+    ControlsView,
     CrawlSnapshot,
     CrawlSummary,
-    DeadLetter,
-    Figures,
     Harmed,
     NodeView,
-    SeenFigures,
-    ShareFigures,
 )
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema, schema_said
-from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from frontier.status.views import Shares
+    from frontier.cluster.controls import Controls
+    from frontier.seen.config import SeenConfig
+    from frontier.status.back_offs import LeftAlone
+    from frontier.status.partitions import PartitionLook
+    from frontier.status.views import DeadLetter, Figures
     from frontier.store.client import BlockingStore
 
-BATCH = 128
-"""Partitions per round trip."""
-FIGURES = len(fields(Scan))
-"""Those of a partition; the mark of the crawl comes behind them."""
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
-MORE = ("removed_ms", "limit", "born", "marked", "fetched")
+MORE = ("removed_ms", "limit", "born", "marked", "fetched", "twice")
 """Fields of ``meta`` that are not in a crawl's summary."""
 DAMAGED = "damaged"
 """The state of a crawl whose ``meta`` cannot be read."""
-COUNTS = (
-    "pages",
-    "requests",
-    "bytes",
-    "items",
-    "errors",
-    "forbidden",
-    "refused",
-    "trapped",
-    "new",
-    "local",
-    "dead",
-    "reclaimed",
-    "partitions",
-)
-"""Numbers that the report of a node has, and which are added up."""
-SHARES = ("hosts", "mimes")
-MOST_SHARES = 50
-"""Of each kind, from one node."""
-NAME_LIMIT = 255
-STATUS = re.compile(r"[0-9]{1,3}", re.ASCII)
-MOST_STATUSES = 1000
-MAX_LIMIT = 20
-"""Characters of a limit that are shown."""
-
-T = TypeVar("T")
 
 
 def list_crawls(store: BlockingStore, namespace: str) -> list[CrawlSummary]:
@@ -175,45 +143,91 @@ def snapshot(
         StoreError: The store does not answer, or with an error.
     """
     keys = CrawlKeys(namespace, crawl_id)
-    crawl = _read(store, keys, namespace)
-    summary, look = crawl.summary, _look(store, keys, crawl.partitions)
-    figures = read_reports(crawl.reports)
+    crawl = read_crawl(store, keys)
+    looks = list(look_at(store, keys, range(crawl.partitions), crawl.tiers))
+    held = holders(store, keys, crawl.partitions)
+    letters = dead_letters(store, keys, looks, MAX_LETTERS)
+    figures = read_reports(crawl.single)
+    return assembled(crawl, figures, looks, held, letters, lease_ttl)
+
+
+def assembled(
+    crawl: StoredCrawl,
+    figures: Mapping[str, Figures],
+    looks: Sequence[PartitionLook],
+    held: Sequence[str],
+    letters: tuple[DeadLetter, ...],
+    lease_ttl: float,
+) -> CrawlSnapshot:
+    """What *crawl* looks like, given its reports, partitions, holders and letters."""
+    gone = crawl.gone
+    every = [*figures.values(), *([figures_of(gone)] if gone else [])]
+    there = [figures[name] for name in beats_of(crawl.members) if name in figures]
+    summary = crawl.summary
     running_ms = 0 if summary.finished_ms else crawl.taken_ms - summary.created_ms
+    marks = [look.mark for look in looks if look.mark is not None]
     return CrawlSnapshot(
-        crawl_id=summary.crawl_id,
-        spider=summary.spider,
-        state=summary.state,
-        created_ms=summary.created_ms,
-        finished_ms=summary.finished_ms,
-        taken_ms=crawl.taken_ms,
-        shape=crawl.settings,
-        partitions=crawl.partitions,
-        nodes=_views(crawl, figures, look.holders, lease_ttl),
-        totals=together(figures.values()),
-        queue=sum_of(Scan, look.scans),
-        dead_letters=_letters(store, keys, look.scans),
-        tiers=look_at_tiers(store, keys, mapping(crawl.shape), running_ms / 1000),
-        kind=summary.kind,
-        limit=crawl.limit,
-        limit_value=crawl.limit_value,
-        fetched=crawl.fetched,
-        removed_ms=crawl.removed_ms,
-        lost=sum(mark != crawl.mark for mark in look.marks) if crawl.mark else 0,
-        harmed=(*crawl.harmed, *look.harmed),
+        **_as_a_whole(crawl),
+        nodes=_views(crawl, figures, Counter(held), lease_ttl),
+        totals=together(every, there),
+        gone=whole(gone.get("nodes")),
+        queue=_queue([look.scan for look in looks]),
+        dead_letters=letters,
+        tiers=tiers_of(crawl.tiers, looks, running_ms / 1000),
+        lost=sum(mark != crawl.mark for mark in marks) if crawl.mark else 0,
+        harmed=(*crawl.harmed, *(one for look in looks for one in look.harmed)),
+        controls=ControlsView.of(crawl.controls),
+        limits=limits_of(crawl.spent, crawl.controls, figures) if crawl.spent else (),
+        back_offs=back_offs.together(
+            crawl.left_alone, (look.left_alone for look in looks)
+        ),
     )
 
 
+def _as_a_whole(crawl: StoredCrawl) -> dict[str, Any]:
+    """What a snapshot has of *crawl* without its nodes and partitions."""
+    summary = crawl.summary
+    return {
+        "crawl_id": summary.crawl_id,
+        "spider": summary.spider,
+        "state": summary.state,
+        "kind": summary.kind,
+        "created_ms": summary.created_ms,
+        "finished_ms": summary.finished_ms,
+        "taken_ms": crawl.taken_ms,
+        "shape": crawl.settings,
+        "partitions": crawl.partitions,
+        "limit": crawl.limit,
+        "limit_value": crawl.limit_value,
+        "fetched": crawl.fetched,
+        "removed_ms": crawl.removed_ms,
+        "twice": crawl.twice,
+        "twice_ms": crawl.twice_ms,
+    }
+
+
+def _queue(scans: Sequence[Scan]) -> Scan:
+    """Those of all partitions; what is due next is due next in one of them."""
+    due = min((scan.due for scan in scans if scan.waiting and scan.due), default=0)
+    together: Scan = sum_of(Scan, scans)
+    return replace(together, due=due)
+
+
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class StoredCrawl:
     """What the store says of a crawl as a whole."""
 
     summary: CrawlSummary
-    shape: bytes | None
     settings: dict[str, Any]
-    """What that says, for people."""
+    """Those that all nodes share, for people."""
+    tiers: SeenConfig | None
+    """Of its seen test; ``None`` if they are not this version's."""
     partitions: int
     members: Mapping[bytes, bytes]
-    reports: Mapping[bytes, bytes]
+    single: Mapping[bytes, bytes]
+    """The reports of single nodes."""
+    gone: Mapping[str, Any]
+    """The sum of those of nodes that are gone; empty if there is none."""
     taken_ms: int
     removed_ms: int
     limit: str
@@ -221,42 +235,84 @@ class _Stored:
     mark: bytes
     """What each partition has that is not lost; empty if not all were marked."""
     fetched: bool
+    twice: str
+    twice_ms: int
     harmed: tuple[Harmed, ...]
+    controls: Controls
+    left_alone: tuple[LeftAlone, ...]
+    """Hosts that are, where all partitions share them."""
+    spent: Sequence[Any]
+    """What it has had of what `SPENT` names; nothing without a limit."""
 
 
-def _read(store: BlockingStore, keys: CrawlKeys, namespace: str) -> _Stored:
-    calls = [
+def _crawl_calls(keys: CrawlKeys, names: Sequence[bytes]) -> list[Call]:
+    """The calls whose replies `read_crawl` reads."""
+    return [
         *_summary_calls(keys),
         Call.command("HGET", keys.meta(), "shape"),
+        read_call(keys.back_off()),
+        Call.command("HMGET", keys.spent(), *SPENT),
         Call.command("HGETALL", keys.nodes()),
-        Call.command("HGETALL", keys.reports()),
+        Call.command("HMGET", keys.reports(), *names)
+        if names
+        else Call.command("HGETALL", keys.reports()),
         Call.command("TIME"),
         Call.command("HMGET", keys.meta(), *MORE),
+        *controls.calls(keys),
     ]
-    replies = store.run(calls, tolerant=True)
-    meta, nodes, shape, members, reports, time, more = replies
+
+
+def _single_and_gone(
+    names: Sequence[bytes], reports: Any
+) -> tuple[Mapping[bytes, bytes], Mapping[str, Any]]:
+    """The reports of single nodes, and the sum of those that are gone."""
+    if isinstance(reports, KeyDamaged):
+        return without_sum({})
+    if names:
+        pairs = zip(names, reports, strict=True)
+        reports = {name: value for name, value in pairs if value is not None}
+    return without_sum(reports)
+
+
+def read_crawl(
+    store: BlockingStore, keys: CrawlKeys, names: Sequence[bytes] = ()
+) -> StoredCrawl:
+    """What the store says of a crawl as a whole; raises as `snapshot` does.
+
+    Only the reports with *names*, if any are given.
+    """
+    replies = store.run(_crawl_calls(keys, names), tolerant=True)
+    meta, nodes, shape, waits, spent, members, reports, time, more, *wanted = replies
     if isinstance(meta, KeyDamaged):
         raise meta
     if meta[0] is None:
-        raise UnknownCrawl(namespace, keys.crawl_id)
+        raise UnknownCrawl(keys.namespace, keys.crawl_id)
     check_schema(printable(keys.crawl_id), meta[-1])
     settings, partitions = _shape(keys.crawl_id, shape)
-    removed, limit, born, marked, fetched = more
+    removed, limit, born, marked, fetched, twice = more
+    twice_ms, _, twice_id = text(twice).partition(" ")
     reached, _, value = text(limit).partition(" ")
-    return _Stored(
+    single, gone = _single_and_gone(names, reports)
+    return StoredCrawl(
         summary=_summary(keys.crawl_id, meta, nodes),
-        shape=shape,
         settings=settings,
+        tiers=tiers_in(mapping(shape)),
         partitions=partitions,
         members={} if isinstance(members, KeyDamaged) else members,
-        reports={} if isinstance(reports, KeyDamaged) else reports,
+        single=single,
+        gone=gone,
         taken_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
         removed_ms=whole(removed),
         limit=reached,
         limit_value=whole(value.encode()),
         mark=born if born and marked else b"",
         fetched=fetched is not None,
+        twice=twice_id if NAME.fullmatch(twice_id) else "",
+        twice_ms=whole(twice_ms.encode()),
         harmed=_harmed_keys(keys, replies),
+        controls=controls.read(keys, wanted),
+        left_alone=tuple(back_offs.left_alone(waits)),
+        spent=() if isinstance(spent, KeyDamaged) or not any(spent) else spent,
     )
 
 
@@ -269,7 +325,16 @@ def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
 
 
 def _summary_calls(keys: CrawlKeys) -> list[Call]:
-    names = ("state", "spider", "created_ms", "finished_ms", "shape", "schema")
+    names = (
+        "state",
+        "spider",
+        "created_ms",
+        "finished_ms",
+        "shape",
+        "paused",
+        "deleting_ms",
+        "schema",
+    )
     return [
         Call.command("HMGET", keys.meta(), *names),
         Call.command("HLEN", keys.nodes()),
@@ -281,17 +346,18 @@ def _summary(
 ) -> CrawlSummary:
     if isinstance(meta, KeyDamaged):
         return CrawlSummary(printable(crawl_id), "", DAMAGED, 0, 0, 0)
-    state, spider, created, finished, shape, schema = meta
+    state, spider, created, finished, shape, paused, deleting, schema = meta
     is_alone = mapping(shape).get("FRONTIER_QUEUE_KEY") == BY_FINGERPRINT
     return CrawlSummary(
         crawl_id=printable(crawl_id),
         spider=text(spider),
-        state=text(state),
+        state=text(state) if deleting is None else "deleting",
         created_ms=whole(created),
         finished_ms=whole(finished),
         nodes=0 if isinstance(nodes, KeyDamaged) else whole(nodes),
         kind="dupefilter" if is_alone else "crawl",
         schema=schema_said(schema),
+        paused=state == b"open" and is_paused(paused),
     )
 
 
@@ -310,52 +376,7 @@ def _shape(crawl_id: str, value: bytes | None) -> tuple[dict[str, Any], int]:
     return settings, partitions
 
 
-@dataclass(frozen=True, slots=True)
-class _Partitions:
-    """What the partitions of a crawl are like."""
-
-    scans: list[Scan] = field(default_factory=list)
-    """Of each; of one that is damaged, an empty one."""
-    holders: Counter[str] = field(default_factory=Counter)
-    """How many leases each node holds."""
-    marks: list[bytes] = field(default_factory=list)
-    """Of those that are not damaged."""
-    harmed: list[Harmed] = field(default_factory=list)
-
-
-def _look(store: BlockingStore, keys: CrawlKeys, partitions: int) -> _Partitions:
-    found = _Partitions()
-    for first in range(0, partitions, BATCH):
-        batch = [
-            keys.partition(p) for p in range(first, min(first + BATCH, partitions))
-        ]
-        calls = [scan_call(partition) for partition in batch]
-        calls += [Call.command("HGET", p.lease, "holder") for p in batch]
-        replies = store.run(calls, tolerant=True)
-        for number, reply in enumerate(replies[: len(batch)], first):
-            if isinstance(reply, KeyDamaged) or reply[0] == ASIDE:
-                found.harmed.extend(_harmed(keys, number, reply))
-                found.scans.append(Scan())
-                continue
-            found.scans.append(Scan(*map(whole, reply[:FIGURES])))
-            found.marks.append(reply[-1])
-        held = [one for one in replies[len(batch) :] if isinstance(one, bytes) and one]
-        found.holders.update(map(text, held))
-    return found
-
-
-def _harmed(keys: CrawlKeys, number: int, reply: Any) -> list[Harmed]:
-    """What is wrong with a partition, as the *reply* to its scan tells."""
-    if isinstance(reply, KeyDamaged):
-        what = reply.key.removeprefix(keys.partition(number).tag + ":")
-        return [Harmed(number, printable(what), printable(reply.reason), False)]
-    return [
-        Harmed(number, printable(fault.key), printable(fault.reason), True)
-        for fault in faults_of(reply[1])
-    ]
-
-
-def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
+def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
     """Of each node on the membership map, its last beat and its weight."""
     found = {}
     for name, value in reply.items():
@@ -366,18 +387,18 @@ def _beats(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
 
 
 def _views(
-    crawl: _Stored,
+    crawl: StoredCrawl,
     figures: Mapping[str, Figures],
     holders: Mapping[str, int],
     lease_ttl: float,
 ) -> tuple[NodeView, ...]:
-    beats, oldest_beat = _beats(crawl.members), crawl.taken_ms - lease_ttl * 1000
-    live = [
+    beats, oldest_beat = beats_of(crawl.members), crawl.taken_ms - lease_ttl * 1000
+    live = tuple(
         Member(node_id, weight)
-        for node_id, (beat, weight) in beats.items()
+        for node_id, (beat, weight) in sorted(beats.items())
         if beat >= oldest_beat
-    ]
-    shares = Ring(live, crawl.partitions).shares()
+    )
+    shares = _shares(live, crawl.partitions)
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
         if node_id in shares:
@@ -394,159 +415,29 @@ def _views(
                 owned=shares.get(node_id, 0),
                 held=holders.get(node_id, 0),
                 figures=figures.get(node_id),
+                beat_ms=_last_beat(node_id, beats, figures),
             )
         )
     return tuple(views)
+
+
+def _last_beat(
+    node_id: str, beats: Mapping[str, tuple[int, int]], figures: Mapping[str, Figures]
+) -> int:
+    """When the node was heard of last; 0 if it never was."""
+    if node_id in beats:
+        return beats[node_id][0]
+    known = figures.get(node_id)
+    return 0 if known is None else whole((known.opened + known.seconds) * 1000)
+
+
+@functools.lru_cache(maxsize=16)
+def _shares(live: tuple[Member, ...], partitions: int) -> Mapping[str, int]:
+    """How many partitions each node that is *live* owns: a ring takes long to make."""
+    return Ring(live, partitions).shares()
 
 
 def _natural(node_id: str) -> tuple[str, int, str]:
     """A key that puts node-2 before node-10."""
     name = node_id.rstrip("0123456789")
     return (name, len(node_id), node_id)
-
-
-def _letters(
-    store: BlockingStore, keys: CrawlKeys, scans: Sequence[Scan]
-) -> tuple[DeadLetter, ...]:
-    filled = [p for p, scan in enumerate(scans) if scan.dead][:MAX_LETTERS]
-    replies = store.run(
-        [
-            Call.command("LRANGE", keys.partition(p).dead, 0, MAX_LETTERS - 1)
-            for p in filled
-        ],
-        tolerant=True,
-    )
-    known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
-    values = [value for reply in known for value in reply]
-    return tuple(_letter(value) for value in values[:MAX_LETTERS])
-
-
-def _letter(value: bytes) -> DeadLetter:
-    reason, _, rest = value.partition(b"\n")
-    queue, _, item = rest.partition(b"\n")
-    try:
-        url = printable(decode(item, queue.decode("utf-8", "replace"))["url"])
-    except CodecError:
-        url = ""
-    return DeadLetter(url, text(reason))
-
-
-def read_reports(reply: Mapping[bytes, bytes]) -> dict[str, Figures]:
-    """The reports that can be read."""
-    found = {}
-    for name, value in reply.items():
-        node_id, report = text(name), mapping(value)
-        if NAME.fullmatch(node_id) and report:
-            found[node_id] = _figures(report)
-    return found
-
-
-def _figures(report: Mapping[str, Any]) -> Figures:
-    known = {name: whole(report.get(name)) for name in COUNTS}
-    seconds = real(report.get("seconds"))
-    busy = report.get("busy")
-    blocked = busy if isinstance(busy, dict) else {}
-    return Figures(
-        **known,
-        opened=real(report.get("opened")),
-        seconds=seconds,
-        rate=known["pages"] / seconds if seconds else 0.0,
-        seen=_read_figures(SeenFigures, report.get("seen")),
-        archive=_read_figures(ArchiveFigures, report.get("archive")),
-        shares=_read_shares(report.get("shares")),
-        traps=_read_traps(report.get("traps")),
-        statuses=_read_statuses(report.get("statuses")),
-        busy_seconds=real(blocked.get("seconds")),
-        busy_url=printable(str(blocked.get("url", ""))[:MAX_TEXT]),
-        set_limit=printable(str(report.get("set_limit", ""))[:MAX_LIMIT]),
-        set_limit_bytes=whole(report.get("set_limit_bytes")),
-        left=report.get("left") is True,
-    )
-
-
-def together(every: Collection[Figures]) -> Figures:
-    """What all nodes did, given what *every* one did."""
-    if not every:
-        return Figures()
-    sums = {name: sum(getattr(f, name) for f in every) for name in COUNTS}
-    statuses: Counter[str] = Counter()
-    traps: Counter[str] = Counter()
-    for figures in every:
-        traps.update(figures.traps)
-        statuses.update(figures.statuses)
-    opened = min(figures.opened for figures in every)
-    seconds = max(figures.opened + figures.seconds for figures in every) - opened
-    limits = [figures for figures in every if figures.set_limit_bytes]
-    limit = max(limits, key=lambda one: one.opened, default=Figures())
-    return Figures(
-        **sums,
-        opened=opened,
-        seconds=seconds,
-        rate=sums["pages"] / seconds if seconds else 0.0,
-        seen=sum_of(SeenFigures, [figures.seen for figures in every]),
-        archive=sum_of(ArchiveFigures, [figures.archive for figures in every]),
-        shares=_sum_shares([figures.shares for figures in every]),
-        traps=dict(traps.most_common()),
-        statuses=dict(sorted(statuses.items())),
-        set_limit=limit.set_limit,
-        set_limit_bytes=limit.set_limit_bytes,
-    )
-
-
-def _read_statuses(value: Any) -> dict[str, int]:
-    known = value if isinstance(value, dict) else {}
-    return {
-        status: whole(count)
-        for status, count in list(known.items())[:MOST_STATUSES]
-        if STATUS.fullmatch(str(status))
-    }
-
-
-def _read_traps(value: Any) -> dict[str, int]:
-    known = value if isinstance(value, dict) else {}
-    return {trap: whole(known[trap]) for trap in SETTINGS if trap in known}
-
-
-def _read_shares(value: Any) -> Shares:
-    """What *value* says of hosts and media types, and no more than `MOST_SHARES`."""
-    known = value if isinstance(value, dict) else {}
-    found: Shares = {}
-    for kind in SHARES:
-        shares = known.get(kind)
-        found[kind] = {
-            str(name)[:NAME_LIMIT]: ShareFigures(*map(whole, numbers))
-            for name, numbers in list(
-                (shares if isinstance(shares, dict) else {}).items()
-            )[:MOST_SHARES]
-            if isinstance(numbers, list) and len(numbers) == len(fields(ShareFigures))
-        }
-    return found
-
-
-def _sum_shares(every: Iterable[Shares]) -> Shares:
-    values = list(every)
-    found: Shares = {}
-    for kind in SHARES:
-        kinds = [value.get(kind, {}) for value in values]
-        names = {name for shares in kinds for name in shares}
-        summed = {
-            name: sum_of(ShareFigures, [s[name] for s in kinds if name in s])
-            for name in names
-        }
-        most = sorted(summed, key=lambda name: (-summed[name].hit_bytes, name))
-        found[kind] = {name: summed[name] for name in most}
-    return found
-
-
-def _read_figures(cls: type[T], value: Any) -> T:
-    """A *cls*, a dataclass of whole numbers, with what *value* has of them."""
-    known = value if isinstance(value, dict) else {}
-    names = [f.name for f in fields(cast("Any", cls))]
-    return cls(**{name: whole(known.get(name)) for name in names})
-
-
-def sum_of(cls: type[T], every: Iterable[T]) -> T:
-    """The sums, field by field, of *every* one of a dataclass of whole numbers."""
-    values = list(every)
-    names = [f.name for f in fields(cast("Any", cls))]
-    return cls(**{name: sum(getattr(v, name) for v in values) for name in names})

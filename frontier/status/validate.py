@@ -52,4 +52,7 @@ def text(value: bytes | None) -> str:
 
 def printable(value: str) -> str:
     """*value* without anything that a terminal would obey."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in value[:MAX_TEXT])
+    kept = value[:MAX_TEXT]
+    if kept.isprintable():  # as nearly always
+        return kept
+    return "".join(c if c.isprintable() else "\ufffd" for c in kept)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frontier.status.back_offs import BackOffsView
+
 if TYPE_CHECKING:
+    from frontier.cluster.controls import By, Controls, Entry
     from frontier.queue.reserve import Scan
-    from frontier.status.seen_tiers import Tiers
+    from frontier.seen.seen_set import SeenState
 
 MAX_NAMED = 5
 """Damaged keys that one line names."""
@@ -22,7 +25,8 @@ class CrawlSummary:
     state: str
     """``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``.
 
-    ``damaged`` if its key cannot be read; then no more is known.
+    ``damaged`` if its key cannot be read; then no more is known. ``deleting`` if a
+    deletion of it has begun and was not ended.
     """
     created_ms: int
     finished_ms: int
@@ -33,6 +37,8 @@ class CrawlSummary:
     """``crawl``, or ``dupefilter``: what a duplicate filter alone has seen."""
     schema: str = ""
     """The version of its keys; empty if it is damaged."""
+    paused: bool = False
+    """Whether it is open, and an operator has paused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class SeenFigures:
     recent: int = 0
     bloom: int = 0
     set: int = 0
+    imported: int = 0
+    """Those that were seen before the crawl (`frontier.seen.imported_tier`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,8 @@ class ArchiveFigures:
     revisit_bytes: int = 0
     """Payload bytes that were not stored again."""
     written_bytes: int = 0
+    files: int = 0
+    """WARC files that were begun."""
     handled: int = 0
     """Payloads that were looked up; new ones and the three kinds of hits together."""
     handled_bytes: int = 0
@@ -93,6 +103,20 @@ Shares = dict[str, dict[str, ShareFigures]]
 
 
 @dataclass(frozen=True, slots=True)
+class HostSeconds:
+    """How long requests to a host took, answered or not."""
+
+    requests: int = 0
+    seconds: float = 0.0
+    """Of all of them together."""
+
+    @property
+    def mean(self) -> float:
+        """Seconds that one took, on average."""
+        return self.seconds / self.requests if self.requests else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What a node did since it was started, or what all nodes did."""
 
@@ -109,10 +133,14 @@ class Figures:
     """Requests that robots.txt does not allow, and that were not sent."""
     refused: int = 0
     """Requests that were not sent: out of scope, or to addresses not connected to."""
+    excluded: int = 0
+    """Links, and queued requests, that an operator has excluded: neither is sent."""
     trapped: int = 0
     """Links that were not followed because they look like a trap."""
     new: int = 0
     """URLs that were new and therefore queued."""
+    given_up: int = 0
+    """Requests that were not sent because their host was left alone too often."""
     local: int = 0
     """Requests that could not be stored and stayed on their node."""
     dead: int = 0
@@ -142,8 +170,48 @@ class Figures:
     if it is a share and the node has not looked yet what that is of."""
     set_limit_bytes: int = 0
     """The same in bytes."""
+    controls: int = 0
+    """The version of what an operator wants that is in force there; 0 for nothing."""
+    own: dict[str, str] = field(default_factory=dict)
+    """What it was started with, of the settings that can be changed while it runs, but
+    for those that are 0."""
     left: bool = False
     """Whether it is the last report of a node that closed by itself."""
+    memory_bytes: int = 0
+    """Resident memory of its process; of all, that of nodes on the map. What is not
+    known is 0, here and in the next four."""
+    memory_limit_bytes: int = 0
+    """What its process may have: the least of ``MEMUSAGE_LIMIT_MB`` and the limits of
+    its control groups; 0 if there is none."""
+    disk_free_bytes: int = 0
+    """Of the disk of ``FRONTIER_WARC_DIR``; 0 without an archive."""
+    disk_total_bytes: int = 0
+    cpu_seconds: float = 0.0
+    """CPU time, since its process was started."""
+    in_flight: int = 0
+    """Requests being fetched or parsed; of all, those of nodes on the map."""
+    inbox: int = 0
+    """Requests that it has reserved and not started; of all, as before."""
+    lag_ms: int = 0
+    """The most that its loop was late in the last five seconds, milliseconds."""
+    machine: str = ""
+    """The name of its host."""
+    pid: int = 0
+    metrics_port: int = 0
+    """Where it serves its metrics; 0 if it does not."""
+    metrics_host: str = ""
+    """The address of its machine at which it does."""
+    dashboard_port: int = 0
+    """Where it serves a status page; 0 if it does not."""
+    holds: str = ""
+    """Partitions that it holds, as ``0-41,77``; with ``...`` at the end if there are
+    more."""
+    error_kinds: dict[str, int] = field(default_factory=dict)
+    """Errors by kind, as `frontier.session.outcomes` names them."""
+    host_errors: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Hosts with most errors, to their errors by kind."""
+    host_seconds: dict[str, HostSeconds] = field(default_factory=dict)
+    """Hosts that took longest for a request on average, the slowest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +231,9 @@ class NodeView:
     """Partitions that it has the lease of."""
     figures: Figures | None
     """``None`` if it has not reported, or nothing that can be read."""
+    beat_ms: int = 0
+    """Its last heartbeat, milliseconds since the Unix epoch, on the store's clock. Of
+    one that is off the map its last report, on its own clock; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +259,101 @@ class Harmed:
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """What an operator has excluded."""
+
+    kind: str
+    """``host``, ``prefix`` or ``pattern``."""
+    value: str
+    at_ms: int
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A setting that an operator has changed."""
+
+    name: str
+    host: str
+    """Empty if it is for all."""
+    value: str
+    at_ms: int
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlsView:
+    """What operators want of a crawl that runs, or wanted."""
+
+    paused: By | None = None
+    excluded: tuple[Excluded, ...] = ()
+    changed: tuple[Changed, ...] = ()
+    """Settings that are not what nodes were started with."""
+    log: tuple[Entry, ...] = ()
+    """The oldest first."""
+    damaged: tuple[str, ...] = ()
+    """What could not be read, and is left out."""
+
+    @classmethod
+    def of(cls, controls: Controls) -> ControlsView:
+        """The same, as plain values."""
+        return cls(
+            controls.paused,
+            tuple(
+                Excluded(rule.kind, rule.value, by.at_ms, by.who)
+                for rule, by in controls.excluded.items()
+            ),
+            tuple(
+                Changed(name, host, value, by.at_ms, by.who)
+                for (name, host), (value, by) in controls.settings.items()
+            ),
+            controls.log,
+            controls.strange,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The tiers when the crawl has gone on for some time at its mean pace."""
+
+    seconds: float
+    """From now."""
+    urls: int
+    set_bytes: int
+    """As if no set was given up."""
+    bloom_error: float
+    """Chance that the Bloom tier will call a new URL seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The shared tiers of a crawl now, and later."""
+
+    has_set: bool
+    has_bloom: bool
+    native: bool
+    set_bits: int
+    state: SeenState
+    outlook: Outlook | None
+    """``None`` if the crawl is over, or nothing was seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitProgress:
+    """How far a crawl is to one of its limits."""
+
+    name: str
+    """``pages``, ``items``, ``errors``, ``bytes`` or ``time``."""
+    setting: str
+    """By which it is set."""
+    value: int
+    """What the crawl has had; milliseconds of the time."""
+    limit: int
+    share: float
+    """The part of it, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class CrawlSnapshot:
     """Everything that the report of a crawl is made of."""
 
@@ -203,6 +369,7 @@ class CrawlSnapshot:
     partitions: int
     nodes: tuple[NodeView, ...]
     totals: Figures
+    """Of all nodes, those included that are gone and not among *nodes* any more."""
     queue: Scan
     """The sum of all partitions."""
     dead_letters: tuple[DeadLetter, ...]
@@ -220,10 +387,23 @@ class CrawlSnapshot:
     """Whether a page was fetched: a response that is no redirect and no robots.txt."""
     removed_ms: int = 0
     """When its queues and its seen-set were removed; 0 if they were not."""
+    twice: str = ""
+    """The node id that two processes had at a time, where that happened last; the one
+    that came first was stopped."""
+    twice_ms: int = 0
+    """When that was found, on the store's clock."""
     lost: int = 0
     """Partitions without the crawl's mark: the store has lost what was in them."""
+    controls: ControlsView = field(default_factory=ControlsView)
+    """What an operator wants of it, or wanted."""
+    gone: int = 0
+    """Nodes that are gone, and of which only the totals know."""
+    back_offs: BackOffsView = field(default_factory=BackOffsView)
+    """Hosts that are left alone."""
     harmed: tuple[Harmed, ...] = ()
     """Damaged keys: of partitions, which are set aside, and of the crawl."""
+    limits: tuple[LimitProgress, ...] = ()
+    """Of the whole crawl, and how far it is."""
 
     @property
     def harm(self) -> str:

@@ -42,9 +42,12 @@ OF_A_PARTITION: Mapping[str, str] = {
     "queues": ZSET,
     "ready": LIST,
     "spilled": LIST,
+    "due": ZSET,
+    "waiting": LIST,
     "reserved": HASH,
     "started": SET,
     "next_allowed": HASH,
+    "back_off": HASH,
     "spent": HASH,
     "dead": LIST,
     "held": HASH,
@@ -70,8 +73,14 @@ OF_A_CRAWL: Mapping[str, str] = {
     "spent": HASH,
     "allowances": HASH,
     "addresses": HASH,
+    "back_off": HASH,
     "cookies": ZSET,
     "jar": HASH,
+    "sites": ZSET,
+    "site": HASH,
+    "round": HASH,
+    "had": SET,
+    "rounds": LIST,
 }
 """The same of the keys of a crawl."""
 
@@ -91,11 +100,12 @@ OF_A_COLLECTION: Mapping[str, str] = {
     "frontier:owners": HASH,
     "frontier:urls": HASH,
     "frontier:history": HASH,
+    "frontier:committer": STRING,
 }
 """The same of the keys of a collection, behind its name if it has one."""
 _NAMED = (
     (re.compile(r"(?:.*:)?c:.*:wacz", re.DOTALL), LIST),
-    (re.compile(r"(?:.*:)?(?:h|commit|rev):.*", re.DOTALL), HASH),
+    (re.compile(r"(?:.*:)?(?:h|commit|rounds|rev):.*", re.DOTALL), HASH),
     (re.compile(r".*:spider:.*", re.DOTALL), HASH),
     (re.compile(r"[^:]*:crawls"), SET),
     (re.compile(r"[^:]*:store"), STRING),

@@ -23,6 +23,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import logging
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
+MAX_LOG_BYTES = 10_000_000
+"""Of the server's log, from which on a node that joins begins another; one is kept."""
 
 ANSWER_PATIENCE = 60.0
 """Seconds for which a server may be silent, or load nothing, while one joins."""
@@ -248,6 +251,7 @@ def _part(files: _ServerFiles, users: int) -> None:
 
 def _ensure_running(files: _ServerFiles) -> int:
     """Start the server if none runs; return its process when it answers."""
+    _rotate(files.log)
     written = files.log.stat().st_size if files.log.exists() else 0
     started = False
     loaded: object = None
@@ -274,6 +278,13 @@ def _ensure_running(files: _ServerFiles) -> int:
         f"its server runs, but was not ready within {ANSWER_PATIENCE:.0f} s; "
         f"its log ends: {_tail(files.log, 0)}"
     )
+
+
+def _rotate(log: Path) -> None:
+    """Put *log* aside if it is large; the server opens it for each line."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > MAX_LOG_BYTES:
+            log.replace(log.with_name(f"{log.name}.1"))
 
 
 def _start(files: _ServerFiles, claim: int, written: int) -> None:

@@ -16,6 +16,7 @@ that its indexer and its crawler can share the Redis.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,21 +25,35 @@ from frontier.errors import OtherSchema
 if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
-SCHEMA = 3
+SCHEMA = 4
 """The version of a crawl's keys and of what is in them. It goes up with each change
 that nodes of two versions cannot both work with. Crawls from before there was one
 count as 1."""
 
 _COUNTS = ":counts"
+_ROUND = re.compile(r"(.+)~([1-9][0-9]{0,14})", re.DOTALL)
 
 
 def names_a_crawl(text: str) -> bool:
     """Whether a crawl may have the id *text*, whoever says so.
 
     ``h:<id>`` has its digests and ``h:<id>:counts`` its counts: an id that ends like
-    that would name the counts of another crawl, and a purge would delete them.
+    that would name the counts of another crawl, and a purge would delete them. One that
+    ends in ``~<number>`` would name a round of another crawl.
     """
-    return 0 < len(text) <= 2_000 and text.isprintable() and not text.endswith(_COUNTS)
+    plain = not text.endswith(_COUNTS) and not _ROUND.fullmatch(text)
+    return 0 < len(text) <= 2_000 and text.isprintable() and plain
+
+
+def round_id(crawl_id: str, number: int) -> str:
+    """What the round *number* of a crawl is called in its collection."""
+    return f"{crawl_id}~{number}"
+
+
+def round_of(text: str) -> tuple[str, int | None]:
+    """The crawl that *text* names, and the number of its round, if it names one."""
+    found = _ROUND.fullmatch(text)
+    return (found[1], int(found[2])) if found else (text, None)
 
 
 def check_schema(crawl_id: str, stored: bytes | None) -> None:
@@ -74,6 +89,10 @@ class RegistryKeys:
         """String: a random name of this store, by which collections know its crawls."""
         return f"{self.namespace}:store"
 
+    def collections(self) -> str:
+        """Set of the names of the collections that crawls of the namespace joined."""
+        return f"{self.namespace}:collections"
+
     def spider(self, name: str) -> str:
         """Hash ``{serial, open}``: the last number used, the crawl that is open."""
         return f"{self.namespace}:spider:{name}"
@@ -100,8 +119,12 @@ class CrawlKeys:
         """Integer; grows when a node joins, leaves or is found dead."""
         return f"{self._tag()}:epoch"
 
+    def membership(self) -> str:
+        """List of ``<epoch> <time, ms> <what> <weight> <node>``, the oldest first."""
+        return f"{self._tag()}:membership"
+
     def reports(self) -> str:
-        """Hash: node id to the JSON of its last report. Nodes that left stay."""
+        """Hash: node id to the JSON of its last report; ``*`` to the sum of others."""
         return f"{self._tag()}:reports"
 
     def seed_lists(self) -> str:
@@ -132,6 +155,18 @@ class CrawlKeys:
         """Hash: node id to ``<process> <number> <held>``, with a limit only."""
         return f"{self._tag()}:allowances"
 
+    def controls(self) -> str:
+        r"""Hash: what was changed while it runs to ``<time, ms> <who>\n<value>``."""
+        return f"{self._tag()}:controls"
+
+    def control_log(self) -> str:
+        r"""List of ``<version> <time, ms> <verb> <who>\n<what>``, the oldest first."""
+        return f"{self._tag()}:control_log"
+
+    def back_off(self) -> str:
+        """Hash: host to ``<until, ms> <since, ms> <failures> <reason>``, if shared."""
+        return f"{self._tag()}:back_off"
+
     def addresses(self) -> str:
         """Hash: host to its address, where the queue key is ``ip``."""
         return f"{self._tag()}:addresses"
@@ -143,6 +178,38 @@ class CrawlKeys:
     def jar(self, name: str) -> str:
         """Hash: JSON ``[domain, path, name]`` to ``<expires, s> <JSON>``, a cookie."""
         return f"{self._tag()}:jar:{name}"
+
+    def sites(self) -> str:
+        """Sorted set: names of sites of feeds, scored by when to look at them, ms."""
+        return f"{self._tag()}:sites"
+
+    def site(self, name: str) -> str:
+        """Hash ``{state, want, config, round, ...}`` of a site, and of its feeds."""
+        return f"{self._tag()}:site:{name}"
+
+    def round(self, name: str) -> str:
+        """Hash: id of a URL in progress in a site's round to what it is."""
+        return f"{self._tag()}:round:{name}"
+
+    def had(self, name: str) -> str:
+        """Set of the ids of URLs that a site's round is done with."""
+        return f"{self._tag()}:had:{name}"
+
+    def rounds(self, name: str) -> str:
+        """List of a site's last rounds, the newest first."""
+        return f"{self._tag()}:rounds:{name}"
+
+    def sitemaps(self) -> str:
+        """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each."""
+        return f"{self._tag()}:sitemaps"
+
+    def imported(self) -> str:
+        """Hash ``{buckets, kinds}`` of what another scheduler had seen, if imported."""
+        return f"{self._tag()}:imported"
+
+    def imported_marks(self, number: int) -> str:
+        """Set of marks of what it had seen, integers; of a hash slot of its own."""
+        return f"{{{self.namespace}:{self.crawl_id}:imported-{number}}}:marks"
 
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""
@@ -190,11 +257,11 @@ class PartitionKeys:
     def counts(self) -> str:
         """Hash ``{born, ready, pushed, seq, acked, dead, spilled, ...}``.
 
-        *born* is the crawl's mark, which each partition has from the start. *ready*
-        and *dead* are levels, *pushed* and *acked* only grow, *seq* is the last id
-        given to a reservation. Of those that are ready, *spilled* are in *blocks*
-        compressed blocks, which take *spilled_bytes* here and *shelved_bytes* in
-        files.
+        *born* is the crawl's mark, which each partition has from the start. *ready*,
+        *waiting* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
+        last id given to a reservation. Of those that are ready, *spilled* are in
+        *blocks* compressed blocks, which take *spilled_bytes* here and
+        *shelved_bytes* in files.
         """
         return f"{self.tag}:counts"
 
@@ -212,6 +279,15 @@ class PartitionKeys:
         return f"{self.tag}:spilled:{queue}"
 
     @property
+    def due(self) -> str:
+        """Sorted set of the buckets of what waits, scored by when they are due, ms."""
+        return f"{self.tag}:due"
+
+    def waiting(self, bucket: str) -> str:
+        r"""List of ``<queue>\n<item>`` that are not ready before *bucket* is due."""
+        return f"{self.tag}:waiting:{bucket}"
+
+    @property
     def reserved(self) -> str:
         r"""Hash: reservation id to ``<token>\n<queue>\n<item>``."""
         return f"{self.tag}:reserved"
@@ -225,6 +301,11 @@ class PartitionKeys:
     def next_allowed(self) -> str:
         """Hash: queue key to ``<token> <time, ms> <delay, ms>``, when to ask it."""
         return f"{self.tag}:next_allowed"
+
+    @property
+    def back_off(self) -> str:
+        """Hash: queue key to ``<until, ms> <since, ms> <failures> <reason>``."""
+        return f"{self.tag}:back_off"
 
     @property
     def spent(self) -> str:
@@ -356,6 +437,14 @@ class CollectionKeys:
     def committing(self, crawl_id: str) -> str:
         """Hash ``{cursor, server}``: how far the commit of a crawl is."""
         return self._name(f"commit:{crawl_id}")
+
+    def commit_rounds(self, crawl_id: str) -> str:
+        """Hash ``{open, committed, at_ms}``: how far a crawl's commit rounds are."""
+        return self._name(f"commitrounds:{crawl_id}")
+
+    def committer(self) -> str:
+        """String: the random name of who commits a round, or purges; expires."""
+        return self._name("frontier:committer")
 
     def shadow(self, what: str) -> str:
         """What a purge builds, beside the key *what* whose place it takes."""

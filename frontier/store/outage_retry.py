@@ -83,6 +83,11 @@ class OutageRetry:
         return self._store.alone
 
     @property
+    def available(self) -> bool:
+        """Whether the store answered when it was last asked, and had memory."""
+        return self._since is None and self._full_since is None
+
+    @property
     def may_lose(self) -> bool:
         """Whether what one server forgets may be counted on by what another keeps."""
         return not self.alone and not self._store.copies

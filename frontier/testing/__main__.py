@@ -32,6 +32,7 @@ def main() -> int:
             hosts=args.hosts,
             slow_seconds=args.slow_seconds,
             calendar_months=args.calendar_months,
+            published=args.published,
         )
         server = SiteServer(
             site,
@@ -50,7 +51,8 @@ def main() -> int:
         "pid": os.getpid(),
     }
     print(json.dumps(ready), flush=True)
-    stop.wait()
+    while not stop.wait(args.publish_every or None):
+        server.publish()
     server.stop()
     return 0
 
@@ -83,6 +85,16 @@ def _parser() -> argparse.ArgumentParser:
         default=18,
         metavar="N|endless",
         help="where the calendar ends",
+    )
+    parser.add_argument(
+        "--published", type=int, default=0, help="items of its feeds at the start"
+    )
+    parser.add_argument(
+        "--publish-every",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="publish one more item on each host every so often; 0: never",
     )
     return parser
 

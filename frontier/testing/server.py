@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from email.utils import formatdate
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -101,6 +102,13 @@ class SiteServer:
         )
         self._thread.start()
         self._ready.wait()
+
+    def publish(self, count: int = 1) -> int:
+        """Publish *count* more items on each host; return how many there are now."""
+        published = self.site.published + count
+        self.site = replace(self.site, published=published)
+        self._resource = lru_cache(CACHED_RESOURCES)(self.site.resource)
+        return published
 
     def stop(self) -> None:
         """Cut all connections and close the log; no effect if it does not run."""

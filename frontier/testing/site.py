@@ -28,6 +28,7 @@ What there is, on every host unless said otherwise:
 ``/slow``                      on the first host: waits ``slow_seconds``
 ``/calendar?month=N``          on the last host: links to month N + 1
 ``/form``, ``/error``          not linked: echoes a POST; 500
+``/feed/*``, ``/news``         not linked: see `frontier.testing.news`
 =============================  ==============================================
 
 A page's text is drawn from its subject: pages with the same subject and links
@@ -48,6 +49,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from frontier.errors import ConfigurationError
+from frontier.testing import news
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -272,6 +274,8 @@ class Site:
     hosts: int = 5
     slow_seconds: float = 1.0
     calendar_months: int | None = 18
+    published: int = 0
+    """Items of its feeds; a server's `publish` makes more of them."""
     bases: tuple[str, ...] = ()
     """Scheme and authority of each host; names that do not resolve until
     ``served_at`` says better."""
@@ -351,6 +355,8 @@ class Site:
                 found = self._plain(0, "Slow").after(self.slow_seconds)
             case ["private", _] if not query:
                 found = self._plain(host, "Private")
+            case ["feed" | "news" | "img", *_] if not query:
+                found = self._news(host, path)
         return found or failure(404, "There is no such page.")
 
     def _page(
@@ -400,6 +406,32 @@ class Site:
         if number % 3 == 1:
             found = found.gzipped()
         return found.in_chunks() if number % 5 == 1 else found
+
+    def _news(self, host: int, path: str) -> Resource | None:
+        """What is published, and the feeds of it; see `frontier.testing.news`."""
+        base, published = self.bases[host], self.published
+        if path in news.ODD:
+            return redirect(301, news.ODD[path])
+        match path:
+            case "/feed/rss.xml":
+                return ok("application/rss+xml", news.rss(base, published))
+            case "/feed/atom.xml":
+                return ok("application/atom+xml", news.atom(base, published))
+            case "/feed/page.xml":
+                return self._plain(host, "No feed")
+            case "/feed/broken.xml":
+                return failure(500, "The feed is tired.")
+            case news.IMPLIED:
+                links = [f"/news/{n}" for n in news.shown(0, published)]
+                return self._page(f"News of host {host}", links)
+        number = _natural(path.removeprefix("/news/"))
+        if number is not None and number < published:
+            picture = news.image_path(number)
+            return self._page(f"Item {number} of host {host}", [], [picture])
+        number = _natural(path.removeprefix("/img/news-").removesuffix(".png"))
+        if number is not None and number < published:
+            return ok("image/png", png(number % 256, number // 256 % 256, host))
+        return None
 
     def _calendar(self, query: str) -> Resource | None:
         month = _natural(dict(parse_qsl(query)).get("month", ""))

@@ -101,6 +101,31 @@ _TEREDO = IPv6Network("2001::/32")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)")
 
 
+def is_loopback(host: str) -> bool:
+    """Whether *host*, a name or an address without brackets, is this machine's own.
+
+    >>> is_loopback("LocalHost."), is_loopback("::1"), is_loopback("0177.1")
+    (True, True, False)
+    """
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def name_of_header(host: str) -> str:
+    """The name in a ``Host`` header, without its port and brackets.
+
+    >>> name_of_header("[::1]:80"), name_of_header("a.example")
+    ('::1', 'a.example')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if ":" in host else host
+
+
 def class_of(address: IPv4Address | IPv6Address) -> str:
     """The class of *address*: one of `CLASSES`."""
     if address in _METADATA:

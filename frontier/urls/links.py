@@ -44,6 +44,15 @@ ATTRIBUTES = {
     "body": ("background",),
 }
 """Those that hold a URL, by element; and ``src`` of ``<input type=image>``."""
+NAVIGATION = frozenset({"a", "area"})
+"""Elements that lead to other pages, and show nothing of these."""
+EMBEDDED_RELS = frozenset(
+    {
+        *("apple-touch-icon", "apple-touch-icon-precomposed", "icon", "mask-icon"),
+        *("manifest", "modulepreload", "preload", "shortcut", "stylesheet"),
+    }
+)
+"""What a ``<link>`` is for that a page needs to be shown."""
 SETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 """Those that hold several."""
 DEPTH = 512
@@ -242,10 +251,11 @@ class Page:
     `start`, `data`, `end` and `close` are what lxml's parser calls.
     """
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, *, embeds: bool = False) -> None:
         self.title: str | None = None
         """The first ``<title>``, white space made one space."""
         self._links = links
+        self._embeds_only = embeds
         self._has_base = False
         self._depth = 0
         self._text: list[str] | None = None
@@ -317,8 +327,9 @@ class Page:
         """The page ends."""
 
     def _look_at(self, tag: str, attributes: Mapping[str, str]) -> None:
+        is_followed = not self._embeds_only or _is_embed(tag, attributes)
         for name in ATTRIBUTES.get(tag, ()):
-            if name in attributes:
+            if name in attributes and is_followed:
                 self._links.add(attributes[name])
         if SETS.get(tag) in attributes:
             self._add_all(links_of_srcset(attributes[SETS[tag]]))
@@ -335,19 +346,34 @@ class Page:
             self._links.add(link)
 
 
+def _is_embed(tag: str, attributes: Mapping[str, str]) -> bool:
+    """Whether the URLs of an element are part of what the page shows."""
+    if tag == "link":
+        rels = attributes.get("rel", "")[:LONGEST].lower().split()
+        return not EMBEDDED_RELS.isdisjoint(rels)
+    return tag not in NAVIGATION
+
+
 def read_links(
-    pieces: Iterable[str], url: str, *, is_html: bool, most: int = 0, longest: int = 0
+    pieces: Iterable[str],
+    url: str,
+    *,
+    is_html: bool,
+    most: int = 0,
+    longest: int = 0,
+    embeds: bool = False,
 ) -> Iterator[list[str] | dict[str, Any]]:
     """Lists of the links in *pieces* of a document at *url*; at its end, a summary.
 
-    That has its ``title``, how many links were ``left_out``, and ``examples``.
+    With *embeds* only of what the page needs to be shown. The summary has its
+    ``title``, how many links were ``left_out``, and ``examples``.
 
     Raises:
         MemoryError: There was not enough for all of it.
         ValueError: The parser went no further for another reason.
     """
     links = Links(url, most=most, longest=longest)
-    page = Page(links) if is_html else None
+    page = Page(links, embeds=embeds) if is_html else None
     for piece in pieces:
         if page is not None:
             page.read(piece)

@@ -95,6 +95,17 @@ class QueueAddresses:
             return places[0]
         return places[int.from_bytes(fingerprint[-4:]) % self._shards]
 
+    def host(self, url: str) -> str | None:
+        """The host of *url* as it is left alone: what all of its queues are named by.
+
+        ``None`` if its address is not noted, where that is its name.
+        """
+        if self._is_spread:
+            return queue_key(url, "host")
+        if self._own is None:
+            url = self._canonical(origin_of(url))
+        return self._key(url)
+
     def queue_key_of_slot(self, place: QueueAddress, url: str, slot: object) -> str:
         """The queue key of a request at *place* whose ``meta`` names its *slot*.
 

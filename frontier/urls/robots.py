@@ -38,7 +38,13 @@ def first_part(body: bytes, *, is_whole: bool = True) -> tuple[bytes, bool]:
 def robots_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
     """Read rules in a worker, for *agent*, as the node will: here there are limits.
 
-    What comes of it stays here: rules are asked too often to ask another process.
+    With a *url* it says whether that is allowed. Else what comes of it stays here:
+    rules are asked too often to ask another process.
     """
+    yield allowed(content, arguments.get("url", LONG_URL), arguments["agent"])
+
+
+def allowed(content: bytes, url: str, agent: str) -> bool:
+    """Whether the rules *content* allow *url* to *agent*."""
     rules = Protego.parse(content.decode("utf-8-sig", "ignore"))
-    yield rules.can_fetch(LONG_URL, arguments["agent"])
+    return bool(rules.can_fetch(url, agent))

@@ -55,6 +55,12 @@ class Scope:
             raise ConfigurationError(
                 f"scope {kind!r} does not exist; choose one of {', '.join(KINDS)}"
             )
+        self.first_kind = kind
+        """What it was made with."""
+        self.become(kind, seeds)
+
+    def become(self, kind: str, seeds: Iterable[str]) -> None:
+        """Be that of *kind*, one of `KINDS`, from now on, of the same *seeds*."""
         self._kind = kind
         self._members = {self._member(seed) for seed in seeds}
         self._longest = max(map(len, self._members), default=0)

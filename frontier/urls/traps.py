@@ -87,6 +87,12 @@ class Traps:
     """Tells traps by their form and by their number, as *config* has the limits."""
 
     def __init__(self, config: Config) -> None:
+        self._young: dict[str, list[int]] = {}
+        self._old: dict[str, list[int]] = {}
+        self.change(config)
+
+    def change(self, config: Config) -> None:
+        """Have the limits of *config* from now on; what was counted stays."""
         self._length = config.trap_url_length
         self._hops = config.trap_hops
         self._segments = config.trap_path_segments
@@ -101,8 +107,6 @@ class Traps:
         forms = (self._length, self._hops, self._segments, self._repeats)
         self.are_set = any(forms) or self.counts_urls
         """Whether there is any."""
-        self._young: dict[str, list[int]] = {}
-        self._old: dict[str, list[int]] = {}
 
     def catches(self, url: str, hops: int = 0) -> str | None:
         """Which trap *url*, *hops* from its seed, is in, if any."""
@@ -117,14 +121,14 @@ class Traps:
             if self._repeats and repeats(path) > self._repeats:
                 return PATH
         if self.counts_urls:
-            for group in self._groups(url):
+            for group in self.groups(url):
                 if sum(self._counted(group.name)) >= self._most[group.kind]:
                     return group.kind
         return None
 
     def note(self, url: str) -> Iterator[tuple[Group, int]]:
         """Count *url*, which is new; yield what the store is to be told."""
-        for group in self._groups(url):
+        for group in self.groups(url):
             counts = self._counted(group.name)
             counts[1] += 1
             if counts[1] >= max(1, self._most[group.kind] // PORTIONS):
@@ -136,7 +140,8 @@ class Traps:
         counts = self._counted(group.name)
         counts[0] = max(counts[0], total)
 
-    def _groups(self, url: str) -> Iterator[Group]:
+    def groups(self, url: str) -> Iterator[Group]:
+        """Those of *url* whose number is limited."""
         host, path, query = _parts(url)
         if query and self._most[QUERY]:
             names = sorted({p.partition("=")[0] for p in query.split("&")})

@@ -105,13 +105,13 @@ def warc_files(
     given: Iterable[Path],
     *,
     crawl_id: str | None = None,
-    refused: Callable[[Path], None] | None = None,
+    refused: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id* only the files of that crawl, whichever node wrote them. What is in
-    a directory and is not a regular file is left out: *refused* is called, or the log
-    names it.
+    a directory and is not a regular file, or was not closed yet, is left out: *refused*
+    is called with a line about it, or the log has that.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -120,20 +120,28 @@ def warc_files(
     for path in given:
         if not path.exists():
             raise BadWacz(str(path), "there is no such file or directory")
-        many = sorted(path.glob("*.warc.gz")) if path.is_dir() else [path]
+        many = [path]
+        if path.is_dir():
+            many = sorted([*path.glob("*.warc.gz"), *path.glob(f"*.warc.gz{OPEN}")])
         for each in many:
             if crawl_id is not None and not is_of(each.name, crawl_id):
                 continue
-            if path.is_dir() and not each.is_file():
-                (refused or _log)(each)
+            why = _why_not(each) if path.is_dir() else ""
+            if why:
+                (refused or logger.warning)(f"{each} is left out: {why}")
                 continue
             if found.setdefault(each.name, each).absolute() != each.absolute():
                 raise BadWacz(str(each), f"{found[each.name]} has the same name")
     return list(found.values())
 
 
-def _log(path: Path) -> None:
-    logger.warning("%s is left out: it is not a regular file", path)
+def _why_not(path: Path) -> str:
+    """Why *path*, which a directory has, is left out; empty if it is not."""
+    if not path.is_file():
+        return "it is not a regular file"
+    if path.name.endswith(OPEN):
+        return "it is still being written, or to be repaired (frontier warc repair)"
+    return ""
 
 
 def create(

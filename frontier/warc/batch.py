@@ -94,6 +94,8 @@ class Counters:
     """Of all types, the warcinfo records included."""
     written_bytes: int = 0
     """Compressed, as in the files."""
+    files: int = 0
+    """That were begun."""
     lookup_seconds: float = 0.0
     """Time spent waiting for the index's answers to lookups."""
     unmodified: int = 0
@@ -113,6 +115,7 @@ class Counters:
             "original_bytes": self.original_bytes,
             "revisit_bytes": self.revisit_bytes,
             "written_bytes": self.written_bytes,
+            "files": self.files,
             "handled": seen.handled.payloads,
             "handled_bytes": seen.handled.bytes,
             "new_payloads": seen.new.payloads,
@@ -505,6 +508,7 @@ class BatchWriter:
     def _count_written(self) -> None:
         self.counters.records = self._writer.tally.records
         self.counters.written_bytes = self._writer.tally.bytes
+        self.counters.files = self._writer.files
 
 
 def _delay(attempt: int) -> float:

@@ -198,6 +198,8 @@ class WarcWriter:
         self._begun = 0.0
         self._clock = clock
         self._serial = 0
+        self.files = 0
+        """That were begun."""
         self._file: WarcFile | None = None
         self._warcinfo_id = ""
         self._warcinfo_end = 0
@@ -357,6 +359,7 @@ class WarcWriter:
         self._warcinfo_end = file.size
         self._begun = self._clock()
         self._file = file
+        self.files += 1
         return file
 
     def _create(self) -> WarcFile:

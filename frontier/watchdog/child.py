@@ -136,6 +136,8 @@ class Watchdog:
             "keys": [keys.namespace, keys.crawl_id, keys.born],
             "ttl": config.lease_ttl,
             "busy_max": config.busy_max,
+            "log_format": config.log_format,
+            "crawl": keys.crawl_id,
         }
 
     async def start(self) -> None:

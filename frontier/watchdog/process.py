@@ -35,6 +35,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from frontier.watchdog.memory import Memory, Running
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from frontier.store.client import BlockingStore, Call
     from frontier.store.keys import CrawlKeys
 
@@ -76,12 +78,20 @@ def state_of(process: int) -> str:
     return asked.stdout.decode("ascii", "replace").strip()[:1]
 
 
-def say(message: str) -> None:
-    """Write a line as Scrapy's log has them, to where the node's errors go."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S")
-    text = "".join(c if c.isprintable() else "?" for c in message)
+def say(message: str, settings: Mapping[str, Any]) -> None:
+    """Write a line as the node's log has them, to where the node's errors go."""
+    if settings["log_format"] == "json":
+        from frontier import json_log
+
+        names = {"node": str(settings["node_id"]), "crawl": str(settings["crawl"])}
+        now = time.time()
+        line = json_log.line(now, "WARNING", "frontier.watchdog", message, **names)
+    else:
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        text = "".join(c if c.isprintable() else "?" for c in message)
+        line = f"{when} [frontier.watchdog] WARNING: {text}"
     with suppress(OSError):
-        os.write(2, f"{when} [frontier.watchdog] WARNING: {text}\n".encode())
+        os.write(2, f"{line}\n".encode())
 
 
 class Watch:
@@ -110,6 +120,10 @@ class Watch:
         self._over = False
         """Whether nothing is done any more before the loop turns again."""
 
+    def _say(self, message: str) -> None:
+        """Say it in the node's log."""
+        say(message, self._settings)
+
     @property
     def lives(self) -> bool:
         """Whether the node is this process's parent, as it was."""
@@ -129,7 +143,9 @@ class Watch:
         if self._is_stopped():
             if not self._told_stop and not self._over and self._silent >= self._late:
                 self._told_stop = True
-                say(f"node {self._node_id} is stopped: its leases are not renewed")
+                self._say(
+                    f"node {self._node_id} is stopped: its leases are not renewed"
+                )
             return
         self._silent += elapsed
         self._hear()
@@ -141,7 +157,7 @@ class Watch:
             return
         if self._silent >= self._ttl and not self._told:
             self._told = True
-            say(
+            self._say(
                 f"{self._what(self._memory.running)} has kept node {self._node_id} "
                 f"busy for {self._silent:.0f} s; its leases are renewed for at most "
                 f"{self._busy_max:g} s (FRONTIER_BUSY_MAX)"
@@ -164,13 +180,13 @@ class Watch:
         what = f"{self._what(self._memory.running)}{self._where}"
         if self._asked < TWICE and not self._over:
             self._told_asked = self._asked
-            say(
+            self._say(
                 f"node {self._node_id} is to stop, and waits for {what}: one more "
                 "signal kills it"
             )
         elif self._memory.turns == self._turns and self.lives:
             self._told_asked = self._asked
-            say(f"node {self._node_id} is killed, as it was to stop, in {what}")
+            self._say(f"node {self._node_id} is killed, as it was to stop, in {what}")
             os.kill(self._parent, signal.SIGKILL)
 
     @property
@@ -210,7 +226,7 @@ class Watch:
             if replies is None:
                 return False
             pairs = zip(batch, replies, strict=True)
-            done += [lease for lease, reply in pairs if isinstance(reply, int)]
+            done += [lease for lease, reply in pairs if isinstance(reply, int | list)]
         self._memory.renewed(began, done)
         return self._beat(ttl_ms)
 
@@ -268,7 +284,7 @@ class Watch:
             )
             if buried == 1:
                 told = "it goes to the dead letter, and the leases are let go"
-        say(
+        self._say(
             f"{self._what(running)} has kept node {self._node_id} busy for "
             f"{self._silent:.0f} s (FRONTIER_BUSY_MAX): {told}; if it hangs for good, "
             f"kill {self._parent} ends it"
@@ -297,7 +313,7 @@ class Watch:
                 time.sleep(RETRY)
         if why:
             told = f"{told}; {why}: all that it had started counts as delivered"
-        say(told)
+        self._say(told)
 
     def _note(self, running: Running) -> str:
         """Have what was beside *running* not count as delivered by it.

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 JOBS = {
     "links": "frontier.urls.links:links_job",
     "robots": "frontier.urls.robots:robots_job",
+    "sitemap": "frontier.urls.sitemaps:sitemap_job",
 }
 """Name to module and function: it is given content and arguments, and yields parts,
 each of which is data that JSON has."""

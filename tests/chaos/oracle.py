@@ -13,11 +13,13 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.chaos.records import Original
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from frontier.testing.oracle import Entry, RequestLog
-    from tests.chaos.records import Records
+    from tests.chaos.records import Indexed, Records
 
 
 class Wrong(StrEnum):
@@ -37,6 +39,8 @@ class Wrong(StrEnum):
     """A WARC is not whole, or was left open."""
     DANGLING = "dangling"
     """A revisit refers to a response that is not there."""
+    INDEXED = "indexed"
+    """The index leads others to a response that is not there."""
     UNARCHIVED = "unarchived"
     """A page was fetched, but no record has it."""
     EARLY = "early"
@@ -69,6 +73,8 @@ class Facts:
     """How many more fetches of a URL the injected faults excuse."""
     records: Records | None = None
     """What the archive has; ``None`` if the crawler keeps none."""
+    indexed: tuple[Indexed, ...] = ()
+    """What the index leads other crawls to."""
     finished: float | None = None
     """When the store says that the crawl ended, in seconds of the epoch."""
     delay: float = 0.0
@@ -168,6 +174,10 @@ def _archived(facts: Facts, records: Records) -> Iterator[tuple[Wrong, str]]:
             yield Wrong.DANGLING, f"{revisit.url} refers to {revisit.original}"
         elif digest != revisit.digest:
             yield Wrong.DANGLING, f"{revisit.url} has another digest than its original"
+    for entry in facts.indexed:
+        stored = records.responses.get(Original(entry.url, entry.date), "")
+        if stored.rpartition(":")[2] != entry.digest:
+            yield Wrong.INDEXED, f"{entry.digest} is not stored as {entry.url}"
     fetched = facts.log.fetched().keys() & facts.expected
     for url in sorted(fetched - records.urls):
         yield Wrong.UNARCHIVED, url

@@ -150,6 +150,8 @@ class Plan:
     """Whether its servers are Redis where that is installed, and not Valkey."""
     careful: bool = False
     """Whether a primary without a replica refuses to write."""
+    every: int = 0
+    """Seconds between two rounds in which it is committed; 0 for at its end."""
 
     def only(self, *kinds: Kind) -> Plan:
         """This plan on a single server, without events of other kinds."""
@@ -160,6 +162,7 @@ class Plan:
         """The plan, for people."""
         store = str(self.store) + (" of Redis" if self.redis else "")
         store += ", min-replicas-to-write 1" if self.careful else ""
+        store += f", committed each {self.every} s" if self.every else ""
         first = f"seed {self.seed}: {self.nodes} nodes, {store}"
         return [first, *map(str, self.events)]
 
@@ -180,6 +183,7 @@ def draw(seed: int) -> Plan:
         store,
         not single and bool(seed // len(_STORES) % 2),
         store is StoreKind.SENTINEL and random.random() < 0.5,
+        seed % 2,
     )
 
 

@@ -22,6 +22,14 @@ class Original(NamedTuple):
     date: str
 
 
+class Indexed(NamedTuple):
+    """A payload that the index says is stored, and where."""
+
+    digest: str
+    url: str
+    date: str
+
+
 class Revisit(NamedTuple):
     """A revisit record."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from frontier.testing.oracle import Entry, RequestLog
 from tests.chaos.oracle import Facts, Wrong, extra_fetches, judge
-from tests.chaos.records import Original, Records, Revisit
+from tests.chaos.records import Indexed, Original, Records, Revisit
 
 PATHS = ("/", "/a", "/b")
 EXPECTED = frozenset(f"http://h:1{path}" for path in PATHS)
@@ -136,6 +136,15 @@ def test_a_revisit_of_a_revisit():
     chain = [*RECORDS.revisits, Revisit(B, Original(B, "t3"), "sha256:2")]
 
     assert with_records(revisits=chain) == [Wrong.DANGLING]
+
+
+def test_an_index_that_leads_to_what_is_not_stored():
+    there = Indexed("2", A, "t2")
+
+    assert found(indexed=(there,)) == []
+    assert found(indexed=(there._replace(date="t9"),)) == [Wrong.INDEXED]
+    assert found(indexed=(there._replace(digest="1"),)) == [Wrong.INDEXED]
+    assert found(indexed=(Indexed("2", "", ""),)) == [Wrong.INDEXED]
 
 
 def test_a_page_without_a_record():

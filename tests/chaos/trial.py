@@ -187,6 +187,7 @@ class Trial(StoreFaults):
             "FRONTIER_LEASE_TTL": LEASE,
             "FRONTIER_PARTITIONS": PARTITIONS,
             "FRONTIER_WARC_DIR": self._home / "warcs",
+            "FRONTIER_COMMIT_EVERY": self._plan.every,
         }
 
     def _pick(self, event: Event, least: int = 1) -> Process | None:
@@ -290,9 +291,12 @@ class Trial(StoreFaults):
             time.sleep(PACE)
         try:
             finished, dead = self._witness.finished(), tuple(self._witness.dead())
+            indexed, rounds = self._witness.index(), self._witness.rounds()
         except NO_ANSWER as error:
             self._note(f"the store does not answer at the end: {error}")
-            finished, dead = None, ()
+            finished, dead, indexed, rounds = None, (), (), 0
+        if self._plan.every:
+            self._note(f"{rounds} rounds were committed")
         warcs = self._home / "warcs"
         log = RequestLog.read(self._requests)
         self._excuse_forgotten(log)
@@ -309,6 +313,7 @@ class Trial(StoreFaults):
             log=log,
             in_flight=self._in_flight,
             records=read_archive(warcs) if warcs.is_dir() else Records(),
+            indexed=indexed,
             finished=finished,
             delay=DELAY,
             slack=SLACK,

@@ -1,8 +1,11 @@
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,10 @@ from frontier.testing.site import Site
 pytestmark = pytest.mark.one_server("these commands start the embedded store")
 HELD = 600.0
 """Seconds that a host would take to answer, so that a crawl cannot end meanwhile."""
+
+
+def recrawled_by(rules):
+    return ["-s", "FRONTIER_RECRAWL=fixed", "-s", f"FRONTIER_RECRAWL_RULES={rules}"]
 
 
 @pytest.fixture
@@ -63,6 +70,10 @@ def test_a_server_that_does_not_answer_is_named(frontier):
         (["--seeds", "http://h/", "-s", "FRONTIER_BLOOM_CAPACITY=0"], "CAPACITY"),
         (["--seeds", "http://h/", "-s", "FRONTIER_NODE_ID=x"], "FRONTIER_NODE_ID"),
         (["--seeds", "http://h/", "-s", "nonsense"], "NAME=VALUE"),
+        (
+            ["--seeds", "http://h/", *recrawled_by("no-such.toml")],
+            "no-such.toml: No such file or directory",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_starts(
@@ -73,6 +84,26 @@ def test_a_wrong_argument_is_named_before_anything_starts(
     assert done.returncode == 2
     assert named in one_line(done)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_settings_name_are_where_the_user_is(frontier, tmp_path, site):
+    rules = tmp_path / "recrawl.toml"
+    rules.write_text('[[rule]]\nschedule = "off"\n')
+    done = frontier(
+        "crawl", "run", "--nodes", "1", "--seeds", site.seeds[0],
+        *recrawled_by("recrawl.toml"), "-s", "FRONTIER_JOURNAL_DIR=journals",
+        "-s", "DOWNLOAD_DELAY=0", "--limit-pages", "1",
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((tmp_path / "journals").iterdir())
+
+    rules.write_text('[[rule]]\nschedul = "off"\n')
+    done = frontier(
+        "crawl", "run", "--seeds", site.seeds[0], *recrawled_by("recrawl.toml")
+    )
+    assert done.returncode == 2
+    assert "recrawl.toml:2: 'schedul' is not known" in one_line(done)
 
 
 def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, site):
@@ -136,6 +167,35 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     (log,) = (tmp_path / ".frontier" / "logs").glob("*-node-1.log")
     assert f"node-1 failed with exit code 1; its log is {log}" in done.stderr
     assert "many" in done.stderr
+
+
+def test_a_node_that_is_killed_is_told_while_the_others_go_on(frontier, tmp_path, site):
+    site.delay, site.host_delays[1] = 0.2, HELD
+    with subprocess.Popen(
+        [sys.executable, "-m", "frontier", "crawl", "run", "--seeds", site.seeds[0]],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        wait_for_pages(frontier)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        (killed, *_) = [
+            int(child)
+            for child in children.split()
+            if b"node-2" in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+        os.kill(killed, signal.SIGKILL)
+        timer = threading.Timer(30, process.kill)
+        timer.start()
+        line = process.stderr.readline()
+        timer.cancel()
+        still_runs = process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        site.host_delays.clear()
+        process.communicate(timeout=60)
+    assert line.startswith("frontier: node-2 failed with signal 9; its log is ")
+    assert still_runs
 
 
 def wait_for_pages(frontier):

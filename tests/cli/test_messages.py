@@ -184,3 +184,11 @@ def test_a_server_without_jemalloc_is_told_of(servers, kind):
     assert allocator in done.stdout
     warnings = [line for line in done.stderr.splitlines() if "jemalloc" in line]
     assert len(warnings) == (1 if allocator == "libc" else 0)
+
+
+def test_that_no_node_is_there_to_be_scraped_is_said(server, unique):
+    where = ("--redis-url", server.url, "--namespace", unique)
+    done = run("metrics", "targets", *where)
+
+    assert (done.returncode, done.stdout) == (ExitCode.OK, "[]\n")
+    assert one_line(done) == "frontier: no node takes part in an open crawl"

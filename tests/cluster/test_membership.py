@@ -2,8 +2,10 @@ import json
 
 import pytest
 
-from frontier.cluster.membership import Membership
+from frontier.cluster.membership import Membership, remove
+from frontier.errors import NodeReplaced
 from frontier.model import Member
+from frontier.status.membership_log import KEPT
 
 TTL = 60.0
 
@@ -212,3 +214,99 @@ async def test_a_pause_of_all_throws_nobody_off(join, silence, db, crawl):
 
     view = await beat(a)
     assert {m.node_id for m in view.members} == {"a", "b"}
+
+
+@pytest.fixture
+def logged(db, crawl):
+    """What the log of the members says, without times."""
+
+    def logged():
+        entries = [line.split(b" ") for line in db("LRANGE", crawl.membership(), 0, -1)]
+        return [
+            (int(epoch), what.decode(), name.decode())
+            for epoch, _, what, _, name in entries
+        ]
+
+    return logged
+
+
+async def test_what_changes_the_map_is_noted_once_and_no_other_heartbeat_is(
+    join, silence, logged
+):
+    a, b = join("a"), join("b")
+    await beat(a, b, a, b, a)
+    assert logged() == [(1, "joined", "a"), (2, "joined", "b")]
+
+    a.leaving = True
+    await beat(a, a)
+    await a.leave({})
+    await a.leave({})
+    c = join("c")
+    await beat(c, b)
+    silence("b")
+    await beat(c, c, b)
+    assert logged()[2:] == [
+        (3, "weight", "a"),
+        (4, "left", "a"),
+        (5, "joined", "c"),
+        (6, "died", "b"),
+        (7, "joined", "b"),
+    ]
+
+
+async def test_a_node_that_is_removed_is_noted_as_removed(
+    join, db, crawl, logged, blocking
+):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+
+    remove(blocking(), crawl, "b", partitions=1, ttl=TTL, force=True)
+    view = await beat(a, b)
+
+    assert view.order == "remove"
+    assert logged()[2:] == [(3, "removed", "b")]
+
+
+async def test_two_processes_of_one_id_are_noted(join, logged):
+    first, second = join("a"), join("a")
+    await beat(first, second)
+    with pytest.raises(NodeReplaced):
+        await first.beat(busy=False, report=None)
+
+    assert logged() == [(1, "joined", "a"), (1, "replaced", "a"), (1, "twice", "a")]
+
+
+async def test_the_log_has_the_times_of_the_server_and_the_last_500(join, db, crawl):
+    name = crawl.membership()
+    db("RPUSH", name, *(f"1 1 joined 1 n{number}" for number in range(700)))
+    before = int(db("TIME")[0]) * 1000
+    await beat(join("a", weight=7))
+    after = (int(db("TIME")[0]) + 1) * 1000
+
+    assert db("LLEN", name) == KEPT
+    epoch, at, what, weight, node = db("LINDEX", name, -1).split()
+    assert before <= int(at) <= after
+    assert (epoch, what, weight, node) == (b"1", b"joined", b"7", b"a")
+    assert db("LINDEX", name, -2) == b"1 1 joined 1 n699"
+
+
+async def test_a_log_of_another_type_is_begun_again(join, db, crawl, logged):
+    db("SET", crawl.membership(), "x")
+    a = join("a")
+    await beat(a)
+    assert logged() == [(1, "joined", "a")]
+
+    db("DEL", crawl.membership())
+    db("SADD", crawl.membership(), "x")
+    assert await a.leave({}) == 0
+    assert logged() == [(2, "left", "a")]
+
+
+async def test_garbage_on_the_map_goes_and_the_log_does_not_have_it(
+    join, silence, db, crawl, logged
+):
+    db("HSET", crawl.nodes(), "\x1b[2J", "1 1 0 p", "x" * 200, "7", "good", "garbage")
+    await beat(join("a"))
+
+    assert db("HKEYS", crawl.nodes()) == [b"a"]
+    assert logged() == [(1, "died", "good"), (1, "joined", "a")]

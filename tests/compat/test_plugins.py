@@ -12,15 +12,16 @@ import socket
 import subprocess
 import sys
 import textwrap
-import time
 import urllib.parse
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests import topologies
 from tests.topologies import free_ports
 from tests.warc.judges import read_warcio
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 SCRAPY = [sys.executable, "-m", "scrapy"]
 CHROMIUM = "/usr/bin/chromium"
 DEADLINE = 240
+wait_for = partial(topologies.until, deadline=DEADLINE)
 HELD = 3600.0
 """The delay of a site that answers nothing for now."""
 PAGES = 11
@@ -423,15 +425,6 @@ def certificate(tmp_path):
         capture_output=True,
     )
     return cert, key
-
-
-def wait_for(condition, what):
-    """Return the first true value of *condition*."""
-    limit = time.monotonic() + DEADLINE
-    while not (value := condition()):
-        assert time.monotonic() < limit, f"{what} did not happen"
-        time.sleep(0.05)
-    return value
 
 
 def answers(port):

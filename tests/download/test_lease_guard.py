@@ -56,6 +56,7 @@ class Node:
 
     def __init__(self):
         self.has_lease = True
+        self.paused = False
         self.inbox = SimpleNamespace(open={1})
         self.host_concurrency = SimpleNamespace(is_divided=False)
 
@@ -101,7 +102,8 @@ def gate(node, sent):
         requests=RequestStates(),
         browser=None,
     )
-    return LeaseGuard(crawler, connection, hops=None)
+    hops = SimpleNamespace(require_included=lambda _: None)
+    return LeaseGuard(crawler, connection, hops=hops)
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """Several servers that a test may stop, pause, fill, and start again."""
 
 import signal
-import time
+from functools import partial
 
-DEADLINE = 240.0
+from tests import topologies
+
+until = partial(topologies.until, deadline=240.0)
 
 
 class Again:
@@ -83,10 +85,3 @@ def _serves(process):
     return b"cluster_state:ok" in (
         found if isinstance(found, bytes) else found.encode()
     )
-
-
-def until(condition, what):
-    limit = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < limit, f"{what} did not happen"
-        time.sleep(0.01)

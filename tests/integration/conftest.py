@@ -13,6 +13,7 @@ import time
 from collections import Counter, defaultdict
 from contextvars import ContextVar
 from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.urls.partition import partition_of, queue_key
+from tests import topologies
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 240.0
@@ -58,11 +60,23 @@ FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 
 def until(condition, what, deadline=DEADLINE):
     """Return the first true value of *condition*; fail after *deadline* seconds."""
-    limit = time.monotonic() + deadline
-    while not (value := condition()):
-        assert time.monotonic() < limit, f"{what} did not happen in {deadline:g} s"
-        time.sleep(0.005)
-    return value
+    return topologies.until(condition, what, deadline)
+
+
+@contextlib.contextmanager
+def serving(handler):
+    """Serve with the class *handler*, which gets the server's ``url``."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    handler.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def owned(partitions, nodes):
@@ -281,7 +295,7 @@ class Cluster:
         if self.servers:
             self.servers.clear()
         else:
-            self._let_go()
+            self.let_go()
             os.kill(EmbeddedStore.status(self.store_dir).pid, signal.SIGKILL)
             shutil.rmtree(self.store_dir)
 
@@ -319,9 +333,10 @@ class Cluster:
             process.wait()
         if self.has_store and self._client is None:
             assert self.store  # an embedded one ends with the last that leaves it
-        self._let_go()
+        self.let_go()
 
-    def _let_go(self):
+    def let_go(self):
+        """Leave the store, should it have been looked at."""
         if self._client is not None:
             self._client.close()
         if self._joined is not None:
@@ -371,7 +386,7 @@ def state_in(ask):
 
 
 CHOSEN = os.environ.get("TEST_STORE")
-"""``cluster`` or ``sentinel``: what the nodes share instead of an embedded store."""
+"""``cluster``, ``sentinel`` or a URL: what nodes share, not an embedded store."""
 
 
 @pytest.fixture(scope="session")

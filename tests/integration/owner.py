@@ -1,6 +1,8 @@
 """What runs a node without Scrapy: it pushes, and fetches what it is given."""
 
 import asyncio
+import hashlib
+import math
 
 from frontier.queue.push import TEST
 from frontier.urls.partition import QueueAddresses
@@ -12,6 +14,7 @@ class Owner:
     def __init__(self):
         self.ready, self.finished = asyncio.Event(), asyncio.Event()
         self.verdicts, self.failures, self.orders = [], [], []
+        self.asked, self.seen_before = [], []
         self.busy = False
 
     def on_ready(self):
@@ -19,6 +22,14 @@ class Owner:
 
     def on_verdicts(self, pushes, verdicts):
         self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
+
+    def others_fingerprints(self, reservation, kinds):
+        """An item is its own fingerprint, but for its count of deliveries."""
+        self.asked.append(reservation.item)
+        return [hashlib.sha1(reservation.item[1:]).hexdigest().encode()]
+
+    def on_seen_before(self, reservation):
+        self.seen_before.append(reservation)
 
     def on_forgotten(self):
         self.forgot = True
@@ -43,6 +54,9 @@ class Owner:
     def on_order(self, order):
         self.orders.append(order)
 
+    def on_controls(self, controls):
+        self.controls = controls
+
     async def start_again(self, start_ids):
         return set()
 
@@ -58,7 +72,8 @@ class Owner:
         return {"pages": len(self.verdicts)}
 
 
-def push(node, url, host):
+def push(node, url, host, seconds=0):
+    """Push *url*, to be fetched in so many seconds."""
     place = QueueAddresses(node.config).of(f"http://{host}/", url)
     node.push(
         fingerprint=url,
@@ -68,6 +83,7 @@ def push(node, url, host):
         item=b"0" + url,
         mode=TEST,
         tag=url,
+        due=math.ceil(node.server_ms() + seconds * 1000) if seconds else 0,
     )
 
 

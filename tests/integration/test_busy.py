@@ -246,6 +246,7 @@ def test_a_node_that_hangs_for_good_ends_at_one_signal(crawl, cluster):
     assert list(run.letters()) == [f"http://{run.site.hosts[0]}/stuck"]
 
 
+@pytest.mark.chaos
 def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
     run = crawl("/poison")
     run.start_both(2 * 10 + 1, FRONTIER_LEASE_TTL=10)  # a busy machine may be late

@@ -1,12 +1,12 @@
 """What becomes of a crawl's payloads when it ends."""
 
-from conftest import after, until
+from conftest import SHORT, after, until
 
 from frontier.collection.check import Check
-from frontier.collection.commit import Canceled, cancel
-from frontier.collection.summary import look, runs
+from frontier.collection.commit import Canceled, Collection, cancel
+from frontier.collection.summary import look, pairs, runs
 from frontier.store.client import Call
-from frontier.store.keys import collection_keys
+from frontier.store.keys import CrawlKeys, collection_keys
 
 
 def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cluster):
@@ -38,3 +38,44 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     assert crawl.urls == seen.counts["totalUrls"] > crawl.digests
     assert crawl.revisits == seen.counts.get("dupeUrls", 0)
     assert Check(store, keys).run().sound
+
+
+def test_a_crawl_commits_in_rounds_and_its_committer_is_killed(serve, cluster):
+    server = serve(urls=90, hosts=3, delay=0.02, until=after(30))
+    seeds = f"seeds={','.join(server.seeds)}"
+    names = ("a1", "a2")
+    for name in names:
+        cluster.start(name, "-a", seeds, FRONTIER_COMMIT_EVERY=1, **SHORT)
+    until(lambda: cluster.has_store, "a store")
+    store = cluster.store
+    keys = collection_keys(store, "")
+
+    def seen():
+        crawls = {crawl.crawl_id: crawl for crawl in look(store, keys).crawls}
+        return crawls.get("site-1")
+
+    def all_committed():
+        crawl = seen()
+        return crawl and crawl.rounds and not crawl.uncommitted and crawl
+
+    before = until(all_committed, "a round")
+    _, found = store.call(Call.command("HSCAN", keys.alldupes(), 0, "COUNT", 1000))
+    digest = pairs(found)[0][0].decode()
+    other = Collection(store, "", "other", revisits=True)
+    assert other.lookup([digest])[digest].crawl_id == "site-1"
+    told = "round 1: committed"
+    committer = next(name for name in names if told in cluster.text_of(name))
+    cluster.kill(committer)
+    # As long as it is on the map, it is the one that would leave last, and commit.
+    there = Call.command("HEXISTS", CrawlKeys("frontier", "site-1").nodes(), committer)
+    until(lambda: not store.call(there), "its removal")
+    server.go_on()
+    (survivor,) = set(names) - {committer}
+
+    assert cluster.wait(survivor) == [0]
+    crawl = seen()
+    assert (crawl.state, crawl.uncommitted) == ("committed", 0)
+    assert crawl.rounds > before.rounds
+    assert crawl.digests > before.digests
+    assert Check(store, keys).run().sound
+    assert list(store.scan("*~*")) == []

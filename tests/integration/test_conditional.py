@@ -2,11 +2,11 @@
 
 import gzip
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.util import find_spec
 
 import pytest
+from conftest import serving
 from fastwarc import ArchiveIterator
 
 from tests.warc.judges import assert_sound
@@ -68,15 +68,8 @@ def pages():
     class Handler(Pages):
         pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    Handler.url = f"http://127.0.0.1:{server.server_port}"
-    yield Handler
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler):
+        yield Handler
 
 
 @pytest.fixture

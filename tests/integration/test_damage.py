@@ -146,6 +146,7 @@ def named(cls, *, tagged=False):
         "counts": ["site-1"],
         "waczs": ["site-1"],
         "committing": ["site-1"],
+        "commit_rounds": ["site-1"],
         "rev_count": ["x"],
         "rev_size": ["x"],
         "shadow": ["alldupes"],
@@ -169,7 +170,7 @@ SOME = random.Random(7).sample(EVERY, MOST)
 def test_a_damaged_key_that_outlives_crawls_is_told_and_hides_nothing(
     crawling, cluster, what, kind
 ):
-    site, _ = crawling()
+    site, _ = crawling(FRONTIER_COMMIT_EVERY=1)
     names = named(RegistryKeys) | named(CollectionKeys, tagged=not cluster.store.alone)
     name = names[what]
     found = cluster.store.call(Call.command("TYPE", name))

@@ -1,11 +1,16 @@
 """Wrong settings, seeds and servers: one message each, and the rest goes on."""
 
+import contextlib
+import socket
 import subprocess
+import threading
 
 import pytest
 from conftest import HELD, SHORT, after, until
 
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
+from tests.rawsite import RawSite
 
 
 def complaints(text):
@@ -171,3 +176,61 @@ def test_the_store_may_die_and_come_back(serve, cluster):
         assert "does not answer" in text
         assert "answers again" in text
         assert "Spider closed (finished)" in text
+
+
+def hung(connection):
+    """Keep *connection*, and say nothing, until the other side has enough of it."""
+    while connection.recv(4096):
+        pass
+
+
+def speak_plainly(listener):
+    """Say nothing of TLS to whoever connects to *listener*, until it is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"220 this is no TLS\r\n" * 20)
+                connection.recv(4096)
+
+
+def test_errors_are_told_by_kind_and_by_host(cluster):
+    site = RawSite({}, listener=socket.create_server(("0.0.0.0", 0)))
+    with socket.create_server(("127.0.0.9", 0)) as bound:
+        nobody = f"127.0.0.9:{bound.getsockname()[1]}"
+    site.pages |= {
+        "/http_429": b"HTTP/1.1 429 Busy\r\nContent-Length: 0\r\n\r\n",
+        "/http_5xx": b"HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n",
+        "/reset": lambda connection: connection.close(),
+        "/timeout": hung,
+        "/fine": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    }
+    hosts = {
+        path[1:]: f"127.0.0.{n}:{site.port}" for n, path in enumerate(site.pages, 1)
+    }
+    urls = [f"http://{host}/{path}" for path, host in hosts.items()]
+    plain = socket.create_server(("127.0.0.8", 0))
+    threading.Thread(target=speak_plainly, args=(plain,), daemon=True).start()
+    tls = f"127.0.0.8:{plain.getsockname()[1]}"
+    urls += [f"http://{nobody}/", "http://no.invalid/", f"https://{tls}/"]
+    with contextlib.closing(site), plain:
+        cluster.start(
+            "node-1",
+            "-a",
+            f"seeds={','.join(urls)}",
+            ROBOTSTXT_OBEY="False",
+            RETRY_ENABLED="False",
+            DOWNLOAD_TIMEOUT="3",
+        )
+        assert cluster.wait() == [0]
+
+    totals = snapshot(cluster.store, "frontier", "site-1").totals
+    fine = hosts.pop("fine")
+    hosts |= {"refused": nobody, "dns": "no.invalid", "tls": tls}
+    assert totals.host_errors == {host: {kind: 1} for kind, host in hosts.items()}
+    assert totals.error_kinds == {**dict.fromkeys(hosts, 1), "other": 0}
+    assert totals.errors == len(hosts) == 7
+    assert next(iter(totals.host_seconds)) == hosts["timeout"]
+    assert totals.host_seconds.keys() == {fine, *hosts.values()}
+    assert totals.host_seconds[fine].requests == 1
+    assert totals.cpu_seconds > 0

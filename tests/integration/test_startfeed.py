@@ -128,6 +128,7 @@ def test_entries_are_fetched_once_while_the_crawl_runs(cluster, feed, put, kind)
     assert posted == [urls[1]]
 
 
+@pytest.mark.chaos
 def test_no_entry_is_lost_when_nodes_are_killed_while_they_take_them(
     cluster, feed, put
 ):

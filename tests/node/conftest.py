@@ -14,6 +14,7 @@ from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.context import NodeContext
+from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_politeness import Concurrency
@@ -24,7 +25,7 @@ from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
 from frontier.queue.priority import queue_name
-from frontier.queue.push import TEST, Push
+from frontier.queue.push import TEST, Push, Pusher
 from frontier.queue.reserve import Scan, scan_call
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
@@ -101,8 +102,7 @@ class Parts:
         self.membership = Membership(once, crawl, Member(name, 1), partitions, ttl=TTL)
         self.outbox = Outbox(
             self.outage_retry,
-            crawl,
-            options.get("shape", SHAPE),
+            Pusher(crawl, options.get("shape", SHAPE)),
             on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
                 zip(pushes, verdicts, strict=True)
             ),
@@ -121,6 +121,7 @@ class Parts:
             host_concurrency=Allowance(size, cap),
             on_ready=self.ready.set,
         )
+        self.due_times = DueTimes(self.context, self.inbox)
         self.spilling = Spilling(
             self.context,
             self.inbox,
@@ -161,12 +162,9 @@ class Parts:
             clock=self.clock,
         )
         self.heartbeat = Heartbeat(
-            self.context,
-            self.membership,
-            self.inbox,
-            self,
-            lending=self.lending,
+            self.context, self.membership, self.inbox, self, lending=self.lending
         )
+        self.heartbeat.on_leases = self.due_times.note_waiting
         self.fetched = Fetched(self.outage_retry.retry, crawl, partitions)
         self.ending = EndOfCrawl(
             self.context,
@@ -263,6 +261,7 @@ class Flaky:
         self._left = run_number
         self.where = store.where
         self.alone = store.alone
+        self.hangs = store.hangs
         self.call = store.call
 
     async def run(self, calls, **options):

@@ -76,6 +76,18 @@ async def test_what_leads_to_no_page_may_be_begun_again(node):
     assert not one.may_begin()
 
 
+async def test_what_nodes_were_allowed_that_are_gone_is_forgotten(node, crawl, store):
+    gone = [x for n in range(500) for x in (f"gone-{n}", "aa 1 7")]
+    await store.call(Call.command("HSET", crawl.allowances(), *gone))
+    one, other = await node("a", errors=10**6), await node("b", pages=50)
+
+    await one.report()
+    await other.report()
+
+    names = await store.call(Call.command("HKEYS", crawl.allowances()))
+    assert sorted(names) == [b"a", b"b"]
+
+
 async def test_allowances_that_are_not_used_are_given_back(node):
     a, b = await node("a", pages=10), await node("b", pages=10)
     await a.report()

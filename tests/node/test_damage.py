@@ -55,9 +55,12 @@ OF_A_PARTITION = {
     "queues": ("zset", []),
     "ready": ("list", []),
     "spilled": ("list", []),
+    "due": ("zset", []),
+    "waiting": ("list", []),
     "reserved": ("hash", ["1", "999"]),
     "started": ("set", []),
     "next_allowed": ("hash", ["h1.example"]),
+    "back_off": ("hash", ["h1.example", ""]),
     "groups": ("hash", ["x"]),
     "spent": ("hash", ["pages:h1.example", "bytes:h1.example"]),
     "dead": ("list", []),
@@ -78,11 +81,14 @@ META = [
     "born",
     "marked",
     "limit",
+    "paused",
+    "controls",
 ]
 OF_A_CRAWL = {
     "meta": ("hash", META),
     "nodes": ("hash", ["a", "x"]),
     "epoch": ("string", []),
+    "membership": ("list", []),
     "reports": ("hash", ["a"]),
     "seed_lists": ("hash", ["x"]),
     "start_lock": ("string", []),
@@ -91,9 +97,20 @@ OF_A_CRAWL = {
     "process": ("string", []),
     "spent": ("hash", ["pages", "bytes"]),
     "allowances": ("hash", ["a", "x"]),
+    "controls": ("hash", ["exclude host h1.example", "set DOWNLOAD_DELAY", "x"]),
+    "control_log": ("list", []),
+    "back_off": ("hash", ["h1.example", ""]),
     "addresses": ("hash", ["h1.example"]),
     "cookies": ("zset", []),
     "jar": ("hash", ["x"]),
+    "sites": ("zset", []),
+    "site": ("hash", ["state", "round", "config"]),
+    "round": ("hash", ["x"]),
+    "had": ("set", []),
+    "rounds": ("list", []),
+    "sitemaps": ("hash", ["http://h1.example/sitemap.xml"]),
+    "imported": ("hash", ["buckets", "kinds"]),
+    "imported_marks": ("set", []),
 }
 ELSEWHERE = (RegistryKeys, CollectionKeys)
 """Whose keys nodes without an archive do not touch: `tests/integration` has them."""
@@ -154,7 +171,7 @@ async def slowly(node, fetched):
             url = reservation.item[1:]
             fetched.append(url)
             for child, host in children(url):
-                push(node, child, host)
+                push(node, child, host, 0.3 if child[-1:] in b"37" else 0)
             node.sent(reservation, 0.001)
             node.acks.complete(reservation)
             await asyncio.sleep(0.002)
@@ -170,8 +187,10 @@ def name_of(store, crawl, what, rng):
     if not in_partition:
         found = getattr(keys, what)
         arguments = {"start_lock": "x", "hints": "a", "order": "a"}
-        if what in {"process", "jar"}:
+        if what in {"process", "jar", "site", "round", "had", "rounds"}:
             return found("x")
+        if what == "imported_marks":
+            return found(0)
         return found(arguments[what]) if what in arguments else found()
     ready = [
         int(store.call(Call.command("HGET", keys.partition(n).counts, "ready")) or 0)
@@ -182,6 +201,9 @@ def name_of(store, crawl, what, rng):
         queues = store.call(Call.command("ZRANGE", part.queues, 0, -1))
         queue = queues[0].decode() if queues else "0:h1.example"
         return getattr(part, what)(queue)
+    if what == "waiting":
+        buckets = store.call(Call.command("ZRANGE", part.due, 0, -1))
+        return part.waiting(buckets[0].decode("latin-1") if buckets else "1000")
     if what == "bloom":
         return part.bloom(0)
     return part.bucket(0, 0) if what == "bucket" else getattr(part, what)

@@ -8,7 +8,7 @@ import pytest
 
 from frontier.cluster.lease import Leases
 from frontier.node.outbox import Outbox
-from frontier.queue.push import TEST, Push
+from frontier.queue.push import TEST, Push, Pusher
 from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import Percent
@@ -29,8 +29,7 @@ class Crawl:
         self.verdicts = {}
         self.outbox = Outbox(
             outage_retry,
-            keys,
-            shape,
+            Pusher(keys, shape),
             on_verdicts=self._note,
             on_became_ready=lambda _: [],
         )

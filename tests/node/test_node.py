@@ -356,7 +356,10 @@ def kinds(db, unique):
     return {name.rsplit(b"}:", 1)[1].split(b":")[0].decode() for name in names}
 
 
-TELLING = {"meta", "epoch", "reports", "counts", "fence", "dead", "nodes", "hints"}
+TELLING = {"meta", "epoch", "reports", "membership", "counts", "fence", "dead"} | {
+    "nodes",
+    "hints",
+}
 """Keys that tell about a crawl, or end by themselves."""
 
 
@@ -405,6 +408,8 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     part = a.keys.partition(3)
     db("ZADD", part.queues, 0, "0:h.example")
     db("RPUSH", part.spilled("0:h.example"), "a block")
+    db("ZADD", part.due, 1000, "1000", 0, b"\xff")
+    db("RPUSH", part.waiting("1000"), "0:h.example\n0url")
     await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm
     assert kinds(db, unique) <= TELLING
 

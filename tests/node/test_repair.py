@@ -182,3 +182,32 @@ def test_a_seen_set_of_another_type_is_removed_and_the_other_keys_stay(damaged):
     assert removed[1].endswith("its URLs are new again, and may be fetched twice")
     assert damaged.db("EXISTS", damaged.part.bucket(0, 0)) == 0
     assert damaged.scan().ready == 1
+
+
+def test_what_waits_is_counted_and_found_again(damaged):
+    part = damaged.part
+    damaged.db("RPUSH", part.waiting("5000"), "0:a\n0one", "0:a\n0two")
+    damaged.db("RPUSH", part.waiting("9000"), "7:b\n0three", b"garbage", "x\n0y")
+    damaged.db("SET", part.waiting("7000"), "x")
+    damaged.db("ZADD", part.due, 1, "5000")
+    done = damaged.repair(waiting="abc")
+
+    said = json.loads(done.stdout)
+    assert said["waiting"] == 3
+    assert [line.partition(": ")[2] for line in said["lost"]] == [
+        "the URLs that were in waiting:7000 are lost",
+        "waiting:9000 had 2 entries that are not URLs of queues",
+    ]
+    assert damaged.scan().waiting == 3
+    assert damaged.db("ZRANGE", part.due, 0, -1) == [b"5000", b"9000"]
+    assert damaged.db("LRANGE", part.waiting("9000"), 0, -1) == [b"7:b\n0three"]
+
+
+def test_without_its_buckets_what_waits_is_found_by_its_lists(damaged):
+    damaged.db("RPUSH", damaged.part.waiting("5000"), "0:a\n0one")
+    damaged.db("SET", damaged.part.due, "x")
+    done = damaged.repair()
+
+    assert json.loads(done.stdout)["lost"] == []
+    scan = damaged.scan()
+    assert (scan.waiting, scan.due) == (1, 5000)

@@ -449,7 +449,9 @@ def kill_at_every(step, words, tmp_path):
     raise AssertionError("it never ended")
 
 
-@pytest.mark.parametrize("place", ["in-place", "out"])
+@pytest.mark.parametrize(
+    "place", ["in-place", pytest.param("out", marks=pytest.mark.chaos)]
+)
 def test_killed_anywhere_and_run_again_it_ends_the_same(before, tmp_path, place):
     undisturbed = tmp_path / "undisturbed"
     run("dedupe", before, "-o", undisturbed)

@@ -1,6 +1,9 @@
+import time
+
 import pytest
 
 from frontier.model import Order
+from frontier.queue import due
 from frontier.queue import reserve as p
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenConfig, SeenLayout
@@ -84,6 +87,27 @@ class Client:
     def bury(self, reservation, reason):
         return self.store.call(p.bury_call(self.keys, reservation, reason))
 
+    def look_for_due(self, lease, bucket="", queues=()):
+        call = due.due_call(self.keys, lease, bucket, queues)
+        return due.moved(self.store.call(call), lease)
+
+    def move_due(self, lease):
+        """Move what is due; return how many, and what is said last."""
+        found, count = self.look_for_due(lease), 0
+        while True:
+            bucket = found.bucket.decode()
+            queues = [queue.decode() for queue in found.lacking]
+            found = self.look_for_due(lease, bucket, queues)
+            count += found.moved
+            is_same = found.bucket.decode() == bucket
+            if is_same and not (found.moved or found.lacking):
+                return count, found
+
+    def put_again(self, lease, *entries, clock=due.wall_ms):
+        """End reservations, and have others wait; return how many were ended."""
+        calls = due.again_calls(self.keys, lease, entries, clock)
+        return sum(due.put_again(r, lease)[0] for r in self.store.run(calls))
+
     def scan(self):
         return p.Scan(*self.store.call(p.scan_call(self.keys))[:-1])
 
@@ -107,3 +131,25 @@ def client(blocking, keys):
         return Client(blocking(), keys, SHAPES[shape], order)
 
     return client
+
+
+@pytest.fixture
+def server_ms(db):
+    """The server's clock."""
+
+    def server_ms():
+        seconds, micros = db("TIME")
+        return int(seconds) * 1000 + int(micros) / 1000
+
+    return server_ms
+
+
+@pytest.fixture
+def until_due(server_ms):
+    """Wait for a moment that the store has named: there is no event for it."""
+
+    def until_due(at):
+        while server_ms() <= at:
+            time.sleep(0.005)
+
+    return until_due

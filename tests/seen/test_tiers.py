@@ -8,8 +8,14 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
 from frontier.settings.config import Config
-from frontier.status.seen_tiers import LATER, look_at_tiers
+from frontier.status.partitions import look_at
+from frontier.status.seen_tiers import LATER, tiers_in, tiers_of
 from frontier.urls.fingerprint import seen_hash
+
+
+def look_at_tiers(store, keys, shape, seconds):
+    tiers = tiers_in(shape)
+    return tiers_of(tiers, list(look_at(store, keys, range(4), tiers)), seconds)
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 import json
+import math
 import socket
 import sys
 from dataclasses import FrozenInstanceError, fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from frontier.errors import ConfigurationError
 from frontier.model import Order
 from frontier.node.archiving import rules_of, warcinfo_fields
 from frontier.settings.config import Config
-from frontier.settings.values import Percent
+from frontier.settings.values import Percent, end_ms
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import warcinfo
 from tests.warc.samples import an_exchange
@@ -23,6 +25,23 @@ def read(**settings):
     return Config.from_settings(
         {f"FRONTIER_{k.upper()}": v for k, v in settings.items()}
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("postgresql://me:s3cret@db/feeds?sslpassword=s3cret", "postgresql://db/feeds"),
+        ("postgresql://me:s3cret/?@#@db/feeds", "postgresql://db/feeds"),
+        ("sqlite:///feeds.db", "sqlite:///feeds.db"),
+        ("conf/feeds.toml", "conf/feeds.toml"),
+    ],
+)
+def test_no_archive_has_the_password_of_the_sites(given, kept):
+    config = read(feeds=given)
+
+    fields = warcinfo_fields(config, "c", named("scrapy"), {})
+    assert fields["FRONTIER_FEEDS"] == kept
+    assert "s3cret" not in str(fields)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +136,24 @@ def test_strings_as_the_command_line_gives_them_are_parsed():
 
 
 @pytest.mark.parametrize(
+    ("value", "ms"),
+    [
+        (None, math.inf),
+        ("", math.inf),
+        (0, 1_000),
+        ("90", 91_000),
+        (1.5, 2_500),
+        ("1h 30m", 5_401_000),
+        ("2027-03-01T00:00:00Z", 1_803_859_200_000),
+        (datetime(2027, 3, 1, tzinfo=UTC), 1_803_859_200_000),
+        ("2027-03-01T01:00+01:00", 1_803_859_200_000),
+    ],
+)
+def test_the_end_of_a_crawl_is_a_date_or_counts_from_its_beginning(value, ms):
+    assert end_ms(read(RECRAWL_UNTIL=value).recrawl_until, 1_000) == ms
+
+
+@pytest.mark.parametrize(
     ("name", "near"),
     [
         ("FRONTIER_PARTITION", "FRONTIER_PARTITIONS"),
@@ -173,6 +210,10 @@ def test_settings_of_others_are_left_alone():
         ("PARTITIONS", "1e3"),
         ("QUEUE_KEY", "hosts"),
         ("QUEUE_KEY", ["host"]),
+        ("RECRAWL_UNTIL", "2027-03-01T00:00:00"),
+        ("RECRAWL_UNTIL", "soon"),
+        ("RECRAWL_UNTIL", -1),
+        ("RECRAWL_UNTIL", [1]),
         ("SEEN_RECENT_SIZE", -1),
         ("SCHEMES", "http https:"),
         ("SCHEMES", "1http"),

@@ -22,6 +22,8 @@ from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
 from frontier.status.views import (
     ArchiveFigures,
     Figures,
+    HostSeconds,
+    LimitProgress,
     SeenFigures,
     ShareFigures,
 )
@@ -195,6 +197,83 @@ def test_reports_are_read_and_added_up(crawl, create, join, look):
     assert seen.totals.archive.revisits == 20
 
 
+NOW = {
+    "memory_bytes": 1_000,
+    "memory_limit_bytes": 4_000,
+    "disk_free_bytes": 5,
+    "disk_total_bytes": 9,
+    "cpu_seconds": 1.5,
+    "in_flight": 3,
+    "inbox": 7,
+    "lag_ms": 12,
+    "machine": "m1",
+    "pid": 77,
+    "metrics_port": 9100,
+    "metrics_host": "127.0.0.1",
+    "dashboard_port": 8000,
+    "holds": "0-41,77",
+    "error_kinds": {"dns": 2, "tls": 1},
+    "host_errors": {"a": {"dns": 2}, "b": {"tls": 1}},
+    "host_seconds": {"a": [2, 3.0], "b": [1, 9.5]},
+}
+
+
+def test_what_nodes_have_now_is_that_of_nodes_on_the_map(crawl, create, join, look, db):
+    create(crawl)
+    join(crawl, "a", {**REPORT, **NOW})
+    join(crawl, "b", {**REPORT, **NOW, "host_seconds": {"a": [3, 3.0]}}, ago=60)
+    db("HSET", crawl.reports(), "gone", json.dumps({**REPORT, **NOW, "left": True}))
+
+    seen = look(crawl)
+
+    figures = seen.nodes[0].figures
+    told = {name: getattr(figures, name) for name in NOW}
+    assert told == {
+        **NOW,
+        "host_seconds": {"a": HostSeconds(2, 3.0), "b": HostSeconds(1, 9.5)},
+    }
+    totals = seen.totals
+    assert (totals.memory_bytes, totals.in_flight, totals.inbox) == (2_000, 6, 14)
+    assert (totals.memory_limit_bytes, totals.lag_ms, totals.pid) == (0, 0, 0)
+    assert totals.cpu_seconds == 4.5
+    assert totals.error_kinds == {"dns": 6, "tls": 3}
+    assert totals.host_errors == {"a": {"dns": 6}, "b": {"tls": 3}}
+    assert list(totals.host_seconds.items()) == [
+        ("b", HostSeconds(2, 19.0)),
+        ("a", HostSeconds(7, 9.0)),
+    ]
+    assert totals.host_seconds["b"].mean == 9.5
+
+
+def test_what_a_report_says_of_a_node_is_not_trusted(crawl, create, join, look):
+    create(crawl)
+    wrong = {
+        "memory_bytes": -1,
+        "cpu_seconds": "x",
+        "machine": "m\x1b" + "x" * 5000,
+        "metrics_port": 70_000,
+        "metrics_host": "a b",
+        "dashboard_port": "80",
+        "holds": "0-41;77",
+        "error_kinds": {"dns": 1e400, "made up": 7, "tls": True},
+        "host_errors": {"h\x1b": {"dns": 3, "x": 1}, "a": 3, "b": {"x": 1}},
+        "host_seconds": {"a": [0, 1.0], "b": [1], "c": "x", "d": [1, -1]},
+    }
+    join(crawl, "a", {**REPORT, **wrong})
+    many = {f"h{n}": {"dns": 1} for n in range(1_000)}
+    join(crawl, "b", {**REPORT, "host_errors": many, "holds": "1," * 3000})
+
+    a, b = (node.figures for node in look(crawl).nodes)
+
+    assert (a.memory_bytes, a.cpu_seconds, a.metrics_port) == (0, 0.0, 0)
+    assert a.metrics_host == ""
+    assert (a.dashboard_port, a.holds, len(a.machine)) == (80, "", 255)
+    assert a.error_kinds == {"dns": 0, "tls": 0}
+    assert a.host_errors == {"h\ufffd": {"dns": 3}}
+    assert a.host_seconds == {"d": HostSeconds(1, 0.0)}
+    assert (len(b.host_errors), b.holds) == (200, "")
+
+
 def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, db):
     create(crawl)
     for partition in (0, 127, 128, 299):
@@ -337,3 +416,20 @@ def test_text_is_bounded_and_printable():
     assert printable("a\x1bb\nc\u202e") == "a\ufffdb\ufffdc\ufffd"
     assert len(printable("x" * 1000)) == 300
     assert mapping(None) == {}
+
+
+def test_limits_are_shown_with_how_far_the_crawl_is(crawl, create, join, look, db):
+    create(crawl)
+    own = {"CLOSESPIDER_PAGECOUNT": "1000", "CLOSESPIDER_TIMEOUT": "60.0"}
+    join(crawl, "a", {**REPORT, "own": {"CLOSESPIDER_PAGECOUNT": "5"}})
+    join(crawl, "b", {**REPORT, "opened": 1010.0, "own": own})
+    assert look(crawl).limits == ()
+
+    db("HSET", crawl.spent(), "pages", 250, "active_ms", 90_000, "bytes", 7)
+    db("HSET", crawl.controls(), "set FRONTIER_CRAWL_MAX_BYTES", "1000 me\n70")
+
+    assert look(crawl).limits == (
+        LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 250, 1000, 0.25),
+        LimitProgress("bytes", "FRONTIER_CRAWL_MAX_BYTES", 7, 70, 0.1),
+        LimitProgress("time", "CLOSESPIDER_TIMEOUT", 90_000, 60_000, 1.0),
+    )

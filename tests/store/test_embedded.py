@@ -226,6 +226,17 @@ def test_what_was_stored_is_there_after_all_have_left(home: Path) -> None:
     store.leave()
 
 
+def test_a_large_log_of_the_server_is_put_aside(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "MAX_LOG_BYTES", 1)
+    for _ in range(4):
+        EmbeddedStore.join(home).leave()
+
+    logs = sorted(path.name for path in home.rglob("valkey.log*"))
+    assert logs == ["valkey.log", "valkey.log.1"]
+
+
 def test_leaving_twice_is_leaving_once(home: Path) -> None:
     first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
     first.leave()

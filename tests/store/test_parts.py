@@ -78,7 +78,8 @@ def test_a_script_says_itself_what_it_takes_for_each_partition():
         "lease_acquire": (4, 3, 0),
         "lease_release": (2, 0, 1),
         "lease_renew": (3, 2, 1),
-        "partition_scan": (5, 0, 0),
+        "partition_scan": (6, 0, 0),
+        "queue_backed_off": (1, 1, 1),
     }
 
 

@@ -160,7 +160,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
 async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):
     crawl = CrawlKeys("test", unique)
     names = [crawl.nodes(), crawl.epoch(), crawl.reports()]
-    names += [crawl.hints("a"), crawl.order("a"), crawl.meta()]
+    names += [crawl.hints("a"), crawl.order("a"), crawl.meta(), crawl.membership()]
     await cluster.run(
         [
             Call.command("HSET", names[0], "a", "1 1 0"),
@@ -169,6 +169,7 @@ async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, 
             Call.command("RPUSH", names[3], "x"),
             Call.command("SET", names[4], "drain"),
             Call.command("HSET", names[5], "state", "open"),
+            Call.command("RPUSH", names[6], "1 1 joined 1 a"),
         ]
     )
     slot = slot_of(names[0])

@@ -2,6 +2,7 @@ import pytest
 from scrapy.http import HtmlResponse, Response, TextResponse
 
 from frontier.download.pages import links_of
+from frontier.urls.links import read_links
 
 BASE = "http://a.example/dir/page.html?q=1"
 
@@ -137,3 +138,20 @@ def test_what_is_neither_page_nor_style_leads_nowhere():
     assert links_of(Response(BASE, body=link)) == []
     assert links_of(TextResponse(BASE, body=link)) == []
     assert links_of(HtmlResponse(BASE, body=b"")) == []
+
+
+def test_what_a_page_embeds_is_told_from_what_it_leads_to():
+    page = (
+        "<link rel='Stylesheet' href='a.css'><link rel=canonical href=/canonical>"
+        "<link rel=next href=/next><link rel='shortcut icon' href=i.ico>"
+        "<link href=bare><a href=/link style='background: url(b.png)'>x</a>"
+        "<map><area href=/area></map><img src=c.png srcset='d.png 2x'>"
+        "<iframe src=/frame></iframe><script src=s.js></script>"
+        "<style>@import 'e.css';</style>"
+    )
+    parts = list(read_links([page], "http://a.example/", is_html=True, embeds=True))
+    urls = [url for part in parts[:-1] for url in part]
+    found = [url.removeprefix("http://a.example/") for url in urls]
+
+    wanted = ["a.css", "i.ico", "b.png", "c.png", "d.png", "frame", "s.js", "e.css"]
+    assert found == wanted

@@ -272,3 +272,27 @@ def test_scratch_files_have_the_mode_of_the_wacz(write_warc, tmp_path):
 
     assert {"a.wacz.open", "a.wacz.open.db", "a.wacz.open.pages"} <= seen.keys()
     assert set(seen.values()) == {0o600}
+
+
+def test_what_a_killed_node_left_open_is_named_and_the_exit_code_says_so(
+    tmp_path, write_warc
+):
+    directory, out = write_warc("c-1", PAGES, "a"), tmp_path / "c.wacz"
+    write_warc("c-1", [b"<p>four</p>"], "b")
+    (left,) = directory.glob("*-b.warc.gz")
+    left = left.rename(f"{left}.open")
+    words = [sys.executable, "-m", "frontier", "wacz", "create", out, directory]
+    done = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 6
+    why = "it is still being written, or to be repaired (frontier warc repair)"
+    assert done.stderr == f"frontier: {left} is left out: {why}\n"
+    assert done.stdout.startswith(f"{out}: 3 captures, 3 pages\n")
+    other = warm.run(
+        [*words, "--force", "--crawl", "d-1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "left out" not in other.stderr

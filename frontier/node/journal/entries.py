@@ -36,9 +36,13 @@ SUFFIX = ".journal"
 MAX_BYTES = 5 * 1024 * 1024
 """Of an entry: an item has at most 4 MiB."""
 MAX_QUEUE = 1 << 20
+MOST_MARKS = 4_096
+"""In one entry."""
+MOST_NAMES = 10_000
 _STEP = 1024
 _MARK = b"\xffJ"
 _HEAD = struct.Struct(">2sII")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}" + re.escape(SUFFIX))
 _QUEUE = re.compile(r"(?:-?[0-9]{1,12}(?:@[0-9a-f]{12})?:.*)?", re.DOTALL)
 
 
@@ -53,6 +57,8 @@ class Header(NamedTuple):
     """The settings that the crawl was created with."""
     process: str = ""
     """What the store knows the process by, whose pushes have numbers."""
+    compacted: bool = False
+    """Whether it was made of others; see `frontier.node.journal.compaction`."""
 
     @property
     def crawl(self) -> tuple[str, str]:
@@ -72,6 +78,8 @@ class Pushed(NamedTuple):
     item: bytes
     number: int = 0
     """Of the push; grows within a partition. 0 if it is not known."""
+    due: int = 0
+    """When it was to be ready, in ms of the server's clock; 0 for at once."""
 
 
 class Acked(NamedTuple):
@@ -79,6 +87,35 @@ class Acked(NamedTuple):
 
     partition: int
     digest: bytes
+
+
+class PutAgain(NamedTuple):
+    """A request that is done, and is fetched again later: that was one step, too."""
+
+    partition: int
+    digest: bytes
+    """Of the one that is done."""
+    queue: str
+    item: bytes
+    due: int
+
+
+class Done(NamedTuple):
+    """URLs that are done, of which nothing else is known any more."""
+
+    partition: int
+    marks: tuple[int, ...]
+    more: int = 0
+    """Requests beside these that are done, as URLs may be fetched again."""
+
+
+class Replaces(NamedTuple):
+    """The names of journals that this one has all of; they count no more."""
+
+    names: Sequence[str]
+
+
+Entry = Header | Pushed | Acked | PutAgain | Done | Replaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +135,7 @@ def digest_of(queue: str, item: bytes) -> bytes:
     return told.digest()
 
 
-def frame(entry: Header | Pushed | Acked) -> bytes:
+def frame(entry: Entry) -> bytes:
     """*entry* as it is written."""
     payload: bytes
     match entry:
@@ -108,6 +145,13 @@ def frame(entry: Header | Pushed | Acked) -> bytes:
             payload = msgpack.packb(["p", *entry])
         case Acked():
             payload = msgpack.packb(["a", *entry])
+        case PutAgain():
+            payload = msgpack.packb(["g", *entry])
+        case Done():
+            marks = struct.pack(f">{len(entry.marks)}Q", *entry.marks)
+            payload = msgpack.packb(["d", entry.partition, marks, entry.more])
+        case Replaces():
+            payload = msgpack.packb(["r", list(entry.names)])
     return _HEAD.pack(_MARK, len(payload), zlib.crc32(payload)) + payload
 
 
@@ -118,7 +162,7 @@ def read_header(path: Path) -> Header | None:
     return None
 
 
-def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
+def read(path: Path) -> Iterator[Entry | Bad]:
     """Everything in *path*, in its order.
 
     Raises:
@@ -140,6 +184,24 @@ def read(path: Path) -> Iterator[Header | Pushed | Acked | Bad]:
                 at = end
             if at < len(data):
                 yield Bad(str(path), at, len(data) - at, "is not a whole entry")
+
+
+def replaced_by(directories: Sequence[Path]) -> set[str]:
+    """The names of journals in *directories* that others there replace.
+
+    Raises:
+        OSError: A directory, or a file in it, cannot be read.
+    """
+    names: set[str] = set()
+    for directory in directories:
+        for path in sorted(directory.glob(f"*{SUFFIX}")):
+            with contextlib.suppress(FileNotFoundError):
+                entries = read(path)
+                header = next(entries, None)
+                if isinstance(header, Header) and header.compacted:
+                    while isinstance(entry := next(entries, None), Replaces):
+                        names.update(entry.names)
+    return names
 
 
 def is_torn(bad: Bad) -> bool:
@@ -240,7 +302,7 @@ class _Sums:
         return zlib.crc32(self._data[end - rest : end], self._kept[steps])
 
 
-def _entry(payload: bytes) -> Header | Pushed | Acked:
+def _entry(payload: bytes) -> Entry:
     try:
         kind, *rest = msgpack.unpackb(
             payload, strict_map_key=True, max_ext_len=0, max_map_len=100
@@ -253,6 +315,12 @@ def _entry(payload: bytes) -> Header | Pushed | Acked:
         return _pushed(*rest)
     if kind == "a":
         return _acked(*rest)
+    if kind == "g":
+        return _put_again(*rest)
+    if kind == "d":
+        return _done(*rest)
+    if kind == "r":
+        return _replaces(*rest)
     raise ValueError(f"kind {str(kind)[:20]!r} is not known")
 
 
@@ -262,19 +330,75 @@ def _header(version: Any, *rest: Any) -> Header:
     header = Header(*rest)
     if not all(isinstance(text, str) for text in (*header[:4], header.process)):
         raise ValueError("a name is not text")
-    if not isinstance(header.shape, dict):
+    if not isinstance(header.shape, dict) or not isinstance(header.compacted, bool):
         raise TypeError("the settings are invalid")
     return header
 
 
 def _pushed(
-    partition: Any, mode: Any, mark: Any, queue: Any, item: Any, number: Any = 0
+    partition: Any,
+    mode: Any,
+    mark: Any,
+    queue: Any,
+    item: Any,
+    number: Any = 0,
+    due: Any = 0,
 ) -> Pushed:
     _require_partition(partition)
     if mode not in ("t", "m", "f"):
         raise ValueError("its mode is not known")
     if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
         raise ValueError("its hash is invalid")
+    _require_item(queue, item, due)
+    if type(number) is not int or number < 0:
+        raise ValueError("its number is invalid")
+    return Pushed(partition, mode, mark, queue, item, number, due)
+
+
+def _acked(partition: Any, digest: Any) -> Acked:
+    _require_partition(partition)
+    _require_digest(digest)
+    return Acked(partition, digest)
+
+
+def _put_again(
+    partition: Any, digest: Any, queue: Any, item: Any, due: Any
+) -> PutAgain:
+    _require_partition(partition)
+    _require_digest(digest)
+    _require_item(queue, item, due)
+    if not queue:
+        raise ValueError("its queue is invalid")
+    return PutAgain(partition, digest, queue, item, due)
+
+
+def _done(partition: Any, packed: Any, more: Any) -> Done:
+    _require_partition(partition)
+    if not isinstance(packed, bytes) or len(packed) % 8 or len(packed) > 8 * MOST_MARKS:
+        raise ValueError("its hashes are invalid")
+    marks = struct.unpack(f">{len(packed) // 8}Q", packed)
+    if not all(LEAST_MARK <= mark < 2 * LEAST_MARK for mark in marks):
+        raise ValueError("a hash of it is invalid")
+    if type(more) is not int or not 0 <= more < 1 << 48:
+        raise ValueError("its number is invalid")
+    return Done(partition, marks, more)
+
+
+def _replaces(names: Any) -> Replaces:
+    if not isinstance(names, list) or len(names) > MOST_NAMES:
+        raise ValueError("its names are invalid")
+    for name in names:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError("a name of it is not that of a closed journal")
+    return Replaces(names)
+
+
+def _require_digest(digest: Any) -> None:
+    if not isinstance(digest, bytes) or len(digest) != 16:
+        raise ValueError("its digest is invalid")
+
+
+def _require_item(queue: Any, item: Any, due: Any) -> None:
     if (
         not isinstance(queue, str)
         or len(queue) > MAX_QUEUE
@@ -283,16 +407,8 @@ def _pushed(
         raise ValueError("its queue is invalid")
     if not isinstance(item, bytes) or (queue and len(item) < 3):
         raise ValueError("its item is invalid")
-    if type(number) is not int or number < 0:
-        raise ValueError("its number is invalid")
-    return Pushed(partition, mode, mark, queue, item, number)
-
-
-def _acked(partition: Any, digest: Any) -> Acked:
-    _require_partition(partition)
-    if not isinstance(digest, bytes) or len(digest) != 16:
-        raise ValueError("its digest is invalid")
-    return Acked(partition, digest)
+    if type(due) is not int or not 0 <= due < 10**15:
+        raise ValueError("its due time is invalid")
 
 
 def _require_partition(partition: Any) -> None:

@@ -28,17 +28,21 @@ from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.node.address_classes import TYPED
+from frontier.node.journal.compaction import START, only_one
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
     Acked,
     Bad,
+    Done,
     Header,
     Pushed,
+    PutAgain,
     digest_of,
     is_torn,
     read,
     read_header,
+    replaced_by,
     without_header,
 )
 from frontier.node.journal.restoring import fault_of
@@ -53,6 +57,7 @@ from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
+from frontier.urls.fingerprint import LEAST_MARK
 from frontier.warc.readback import stored_urls
 from frontier.warc.records import target_uri
 
@@ -74,8 +79,6 @@ ANEW = (
     "limits of the crawl, and quotas of its hosts, start at 0",
 )
 """What a crawl that was rebuilt has lost, whatever its journals say."""
-_START = b"is_start_request"
-"""In the item of a seed: Scrapy's key of its ``meta``."""
 
 
 @dataclass(slots=True)
@@ -97,6 +100,8 @@ class Outcome:
     """Requests that are restored as done."""
     ready: int = 0
     """Requests that are to be fetched."""
+    waiting: int = 0
+    """Requests that are to be fetched when they are due."""
     seen: int = 0
     """URLs that count as seen now."""
     held: int = 0
@@ -125,7 +130,10 @@ def journals_of(
             paths = sorted(directory.iterdir())
         except OSError as error:
             raise ConfigurationError(f"{directory}: {error.strerror}") from None
+        gone = replaced_by([directory])
         for path in paths:
+            if path.name in gone:
+                continue
             if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
                 header = read_header(path)
                 if header and header.crawl == (namespace, crawl_id):
@@ -169,7 +177,7 @@ class Rebuild:
                     f"{path} and {self._paths[0]} are of crawls with different "
                     "settings; give the journals of one only"
                 )
-        self._node_ids = {header.node_id for _, header in found}
+        self._node_ids = {h.node_id for _, h in found if not h.compacted}
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
         self._tiers: SeenConfig = seen_config(
@@ -177,6 +185,8 @@ class Rebuild:
         )
         self._sender = _Sender(store, self._keys, self._tiers)
         self._acked: Counter[bytes] = Counter()
+        self._again_due: dict[bytes, int] = {}
+        """The last time for which each was put back, to be fetched again."""
         self._done: set[int] = set()
         self._stored: set[str] = set()
         self._done_in: Counter[int] = Counter()
@@ -190,6 +200,13 @@ class Rebuild:
         Raises:
             ConfigurationError: The crawl is in the store.
         """
+        with contextlib.ExitStack() as stack:
+            for directory in sorted({path.parent for path in self._paths}):
+                with contextlib.suppress(OSError):  # then nobody compacts there
+                    stack.enter_context(only_one(directory, wait=True))
+            return self._run(progress)
+
+    def _run(self, progress: Callable[[int], None]) -> Outcome:
         self._begin()
         if self._warc_dir is not None:
             self._stored = self._read_warcs(self._warc_dir)
@@ -201,7 +218,8 @@ class Rebuild:
                 progress(read_files)
             self._sender.flush()  # a pass relies on what the one before has marked
         self.outcome.seen = self._sender.marked
-        self.outcome.ready = self._ready()
+        self.outcome.ready = self._counted("ready")
+        self.outcome.waiting = self._counted("waiting")
         self._sender.end()
         self._end()
         self.outcome.held = self._sender.holding.held
@@ -288,9 +306,9 @@ class Rebuild:
         # Last, and on its own: on a cluster the calls of one run have no order.
         self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
 
-    def _ready(self) -> int:
+    def _counted(self, what: str) -> int:
         calls = [
-            Call.command("HGET", self._keys.partition(number).counts, "ready")
+            Call.command("HGET", self._keys.partition(number).counts, what)
             for number in range(self._partitions)
         ]
         found = self._store.run(calls, tolerant=True)
@@ -305,9 +323,9 @@ class Rebuild:
         except OSError as error:
             raise ConfigurationError(f"{directory}: {error}") from None
 
-    def _entries(self, path: Path) -> Iterator[Pushed | Acked | Bad]:
+    def _entries(self, path: Path) -> Iterator[Pushed | Acked | PutAgain | Done | Bad]:
         for entry in read(path):
-            if isinstance(entry, Pushed | Acked):
+            if isinstance(entry, Pushed | Acked | PutAgain | Done):
                 if entry.partition >= self._partitions:
                     yield Bad(str(path), 0, 0, f"has a partition {entry.partition}")
                     continue
@@ -323,11 +341,23 @@ class Rebuild:
             elif isinstance(entry, Acked):
                 self._acked[entry.digest] += 1
                 self.outcome.acked += 1
+            elif isinstance(entry, Done):
+                new = set(entry.marks) - self._done
+                self._done |= new
+                self.outcome.done += len(new) + entry.more
+                self._done_in[entry.partition] += len(new) + entry.more
             else:
                 self.outcome.pushed += 1
+                if isinstance(entry, PutAgain):
+                    self._acked[entry.digest] += 1
+                    self.outcome.acked += 1
                 if fault := fault_of(entry):
                     self.outcome.bad.append(Bad(str(path), 0, len(entry.item), fault))
-                elif _START in entry.item:
+                elif isinstance(entry, PutAgain):
+                    again = digest_of(entry.queue, entry.item)
+                    known = self._again_due.get(again, 0)
+                    self._again_due[again] = max(known, entry.due)
+                elif START in entry.item:
                     self._note_seed(entry)
 
     def _note_seed(self, entry: Pushed) -> None:
@@ -347,6 +377,7 @@ class Rebuild:
             if entry.mode == TEST:
                 if (is_done or by_warc) and entry.mark not in self._done:
                     self._done.add(entry.mark)
+                    self._acked[digest] -= is_done  # the rest ends those put back
                     self.outcome.stored += by_warc
                     self._note_done(entry)
                 continue
@@ -366,6 +397,25 @@ class Rebuild:
             if entry.mode == TEST:
                 queued = bool(entry.queue) and entry.mark not in self._done
                 self._sender.add(entry, queued=queued)
+        for done in self._entries(path):
+            if isinstance(done, Done):
+                for mark in done.marks:
+                    seen = Pushed(done.partition, TEST, mark, "", b"")
+                    self._sender.add(seen, queued=False)
+        for again in self._put_again(path):
+            digest = digest_of(again.queue, again.item)
+            what = (again.partition, FORCE, LEAST_MARK, again.queue, again.item)
+            entry = Pushed(*what, due=self._again_due[digest])
+            if self._acked[digest] > 0:
+                self._acked[digest] -= 1
+                self._note_done(entry)
+            else:
+                self._sender.add(entry, queued=True)
+
+    def _put_again(self, path: Path) -> Iterator[PutAgain]:
+        for entry in self._entries(path):
+            if isinstance(entry, PutAgain) and not fault_of(entry):
+                yield entry
 
     def _pushes(self, path: Path, *, unqueued: bool = False) -> Iterator[Pushed]:
         for entry in self._entries(path):
@@ -407,6 +457,7 @@ class _Sender:
             item = b"0" + entry.item[1:]
             priority = split_name(entry.queue)[0]
             push = Push(entry.mode, entry.mark, entry.queue, priority, item)
+            push = push._replace(due=entry.due)
         else:
             push = Push(TEST, entry.mark, "", 0, b"")
         self._waiting[entry.partition].append(push)

@@ -36,6 +36,7 @@ from frontier.node.journal.entries import (
     Acked,
     Bad,
     Pushed,
+    PutAgain,
     digest_of,
     is_torn,
     read,
@@ -130,7 +131,7 @@ class Lacking:
         acked = {
             entry.digest
             for entry in read(self.path)
-            if isinstance(entry, Acked) and entry.partition in self.lacks
+            if isinstance(entry, Acked | PutAgain) and entry.partition in self.lacks
         }
         for entry in read(self.path):
             if not isinstance(entry, Pushed) or entry.partition not in self.lacks:
@@ -155,7 +156,8 @@ class Lacking:
             return Push(TEST, entry.mark, "", 0, b"")
         priority = split_name(entry.queue)[0]
         item = b"0" + entry.item[1:]
-        return Push(entry.mode, entry.mark, entry.queue, priority, item)
+        made = Push(entry.mode, entry.mark, entry.queue, priority, item)
+        return made._replace(due=entry.due)
 
     def told(self) -> list[str]:
         """What came of it, line by line; nothing if nothing was lacking."""
@@ -179,7 +181,7 @@ class Lacking:
         return lines
 
 
-def fault_of(entry: Pushed) -> str:
+def fault_of(entry: Pushed | PutAgain) -> str:
     """Why *entry* cannot be restored; empty if it can."""
     if not entry.queue:
         return ""
@@ -253,7 +255,8 @@ def _closed(
             if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
                 with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                     header = read_header(path)
-                    if header is not None and header.crawl == crawl:
+                    # Of compacted ones the store has had everything for a long time.
+                    if header and header.crawl == crawl and not header.compacted:
                         headers[path] = header
     known = {one.path for one in left}
     alive = {

@@ -24,8 +24,11 @@ import fcntl
 import logging
 import os
 import re
+import sys
 import time
+from asyncio.subprocess import DEVNULL, PIPE
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from frontier.errors import ArchiveError, WriterStopped
@@ -44,6 +47,7 @@ from frontier.node.journal.entries import (
     Acked,
     Header,
     Pushed,
+    PutAgain,
     digest_of,
     frame,
     read_header,
@@ -54,11 +58,12 @@ from frontier.store.outage_retry import pauses
 from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
     from io import FileIO
     from pathlib import Path
     from typing import Any, Self
 
+    from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
@@ -70,9 +75,12 @@ LINGER = 0.05
 """Seconds in which more may come before a batch is written; nobody waits for it."""
 MAX_BATCH = 10_000
 MAX_FILE_BYTES = 256 * 1024 * 1024
+LEAST_FILE_BYTES = 1024 * 1024
+COMPACT_EVERY_S = 300.0
+"""Seconds between two looks whether there is enough to be compacted."""
 
-_Entry = Pushed | tuple[int, str, bytes]
-"""The tuple is what `Acked` is made of, later and not on the reactor."""
+_Entry = Pushed | tuple[int, str, bytes, "Again | None"]
+"""The tuple is what `Acked` or `PutAgain` is made of, later and not on the reactor."""
 
 
 class Journal(GroupCommit[_Entry]):
@@ -115,9 +123,11 @@ class Journal(GroupCommit[_Entry]):
         """Note that the store has *entry*."""
         self._add(entry)
 
-    def acked(self, partition: int, queue: str, item: bytes) -> None:
-        """Note that the request *item* of *queue* is done."""
-        self._add((partition, queue, item))
+    def acked(
+        self, partition: int, queue: str, item: bytes, again: Again | None = None
+    ) -> None:
+        """Note that the request *item* of *queue* is done, and waits *again*."""
+        self._add((partition, queue, item, again))
 
     def _work(self) -> None:
         while batch := self._take(MAX_BATCH, linger=LINGER):
@@ -285,19 +295,64 @@ def mend(directory: Path, *, besides: Header | None = None) -> list[tuple[Path, 
 def _framed(entry: _Entry) -> bytes:
     if isinstance(entry, Pushed):
         return frame(entry)
-    partition, queue, item = entry
-    return frame(Acked(partition, digest_of(queue, item)))
+    partition, queue, item, again = entry
+    digest = digest_of(queue, item)
+    if again is not None:
+        return frame(PutAgain(partition, digest, again.queue, again.item, again.due))
+    return frame(Acked(partition, digest))
 
 
 def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
 
 
+async def _compact(directory: Path, header: Header, least: int, mode: int) -> None:
+    """Compact journals of the crawl whenever *least* bytes of them are closed.
+
+    In a process of its own: it takes memory and time, and neither is the node's.
+    """
+    from frontier.node.journal.compaction import AGE_S, is_due
+
+    program = [sys.executable, "-m", "frontier.node.journal.compaction"]
+    words = [str(directory), *header.crawl, str(least), str(AGE_S), str(mode)]
+    while least:
+        await asyncio.sleep(COMPACT_EVERY_S)
+        try:
+            due = await asyncio.to_thread(is_due, directory, header.crawl, least, AGE_S)
+        except OSError as error:
+            logger.warning("journals cannot be compacted: %s", error)
+            continue
+        if not due:
+            continue
+        child = await asyncio.create_subprocess_exec(
+            *program, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+        )
+        try:
+            told, errors = await child.communicate()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            raise
+        if child.returncode:
+            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+            logger.warning("journals were not compacted: %s", "".join(last)[:300])
+        elif told:
+            logger.info(
+                "compacted %s journals, of %s bytes, to %s", *told.decode().split()
+            )
+
+
 class Journaling:
     """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
 
-    def __init__(self, journal: Journal | None = None, process: str = "") -> None:
+    def __init__(
+        self,
+        journal: Journal | None = None,
+        process: str = "",
+        compacting: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
         self._journal = journal
+        self._compacting = compacting
         self.process = process or new_pusher()
         """What the store is to know the process by, whose pushes are noted."""
 
@@ -317,8 +372,18 @@ class Journaling:
         process = new_pusher()
         header = Header(*names, shape, process)
         mode = mode_of(config.file_mode)
-        journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
-        return cls(journal, process)
+        most = config.journal_compact_bytes
+        size = max(LEAST_FILE_BYTES, most // 4) if most else MAX_FILE_BYTES
+        size = min(size, MAX_FILE_BYTES)
+        journal = await asyncio.to_thread(
+            Journal, directory, header, max_bytes=size, mode=mode
+        )
+        return cls(journal, process, partial(_compact, directory, header, most, mode))
+
+    async def compact(self) -> None:
+        """Have closed journals compacted again and again, until cancelled."""
+        if self._compacting is not None:
+            await self._compacting()
 
     def pushed(self, partition: int, number: int, pushes: Sequence[Push]) -> None:
         """Note that the store has *pushes*, since the one of *number*."""
@@ -328,13 +393,18 @@ class Journaling:
                     continue
                 mode = TEST if push.mode == CLAIM else push.mode
                 self._journal.pushed(
-                    Pushed(partition, mode, push.mark, push.queue, push.item, number)
+                    Pushed(
+                        *(partition, mode, push.mark, push.queue, push.item, number),
+                        due=push.due,
+                    )
                 )
 
-    def acked(self, partition: int, queue: str, item: bytes) -> None:
-        """Note that a request is done."""
+    def acked(
+        self, partition: int, queue: str, item: bytes, again: Again | None = None
+    ) -> None:
+        """Note that a request is done, and waits *again*."""
         if self._journal is not None:
-            self._journal.acked(partition, queue, item)
+            self._journal.acked(partition, queue, item, again)
 
     async def durable(self) -> None:
         """Return when all that was noted is on disk."""

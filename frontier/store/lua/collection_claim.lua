@@ -8,18 +8,18 @@
 -- ARGV[3]  known       '0' if the store has no such crawl yet, '1' if it has, '2' if
 --                      it was rebuilt there, the store that it was of being lost
 --
--- Returns 1 if the name is the store's now, 0 if it is of another one, or of a
--- crawl that was imported.
+-- Returns 1 if the name is the store's now, 0 if it is of another one, of a crawl that
+-- was imported, or of one of the store that was deleted there.
 
 local owner = redis.call('HGET', KEYS[1], ARGV[1])
+if ARGV[3] == '0' and (redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1
+    or redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 1) then
+  return 0
+end
 if owner == ARGV[2] then
   return 1
 end
 if owner and ARGV[3] ~= '2' then
-  return 0
-end
-if ARGV[3] == '0' and (redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1
-    or redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 1) then
   return 0
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

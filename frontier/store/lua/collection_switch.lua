@@ -10,19 +10,22 @@
 -- KEYS[8]  shadow      of KEYS[4]
 -- KEYS[9]  uncommitted set of the crawls that are not committed
 -- KEYS[10]  importing  hash: name of a source to '<WACZ index> <lines>'
--- KEYS[11...]  of each crawl that goes: its digests, its counts, its WACZ files
+-- KEYS[11]  committer string: the random name of who purges; expires
+-- KEYS[12...]  of each crawl that goes: its digests, its counts, its files, its rounds
 -- ARGV[1]  digests     how many were in KEYS[1] when the purge began
 -- ARGV[2]  crawls      how many were in KEYS[3]
 -- ARGV[3]  sources     how many were in KEYS[4]
 -- ARGV[4]  urls        'totalUrls' of KEYS[2], '' if it had none
+-- ARGV[5]  token       the caller's, by which it is the committer
+-- ARGV[6]  running     how many were in KEYS[9], all of them rounds
 --
--- Returns 1; 0, and does nothing, if a crawl runs or a source is imported; -1,
--- and does nothing, if the index is not what it was.
+-- Returns 1; 0, and does nothing, if another crawl runs or a source is imported; -1,
+-- and does nothing, if the index is not what it was, or may be changed by others.
 
-if redis.call('SCARD', KEYS[9]) > 0 or redis.call('HLEN', KEYS[10]) > 0 then
+if redis.call('SCARD', KEYS[9]) ~= tonumber(ARGV[6]) or redis.call('HLEN', KEYS[10]) > 0 then
   return 0
 end
-if redis.call('HLEN', KEYS[1]) ~= tonumber(ARGV[1])
+if redis.call('GET', KEYS[11]) ~= ARGV[5] or redis.call('HLEN', KEYS[1]) ~= tonumber(ARGV[1])
   or redis.call('SCARD', KEYS[3]) ~= tonumber(ARGV[2])
   or redis.call('SCARD', KEYS[4]) ~= tonumber(ARGV[3])
   or (redis.call('HGET', KEYS[2], 'totalUrls') or '') ~= ARGV[4] then
@@ -37,7 +40,7 @@ for old, new in pairs({
     redis.call('UNLINK', old)
   end
 end
-for i = 11, #KEYS do
+for i = 12, #KEYS do
   redis.call('UNLINK', KEYS[i])
 end
 return 1

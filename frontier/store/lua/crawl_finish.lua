@@ -1,7 +1,7 @@
 -- crawl_finish: end a crawl that has nothing left to do.
--- include: clock
+-- include: clock pause
 --
--- KEYS[1]  meta   hash {state, born, seeding_ms, swept_ms, resumed_ms, ...}
+-- KEYS[1]  meta   hash {state, born, paused, seeding_ms, swept_ms, resumed_ms, ...}
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
@@ -10,16 +10,18 @@
 -- Returns 1 if this call ended it, 2 if it had ended so before, 3 if it has ended
 -- otherwise, which the heartbeat tells. Or 0 if a live node is busy: it loads seeds or
 -- holds requests that are not in the store, or a command puts seeds in, or that
--- cannot be known. Or -1 if the crawl is not there any more, or is another of its name.
+-- cannot be known; or if an operator has paused the crawl. Or -1 if the crawl is not
+-- there any more, or is another of its name.
 
-local state, born, swept, resumed = unpack(
-  redis.call('HMGET', KEYS[1], 'state', 'born', 'swept_ms', 'resumed_ms'))
+local state, born, swept, resumed, paused = unpack(
+  redis.call('HMGET', KEYS[1], 'state', 'born', 'swept_ms', 'resumed_ms', 'paused'))
 if not state or (born or '') ~= ARGV[2] then
   return -1
 end
 if state ~= 'open' then
   return state == ARGV[3] and 2 or 3
 end
+if is_paused(paused) then return 0 end
 local ttl = tonumber(ARGV[1])
 swept = tonumber(swept or '')
 if swept and math.abs(now - swept) > ttl / 2 then

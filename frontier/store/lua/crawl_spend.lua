@@ -1,7 +1,7 @@
 -- crawl_spend: count what a node did, and end the crawl that reaches a limit.
--- include: clock allowance
+-- include: clock allowance pause
 --
--- KEYS[1]  meta        hash {state, limit, born, ...}
+-- KEYS[1]  meta        hash {state, limit, born, paused, ...}
 -- KEYS[2]  spent       hash {pages, items, errors, bytes, active_ms, active_at}
 -- KEYS[3]  allowances  hash: node id to '<process> <number> <held>'
 -- KEYS[4]  nodes       hash: node id to '<beat, server ms> <weight> <busy>'
@@ -19,7 +19,7 @@
 -- Returns {state, limit, granted}: granted is how many more requests the node may
 -- begin, so that all nodes together get no more pages than the limit.
 
-local crawl = redis.call('HMGET', KEYS[1], 'state', 'limit', 'born')
+local crawl = redis.call('HMGET', KEYS[1], 'state', 'limit', 'born', 'paused')
 if not crawl[1] or (crawl[3] or '') ~= ARGV[9] then
   return {'', '', 0}
 end
@@ -36,7 +36,7 @@ for i, name in ipairs({'pages', 'items', 'errors', 'bytes'}) do
 end
 if ARGV[8] ~= '0' then
   local since = now - (tonumber(redis.call('HGET', KEYS[2], 'active_at') or now) or now)
-  if since < 0 or since > tonumber(ARGV[6]) then since = 0 end
+  if since < 0 or since > tonumber(ARGV[6]) or is_paused(crawl[4]) then since = 0 end
   local active = redis.call('HINCRBY', KEYS[2], 'active_ms', since)
   redis.call('HSET', KEYS[2], 'active_at', now_text)
   if reached == '' and active >= tonumber(ARGV[8]) then reached = 'time' end
@@ -51,6 +51,7 @@ local granted = 0
 if limits.pages ~= '0' and crawl[1] == 'open' then
   granted = allowance(tonumber(limits.pages) - pages, tonumber(ARGV[4]), tonumber(ARGV[5]))
 end
+forget_gone()
 redis.call('HSET', KEYS[3], ARGV[1],
   table.concat({ARGV[2], ARGV[3], string.format('%.0f', ARGV[4] + granted)}, ' '))
 return {crawl[1], crawl[2] or '', granted}

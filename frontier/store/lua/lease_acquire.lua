@@ -8,7 +8,7 @@
 -- ARGV[2]  ttl_ms    how long the leases live
 -- ARGV[3]  born      of the crawl; '' if it has none
 --
--- Returns for each {token, ready, reserved}, or nil if the partition is taken, or -2 if
+-- Returns for each {token, ready, reserved, waiting}, or nil if the partition is taken, or -2 if
 -- it is set aside. Or -1 if it is not marked as of that crawl: what was in it is lost, or
 -- is another crawl's. A fence or counts that cannot be are an error: a default would
 -- hand out a token twice, or end a crawl that is not done.
@@ -16,12 +16,12 @@
 -- fail-over that lost the last fence. Not reentrant: the token is the only
 -- proof of ownership, and a restarted node waits like any other.
 
-local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'blocks'}
+local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'blocks', 'waiting'}
 
 local function acquire(keys)
   local token = redis.call('HGET', keys[1], 'token')
   if token == 'aside' then return -2 end
-  local born, ready = redis.call('HGET', keys[3], 'born') or '', '0'
+  local born, ready, waiting = redis.call('HGET', keys[3], 'born') or '', '0', '0'
   if born ~= ARGV[3] then
     if born ~= '' and not string.find(born, '^%w+$') then
       return redis.error_reply('BADKEY 3 its born is not the mark of a crawl')
@@ -32,7 +32,7 @@ local function acquire(keys)
     local counts = redis.call('HMGET', keys[3], unpack(NAMES))
     local why = no_number(3, NAMES, counts)
     if why then return redis.error_reply(why) end
-    ready = counts[1] or '0'
+    ready, waiting = counts[1] or '0', counts[7] or '0'
   end
   if token then
     local left = redis.call('PTTL', keys[1])
@@ -50,7 +50,7 @@ local function acquire(keys)
   redis.call('SET', keys[2], token, 'EX', 86400)
   redis.call('HSET', keys[1], 'token', token, 'holder', ARGV[1])
   redis.call('PEXPIRE', keys[1], ARGV[2])
-  return {token, ready, reserved}
+  return {token, ready, reserved, waiting}
 end
 
 return each_part(4, 3, 0, acquire)

@@ -7,7 +7,8 @@
 -- ARGV[2]  ttl_ms  how long the leases live from now
 -- ARGV[3...]       of each partition the token lease_acquire returned
 --
--- Returns for each the number of ready URLs, or nil if the token is not the current one.
+-- Returns for each the number of ready URLs, and after it that of those that wait in a
+-- list if there are any; or nil if the token is not the current one.
 -- A lease that ended while nobody else took it comes back: the fence shows
 -- that no other token was issued, so the caller's reservations are untouched.
 
@@ -20,10 +21,11 @@ local function renew(keys, args)
   end
   redis.call('PEXPIRE', keys[1], ARGV[2])
   redis.call('EXPIRE', keys[2], 86400)
-  local ready = redis.call('HGET', keys[3], 'ready') or '0'
-  local why = no_number(3, {'ready'}, {ready})
+  local counts = redis.call('HMGET', keys[3], 'ready', 'waiting')
+  local why = no_number(3, {'ready', 'waiting'}, counts)
   if why then return redis.error_reply(why) end
-  return tonumber(ready)
+  local ready, waiting = tonumber(counts[1] or '0'), tonumber(counts[2] or '0')
+  return waiting > 0 and {ready, waiting} or ready
 end
 
 return each_part(3, 2, 1, renew)

@@ -1,4 +1,5 @@
 -- node_leave: take a node off the membership map.
+-- include: clock membership_log
 --
 -- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  epoch    integer
@@ -6,6 +7,7 @@
 -- KEYS[4]  hints    list of the leaving node
 -- KEYS[5]  order    string: what an operator wants of the leaving node
 -- KEYS[6]  meta     hash {born, ...} of the crawl
+-- KEYS[7]  log      list of what has happened to the members
 -- ARGV[1]  node     node id
 -- ARGV[2]  report   JSON of its last report
 -- ARGV[3]  born     of the crawl that the node was in; '' if it has none
@@ -27,9 +29,12 @@ end
 if value then
   left = left - 1
   redis.call('HDEL', KEYS[1], ARGV[1])
-  if type(redis.pcall('INCR', KEYS[2])) == 'table' then
+  local epoch = redis.pcall('INCR', KEYS[2])
+  if type(epoch) == 'table' then
     redis.call('DEL', KEYS[2]) -- not ours; the next beat of each node reads the map
+    epoch = 0
   end
+  note(KEYS[7], string.format('%.0f', epoch), 'left', '0', {ARGV[1]})
 end
 redis.pcall('HSET', KEYS[3], ARGV[1], ARGV[2])
 redis.call('DEL', KEYS[4], KEYS[5])

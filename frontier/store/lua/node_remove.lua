@@ -1,10 +1,11 @@
 -- node_remove: take a node off the membership map, whether it likes it or not.
--- include: clock
+-- include: clock membership_log
 --
 -- KEYS[1]  nodes   hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  epoch   integer
 -- KEYS[3]  hints   list of the node
 -- KEYS[4]  order   string: what is wanted of the node, should it still live
+-- KEYS[5]  log     list of what has happened to the members
 -- ARGV[1]  node    node id
 -- ARGV[2]  ttl_ms  a node that was silent for longer is dead
 -- ARGV[3]  force   1 to remove a live one, too, else 0
@@ -21,9 +22,12 @@ if ARGV[3] ~= '1' and math.abs(now - beat) <= tonumber(ARGV[2]) then
   return -1
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-if type(redis.pcall('INCR', KEYS[2])) == 'table' then
+local epoch = redis.pcall('INCR', KEYS[2])
+if type(epoch) == 'table' then
   redis.call('DEL', KEYS[2]) -- not ours; the next beat of each node reads the map
+  epoch = 0
 end
+note(KEYS[5], string.format('%.0f', epoch), 'removed', '0', {ARGV[1]})
 redis.call('DEL', KEYS[3])
 redis.call('SET', KEYS[4], 'remove', 'EX', ARGV[4])
 return 1

@@ -12,7 +12,8 @@
 -- ARGV[2]  spilled   URLs in blocks
 -- ARGV[3]  bytes     that the blocks take here
 -- ARGV[4]  shelved   bytes, of those in files
--- ARGV[5...]         for each list: its queue's name, the score, how many blocks
+-- ARGV[5]  waiting   URLs that are not due yet
+-- ARGV[6...]         for each list: its queue's name, the score, how many blocks
 --
 -- Returns {ready, reserved, dead, lost}, or nil if the partition is not set aside. Each
 -- of these keys has the right type. What was pushed, acked and skipped is kept where it
@@ -23,7 +24,7 @@ if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then return nil end
 local ready, blocks = tonumber(ARGV[2]), 0
 redis.call('DEL', KEYS[3])
 for i = 7, #KEYS do
-  local at = 5 + (i - 7) * 3
+  local at = 6 + (i - 7) * 3
   local of_list = tonumber(ARGV[at + 2])
   redis.call('LREM', KEYS[i], 0, '*')
   ready = ready + redis.call('LLEN', KEYS[i])
@@ -40,10 +41,11 @@ for i = 1, #entries, 2 do
   token = math.max(token, number(string.match(entries[i + 1], '^%d+')) or 0)
 end
 local reserved, dead = #entries / 2, redis.call('LLEN', KEYS[5])
-local pushed, acked, skipped, lost = totals(ready + reserved + dead, unpack(old, 2, 5))
+local open = ready + tonumber(ARGV[5]) + reserved + dead
+local pushed, acked, skipped, lost = totals(open, unpack(old, 2, 5))
 
 local facts = {ready = ready, seq = seq, pushed = pushed, acked = acked, dead = dead,
-  skipped = skipped, blocks = blocks, spilled = ARGV[2],
+  skipped = skipped, blocks = blocks, spilled = ARGV[2], waiting = ARGV[5],
   spilled_bytes = ARGV[3], shelved_bytes = ARGV[4]}
 for name, value in pairs(facts) do
   if type(value) == 'number' then value = string.format('%.0f', value) end

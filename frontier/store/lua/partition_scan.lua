@@ -3,25 +3,27 @@
 --
 -- KEYS[1...]  of each partition 1 `counts`, the hash {born, ready, pushed, seq, acked,
 --             dead, ...}, 2 `reserved`, the hash of reservations, 3 `seen`, the hash
---             {count, ...}, 4 `lease`, the hash {token, holder, why}, and 5 `queues`, the
---             sorted set of the queues that have ready URLs
+--             {count, ...}, 4 `lease`, the hash {token, holder, why}, 5 `queues`, the
+--             sorted set of the queues that have ready URLs, and 6 `due`, the sorted set
+--             of buckets of what waits
 --
 -- Returns for each {ready, reserved, pushed, acked, dead, seen, spilled, spilled bytes,
--- shelved bytes, skipped, queues, born}: the last is the mark of the crawl, '' if
--- there is none. Or {'aside', why} if the partition is set aside. One that was never
--- pushed to, as most of a small crawl, has only its mark: few questions find that.
+-- shelved bytes, skipped, queues, waiting, next due, born}: that is a time in ms, or 0,
+-- and the last the mark of the crawl, '' if there is none. Or {'aside', why} if the
+-- partition is set aside. One that was never pushed to, as most of a small crawl, has
+-- only its mark: few questions find that.
 
 local NAMES = {'ready', 'pushed', 'acked', 'dead', 'spilled', 'spilled_bytes',
-  'shelved_bytes', 'skipped', 'seq', 'blocks'}
+  'shelved_bytes', 'skipped', 'seq', 'blocks', 'waiting'}
 
 local function scan(keys)
   if redis.call('HGET', keys[4], 'token') == 'aside' then
     return {'aside', redis.call('HGET', keys[4], 'why') or ''}
   end
-  if redis.call('EXISTS', keys[2], keys[3], keys[5]) == 0
+  if redis.call('EXISTS', keys[2], keys[3], keys[5], keys[6]) == 0
       and redis.call('HLEN', keys[1]) == 1 then
     local born = redis.call('HGET', keys[1], 'born')
-    if born then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, born} end
+    if born then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, born} end
   end
   local counts = redis.call('HMGET', keys[1], 'born', unpack(NAMES))
   local seen = redis.call('HGET', keys[3], 'count') or '0'
@@ -29,11 +31,13 @@ local function scan(keys)
   if why then return redis.error_reply(why) end
   local found = {}
   for i, name in ipairs(NAMES) do found[name] = tonumber(counts[i + 1] or '0') end
+  local due = redis.call('ZRANGE', keys[6], 0, 0, 'WITHSCORES')[2] or '0'
   return {
     found.ready, redis.call('HLEN', keys[2]), found.pushed, found.acked, found.dead,
     tonumber(seen), found.spilled, found.spilled_bytes, found.shelved_bytes,
-    found.skipped, redis.call('ZCARD', keys[5]), counts[1] or '',
+    found.skipped, redis.call('ZCARD', keys[5]), found.waiting,
+    math.max(0, math.min(tonumber(due), 1e15)), counts[1] or '',
   }
 end
 
-return each_part(5, 0, 0, scan)
+return each_part(6, 0, 0, scan)

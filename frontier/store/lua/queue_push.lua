@@ -1,5 +1,6 @@
 -- queue_push: queue the URLs that were not seen, and mark them, in one step.
--- include: numbers layout bloom bloom_note claims seen_test ready_lists turns push plans
+-- include: numbers layout bloom bloom_note claims seen_test waiting_lists ready_lists
+-- include: turns push plans
 --
 -- KEYS[1...]  those of the first plan, then those of the next. In each plan 1 is
 --             `counts`, the hash {born, ready, pushed, ...}, 2 `queues`, the sorted set
@@ -7,7 +8,7 @@
 --             last, era, claims}, 4 `pushers`, the hash process to '<number> <time, s>
 --             <verdicts>' of its last push, 5 `claimed`, the hash of marks whose requests
 --             only one process has or had; from 6 on the Bloom generations, then buckets
---             of the set and ready lists
+--             of the set, ready lists, lists of what waits, and `due`
 -- ARGV[1...]  plans, a partition each, msgpack [keys, born, turn, layout, base, room,
 --             made, lists, modes, marks, members, places, targets, items]:
 --    keys     how many of the KEYS are the plan's
@@ -19,7 +20,8 @@
 --    room     URLs that the set may have, and the last Bloom generation
 --    made     {bits, hashes} of each generation. A native filter is the only one: {0};
 --             none, and Bloom is neither asked nor written
---    lists    {key, queue, score} of each ready list
+--    lists    {key, queue, score} of each ready list; {key, '', bucket, key of `due`,
+--             delay} of those of URLs that wait, see waiting_lists
 --    modes    a letter per URL: t (test and mark), m (queue and mark), f (queue), l (as
 --             t; a claim: the request is local to a process) or a digit (only the mark:
 --             its process is gone, after so many deliveries)
@@ -28,14 +30,14 @@
 --    places   the key of each URL's bucket; empty without a set
 --    targets  the place in `lists` of each URL's queue, or 0 to mark and not queue; empty
 --             if that holds for all
---    items    of each URL, as targets
+--    items    of each URL, as targets; '<queue>\n<item>' of one that waits
 --
 -- Returns a reply per plan:
 -- {1, buckets, count, blooms, last, era, verdicts, became_ready}, with a letter per URL (n new,
 -- s seen, b seen as Bloom says, c seen and claimed, now or before, f queued untested, o
--- noted) and the `lists` that were empty before. A claimed URL whose process is gone is
--- new to the next push of it. A push that has the number of the last one was done
--- already: its verdicts are told again, and all its lists.
+-- noted) and the `lists` that were empty before, or are due next now. A claimed URL whose
+-- process is gone is new to the next push of it. A push that has the number of the last
+-- one was done already: its verdicts are told again, and all its lists.
 -- Or nothing of the plan is done, and the reply is
 -- {0, buckets, count, blooms, last, era} if the caller's layout is not the current one or
 -- leaves too little room (see seen_grow); {2, ...} if the push `before` is forgotten;

@@ -32,6 +32,9 @@ class _Defaults(importlib.abc.MetaPathFinder):
             module.REDIS_URL = os.environ["COMPAT_REDIS_URL"]
             module.FRONTIER_STORE_DIR = directory
             module.FRONTIER_WARC_DIR = os.path.join(directory, "warcs")  # noqa: PTH118
+            # A host that says 503 is tried for an hour else: no test waits for that.
+            module.FRONTIER_BACKOFF_TIMES = 0
+            module.FRONTIER_BACKOFF_UNREACHABLE_AFTER = 0
             module.FRONTIER_NAMESPACE = "p" + uuid.uuid4().hex
             module.FRONTIER_COLLECTION = module.FRONTIER_NAMESPACE
 

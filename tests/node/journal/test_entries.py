@@ -14,6 +14,7 @@ from frontier.node.journal.entries import (
     Bad,
     Header,
     Pushed,
+    PutAgain,
     _Sums,
     digest_of,
     frame,
@@ -26,6 +27,10 @@ from frontier.urls.fingerprint import seen_hash
 HEADER = Header("frontier", "site-1", "site", "node-1", {"FRONTIER_PARTITIONS": 4})
 PUSH = Pushed(3, "t", seen_hash(b"url"), "0:a.example", b"0\x01item")
 ACK = Acked(3, digest_of("0:a.example", b"1\x01item"))
+
+
+LATE = PUSH._replace(due=1_795_000_000_000)
+PUT_AGAIN = PutAgain(3, ACK.digest, "0:a.example", b"0\x01next", 1_795_000_000_000)
 
 
 def framed(payload):
@@ -44,11 +49,17 @@ def written(tmp_path):
 
 
 def test_what_is_written_is_read(written):
-    path = written(*map(frame, (HEADER, PUSH, ACK)))
+    path = written(*map(frame, (HEADER, PUSH, ACK, LATE, PUT_AGAIN)))
 
-    assert list(read(path)) == [HEADER, PUSH, ACK]
+    assert list(read(path)) == [HEADER, PUSH, ACK, LATE, PUT_AGAIN]
     assert read_header(path) == HEADER
     assert whole_bytes(path) == path.stat().st_size
+
+
+def test_a_push_of_an_earlier_version_is_due_at_once(written):
+    path = written(frame(HEADER), framed(["p", *PUSH[:-1]]), framed(["p", *PUSH[:-2]]))
+
+    assert list(read(path)) == [HEADER, PUSH, PUSH]
 
 
 def test_a_request_is_known_again_however_often_it_was_delivered():
@@ -97,7 +108,16 @@ def test_a_damaged_entry_costs_only_itself(written):
         ["p", 1, "t", seen_hash(b"u"), "nonsense", b"0\x01item"],
         ["p", 1, "t", seen_hash(b"u"), "0:a", "text"],
         ["p", 1, "t", seen_hash(b"u"), "0:a", b""],
+        ["p", *PUSH[:-1], -1],
+        ["p", *PUSH[:-1], 10**15],
+        ["p", *PUSH[:-1], "soon"],
         ["a", 1, b"short"],
+        ["g", 1, b"short", "0:a", b"0\x01item", 5],
+        ["g", 16384, *PUT_AGAIN[1:]],
+        ["g", *PUT_AGAIN[:2], "", b"0\x01item", 5],
+        ["g", *PUT_AGAIN[:3], b"", 5],
+        ["g", *PUT_AGAIN[:4], None],
+        ["g", *PUT_AGAIN[:4]],
         ["h", 2, *HEADER],
         ["h", 1, "frontier", "site-1", "site", 7, {}],
         ["h", 1, "frontier", "site-1", "site", "node", []],

@@ -12,7 +12,15 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import ConfigurationError, OtherSchema
 from frontier.model import Exchange
-from frontier.node.journal.entries import Acked, Bad, Header, Pushed, digest_of, frame
+from frontier.node.journal.entries import (
+    Acked,
+    Bad,
+    Header,
+    Pushed,
+    PutAgain,
+    digest_of,
+    frame,
+)
 from frontier.node.journal.rebuild import REBUILDING, Rebuild
 from frontier.node.repair import Repair
 from frontier.queue.item import encode
@@ -37,6 +45,13 @@ def pushed(name, mode="t", partition=0, queue="0:a.example", **record):
 def acked(push):
     item = b"2" + push.item[1:]  # it was delivered before
     return Acked(push.partition, digest_of(push.queue, item))
+
+
+def put_again(push, name, due, **record):
+    """*push* is done, and is to be fetched once more, as *name*."""
+    later = pushed(name, partition=push.partition, queue=push.queue, **record)
+    digest = acked(push).digest
+    return PutAgain(push.partition, digest, push.queue, later.item, due)
 
 
 class Lost:
@@ -129,6 +144,61 @@ def test_what_is_queued_whatever_was_seen_is_counted(lost, db):
     assert sorted(lost.items(db)) == sorted([again.item, again.item, target.item])
     assert lost.has_seen("target")
     assert not lost.has_seen("again")
+
+
+NEVER = int(time.time() * 1000) + 10**10
+
+
+def test_what_waited_waits_again_for_the_same_time(lost, db):
+    late, done = (pushed(name)._replace(due=NEVER) for name in ("late", "done"))
+    lost.write("a", late, done, acked(done), pushed("ready"))
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready, outcome.waiting) == (1, 1, 1)
+    scan = lost.scan()
+    assert (scan.waiting, scan.ready, scan.pushed, scan.acked) == (1, 1, 3, 1)
+    assert NEVER <= scan.due < NEVER * 1.01
+    name = lost.keys.partition(0).waiting(str(scan.due))
+    assert db("LRANGE", name, 0, -1) == [b"0:a.example\n" + late.item]
+
+
+def test_a_page_that_is_fetched_again_waits_as_it_was_put_back_last(lost, db):
+    first = pushed("page")
+    second = put_again(first, "page", NEVER, cb_kwargs={"visit": 2})
+    as_pushed = pushed("page", cb_kwargs={"visit": 2})
+    third = put_again(as_pushed, "page", NEVER + 5000, cb_kwargs={"visit": 3})
+    lost.write("b", third)  # whichever node had it
+    lost.write("a", first, second)
+    outcome = lost.rebuild()
+
+    assert (outcome.pushed, outcome.acked, outcome.done) == (3, 2, 2)
+    assert (outcome.ready, outcome.waiting, outcome.seen) == (0, 1, 1)
+    scan = lost.scan()
+    assert (scan.waiting, scan.pushed, scan.acked) == (1, 3, 2)
+    assert scan.due >= NEVER + 5000
+    name = lost.keys.partition(0).waiting(str(scan.due))
+    assert db("LRANGE", name, 0, -1) == [b"0:a.example\n" + third.item]
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_page_that_is_put_back_unchanged_waits_once(lost, times):
+    page = pushed("page")
+    visits = [put_again(page, "page", NEVER + n) for n in range(times)]
+    lost.write("a", page, *visits[::-1])
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready, outcome.waiting) == (times, 0, 1)
+    assert lost.scan().due >= NEVER + times - 1
+    assert lost.scan().pushed == times + 1
+
+
+def test_a_page_that_was_put_back_and_is_done_is_not_queued(lost):
+    page = pushed("page")
+    visit = put_again(page, "page", NEVER, cb_kwargs={"visit": 2})
+    lost.write("a", page, visit, acked(pushed("page", cb_kwargs={"visit": 2})))
+    outcome = lost.rebuild()
+
+    assert (outcome.done, outcome.ready, outcome.waiting) == (2, 0, 0)
 
 
 def test_what_was_only_marked_is_seen_and_not_queued(lost):

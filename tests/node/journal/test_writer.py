@@ -11,8 +11,17 @@ import warm
 
 from frontier.errors import ArchiveError, WriterStopped
 from frontier.node.journal import writer
-from frontier.node.journal.entries import Acked, Header, Pushed, digest_of, frame, read
+from frontier.node.journal.entries import (
+    Acked,
+    Header,
+    Pushed,
+    PutAgain,
+    digest_of,
+    frame,
+    read,
+)
 from frontier.node.journal.writer import Journal, Journaling, left_open, mend
+from frontier.queue.due import Again
 from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
 from frontier.urls.fingerprint import seen_hash
 
@@ -57,6 +66,17 @@ def test_what_is_durable_is_in_the_file_while_it_is_written(journal, tmp_path):
     assert path.name.endswith(".journal.open")
     ack = Acked(1, digest_of("0:a.example", b"0\x011"))
     assert entries(tmp_path / "j") == [a_push(1), ack]
+
+
+def test_what_is_done_and_put_back_is_one_entry(journal, tmp_path):
+    open_one = journal()
+    again = Again("0:a.example", b"0\x01next", 1_795_000_000_000)
+    open_one.acked(1, "0:a.example", b"2\x011", again)
+    open_one.durable().result(10)
+
+    digest = digest_of("0:a.example", b"0\x011")
+    what = (1, digest, again.queue, again.item, again.due)
+    assert entries(tmp_path / "j") == [PutAgain(*what)]
 
 
 def test_nothing_to_write_is_durable_at_once(journal):

@@ -6,6 +6,7 @@
 --
 -- allowance(left, held, wanted) is a share of the pages that are left: of those that
 -- neither the caller holds nor another node on the map.
+-- forget_gone() removes the entries of nodes that are not there, once they are many.
 
 local function allowance(left, held, wanted)
   local room, share = left - held, math.max(1, redis.call('HLEN', KEYS[4]))
@@ -16,4 +17,11 @@ local function allowance(left, held, wanted)
     end
   end
   return math.max(0, math.min(wanted, room, math.ceil(room / share)))
+end
+
+local function forget_gone()
+  if redis.call('HLEN', KEYS[3]) < redis.call('HLEN', KEYS[4]) + 100 then return end
+  for _, node in ipairs(redis.call('HKEYS', KEYS[3])) do
+    if redis.call('HEXISTS', KEYS[4], node) == 0 then redis.call('HDEL', KEYS[3], node) end
+  end
 end

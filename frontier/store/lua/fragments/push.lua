@@ -7,14 +7,17 @@
 -- sets and filters.
 local function check_lists(keys, lists)
   if #lists > 0 then redis.call('ZCARD', keys[2]) end
-  for _, list in ipairs(lists) do redis.call('LLEN', keys[list[1]]) end
+  for _, list in ipairs(lists) do
+    redis.call('LLEN', keys[list[1]])
+    if list[4] then redis.call('ZCARD', keys[list[4]]) end
+  end
 end
 
 local function push(keys, verdicts, born, turn, known, base, room, made, lists, modes,
     marks, members, places, targets, items)
-  local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed')
+  local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed', 'waiting')
   if not is_of(born, counts[1]) then return {-1} end
-  local why = no_number(1, {'ready', 'pushed'}, {counts[2], counts[3]})
+  local why = no_number(1, {'ready', 'pushed', 'waiting'}, {unpack(counts, 2, 4)})
   if why then error(why) end
   local layout = read_layout(keys, 3, base)
   local number, earlier = last_push(keys, turn)

@@ -1,0 +1,379 @@
+"""``frontier crawl pause`` and what else changes a crawl while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from frontier.cli.options import CrawlOptions, Output, Yes
+from frontier.cli.output import ExitCode, complain, say
+from frontier.cli.progress import bar
+from frontier.cli.report import controls_table, excluded_table, settings_table, when
+from frontier.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from frontier.cluster.controls import Change
+    from frontier.queue.purge import Purged
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.status.controls import Reach
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+    from frontier.urls.exclusions import Rule
+
+
+def pause(options: CrawlOptions, output: Output) -> None:
+    """Have no node of a crawl send anything more, until `resume`.
+
+    Requests in flight end. Nodes stay, keep what they hold, and lose nothing; those
+    that come later are paused, too. The crawl does not end, and its time stands still.
+    """
+    from frontier.cluster.controls import PAUSED, Change
+
+    _switch(options, output, Change(PAUSED), "paused")
+
+
+def resume(options: CrawlOptions, output: Output) -> None:
+    """Have all nodes of a paused crawl go on."""
+    from frontier.cluster.controls import RESUMED, Change
+
+    _switch(options, output, Change(RESUMED), "resumed")
+
+
+def _switch(options: CrawlOptions, output: Output, wanted: Change, done: str) -> None:
+    from frontier.status.controls import wanted_of
+
+    with options.connected() as store:
+        keys = crawl_keys(options, store)
+        changed, reached = put_into_force(store, keys, wanted)
+        by = wanted_of(store, keys).paused
+    text = f"{keys.crawl_id} is {done}{_where(reached)}"
+    if not changed:
+        text = f"{keys.crawl_id} was not paused"
+        if by is not None:
+            text = f"{keys.crawl_id} is paused since {when(by.at_ms)} by {by.who}"
+    facts = {"crawl_id": keys.crawl_id, "changed": changed}
+    output.result({**facts, **asdict(reached)}, [Text(text)])
+    require_all(reached)
+
+
+def log(options: CrawlOptions, output: Output) -> None:
+    """List what operators have done to a crawl while it ran, the oldest first."""
+    from frontier.cluster.controls import KEPT
+    from frontier.status.controls import wanted_of
+
+    with options.connected() as store:
+        keys = crawl_keys(options, store)
+        found = wanted_of(store, keys)
+    entries = [asdict(entry) for entry in found.log]
+    shown: list[RenderableType] = [Text("nothing was changed")]
+    if entries:
+        shown = [controls_table(found.log)]
+    if len(entries) == KEPT:
+        shown.append(Text(f"these are the last {KEPT}"))
+    facts = {"crawl_id": keys.crawl_id, "entries": entries, "damaged": found.strange}
+    output.result(facts, shown)
+    for what in found.strange:
+        complain(f"damaged, left out: {what}")
+    if found.strange:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def exclude(
+    options: CrawlOptions,
+    output: Output,
+    host: Annotated[str, typer.Argument(metavar="HOST", show_default=False)] = "",
+    prefix: Annotated[
+        str, typer.Option(metavar="URL", help="All that begins with this URL.")
+    ] = "",
+    pattern: Annotated[
+        str, typer.Option(metavar="REGEX", help="All URLs that this is found in.")
+    ] = "",
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Do not exclude it any more.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Have no node ask for a host, or for some URLs, and skip what is queued of it.
+
+    Without --yes it changes nothing, and says how many queued requests would not be
+    fetched. Give nothing to list what is excluded. To go on after Ctrl-C, run it again.
+    """
+    from frontier.cluster.controls import include
+
+    chosen = _chosen(host, prefix, pattern)
+    with options.connected() as store:
+        if chosen is None:
+            _list_excluded(options, output, store)
+            return
+        if not remove:
+            _exclude(options, output, store, chosen, yes=yes)
+            return
+        keys = crawl_keys(options, store)
+        changed, reached = put_into_force(store, keys, include(chosen))
+    text = f"{chosen} is not excluded any more{_where(reached)}"
+    if not changed:
+        text = f"{chosen} was not excluded"
+    facts = {"crawl_id": keys.crawl_id, "changed": changed}
+    output.result({**facts, **asdict(reached)}, [Text(text)])
+    if changed:
+        say("what was skipped stays seen; frontier seen forget makes a URL new again")
+    require_all(reached)
+
+
+def _chosen(host: str, prefix: str, pattern: str) -> Rule | None:
+    from frontier.urls.exclusions import HOST, PATTERN, PREFIX, rule_of
+
+    given = [
+        (kind, value)
+        for kind, value in ((HOST, host), (PREFIX, prefix), (PATTERN, pattern))
+        if value
+    ]
+    if len(given) > 1:
+        raise ConfigurationError("give a host, or --prefix, or --pattern: one of them")
+    return rule_of(*given[0]) if given else None
+
+
+def _list_excluded(options: CrawlOptions, output: Output, store: BlockingStore) -> None:
+    from frontier.status.controls import wanted_of
+    from frontier.status.views import ControlsView
+
+    keys = crawl_keys(options, store)
+    seen = ControlsView.of(wanted_of(store, keys))
+    found = [asdict(one) for one in seen.excluded]
+    shown: RenderableType = Text("nothing is excluded")
+    if found:
+        shown = excluded_table(seen.excluded)
+    output.result({"crawl_id": keys.crawl_id, "excluded": found}, [shown])
+
+
+def _exclude(
+    options: CrawlOptions,
+    output: Output,
+    store: BlockingStore,
+    rule: Rule,
+    *,
+    yes: bool,
+) -> None:
+    from frontier.cluster.controls import SKIPPED, Change, change, operator
+    from frontier.cluster.controls import exclude as excluding
+    from frontier.status.controls import wanted_of
+
+    crawl = options.crawl(store)
+    keys = crawl.keys
+    if not yes:
+        wanted_of(store, keys).exclusions.add(rule)  # or it says why it cannot be
+        _show_plan(output, crawl, rule, _purge(store, crawl, rule, dry=True))
+        return
+    _, reached = put_into_force(store, keys, excluding(rule))
+    done = _purge(store, crawl, rule, dry=False)
+    if done.skipped:
+        said = f"{done.skipped:,} queued requests of {rule}"
+        change(store, keys, Change(SKIPPED, said), operator())
+    skipped = f"{done.skipped:,} queued requests skipped"
+    facts = {"crawl_id": keys.crawl_id, "kind": rule.kind, "value": rule.value}
+    output.result(
+        {**facts, **asdict(done), **asdict(reached)},
+        [Text(f"{rule} is excluded{_where(reached)}; {skipped}")],
+    )
+    _tell_left(done)
+    require_all(reached)
+    if done.damaged:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _show_plan(output: Output, crawl: StoredCrawl, rule: Rule, found: Purged) -> None:
+    """Say what would not be fetched, and that nothing is done."""
+    crawl_id = crawl.keys.crawl_id
+    text = (
+        f"{found.found:,} of {found.queued:,} queued requests of {crawl_id} are of "
+        f"{rule}; they would not be fetched, nor any link to it"
+    )
+    facts = {"crawl_id": crawl_id, "kind": rule.kind, "value": rule.value}
+    output.result({**facts, **asdict(found)}, [Text(text)])
+    _tell_left(found)
+    raise ConfigurationError("nothing is done yet; add --yes to exclude it")
+
+
+def _tell_left(found: Purged) -> None:
+    """Say what was not looked at."""
+    if found.in_files:
+        say(
+            f"{found.in_files:,} queued requests are in files of "
+            "FRONTIER_QUEUE_SPILL_DIR, which nodes read; they skip what is excluded"
+        )
+    for what in found.damaged:
+        complain(f"not looked at: {what}; frontier crawl repair puts it right")
+
+
+def _purge(
+    store: BlockingStore, crawl: StoredCrawl, rule: Rule, *, dry: bool
+) -> Purged:
+    from frontier.queue.purge import Purge
+    from frontier.urls.exclusions import Exclusions
+
+    purge = Purge(store, crawl.keys, crawl.config, Exclusions([rule]))
+    with bar("partitions", crawl.config.partitions) as progress:
+        return purge.run(dry=dry, progress=progress)
+
+
+def change(
+    options: CrawlOptions,
+    output: Output,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME=VALUE", show_default=False)
+    ] = None,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="For this host alone.")
+    ] = "",
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Back to each node's own; may be repeated."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--list", help="Show what is in force, and from where.")
+    ] = False,
+) -> None:
+    """Change settings of a crawl that runs, on all its nodes.
+
+    A closed list: the delay and the requests at a time, of all hosts or one, the limits
+    of the crawl and of hosts, the scope, and what keeps out of traps.
+    """
+    from frontier.cluster.controls import UNSET
+
+    if bool(pairs or unset) == every:
+        raise ConfigurationError("give NAME=VALUE, or --unset NAME, or --list")
+    with options.connected() as store:
+        if every:
+            _list_settings(options, output, store)
+            return
+        crawl = options.crawl(store)
+        wanted = _settings(crawl, pairs or [], unset or [], host)
+        changed, reached = put_into_force(store, crawl.keys, wanted)
+    now = "each node's own again" if wanted.verb == UNSET else "in force"
+    text = f"{wanted.what}: {now if changed else 'was so already'}"
+    facts = {"crawl_id": crawl.keys.crawl_id, "changed": changed}
+    output.result({**facts, **asdict(reached)}, [Text(text + _where(reached))])
+    require_all(reached)
+
+
+def _settings(
+    crawl: StoredCrawl, given: list[str], unset: list[str], host: str
+) -> Change:
+    """What is to be changed.
+
+    Raises:
+        ConfigurationError: One of them cannot be, or not to that.
+    """
+    from frontier.cluster.controls import setting
+    from frontier.settings.live import LIVE, QUOTAS, value_of
+    from frontier.urls.exclusions import HOST, rule_of
+
+    found: dict[str, str] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigurationError(f"{pair[:100]}: must be NAME=VALUE")
+        found[name] = text.strip()
+    host = rule_of(HOST, host).value if host else ""
+    for name, text in found.items():
+        value_of(name, text, host, crawl.shape)
+    for name in unset:
+        if name not in LIVE:
+            value_of(name, "", host, crawl.shape)  # says why not
+        found[name] = ""
+    config = crawl.config
+    if found.keys() & {*QUOTAS} and (
+        config.queue_key == "url" or config.host_shards > 1
+    ):
+        raise ConfigurationError(
+            f"{' and '.join(QUOTAS)} need all URLs of a host in one queue, and this "
+            "crawl has FRONTIER_HOST_SHARDS, or FRONTIER_QUEUE_KEY = 'url'"
+        )
+    return setting(found, host)
+
+
+def _list_settings(options: CrawlOptions, output: Output, store: BlockingStore) -> None:
+    """Show each setting that can be changed, its value, and where that is from."""
+    from frontier.settings.live import LIVE, SCOPE
+    from frontier.status.controls import own_settings, wanted_of
+    from frontier.status.views import ControlsView
+
+    keys = crawl_keys(options, store)
+    changed = ControlsView.of(wanted_of(store, keys)).changed
+    own = own_settings(store, keys)
+    rows, facts = [], []
+    for name, live in LIVE.items():
+        ours = [one for one in changed if one.name == name]
+        for one in ours:
+            by = f"{one.who}, {when(one.at_ms)}"
+            rows.append((name, one.host or "all", one.value, by))
+        none = "-" if name == SCOPE else "0"  # a spider may have no scope
+        values = [", ".join(sorted({node.get(name, none) for node in own.values()}))]
+        if not any(not one.host for one in ours):
+            rows.append((name, "", values[0] or "?", "each node's own"))
+        each = {node: found.get(name, none) for node, found in own.items()}
+        facts.append(
+            {
+                "name": name,
+                "about": live.about,
+                "changed": [asdict(one) for one in ours],
+                "own": each,
+            }
+        )
+    output.result(
+        {"crawl_id": keys.crawl_id, "settings": facts}, [settings_table(rows)]
+    )
+
+
+def crawl_keys(options: CrawlOptions, store: BlockingStore) -> CrawlKeys:
+    """The keys of the crawl that was given, or of the newest."""
+    from frontier.store.keys import CrawlKeys
+
+    return CrawlKeys(options.namespace, options.crawl_id(store))
+
+
+def put_into_force(
+    store: BlockingStore, keys: CrawlKeys, wanted: Change
+) -> tuple[bool, Reach]:
+    """Change what is *wanted*, and wait for the nodes to do it.
+
+    Whether it was not so already, and which nodes do it.
+
+    Raises:
+        UnknownCrawl: There is no such crawl.
+        OtherSchema: Another version of this package made it.
+        CrawlClosed: It has ended.
+    """
+    from frontier.cluster.controls import change, operator
+    from frontier.status.controls import reach, wanted_of
+
+    wanted_of(store, keys)  # refuses a crawl of another version
+    version, changed = change(store, keys, wanted, operator())
+    return changed, reach(store, keys, version)
+
+
+def _where(reached: Reach) -> str:
+    count = len(reached.nodes) + len(reached.lacking)
+    if not count:
+        return "; no node runs now, and it holds for those that come"
+    return f" on {len(reached.nodes):,} of {count:,} nodes"
+
+
+def require_all(reached: Reach) -> None:
+    """End with an error if a node on the map has not said that it does what is wanted.
+
+    Raises:
+        Exit: So it is.
+    """
+    if reached.lacking:
+        complain(
+            f"no word from {', '.join(reached.lacking[:5])}"
+            f"{', ...' if len(reached.lacking) > 5 else ''}: each does it with its "
+            "next heartbeat, unless it is dead; frontier node list shows which are"
+        )
+        raise typer.Exit(ExitCode.INCOMPLETE)

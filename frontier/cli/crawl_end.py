@@ -1,0 +1,267 @@
+"""``frontier crawl close``, ``cancel`` and ``delete``: how a crawl ends, and what goes.
+
+`close` and `cancel` end a crawl, and delete nothing unless they are told to; `delete`
+removes all that the store has of one that has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
+from frontier.cli.output import ExitCode, complain, say, show
+from frontier.cli.progress import bar
+from frontier.cli.report import facts
+from frontier.errors import (
+    CollectionInUse,
+    ConfigurationError,
+    CrawlClosed,
+    UnknownCrawl,
+)
+from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.node.delete_crawl import Deleted, Deletion
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.status.views import CrawlSnapshot
+    from frontier.store.client import BlockingStore, Call
+
+RemoveFrontier = Annotated[
+    bool,
+    typer.Option(
+        "--remove-frontier",
+        help="Also delete its queues and what it has seen, even if it had ended.",
+    ),
+]
+CollectionOfCrawl = Annotated[
+    str,
+    typer.Option(
+        "--collection",
+        envvar="FRONTIER_COLLECTION",
+        metavar="NAME",
+        help="The crawl's collection, if no node runs that knows it.",
+    ),
+]
+
+
+def close(
+    options: CrawlsOptions,
+    crawl_id: CrawlId,
+    yes: Yes = False,
+    remove_frontier: RemoveFrontier = False,
+) -> None:
+    """End a crawl that no node runs. What is left in its queues is not fetched.
+
+    Deletes nothing without --remove-frontier. The next node of its spider starts a
+    new crawl.
+    """
+    from frontier.settings.config import Config
+    from frontier.status.snapshot import snapshot
+    from frontier.store.client import Call
+    from frontier.store.scripts import CRAWL_CLOSE
+
+    with options.connected() as store:
+        seen = snapshot(store, options.namespace, crawl_id)
+        if not yes:
+            _require_consent(seen, remove_frontier=remove_frontier)
+        keys = CrawlKeys(options.namespace, crawl_id)
+        ttl_ms = int(Config().lease_ttl * 1000)
+        done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
+        if done == 0:
+            complain(f"the crawl {crawl_id} is in use; stop its nodes first")
+            raise typer.Exit(ExitCode.IN_USE)
+        _retire(store, options.namespace, seen)
+        show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
+        if remove_frontier:
+            _remove(store, options.namespace, crawl_id)
+            show([Text("its queues and what it had seen are removed")])
+
+
+def _require_consent(seen: CrawlSnapshot, *, remove_frontier: bool) -> None:
+    """Raise where a close would lose something."""
+    left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
+    if left and seen.state == "open":
+        raise ConfigurationError(
+            f"{left:,} requests of {seen.crawl_id} are not done and would not be "
+            "fetched; add --yes to close it"
+        )
+    if remove_frontier:
+        raise ConfigurationError(
+            f"what {seen.crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
+            "forgotten, and its queues; add --yes to do so"
+        )
+
+
+def cancel(
+    options: CrawlsOptions,
+    crawl_id: CrawlId,
+    yes: Yes = False,
+    collection: CollectionOfCrawl = "",
+) -> None:
+    """End a crawl on all its nodes, and do not offer its payloads to other crawls.
+
+    Nodes finish what is in flight, and exit with 0. No node can join it again. WARC
+    files stay.
+    """
+    from frontier.cluster.crawls import cancel_call
+    from frontier.settings.config import Config
+    from frontier.status.snapshot import snapshot
+
+    with options.connected() as store:
+        seen = snapshot(store, options.namespace, crawl_id)
+        if seen.state == "open" and not yes:
+            left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
+            raise ConfigurationError(
+                f"{left:,} requests of {crawl_id} are not done and would not be "
+                "fetched, and its payloads would not be offered to other crawls; add "
+                "--yes to cancel it"
+            )
+        keys = CrawlKeys(options.namespace, crawl_id)
+        done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
+        if not done:
+            raise CrawlClosed(crawl_id)
+        _retire(store, options.namespace, seen)
+        if not live:
+            _forget_payloads(store, collection, crawl_id)
+    show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
+    if live:
+        say(f"its {live:,} nodes will stop; frontier node list --watch shows it")
+
+
+def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
+    from frontier.store.client import Call
+    from frontier.store.scripts import CRAWL_RETIRE
+
+    spider = RegistryKeys(namespace).spider(seen.spider)
+    store.call(Call.to(CRAWL_RETIRE, [spider], [seen.crawl_id]))
+
+
+def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
+    """What the last node of a canceled crawl does; there is none."""
+    from frontier.collection.commit import Collection
+
+    Collection(store, collection, crawl_id, revisits=False).cancel()
+
+
+def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
+    from frontier.node.remove_frontier import remove_frontier
+    from frontier.seen.seen_set import stored_crawl
+
+    async def run(calls: Sequence[Call]) -> list[Any]:
+        return store.run(calls)
+
+    crawl = stored_crawl(store, namespace, crawl_id)
+    with bar("partitions", crawl.config.partitions) as progress:
+        asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
+
+
+def delete(
+    options: CrawlsOptions,
+    output: Output,
+    crawl_id: CrawlId,
+    yes: Yes = False,
+    collection: CollectionOfCrawl = "",
+) -> None:
+    """Delete all that the store has of a crawl that has ended.
+
+    Its queues, what it has seen, its counts, its report. WARC files stay, and so do its
+    payloads in the collection. It says what stays, and how to remove that. One that was
+    cut off is gone on with by the same command.
+    """
+    from frontier.node.delete_crawl import Deletion, forget_call
+    from frontier.seen.seen_set import stored_crawl
+    from frontier.settings.config import Config
+
+    with options.connected() as store:
+        try:
+            crawl = stored_crawl(store, options.namespace, crawl_id)
+        except UnknownCrawl:
+            if not store.call(forget_call(options.namespace, crawl_id)):
+                raise
+            show([Text(f"{crawl_id} is deleted; only its name was left")])
+            return
+        deletion = Deletion(store, crawl, ttl=Config().lease_ttl)
+        deletion.check()
+        _require_committed(store, collection, crawl_id)
+        _require_deletion(store, crawl, yes=yes)
+        done = _deleted(deletion, crawl)
+    output.result({"crawl_id": crawl_id, **asdict(done)}, _said(crawl, done))
+    for key in done.unreadable:
+        complain(f"{key} could not be read; keys that it named may still be there")
+    if done.unreadable:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _deleted(deletion: Deletion, crawl: StoredCrawl) -> Deleted:
+    """Do it; if it is cut off, say how far it came."""
+    partitions = crawl.config.partitions
+    try:
+        with bar("partitions", partitions) as progress:
+            return deletion.run(progress)
+    except BaseException:
+        gone = deletion.done.partitions
+        say(
+            f"{gone:,} of {partitions:,} partitions of {crawl.keys.crawl_id} are "
+            "deleted; run the same command again to go on"
+        )
+        raise
+
+
+def _require_committed(store: BlockingStore, collection: str, crawl_id: str) -> None:
+    """Raise where nobody would commit the crawl's payloads any more."""
+    from frontier.collection.commit import has_rounds
+    from frontier.store.client import Call
+
+    keys = collection_keys(store, collection)
+    waits = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
+    if store.call(waits) or has_rounds(store, keys, crawl_id):
+        raise CollectionInUse(
+            f"the payloads of {crawl_id} are not committed yet, and nobody would do it "
+            "once the crawl is deleted; do frontier collection commit, or cancel, first"
+        )
+
+
+def _require_deletion(store: BlockingStore, crawl: StoredCrawl, *, yes: bool) -> None:
+    """Say what would go, and raise unless that is wanted."""
+    from frontier.status.snapshot import snapshot
+
+    if yes:
+        return
+    crawl_id = crawl.keys.crawl_id
+    seen = snapshot(store, crawl.keys.namespace, crawl_id)
+    left = seen.queue.ready + seen.queue.waiting + seen.queue.reserved
+    rows = [
+        ("crawl", f"{crawl_id}, {crawl.state}"),
+        ("deleted", f"{seen.queue.seen:,} URLs that it has seen, {left:,} queued"),
+        (
+            "",
+            f"the report of {seen.totals.pages:,} pages, {seen.queue.dead:,} given up",
+        ),
+    ]
+    show([facts(rows)])
+    question = f"Delete {crawl_id}?"
+    if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True):
+        return
+    raise ConfigurationError("nothing was deleted; add --yes to delete it")
+
+
+def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:
+    """What was deleted, and what stays where, and how to remove that."""
+    crawl_id, namespace = crawl.keys.crawl_id, crawl.keys.namespace
+    rows = [
+        ("stays", f"WARC files and crawl logs: rm {crawl_id}-* in FRONTIER_WARC_DIR"),
+        ("", "its payloads in the collection, for revisits of later crawls:"),
+        ("", "  frontier collection purge, with a manifest that does not list it"),
+        ("", "journals of its nodes, *.journal in FRONTIER_JOURNAL_DIR, of which"),
+        ("", "  frontier crawl rebuild could make it again"),
+        ("", f"files in FRONTIER_QUEUE_SPILL_DIR/{namespace}-{crawl_id}, if any"),
+    ]
+    return [Text(f"{crawl_id} is deleted: {done.keys:,} keys"), facts(rows)]

@@ -1,0 +1,218 @@
+"""``frontier crawl status``: the report of a crawl, once or again and again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from frontier.cli.crawl_report import (
+    crawl_report,
+    error_rows,
+    host_rows,
+    hosts_table,
+    lost_rows,
+    progress_rows,
+    quota_rows,
+    room_rows,
+    warnings,
+)
+from frontier.cli.options import WARC_DIR, CrawlOptions, Output, WarcDir
+from frontier.cli.output import ExitCode, complain
+from frontier.cli.report import (
+    WarcFiles,
+    busy_nodes,
+    duration,
+    facts,
+    headline,
+    node_table,
+    queue_rows,
+    when,
+)
+from frontier.cli.watch import LiveView, watch
+from frontier.errors import ConfigurationError, CrawlLost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from frontier.status.quotas import Had
+    from frontier.status.views import CrawlSnapshot
+    from frontier.status.watch import Watched
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one look has found."""
+
+    watched: Watched
+    files: WarcFiles
+    quotas: list[Had]
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOptions:
+    """What of a crawl is shown, and how often."""
+
+    hosts: Annotated[
+        bool,
+        typer.Option("--hosts", help="List hosts: queues, errors, who is left alone."),
+    ] = False
+    again: Annotated[
+        bool,
+        typer.Option("--watch", help="Look again until it ends, or Ctrl-C."),
+    ] = False
+    every: Annotated[
+        float,
+        typer.Option(
+            min=0.2, max=3600, metavar="SECONDS", help="Between two looks of --watch."
+        ),
+    ] = 1.0
+    warc_dir: WarcDir = WARC_DIR
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.png", help="Draw the bytes saved, by type and by host."
+        ),
+    ] = None
+
+
+def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
+    """Show the report of a crawl, running or not.
+
+    With --watch and --json it prints one object a line.
+    """
+    from frontier.status.quotas import had
+    from frontier.status.snapshot import snapshot
+    from frontier.status.watch import Watch
+    from frontier.store.keys import CrawlKeys
+
+    if how.plot is not None and how.again:
+        raise ConfigurationError("--plot draws one look; leave out --watch")
+    with options.connected() as store:
+        crawl_id = options.crawl_id(store)
+        watching = Watch(store, options.namespace, crawl_id)
+        keys = CrawlKeys(options.namespace, crawl_id)
+        directory = how.warc_dir.absolute()
+
+        def look() -> _Seen:
+            watched = watching.look()
+            if how.again and watched.crawl.state != "open":  # all of it, and of now
+                last = snapshot(store, options.namespace, crawl_id)
+                watched = replace(watched, crawl=last)
+            quotas = had(store, keys, watched.crawl, watched.hosts)
+            files = WarcFiles.of(directory, watched.crawl.crawl_id)
+            return _Seen(watched, files, quotas)
+
+        if how.again:
+            view = _view(hosts=how.hosts)
+            found = watch(look, view, as_json=output.as_json, every=how.every)
+            if found is None:
+                return
+        else:
+            found = look()
+            output.result(_facts(found), _report(found, hosts=how.hosts))
+    seen = found.watched.crawl
+    if how.plot is not None:
+        draw_shares(how.plot, seen)
+    if not how.again or seen.state != "open":
+        _end(seen, failed=how.again)
+
+
+def _end(seen: CrawlSnapshot, *, failed: bool) -> None:
+    """End with the code of *seen*; with *failed* also that of a crawl of no page."""
+    if seen.lost:
+        complain(str(CrawlLost(seen.crawl_id)))
+        raise typer.Exit(ExitCode.CRAWL_FAILED)
+    if seen.harmed:
+        complain(seen.harm)
+        raise typer.Exit(ExitCode.INCOMPLETE)
+    if failed and seen.has_failed:
+        complain(f"{seen.crawl_id} has ended without one page")
+        raise typer.Exit(ExitCode.CRAWL_FAILED)
+
+
+def _facts(found: _Seen) -> dict[str, Any]:
+    """The same as data."""
+    from frontier.status.document import watch_document
+
+    files = found.files
+    named = [{"name": name, "bytes": size} for name, size in files.sizes]
+    warcs = {"directory": str(files.directory), "files": named}
+    quotas = [asdict(one) for one in found.quotas]
+    return {**watch_document(found.watched), "quotas": quotas, "warcs": warcs}
+
+
+def _report(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
+    watched = found.watched
+    yield from crawl_report(watched.crawl, found.files, watched, found.quotas)
+    if hosts:
+        yield Text()
+        yield hosts_table(watched.hosts)
+
+
+def _view(*, hosts: bool) -> LiveView[_Seen]:
+    return LiveView(
+        whole=lambda found: [*_live(found, hosts=hosts)],
+        lines=lambda found: [Text(_line(found.watched))],
+        facts=_facts,
+        ended=lambda found: found.watched.crawl.state != "open",
+    )
+
+
+def _live(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
+    """What is most looked for first: a terminal shows as much as it has lines."""
+    watched = found.watched
+    seen, rates = watched.crawl, watched.rates
+    yield from headline(seen)
+    pace = f"{rates.pages:,.1f} pages/s" if rates.seconds else "no pace yet"
+    rows = [("Pages", f"{seen.totals.pages:,}, {pace}")]
+    rows += [*progress_rows(seen, watched), *queue_rows(seen)]
+    rows += [*error_rows(seen.totals), *host_rows(watched), *lost_rows(watched)]
+    yield facts([*rows, *quota_rows(found.quotas), *room_rows(seen)])
+    yield from warnings(seen)
+    yield Text()
+    yield node_table(seen)
+    yield from busy_nodes(seen)
+    if hosts:
+        yield Text()
+        yield hosts_table(watched.hosts)
+
+
+def _line(watched: Watched) -> str:
+    """The crawl in one line."""
+    seen, rates, left = watched.crawl, watched.rates, watched.time_left
+    live = sum(node.state == "live" for node in seen.nodes)
+    text = left.basis
+    if left.seconds is not None:
+        text = f"about {duration(left.seconds)}"
+    queued = seen.queue.ready + seen.queue.reserved
+    parts = [
+        f"{when(seen.taken_ms)} {seen.crawl_id} {seen.state}",
+        f"{live} node" if live == 1 else f"{live} nodes",
+        f"{seen.totals.pages:,} pages",
+        f"{rates.pages:,.1f}/s" if rates.seconds else "no pace yet",
+        f"{queued:,} queued",
+        f"{seen.totals.errors:,} errors",
+        *([f"left: {text}"] if seen.state == "open" else []),
+    ]
+    return ", ".join(parts)
+
+
+def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
+    """Draw the bytes that revisits saved in *seen*."""
+    from frontier.cli.plots import draw_saved_bytes
+
+    shares = seen.totals.shares
+    draw_saved_bytes(
+        path,
+        {
+            title: {n: (s.hit_bytes, s.handled_bytes) for n, s in shares[kind].items()}
+            for kind, title in (("mimes", "by media type"), ("hosts", "by host"))
+            if kind in shares
+        },
+    )

@@ -1,0 +1,278 @@
+"""Live control: what an operator wants of a crawl that runs, and who wanted it when.
+
+A crawl can be paused, hosts and patterns excluded, and some settings changed, while
+nodes run and while none does.
+
+What always holds:
+
+1.  What is wanted is in the store, and one script changes it, its version and the log:
+    a node that joins later, or all of them after a restart, find the same.
+2.  A heartbeat brings the version alone. A node reads the rest when it hears of one
+    that it does not know.
+3.  Nothing of what the store says is trusted. An entry that this version does not write
+    is left out, and named; the crawl goes on without it.
+4.  The log keeps the last `KEPT` entries. Times are the server's.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
+from frontier.settings.live import value_of
+from frontier.store.client import Call
+from frontier.store.scripts import CRAWL_CONTROL
+from frontier.urls.exclusions import HOST, Exclusions, Rule, rule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frontier.store.client import Argument, BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+PAUSED, RESUMED = "paused", "resumed"
+EXCLUDED, INCLUDED, SKIPPED = "excluded", "included", "skipped"
+SET, UNSET = "set", "unset"
+"""What entries of the log say."""
+MOST = 1_000
+"""Exclusions and settings that a crawl may have."""
+KEPT = 500
+"""Entries of the log."""
+MAX_WHO = 100
+MAX_FIELD = 3_000
+"""Characters of what is excluded, or set."""
+EXCLUDE = "exclude"
+"""The first word of a field that excludes something; then kind and value follow."""
+YES = "yes"
+SETTING = "set"
+"""The same of one that changes a setting; then its name follows, and a host, if any."""
+_BY = re.compile(r"([0-9]{1,15}) (.+)", re.DOTALL)
+_LOGGED = re.compile(
+    r"([0-9]{1,15}) ([0-9]{1,15}) ([a-z]{1,20}) ([^\n]*)\n(.*)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """When something was wanted, and by whom."""
+
+    at_ms: int
+    """On the server's clock."""
+    who: str
+    """``user@host``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the log."""
+
+    version: int
+    at_ms: int
+    verb: str
+    who: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What is wanted of a crawl."""
+
+    paused: By | None = None
+    excluded: Mapping[Rule, By] = field(default_factory=dict)
+    """What is excluded, and by whom, the oldest first."""
+    exclusions: Exclusions = field(default_factory=Exclusions, repr=False)
+    """The same, to be asked."""
+    settings: Mapping[tuple[str, str], tuple[str, By]] = field(default_factory=dict)
+    """Name and host, or nothing for all hosts, to the value as it was given."""
+    log: tuple[Entry, ...] = ()
+    """The oldest first."""
+    strange: tuple[str, ...] = ()
+    """What was left out, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an operator wants changed."""
+
+    verb: str
+    what: str = ""
+    """The rest of the entry in the log."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Entries of the hash; an empty one goes."""
+
+
+def operator() -> str:
+    """Who runs this process, ``user@host``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
+    return _plain(f"{user}@{socket.gethostname()}", MAX_WHO)
+
+
+def change(
+    store: BlockingStore, keys: CrawlKeys, wanted: Change, who: str
+) -> tuple[int, bool]:
+    """Do what is *wanted*; return the version, and whether it was not so already.
+
+    Raises:
+        UnknownCrawl: There is no such crawl.
+        CrawlClosed: It has ended.
+        ConfigurationError: There would be more than `MOST` entries.
+    """
+    names = [keys.meta(), keys.controls(), keys.control_log()]
+    args: list[Argument] = [wanted.verb, _plain(who, MAX_WHO)]
+    args += [_plain(wanted.what, MAX_FIELD), MOST, KEPT]
+    for name, value in wanted.fields.items():
+        args += [name, value]
+    state, version, done = store.call(Call.to(CRAWL_CONTROL, names, args))
+    if not state:
+        raise UnknownCrawl(keys.namespace, keys.crawl_id)
+    if state != b"open":
+        raise CrawlClosed(keys.crawl_id)
+    if done < 0:
+        raise ConfigurationError(
+            f"the crawl {keys.crawl_id} has {MOST:,} exclusions and settings already, "
+            "and takes no more: one pattern may stand for many hosts"
+        )
+    return int(version), bool(done)
+
+
+def calls(keys: CrawlKeys) -> list[Call]:
+    """The calls whose replies, damaged keys included, `read` reads."""
+    return [
+        Call.command("HGET", keys.meta(), "paused"),
+        Call.command("HGETALL", keys.controls()),
+        Call.command("LRANGE", keys.control_log(), -KEPT, -1),
+    ]
+
+
+def read(keys: CrawlKeys, replies: Sequence[Any]) -> Controls:
+    """What *replies* say is wanted."""
+    paused, found, logged = replies
+    strange = [
+        f"{reply.key}: {reply.reason}"
+        for reply in replies
+        if isinstance(reply, KeyDamaged)
+    ]
+    pause = _by(paused) if isinstance(paused, bytes) else None
+    if isinstance(paused, bytes) and pause is None:
+        strange.append(f"{keys.meta()}: its paused is {paused[:40]!r}")
+    excluded: dict[Rule, By] = {}
+    exclusions = Exclusions()
+    changed: dict[tuple[str, str], tuple[str, By]] = {}
+    for name, value in _fields(found):
+        try:
+            if name.startswith(f"{SETTING} "):
+                which, how = _setting(name, value)
+                changed[which] = how
+                continue
+            by, rule = _exclusion(name, value)
+            exclusions.add(rule)
+            excluded[rule] = by
+        except (ConfigurationError, ValueError) as error:
+            strange.append(f"{keys.controls()}: {name[:100]!r}: {error}"[:300])
+    entries = logged if isinstance(logged, list) else []
+    log = [entry for value in entries if (entry := _entry(value)) is not None]
+    if len(log) < len(entries):
+        strange.append(f"{keys.control_log()}: {len(entries) - len(log)} entries")
+    return Controls(pause, excluded, exclusions, changed, tuple(log), tuple(strange))
+
+
+def exclude(rule: Rule) -> Change:
+    """The change that excludes *rule*."""
+    return Change(EXCLUDED, str(rule), {f"{EXCLUDE} {rule}": YES})
+
+
+def include(rule: Rule) -> Change:
+    """The change that takes that back."""
+    return Change(INCLUDED, str(rule), {f"{EXCLUDE} {rule}": ""})
+
+
+def setting(given: Mapping[str, str], host: str = "") -> Change:
+    """The change that gives settings, of which each can be changed, other values.
+
+    An empty one is each node's own again.
+    """
+    where = f" for {host}" if host else ""
+    said = ", ".join(f"{n}={text}" if text else n for n, text in given.items())
+    fields = {f"{SETTING} {n}{f' {host}' * bool(host)}": t for n, t in given.items()}
+    return Change(SET if any(given.values()) else UNSET, said + where, fields)
+
+
+def _setting(name: str, value: bytes) -> tuple[tuple[str, str], tuple[str, By]]:
+    """Which setting an entry changes, and to what.
+
+    Raises:
+        ConfigurationError: It cannot be changed so.
+        ValueError: It is no entry of this version.
+    """
+    _, setting_name, *rest = name.split(" ")
+    head, _, text = value.partition(b"\n")
+    by = _by(head)
+    if by is None or len(rest) > 1:
+        raise ValueError("is not an entry of this version")
+    host = rule_of(HOST, rest[0]).value if rest else ""
+    value_of(setting_name, text.decode("utf-8", "replace"), host)
+    return (setting_name, host), (text.decode("utf-8", "replace"), by)
+
+
+def _fields(found: Any) -> list[tuple[str, bytes]]:
+    """The entries of the hash, the oldest first, and no more than there may be."""
+    known = list(found.items()) if isinstance(found, dict) else []
+    return sorted(
+        (
+            (name[: 4 * MAX_FIELD].decode("utf-8", "replace"), value[: 4 * MAX_FIELD])
+            for name, value in known[: 2 * MOST]
+        ),
+        key=lambda one: (one[1], one[0]),  # times have as many digits until 2286
+    )
+
+
+def _exclusion(name: str, value: bytes) -> tuple[By, Rule]:
+    """What an entry excludes, and by whom.
+
+    Raises:
+        ConfigurationError: It excludes nothing that can be.
+        ValueError: It is no exclusion.
+    """
+    word, _, rest = name.partition(" ")
+    kind, _, what = rest.partition(" ")
+    by = _by(value.partition(b"\n")[0])
+    if word != EXCLUDE or by is None:
+        raise ValueError("is not an entry of this version")
+    rule = rule_of(kind, what)
+    if str(rule) != rest:
+        raise ValueError("is not spelled as it is stored")
+    return by, rule
+
+
+def is_paused(value: bytes | None) -> bool:
+    """Whether *value*, the field ``paused`` of `meta`, says that a crawl is paused."""
+    return value is not None and _by(value) is not None
+
+
+def _by(value: bytes) -> By | None:
+    """What *value*, ``<time, ms> <who>``, says; ``None`` if it is none."""
+    found = _BY.fullmatch(value[: MAX_WHO * 8].decode("utf-8", "replace"))
+    return By(int(found[1]), _plain(found[2], MAX_WHO)) if found else None
+
+
+def _entry(value: bytes) -> Entry | None:
+    found = _LOGGED.fullmatch(value[: MAX_FIELD * 8].decode("utf-8", "replace"))
+    if found is None:
+        return None
+    version, at_ms, verb, who, what = found.groups()
+    return Entry(
+        int(version), int(at_ms), verb, _plain(who, MAX_WHO), _plain(what, MAX_FIELD)
+    )
+
+
+def _plain(text: str, most: int) -> str:
+    """*text* as one line that a terminal may be given."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text[:most])

@@ -1,0 +1,332 @@
+"""Hosts that say "later": 429 and 503, and those that cannot be reached.
+
+`LeftAlone` hears what hosts answer, before anything else is sent to them, and has the
+node leave them alone (`frontier.node.back_off`). Requests to such hosts go back to the
+store. `BackOffMiddleware`, in front of Scrapy's RetryMiddleware, has those tried again
+that were refused.
+
+What always holds:
+
+1.  No request that came from the store is sent to a host that is left alone. It goes
+    back to its queue, which is no delivery, and its spider hears nothing of it.
+2.  What has no place in the store (robots.txt, files of pipelines, requests that cannot
+    be stored) waits here, or fails if that would take long.
+3.  A request whose answer was "later" is tried again if RetryMiddleware would try it
+    again. It is a try that ``RETRY_TIMES`` counts only if it may be due to its URL:
+    503 without a Retry-After, from a host that has answered others.
+4.  One request is tried again for this ``FRONTIER_BACKOFF_TIMES`` times at the most;
+    then RetryMiddleware and the spider have what came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.misc import load_object
+from twisted.internet.error import SSLError, TCPTimedOutError
+from twisted.internet.error import TimeoutError as TwistedTimeout
+
+from frontier.download.body_spool import EXCERPT
+from frontier.download.origin import (
+    BLOCKED,
+    BROKEN,
+    OUT_OF_SCOPE,
+    ROBOTS,
+    TIMEOUT,
+    UNCONNECTED,
+    UNRESOLVED,
+    URLTooLong,
+    status_of,
+)
+from frontier.download.politeness import LeaseGone
+from frontier.download.retry_after import retry_after
+from frontier.queue.priority import split_name
+from frontier.scrapy_internals import takes_no_spider
+from frontier.session.session import session_of
+from frontier.urls.partition import SPREAD
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.node.back_off import BackOffs
+
+LATER = {429: "throttled", 503: "unavailable"}
+"""Statuses of servers that want to be left alone (RFC 6585, 4; RFC 9110, 15.6.4)."""
+PATIENCE = 60.0
+"""Seconds for which requests wait here that are not in the store."""
+STEP = 1.0
+"""Seconds after which they look whether the node closes."""
+NO_ERRORS = frozenset({OUT_OF_SCOPE, BLOCKED, ROBOTS})
+"""Codes of requests that are not allowed, and so not sent."""
+ERROR_KINDS = {
+    UNRESOLVED: "dns",
+    UNCONNECTED: "refused",
+    TIMEOUT: "timeout",
+    BROKEN: "reset",
+}
+"""Codes to kinds of errors; what others say is counted together."""
+TIMES = "backoff_times"
+"""In the ``meta`` of a request: how often it was tried again because of its host."""
+
+
+class HostBackedOff(LeaseGone):
+    """The host of a request is left alone, and the request waits in the store."""
+
+
+class HostGivenUp(IgnoreRequest):
+    """The host of a request was left alone too often, and the request is given up."""
+
+
+class LeftAlone:
+    """Hears which hosts want to be left alone, and keeps requests from them."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._session = session_of(crawler)
+        self._is_spread = self._session.config.queue_key in SPREAD
+        self._most = self._session.config.backoff_retry_after_max
+
+    def left(self, request: Request) -> float:
+        """For how many seconds the host of *request* is left alone from now."""
+        host = self.host(request)
+        return 0.0 if host is None else self.hosts.left(host)
+
+    def is_retried(self, request: Request) -> bool:
+        """Whether RetryMiddleware tries *request* again at all."""
+        settings, most = self._crawler.settings, request.meta.get("max_retry_times")
+        if request.meta.get("dont_retry") or not settings.getbool("RETRY_ENABLED"):
+            return False
+        return bool(settings.getint("RETRY_TIMES") if most is None else most)
+
+    @property
+    def hosts(self) -> BackOffs:
+        """What the node knows of hosts."""
+        return self._session.node.back_offs
+
+    def host(self, request: Request) -> str | None:
+        """The host that is left alone where *request* is not to be sent."""
+        reservation = self._session.requests.reservation(request)
+        if reservation is not None and not self._is_spread:
+            return self.hosts.of_queue(split_name(reservation.queue)[1])
+        return self._session.queue_addresses.host(request.url)
+
+    def waits(self, request: Request) -> bool:
+        """Whether *request* is tried again when its host is, which is left alone."""
+        if not self._session.opened or not self.hosts or not self.is_retried(request):
+            return False
+        host = self.host(request)
+        return host is not None and self.hosts.waits(host)
+
+    def has_failed(self, request: Request) -> bool:
+        """Whether the host of *request* has yet to answer after a failure."""
+        if not self._session.opened or not self.hosts:
+            return False
+        host = self.host(request)
+        return host is not None and self.hosts.failures(host) > 0
+
+    async def require(self, request: Request) -> None:
+        """Return once *request* may be sent.
+
+        Raises:
+            HostBackedOff: It goes back to the store, or would wait for long.
+            HostGivenUp: Its host is given up.
+        """
+        if not self._session.opened or not self.hosts:
+            return  # as nearly always
+        host = self.host(request)
+        if host is None:
+            return
+        if self.hosts.gives_up(host):
+            if EXCERPT not in request.meta:  # but of robots.txt, which is nobody's page
+                self.hosts.give_up(host)
+                self._session.count("frontier/backoff/given_up")
+            raise HostGivenUp(f"{host} was left alone too often: it does not answer")
+        while self.hosts.waits(host):
+            self._hold(request, host)
+            await asyncio.sleep(min(STEP, self.hosts.left(host)))
+
+    def _hold(self, request: Request, host: str) -> None:
+        """Have *request* wait here for a moment, if it may.
+
+        Raises:
+            HostBackedOff: It may not.
+        """
+        state = self._session.requests.known(request)
+        is_stored = state.reservation is not None and state.claim is None
+        is_long = state.reservation is None and self.hosts.left(host) > PATIENCE
+        if is_stored or is_long or EXCERPT in request.meta or self._session.closing:
+            self.withhold(request)
+            raise HostBackedOff(
+                f"{host} is left alone for {self.hosts.left(host):.0f} s"
+            )
+
+    def hear(self, request: Request, response: Response) -> None:
+        """Learn what the host of *request*, which was sent, has answered."""
+        reason = LATER.get(response.status)
+        if reason is None and not self.hosts.cares:
+            return  # as nearly always
+        sent = self._session.requests.known(request).sent
+        host = self.host(request)
+        if host is None or sent is None:
+            return
+        if reason is None:
+            self.hosts.answered(host, _monotonic(sent))
+            return
+        asked = asked_by(response)
+        if asked is not None:
+            self._session.count("frontier/backoff/retry_after")
+        seconds = min(asked or 0.0, self._most)
+        self.hosts.refused(host, reason, _monotonic(sent), seconds)
+
+    def withhold(self, request: Request) -> None:
+        """Have *request* wait in the store, if it came from there."""
+        state = self._session.requests.of(request)
+        if state.reservation is not None and not state.waits:
+            state.waits, state.unread = True, None
+            request.errback = None  # its spider need not know
+            self._session.count("frontier/backoff/put_back")
+
+
+@takes_no_spider
+class BackOffMiddleware:
+    """Tries again what was refused, and counts what did not reach its host."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._session = session_of(crawler)
+        self._left_alone = self._session.component(LeftAlone)
+        settings = crawler.settings
+        self._times = self._session.config.backoff_times
+        self._statuses = {int(one) for one in settings.getlist("RETRY_HTTP_CODES")}
+        self._adjust = settings.getint("RETRY_PRIORITY_ADJUST")
+        self._errors = tuple(
+            load_object(one) for one in settings.getlist("RETRY_EXCEPTIONS")
+        )
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*."""
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Let *request* pass, if its host is not left alone.
+
+        Raises:
+            HostBackedOff: It is.
+            HostGivenUp: It was, too often.
+        """
+        await self._left_alone.require(request)
+
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Try *request* again later, if its host says so."""
+        sent = self._session.requests.known(request).sent
+        is_later = response.status in LATER and "cached" not in response.flags
+        if not is_later or sent is None or response.status not in self._statuses:
+            return response
+        host = self._left_alone.host(request)
+        if host is None or (
+            response.status == 503
+            and asked_by(response) is None
+            and self._left_alone.hosts.failures(host) == 1
+        ):
+            return response
+        return self._again(request, host) or response
+
+    async def process_exception(
+        self, request: Request, exception: Exception
+    ) -> Request | None:
+        """Count what did not reach its host; try it again when that is asked again."""
+        if isinstance(exception, HostBackedOff):
+            self._left_alone.withhold(request)
+            return None
+        reason = reason_of(exception)
+        if request.meta.get("proxy"):
+            return None  # it may be the proxy that is not there
+        host = self._left_alone.host(request) if reason else None
+        if reason is None or host is None:
+            return None
+        sent = self._session.requests.known(request).sent
+        at = time.monotonic() if sent is None else _monotonic(sent)
+        self._left_alone.hosts.missed(host, reason, at)
+        if not isinstance(exception, self._errors):
+            return None
+        return self._again(request, host)
+
+    def _again(self, request: Request, host: str) -> Request | None:
+        """*request* to be tried again when *host* is asked again, if it may be."""
+        if not self._left_alone.is_retried(request):
+            return None
+        times = request.meta.get(TIMES, 0)
+        times = times if isinstance(times, int) else 0
+        if times >= self._times or not self._left_alone.hosts.waits(host):
+            return None
+        again = request.copy()
+        again.meta[TIMES] = times + 1
+        again.dont_filter = True
+        adjust = request.meta.get("priority_adjust", self._adjust)
+        again.priority = request.priority + adjust
+        self._session.count("frontier/backoff/retried")
+        return again
+
+
+def asked_by(response: Response) -> float | None:
+    """The seconds for which the server wants to be left alone, if it says so."""
+    values = response.headers.getlist(b"Retry-After")
+    return retry_after(values, response.headers.get(b"Date"), time.time())
+
+
+def reason_of(error: BaseException) -> str | None:
+    """In what way *error* says that its host cannot be reached; ``None`` if it can."""
+    code = status_of(error, sent=True)
+    if code == UNRESOLVED:
+        return "unresolved"
+    if code == UNCONNECTED:
+        return "unconnected"
+    return "tls" if _is_tls(error) else None
+
+
+def kind_of(error: BaseException, *, sent: bool) -> str | None:
+    """The kind of *error* (`frontier.session.outcomes`) of a request that was *sent*.
+
+    ``None`` if it is none: the request is not allowed, or waits in the store.
+    """
+    if isinstance(error, LeaseGone | HostGivenUp | URLTooLong):
+        return None
+    if _is_tls(error):
+        return "tls"
+    if isinstance(error, TCPTimedOutError | TwistedTimeout):  # there was no connection
+        return "timeout"
+    code = status_of(error, sent=sent)
+    return None if code in NO_ERRORS else ERROR_KINDS.get(code, "other")
+
+
+def kind_of_status(status: int) -> str | None:
+    """The kind of error that a response of *status* is; ``None`` if it is none."""
+    if status == 429:
+        return "http_429"
+    return "http_5xx" if 500 <= status <= 599 else None
+
+
+def _is_tls(error: BaseException) -> bool:
+    """Whether *error* is that of a TLS connection that could not be made."""
+    if isinstance(error, IgnoreRequest):
+        return False
+    if isinstance(error, SSLError):
+        return True
+    cause = error.__cause__
+    reasons = getattr(cause if cause is not None else error, "reasons", ())
+    types = [getattr(reason, "type", type(reason)) for reason in reasons]
+    return any(kind.__module__.startswith("OpenSSL") for kind in types)
+
+
+def _monotonic(wall: float) -> float:
+    """The monotonic clock at *wall*, seconds since the Unix epoch."""
+    return time.monotonic() - max(0.0, time.time() - wall)

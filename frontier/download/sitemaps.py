@@ -1,0 +1,222 @@
+"""Sitemaps of a crawl: what a server sent, read without having the node wait.
+
+What always holds:
+
+1.  A sitemap of at most `INLINE` bytes that is not packed is read at once; any other
+    one by a worker process, in linear time and within its limits of time and memory.
+2.  What is left out is counted and told, in one line for each sitemap.
+3.  Each sitemap is fetched as any page is, so an index that names itself is read once.
+    Indexes lead to indexes `LEVELS` deep.
+4.  Where pages are visited again (``FRONTIER_RECRAWL``), so are sitemaps, and a page of
+    which one has another date than at the visit before is visited at once. What a
+    sitemap named is remembered after all that it leads to is in the store, so that a
+    kill loses no change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.utils.sitemap import sitemap_urls_from_robots
+
+from frontier.errors import ConfigurationError, StoreRefused, WorkerFailed
+from frontier.feeds.items import new_items
+from frontier.feeds.parse import Item
+from frontier.session.session import one_message, session_of
+from frontier.store.client import Call
+from frontier.store.scripts import SITEMAP_NOTE
+from frontier.urls.robots import first_part
+from frontier.urls.sitemaps import GZIP, MOST_URLS, host_of, read_sitemap
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+logger = logging.getLogger(__name__)
+
+INLINE = 131_072
+"""Bytes that are read in the reactor's thread."""
+LEVELS = 3
+"""Of indexes; the protocol has one."""
+MOST_IN_ROBOTS = 1_000
+"""Sitemaps that one robots.txt may name."""
+
+
+class Found(NamedTuple):
+    """What a sitemap names."""
+
+    url: str
+    changed: str | None
+    """When, by ISO 8601 in UTC; ``None`` if it does not say."""
+    is_sitemap: bool
+    is_changed: bool = False
+    """Whether the sitemap had another date for it when it was read last."""
+
+
+class _Named(NamedTuple):
+    changed: frozenset[str | None]
+    state: bytes
+
+
+class Sitemaps:
+    """Reads the sitemaps of one process."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        with one_message():  # a spider is made before the add-on looks at settings
+            self._session = session_of(crawler)
+        self._remembers = self._session.config.recrawl != "off"
+
+    async def found(
+        self, response: Response, hosts: Iterable[str], level: int
+    ) -> AsyncIterator[Found]:
+        """What the sitemap *response* names of *hosts*, which it speaks for.
+
+        It is asked to its end when all that was found is scheduled.
+
+        *level* is 0 of one that no other sitemap named. It never raises because of
+        what the sitemap is made of.
+        """
+        url, count = response.url, 0
+        remembered: list[Found] = []
+        async for found in self._read(response, hosts, level):
+            count += 1
+            if self._remembers and not found.is_sitemap:
+                remembered.append(found)
+            else:
+                yield found
+        if remembered:
+            named = await self._compared(url, remembered)
+            for found in remembered:
+                yield found._replace(is_changed=found.url in named.changed)
+            await self._remember(url, named.state)
+        self._session.count("frontier/sitemaps/read")
+        logger.info("the sitemap %s names %s URLs", url, f"{count:,}")
+
+    async def _read(
+        self, response: Response, hosts: Iterable[str], level: int
+    ) -> AsyncIterator[Found]:
+        url, faults = response.url, []
+        try:
+            async for part in self._parts(response, sorted({*hosts, host_of(url)})):
+                faults = part.get("faults", [])
+                is_index = bool(part.get("is_index"))
+                if is_index and level >= LEVELS:
+                    faults = [f"is an index {level} levels below the first"]
+                    break
+                for entry, changed in part.get("entries", ()):
+                    yield Found(entry, changed, is_index)
+                await self._session.let_store()
+        except WorkerFailed as failed:
+            faults = [failed.reason]
+            if response.request is not None:
+                reason = f"not all of the sitemap could be read: {failed.reason}"
+                self._session.requests.of(response.request).unread = reason
+        if faults:
+            self._fault(url, "; ".join(faults))
+
+    async def _compared(self, url: str, found: list[Found]) -> _Named:
+        """Which of *found* have other dates than when *url* was read last."""
+        node = self._session.node
+        try:
+            (state,) = await node.run([Call.command("HGET", node.keys.sitemaps(), url)])
+        except StoreRefused as error:
+            self._fault(url, f"what it named before is not known: {error}")
+            state = None
+        items = [
+            Item(link=one.url, dates=(datetime.fromisoformat(one.changed),))
+            for one in found
+            if one.changed is not None
+        ]
+        now = datetime.now(UTC)
+        told = await asyncio.to_thread(new_items, items, state, now, MOST_URLS)
+        if told.redated:
+            self._fault(
+                url,
+                f"has another date for all of its {told.redated:,} URLs that it had "
+                "before: they do not count as changed",
+            )
+        return _Named(frozenset(item.link for item in told.updated), told.state)
+
+    async def _remember(self, url: str, state: bytes) -> None:
+        node = self._session.node
+        await node.outbox.flush()
+        names = [node.keys.meta(), node.keys.sitemaps()]
+        note = Call.to(SITEMAP_NOTE, names, [node.keys.born, url, state])
+        try:
+            await node.run([note])
+        except StoreRefused as error:
+            self._fault(url, f"what it names cannot be remembered: {error}")
+
+    async def _parts(
+        self, response: Response, hosts: list[str]
+    ) -> AsyncIterator[dict[str, Any]]:
+        body = response.body
+        kind = (response.headers.get("Content-Type") or b"").decode("latin-1") or None
+        given: dict[str, Any] = {
+            "content_type": kind,
+            "url": response.url,
+            "hosts": hosts,
+        }
+        if len(body) <= INLINE and not body.startswith(GZIP):
+            for part in read_sitemap(body, **given):
+                yield part
+            return
+        async for part in self._session.workers.run("sitemap", body, given):
+            yield part
+
+    def of_robots(self, response: Response) -> list[str]:
+        """The sitemaps that the robots.txt *response* names."""
+        body, _ = first_part(response.body)
+        named = sitemap_urls_from_robots(body, base_url=response.url)
+        found: dict[str, None] = {}
+        for url in named:
+            try:
+                host_of(url)
+            except ValueError:
+                self._fault(response.url, f"names {url[:200]!r}, which is no URL")
+            else:
+                found[url] = None
+        if len(found) > MOST_IN_ROBOTS:
+            self._fault(response.url, f"names more than {MOST_IN_ROBOTS:,} sitemaps")
+        if not found:
+            logger.info("%s names no sitemap", response.url)
+        return list(found)[:MOST_IN_ROBOTS]
+
+    def failed(self, url: str, reason: str) -> None:
+        """Note that the sitemap at *url*, or a robots.txt, could not be fetched."""
+        self._session.count("frontier/sitemaps/failed")
+        logger.warning("no sitemap is read from %s: %s", url, reason)
+
+    def _fault(self, url: str, fault: str) -> None:
+        self._session.count("frontier/sitemaps/faults")
+        logger.warning("the sitemap %s: %s", url, fault)
+
+
+def sitemaps_of(given: str, seeds: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The robots.txt and the sitemaps to begin with, as ``-a sitemaps=`` says.
+
+    It is ``1`` for those that the robots.txt of the seeds' hosts name, or URLs of
+    sitemaps with commas between them.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
+    if given in ("", "0"):
+        return [], []
+    if given == "1":
+        roots = dict.fromkeys("/".join(seed.split("/", 3)[:3]) for seed in seeds)
+        return [f"{root}/robots.txt" for root in roots], []
+    urls = given.split(",")
+    for url in urls:
+        try:
+            host_of(url)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"sitemaps={given[:200]!r} is neither 1 nor URLs of sitemaps: {error}"
+            ) from None
+    return [], urls

@@ -1,0 +1,144 @@
+"""What an operator wants of the crawl, in force on one node.
+
+What always holds:
+
+1.  What the heartbeat has brought is in force when that round ends, and before anything
+    is reserved by a node that joins.
+2.  A paused node starts nothing, and loses nothing: what it has reserved stays so, and
+    its leases and heartbeats go on.
+3.  Each entry of the crawl's control log is once in the crawl log of this node, those
+    from before it came, too. Those that it hears of are in its own log.
+4.  What the store has of it that cannot be read is told in one line, and is as if it
+    were not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster import controls as wanted
+from frontier.cluster.controls import Controls, Entry
+from frontier.errors import KeyDamaged
+from frontier.model import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.store.client import Call
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import OutageRetry
+
+logger = logging.getLogger(__name__)
+
+NOT_A_FETCH = 0
+"""The status of the crawl log's lines about what an operator did."""
+
+
+class Controlling:
+    """Learns what is wanted, and says so."""
+
+    def __init__(
+        self,
+        outage_retry: OutageRetry,
+        keys: CrawlKeys,
+        *,
+        note: Callable[[Attempt], None] = lambda _: None,
+    ) -> None:
+        self._outage_retry = outage_retry
+        self._keys = keys
+        self._note = note
+        self.wanted = Controls()
+        self.paused = False
+        """Whether nothing may be started."""
+        self.version = ""
+        """Of what is in force; empty if nothing was ever wanted."""
+        self._logged = 0
+        """The version of the last entry that this node has told."""
+        self._strange: set[str] = set()
+        self._going = asyncio.Event()
+        self._going.set()
+
+    async def resumed(self, seconds: float) -> bool:
+        """Wait until the crawl is not paused, but no longer than *seconds*."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._going.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def heed(self, version: str) -> Controls:
+        """Read what is wanted as of *version*, and put it into force.
+
+        Raises:
+            StoreUnavailable: The store does not say.
+        """
+        calls = wanted.calls(self._keys)
+        replies = [await self._answer(call) for call in calls]
+        self.wanted = wanted.read(self._keys, replies)
+        self.paused = self.wanted.paused is not None
+        self.version = version
+        if self.paused:
+            self._going.clear()
+        else:
+            self._going.set()
+        self._tell()
+        return self.wanted
+
+    async def _answer(self, call: Call) -> Any:
+        try:
+            (reply,) = await self._outage_retry.call([call])
+        except KeyDamaged as error:
+            return error
+        return reply
+
+    def _tell(self) -> None:
+        """Say what is new, and what could not be read."""
+        for what in self.wanted.strange:
+            if what not in self._strange:
+                self._strange.add(what)
+                logger.warning("what an operator wanted is damaged, left out: %s", what)
+        joins = self._logged == 0
+        for entry in self.wanted.log:
+            if entry.version > self._logged:
+                self._note(attempt_of(entry))
+                if not joins:
+                    logger.warning("%s", described(entry))
+        self._logged = max([self._logged, *(e.version for e in self.wanted.log)])
+        if joins and (by := self.wanted.paused) is not None:
+            logger.warning(
+                "the crawl is paused since %s by %s: this node sends nothing until "
+                "frontier crawl resume",
+                when(by.at_ms),
+                by.who,
+            )
+
+
+def when(at_ms: int) -> str:
+    """*at_ms*, milliseconds since the Unix epoch, for people."""
+    return (
+        f"{datetime.fromtimestamp(min(at_ms, 10**14) / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    )
+
+
+def described(entry: Entry) -> str:
+    """*entry* for people, in one line."""
+    what = f" {entry.what}" if entry.what else ""
+    return f"{entry.who} has {entry.verb}{what or ' the crawl'} at {when(entry.at_ms)}"
+
+
+def attempt_of(entry: Entry) -> Attempt:
+    """The line of the crawl log about *entry*, which is no fetch."""
+    notes = [f"control:{entry.verb}", f"by:{entry.who}"]
+    if entry.what:
+        notes.append(f"what:{entry.what}")
+    return Attempt(
+        f"frontier:{entry.verb}",
+        NOT_A_FETCH,
+        0.0,
+        entry.at_ms / 1000,
+        notes=tuple(one.replace(",", "%2C") for one in notes),
+    )

@@ -1,0 +1,205 @@
+"""What waits in the partitions of this node is made ready when it is due.
+
+What always holds:
+
+1.  Only partitions are looked at whose lease is current. A look costs one call: it
+    moves what is due, and says what is next. Until then the partition costs none.
+2.  A node hears of something that is due before all else by its own pushes, by the
+    hints of others, as it takes a partition, and with renewals. The end of the crawl is
+    not found while anything waits (`frontier.node.end_of_crawl`).
+3.  Nothing is made ready that is due after `until`: it does not keep the crawl open.
+4.  The pause between two looks is counted on the monotonic clock, from what the server
+    says of its own. It is asked for that as the node begins, and each minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.queue.damage import is_number
+from frontier.queue.due import FARTHEST, due_call, moved
+from frontier.queue.priority import readable
+from frontier.store.client import Call
+from frontier.store.outage_retry import ASK_AGAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.model import Lease
+    from frontier.node.context import NodeContext
+    from frontier.node.inbox import Inbox
+    from frontier.queue.due import Moved
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 64
+"""Partitions that are looked at in one round trip."""
+ASK_TIME = 60.0
+"""Seconds between two questions for the server's clock."""
+PAUSE = 0.01
+"""Seconds between two looks, in which more becomes due."""
+
+
+@dataclass(slots=True)
+class _Next:
+    """What is known of a partition in which something waits."""
+
+    at: float = 0.0
+    """When to look, on the monotonic clock; 0: now, as nothing is known."""
+    bucket: bytes = b""
+    queues: tuple[str, ...] = ()
+    """Of what is due there next."""
+    looked: float = 0.0
+    """When it was asked last; 0: it is to be asked."""
+
+
+class DueTimes:
+    """Moves what is due to the ready lists of the partitions that this node holds."""
+
+    def __init__(self, context: NodeContext, inbox: Inbox) -> None:
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
+        self._ttl = context.ttl
+        self._inbox = inbox
+        self._clock = context.clock
+        self.until = math.inf
+        """In ms of the server's clock: what is due later stays where it is."""
+        self._next: dict[int, _Next] = {}
+        self._some = asyncio.Event()
+        self.moved = 0
+        """URLs that were made ready."""
+        inbox.on_due = self.note
+
+    def note(self, partition: int) -> None:
+        """Look at *partition*: something may be due before what is known."""
+        if partition in self._leases.held:
+            self._next[partition] = _Next()
+            self._some.set()
+
+    def note_waiting(self) -> None:
+        """Look at partitions of which nothing was heard lately, though something waits.
+
+        Word of something that is due before what is known may be lost.
+        """
+        old = time.monotonic() - self._ttl
+        for partition in self._leases.waiting:
+            known = self._next.get(partition)
+            if known is None or known.looked < old:
+                self.note(partition)
+
+    async def ask_time(self) -> None:
+        """Ask the server for its clock.
+
+        Raises:
+            StoreUnavailable: It does not answer.
+        """
+        asked_at = time.monotonic()
+        meta = self._keys.meta()  # the clock is that of the server that has it
+        calls = [Call.command("HEXISTS", meta, "state"), Call.command("TIME")]
+        _, (seconds, micros) = await self._outage_retry.call(calls)
+        now_ms = int(seconds) * 1000 + math.ceil(int(micros) / 1000)
+        self._clock.note(now_ms, asked_at)
+
+    async def run(self) -> None:
+        """Make ready what is due, until cancelled."""
+        asked_at = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause()):
+                    await self._some.wait()
+            self._some.clear()
+            now = time.monotonic()
+            if now >= asked_at + ASK_TIME:
+                asked_at = now
+                with contextlib.suppress(StoreUnavailable):  # the next time
+                    await self.ask_time()
+            for partition in self._next.keys() - self._leases.held.keys():
+                del self._next[partition]
+            due = [p for p, known in self._next.items() if known.at <= now]
+            asked = [(p, lease) for p in due if (lease := self._leases.current(p))]
+            for first in range(0, len(asked), AT_ONCE):
+                await self._look(asked[first : first + AT_ONCE])
+            await asyncio.sleep(PAUSE if len(asked) == len(due) else ASK_AGAIN)
+
+    def _pause(self) -> float:
+        """Seconds until something is due, or the server is asked for its clock."""
+        first = min((known.at for known in self._next.values()), default=math.inf)
+        return max(0.0, min(first - time.monotonic(), ASK_TIME))
+
+    async def _look(self, asked: Sequence[tuple[int, Lease]]) -> None:
+        """Move what is due in the partitions *asked*, and learn what is next."""
+        calls = [self._call(partition, lease) for partition, lease in asked]
+        asked_at = time.monotonic()
+        replies = await self._outage_retry.partial(calls)
+        for (partition, lease), reply in zip(asked, replies, strict=True):
+            known = self._next.get(partition)
+            if known is None:
+                continue
+            if isinstance(reply, StoreUnavailable):
+                known.at = asked_at + ASK_AGAIN
+                continue
+            try:
+                found = moved(reply, lease)
+            except LeaseLost:  # a renewal says whether it comes back
+                known.at = asked_at + ASK_AGAIN
+                continue
+            self._clock.note(found.now, asked_at)
+            await self._learn(partition, known, found, asked_at)
+
+    def _call(self, partition: int, lease: Lease) -> Call:
+        known = self._next[partition]
+        known.looked = time.monotonic()
+        known.at = math.inf  # unless something is noted meanwhile
+        keys = self._keys.partition(partition)
+        return due_call(keys, lease, known.bucket.decode(), known.queues)
+
+    async def _learn(
+        self, partition: int, known: _Next, found: Moved, asked_at: float
+    ) -> None:
+        self.moved += found.moved
+        if found.became_ready:
+            queues = [queue.decode() for queue in found.became_ready]
+            self._inbox.note_ready(partition, queues)
+        if not found.bucket:
+            self._next.pop(partition, None)
+            self._leases.waiting.discard(partition)
+            return
+        if not is_number(found.bucket):
+            await self._drop(partition, found.bucket)
+            return
+        if not all(map(readable, found.lacking)):
+            await self._set_aside(partition, found.bucket)
+            return
+        known.bucket = found.bucket
+        if found.lacking:  # else the next may be of the same
+            known.queues = tuple(queue.decode() for queue in found.lacking)
+        wait = max(0.0, found.due - found.now) / 1000
+        if found.lacking or wait * 1000 > FARTHEST:
+            wait = 0.0
+        elif found.due > self.until:
+            wait = math.inf
+        known.at = min(known.at, asked_at + wait)
+
+    async def _drop(self, partition: int, bucket: bytes) -> None:
+        """Remove what is no bucket."""
+        due = self._keys.partition(partition).due
+        logger.warning(
+            "an entry of %s is not a time, and is removed: %r", due, bucket[:100]
+        )
+        await self._outage_retry.partial([Call.command("ZREM", due, bucket)])
+        self.note(partition)
+
+    async def _set_aside(self, partition: int, bucket: bytes) -> None:
+        keys = self._keys.partition(partition)
+        name = keys.waiting(bucket.decode())
+        reason = "an entry of it is not a queue and an item"
+        self._next.pop(partition, None)
+        await self._outage_retry.set_aside(partition, name, reason)

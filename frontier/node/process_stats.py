@@ -1,0 +1,202 @@
+"""How a node's process is: memory, CPU, disk, and how late its loop is.
+
+What always holds:
+
+1.  The loop reads no file and asks no disk: what needs that is measured in a thread,
+    once in `EVERY` seconds. While a disk hangs, the report has the last figures.
+2.  Nothing here fails a node. What cannot be measured is 0, which means that it is not
+    known; a limit of 0 is none.
+3.  All sizes are in bytes, and what is reported is of bounded size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+import sys
+import time
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+TURN = 0.25
+"""Seconds between two looks at the clock."""
+EVERY = 1.0
+"""Seconds between two measurements in a thread."""
+WINDOW = 20
+"""Looks at the clock, five seconds of them, of which the latest counts as the lag."""
+MAX_HOLDS = 4_000
+"""Characters of the partitions that a report names."""
+CUT = "..."
+"""The end of a list of partitions that is longer than that."""
+NO_LIMIT = 1 << 60
+"""A limit of a cgroup (version 1) from which on it is none."""
+STATM = Path("/proc/self/statm")
+CGROUP = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+class ProcessStats:
+    """Measures the process of one node."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        directory: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
+        self._late: deque[float] = deque(maxlen=WINDOW)
+        self._memory = self._limit = 0
+        self._disk = (0, 0)
+        self._limit_known = False
+        self._measuring: asyncio.Task[None] | None = None
+        self.ports = {"metrics_port": 0, "dashboard_port": 0}
+        """The ports at which this node serves what others ask it; 0 for none."""
+        self.metrics_host = ""
+        """The address of the first."""
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        measured = -EVERY
+        while True:
+            if self._clock() - measured >= EVERY and not self._is_measuring():
+                measured = self._clock()
+                self._measuring = asyncio.create_task(asyncio.to_thread(self.measure))
+            due = self._clock() + TURN
+            await asyncio.sleep(TURN)
+            self.note_turn(self._clock() - due)
+
+    def _is_measuring(self) -> bool:
+        """Whether a measurement is under way: at most one waits for a disk."""
+        return self._measuring is not None and not self._measuring.done()
+
+    def note_turn(self, late: float) -> None:
+        """Note that the loop came back *late* by so many seconds."""
+        self._late.append(max(0.0, late))
+
+    def measure(self) -> None:
+        """Ask for what may take time; in a thread."""
+        self._memory = resident_bytes()
+        if not self._limit_known:
+            self._limit, self._limit_known = memory_limit(self._settings), True
+        if self._directory is not None:
+            self._disk = disk_bytes(self._directory)
+
+    def report(self, held: Iterable[int]) -> dict[str, Any]:
+        """What there is to report, of a node that holds the partitions *held*."""
+        free, total = self._disk
+        return {
+            "memory_bytes": self._memory,
+            "memory_limit_bytes": self._limit,
+            "disk_free_bytes": free,
+            "disk_total_bytes": total,
+            "cpu_seconds": round(time.process_time(), 2),
+            "lag_ms": round(max(self._late, default=0.0) * 1000),
+            "machine": socket.gethostname()[:255],
+            "pid": os.getpid(),
+            "holds": ranges(held),
+            **self.ports,
+            "metrics_host": self.metrics_host,
+        }
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """*numbers* as text, such as ``0-41,77``, and `CUT` if that is too long."""
+    every = sorted(set(numbers))
+    if not every:
+        return ""
+    breaks = [(a, b) for a, b in pairwise(every) if b != a + 1]
+    starts = [every[0], *(b for _, b in breaks)]
+    ends = [*(a for a, _ in breaks), every[-1]]
+    parts, room = [], MAX_HOLDS - len(CUT)
+    for first, last in zip(starts, ends, strict=True):
+        part = f"{first}" if first == last else f"{first}-{last}"
+        room -= len(part) + 1
+        if room < 0:
+            parts.append(CUT)
+            break
+        parts.append(part)
+    return ",".join(parts)
+
+
+def resident_bytes() -> int:
+    """The memory of this process that is in the machine's memory."""
+    try:
+        pages = int(STATM.read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):  # no Linux: the most that it ever was
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def disk_bytes(directory: Path) -> tuple[int, int]:
+    """The bytes of the disk of *directory*: free for this user, and in all."""
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return 0, 0
+    return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+
+
+def memory_limit(settings: Mapping[str, Any]) -> int:
+    """The least memory at which somebody ends this process; 0 if nobody does.
+
+    Scrapy does at ``MEMUSAGE_LIMIT_MB``, the kernel at the limit of a control group.
+    """
+    limits = [_scrapys_limit(settings), *cgroup_limits()]
+    return min((limit for limit in limits if limit > 0), default=0)
+
+
+def _scrapys_limit(settings: Mapping[str, Any]) -> int:
+    enabled = str(settings.get("MEMUSAGE_ENABLED", True)).lower()
+    if enabled in {"false", "0", "no", "none", ""}:
+        return 0
+    try:
+        return int(float(settings.get("MEMUSAGE_LIMIT_MB") or 0) * 1024 * 1024)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def cgroup_limits(table: Path = CGROUP, root: Path = CGROUPS) -> list[int]:
+    """The limits of this process's control group and of those that it is in.
+
+    *table* is of the form of ``/proc/self/cgroup`` (cgroups(7)).
+    """
+    try:
+        lines = table.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines[:100]:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            base, name = root, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = root / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        place = base / path.strip("/")
+        for each in [place, *place.parents]:
+            found.append(_limit_in(each / name))
+            if each == base:
+                break
+    return [limit for limit in found if limit]
+
+
+def _limit_in(path: Path) -> int:
+    """The limit in the file *path*; 0 if it says ``max``, or there is none."""
+    try:
+        limit = int(path.read_text(encoding="ascii")[:32])
+    except (OSError, ValueError):
+        return 0
+    return limit if 0 < limit < NO_LIMIT else 0

@@ -1,0 +1,269 @@
+r"""Due times: URLs that wait in a partition until they may be reserved.
+
+What waits stands in the list of a *bucket*, a time; a sorted set has the buckets. So a
+URL that waits costs what it costs in a ready list, and its queue's name. The holder of
+the partition has what is due moved to the ready lists (`due_call`).
+
+What always holds:
+
+1.  Nothing is ready before its time by the clock of the server that has it. The time
+    of a bucket is not before that of what is put into it, and the script that puts it
+    there counts the delay by its own clock. The clocks of nodes only choose buckets.
+2.  It is late by a thirty-second part of its wait at most, or by `LEAST` ms.
+3.  What waits is moved, never copied: each script that does it is atomic, and may be
+    sent again.
+4.  A request that is fetched again later (`again_calls`) is reserved before the script,
+    and waits after it: a kill loses it at no moment, and never makes two of it.
+5.  Nothing waits longer than `LONGEST` ms. What seems to is due: a clock was set back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from frontier.errors import CodecError, KeyDamaged, LeaseLost
+from frontier.queue.priority import readable, split_name
+from frontier.store.calls import Call
+from frontier.store.scripts import QUEUE_AGAIN, QUEUE_DUE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from frontier.model import Lease
+    from frontier.store.calls import Argument
+    from frontier.store.keys import CrawlKeys, PartitionKeys
+
+META = "frontier_due"
+"""Key of a request's ``meta`` that says when it is due."""
+DUE = "due"
+"""In the place of a queue's name: something is due before all else that waits."""
+LEAST = 64
+"""Milliseconds of the shortest bucket."""
+PART = 32
+"""What waits shares a bucket with what is due within such a part of its wait."""
+LONGEST = 2 * 366 * 86_400_000
+"""Milliseconds."""
+FARTHEST = LONGEST + LONGEST // 8
+"""Milliseconds: what is due later than that was put there before a clock was set back,
+and is due now. More than `LONGEST`, as a bucket is later than what is in it."""
+MOST = 500
+"""URLs that one call moves, or puts back."""
+MOST_BUCKETS = 10_000
+"""Of a partition, that are read: twice as many as all times up to `LONGEST` have."""
+BATCH = 64
+"""Partitions whose buckets are read in one round trip."""
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def wall_ms() -> float:
+    """This machine's clock, in milliseconds."""
+    return time.time() * 1000
+
+
+class ServerClock:
+    """The server's clock as this process knows it: no clock of its own is asked."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._ahead = wall_ms() - monotonic() * 1000
+
+    def note(self, now_ms: float, asked_at: float) -> None:
+        """The server has said *now_ms*; it was asked at *asked_at*, monotonic seconds.
+
+        So it is never said to be earlier than it is.
+        """
+        self._ahead = now_ms - asked_at * 1000
+
+    def __call__(self) -> float:
+        """Its time, in milliseconds."""
+        return self._monotonic() * 1000 + self._ahead
+
+
+def bucket_of(due: float, now: float) -> tuple[str, int]:
+    """The bucket of what is due then, at *now*, and for how many ms that is away."""
+    delay = min(max(math.ceil(due - now), 0), LONGEST)
+    width = LEAST
+    if delay > 2 * LEAST * PART:
+        width = 1 << (delay // PART).bit_length() - 1
+    return str(-(-math.ceil(now + delay) // width) * width), delay
+
+
+def read_due(value: Any, now_ms: float) -> int:
+    """When a request is due whose ``meta`` says *value*, in ms of the server's clock.
+
+    0 for at once: what is due has nothing to wait for.
+
+    Raises:
+        ValueError: It is neither a number of seconds nor a datetime with a time zone.
+    """
+    is_seconds = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_seconds and not math.isnan(value):
+        due = now_ms + min(max(value, 0), LONGEST / 1000) * 1000
+    elif isinstance(value, dt.datetime):
+        if value.utcoffset() is None:
+            raise ValueError("is a datetime without a time zone")
+        due = (value - _EPOCH) / _MILLISECOND
+    else:
+        kind = "nan" if is_seconds else f"a {type(value).__name__}"
+        raise ValueError(f"is {kind}, and neither seconds nor a datetime")
+    return math.ceil(min(due, now_ms + LONGEST)) if due > now_ms else 0
+
+
+def waiting_element(queue: str, item: bytes) -> bytes:
+    """What stands for *item* of *queue* in the list of a bucket."""
+    return queue.encode() + b"\n" + item
+
+
+def read_waiting(element: bytes) -> tuple[str, bytes]:
+    """The queue and the item of *element*, of unknown origin, of such a list.
+
+    Raises:
+        CodecError: It is none.
+    """
+    queue, newline, item = element.partition(b"\n")
+    name = readable(queue)
+    if not (newline and item and name):
+        raise CodecError("it names no queue, or has no item")
+    return name, item
+
+
+class Buckets(NamedTuple):
+    """What waits in a partition, by the lists that have it."""
+
+    number: int
+    """The partition's."""
+    keys: PartitionKeys
+    scores: list[tuple[str, float]]
+    """The buckets, and when each is due, in ms, the first first."""
+    damage: KeyDamaged | None
+    """Why they cannot be read; then there are none here."""
+
+
+def buckets_in(
+    run: Callable[[Sequence[Call]], list[Any]],
+    keys: CrawlKeys,
+    numbers: Sequence[int],
+) -> Iterator[Buckets]:
+    """The buckets of the partitions *numbers*; what else is done with each is between.
+
+    *run* makes calls, and gives what is damaged as a reply.
+    """
+    for first in range(0, len(numbers), BATCH):
+        batch = numbers[first : first + BATCH]
+        parts = [keys.partition(number) for number in batch]
+        last = MOST_BUCKETS - 1
+        calls = [Call.command("ZRANGE", p.due, 0, last, "WITHSCORES") for p in parts]
+        replies = run(calls)
+        for number, part, reply in zip(batch, parts, replies, strict=True):
+            if isinstance(reply, KeyDamaged):
+                yield Buckets(number, part, [], reply)
+            else:
+                yield Buckets(number, part, _with_scores(reply), None)
+
+
+def _with_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
+    """Members and scores, in whichever of its two forms a client gives them."""
+    pairs = reply
+    if reply and not isinstance(reply[0], list | tuple):
+        pairs = list(zip(reply[::2], reply[1::2], strict=True))
+    return [(name.decode("utf-8", "replace"), float(at)) for name, at in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What is to wait in the place of a reservation that ends."""
+
+    queue: str
+    """Of the same partition."""
+    item: bytes
+    due: int
+    """In ms of the server's clock."""
+
+
+def again_calls(
+    keys: PartitionKeys,
+    lease: Lease,
+    entries: Sequence[tuple[Argument, Again]],
+    clock: Callable[[], float] = wall_ms,
+    *,
+    charged: bool = False,
+) -> list[Call]:
+    """The calls that end reservations and have others wait in their places.
+
+    Each of *entries* is what `ack_calls` takes, and what is to wait.
+    """
+    by_bucket: dict[tuple[str, int], list[Argument]] = {}
+    now = clock()
+    for ended, again in entries:
+        element = waiting_element(again.queue, again.item)
+        bucket, delay = bucket_of(again.due, now)
+        by_bucket.setdefault((bucket, delay), []).extend((ended, element))
+    first = [keys.lease, keys.counts, keys.reserved, keys.due]
+    last = [keys.spent] if charged else []
+    return [
+        Call.to(
+            QUEUE_AGAIN,
+            [*first, keys.waiting(bucket), *last],
+            [lease.token, bucket, delay, *args[i : i + 2 * MOST]],
+        )
+        for (bucket, delay), args in by_bucket.items()
+        for i in range(0, len(args), 2 * MOST)
+    ]
+
+
+def put_again(reply: list[int] | None, lease: Lease) -> tuple[int, bool]:
+    """How many reservations were ended, and whether something is due next now.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    if reply is None:
+        raise LeaseLost(lease.partition, lease.token)
+    return int(reply[0]), bool(reply[1])
+
+
+def due_call(
+    keys: PartitionKeys, lease: Lease, bucket: str = "", queues: Sequence[str] = ()
+) -> Call:
+    """The call that moves what is due in *bucket*, the next, of *queues*."""
+    names = [keys.lease, keys.counts, keys.queues, keys.due, keys.waiting(bucket)]
+    args: list[Argument] = [lease.token, bucket, MOST, FARTHEST]
+    for queue in queues:
+        names.append(keys.ready(queue))
+        args += (queue, split_name(queue)[0])
+    return Call.to(QUEUE_DUE, names, args)
+
+
+class Moved(NamedTuple):
+    """What a partition says of what waits in it."""
+
+    now: int
+    """By the server's clock, in ms."""
+    moved: int
+    bucket: bytes
+    """What is due next; empty if nothing waits."""
+    due: float
+    became_ready: tuple[bytes, ...]
+    """Queues that were empty before."""
+    lacking: tuple[bytes, ...]
+    """Queues without which nothing more is moved; at most `MOST`."""
+
+
+def moved(reply: list[Any] | None, lease: Lease) -> Moved:
+    """What *reply* to `due_call` says.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    if reply is None:
+        raise LeaseLost(lease.partition, lease.token)
+    now, count, bucket, due, became, lacking = reply
+    found = Moved(int(now), int(count), bucket, float(due), tuple(became), ())
+    return found._replace(lacking=tuple(lacking))

@@ -1,0 +1,261 @@
+"""What is queued of what an operator has excluded: counted, and taken out.
+
+Nodes drop an excluded URL when its turn comes; here all of them go at once.
+
+What always holds:
+
+1.  A URL leaves its list by one script, which counts it as skipped. It stays seen. Each
+    call looks at `WINDOW` elements, or one block, whatever the length of the lists.
+2.  No lease is needed, and nodes need not stop: what a node has reserved, or puts back
+    meanwhile, it drops itself. A purge that was cut off is gone on with by another.
+3.  What cannot be read is left where it is. Requests that only one process can make
+    (`frontier.queue.claims`), and blocks that are in files, are left to nodes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from frontier.errors import CodecError, KeyDamaged
+from frontier.queue.due import buckets_in, read_waiting
+from frontier.queue.item import decode
+from frontier.queue.priority import process_of, readable, split_name
+from frontier.queue.spill_files import (
+    MARK,
+    count_of,
+    is_address,
+    pack,
+    sizes_of,
+    unpack,
+)
+from frontier.store.client import Call
+from frontier.store.scripts import QUEUE_PURGE, QUEUE_PURGE_BLOCK
+from frontier.urls.partition import host_of_shard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.settings.config import Config
+    from frontier.store.client import Argument, BlockingStore
+    from frontier.store.keys import CrawlKeys, PartitionKeys
+    from frontier.urls.exclusions import Exclusions
+
+BATCH = 128
+"""Partitions per round trip."""
+WINDOW = 1_000
+"""Elements of a list that are looked at in one call."""
+MAX_QUEUES = 10_000
+"""Queues of one partition that are looked at; the others are left to nodes."""
+
+
+@dataclass(slots=True)
+class Purged:
+    """What was found, and what was done."""
+
+    queued: int = 0
+    """Requests that are ready or wait for their time, excluded or not."""
+    found: int = 0
+    """Those that are excluded."""
+    skipped: int = 0
+    """Those that were taken out."""
+    in_files: int = 0
+    """Requests in blocks that are in files, which are not looked at."""
+    damaged: list[str] = field(default_factory=list)
+    """Keys that could not be looked at, and why."""
+
+
+class _List(NamedTuple):
+    """A list of queued requests."""
+
+    names: str
+    """The key of the set that has its name, as long as it has something."""
+    name: str
+    key: str
+    level: str
+    """What counts it: ``ready`` or ``waiting``."""
+
+    def parted(self, element: bytes) -> tuple[str, bytes]:
+        """The queue and the item of *element*.
+
+        Raises:
+            CodecError: It is none.
+        """
+        if self.level == "ready":
+            return self.name, element
+        return read_waiting(element)
+
+
+class Purge:
+    """Looks for what *exclusions* exclude, and takes it out of the queues."""
+
+    def __init__(
+        self,
+        store: BlockingStore,
+        keys: CrawlKeys,
+        config: Config,
+        exclusions: Exclusions,
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._config = config
+        self._exclusions = exclusions
+        self._has_hosts = config.queue_key == "host"
+        self.outcome = Purged()
+
+    def run(
+        self, *, dry: bool, progress: Callable[[int], None] = lambda _: None
+    ) -> Purged:
+        """Count what is excluded and, but for a *dry* run, take it out.
+
+        Raises:
+            StoreError: The store does not answer. What is done stays done.
+        """
+        partitions = self._config.partitions
+        for first in range(0, partitions, BATCH):
+            batch = range(first, min(first + BATCH, partitions))
+            calls = [
+                Call.command(
+                    "ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1
+                )
+                for p in batch
+            ]
+            ask = partial(self._store.run, tolerant=True)
+            replies = self._store.run(calls, tolerant=True)
+            waiting = buckets_in(ask, self._keys, batch)
+            for found, names in zip(waiting, replies, strict=True):
+                try:
+                    if isinstance(names, KeyDamaged):
+                        raise names
+                    for queue in filter(None, map(readable, names)):
+                        self._queue(found.keys, queue, dry=dry)
+                    if found.damage is not None:
+                        raise found.damage
+                    for bucket, _ in found.scores:
+                        self._bucket(found.keys, bucket, dry=dry)
+                except KeyDamaged as error:
+                    self.outcome.damaged.append(f"{error.key}: {error.reason}")
+                progress(found.number + 1)
+        return self.outcome
+
+    def _queue(self, keys: PartitionKeys, queue: str, *, dry: bool) -> None:
+        length, blocks = self._store.run(
+            [
+                Call.command("LLEN", keys.ready(queue)),
+                Call.command("LLEN", keys.spilled(queue)),
+            ]
+        )
+        self.outcome.queued += length - bool(blocks)
+        if process_of(queue):
+            return
+        whole = self._is_whole(queue)
+        if blocks:
+            self._blocks(keys, queue, blocks, whole=whole, dry=dry)
+        if whole and dry:
+            self.outcome.found += length - bool(blocks)
+        elif whole:
+            self._all(keys, queue)
+        else:
+            place = _List(keys.queues, queue, keys.ready(queue), "ready")
+            self._some(keys, place, dry=dry)
+
+    def _bucket(self, keys: PartitionKeys, bucket: str, *, dry: bool) -> None:
+        """Look at what is not due yet."""
+        place = _List(keys.due, bucket, keys.waiting(bucket), "waiting")
+        self.outcome.queued += self._store.call(Call.command("LLEN", place.key))
+        self._some(keys, place, dry=dry)
+
+    def _is_whole(self, queue: str) -> bool:
+        """Whether all of *queue* is of a host that is excluded."""
+        if not self._has_hosts:
+            return False
+        key = split_name(queue)[1].partition("~")[0]  # a slot of its own
+        host = host_of_shard(key) if self._config.host_shards > 1 else key
+        return self._exclusions.of_host(f"http://{host}/") is not None
+
+    def _all(self, keys: PartitionKeys, queue: str) -> None:
+        place = _List(keys.queues, queue, keys.ready(queue), "ready")
+        while (count := self._purge(keys, place, 0, [])) > 0:
+            self.outcome.found += count
+            self.outcome.skipped += count
+
+    def _some(self, keys: PartitionKeys, place: _List, *, dry: bool) -> None:
+        first = 0
+        while items := self._store.call(
+            Call.command("LRANGE", place.key, first, first + WINDOW - 1)
+        ):
+            chosen = [one for one in items if self._is_chosen(place, one)]
+            self.outcome.found += len(chosen)
+            gone = 0
+            if chosen and not dry:
+                gone = max(0, self._purge(keys, place, first, chosen))
+                self.outcome.skipped += gone
+            first += len(items) - gone
+
+    def _purge(
+        self, keys: PartitionKeys, place: _List, first: int, items: list[bytes]
+    ) -> int:
+        names = [keys.lease, keys.counts, place.names, place.key]
+        args: list[Argument] = [self._keys.born, place.name, place.level]
+        args += [first, WINDOW, *items]
+        return int(self._store.call(Call.to(QUEUE_PURGE, names, args)))
+
+    def _blocks(
+        self, keys: PartitionKeys, queue: str, count: int, *, whole: bool, dry: bool
+    ) -> None:
+        """Look through blocks, the newest first: the oldest are put back meanwhile."""
+        for index in range(count - 1, -1, -1):
+            spilled = keys.spilled(queue)
+            block = self._store.call(Call.command("LINDEX", spilled, index))
+            if block is None:
+                continue
+            if is_address(block):
+                self.outcome.queued += _in_file(block)
+                self.outcome.in_files += _in_file(block)
+                continue
+            self.outcome.queued += count_of(block)
+            kept, gone = self._parted(block, queue, whole=whole)
+            self.outcome.found += gone
+            if gone and not dry:
+                names = [keys.lease, keys.counts, keys.queues, keys.ready(queue)]
+                digest = hashlib.sha1(block, usedforsecurity=False).hexdigest()
+                args: list[Argument] = [self._keys.born, queue, index, digest]
+                args += [pack(kept) if kept else b"", gone]
+                call = Call.to(QUEUE_PURGE_BLOCK, [*names, spilled], args)
+                self.outcome.skipped += max(0, self._store.call(call))
+
+    def _parted(
+        self, block: bytes, queue: str, *, whole: bool
+    ) -> tuple[list[bytes], int]:
+        """What of *block* stays, and how many go; none, if it cannot be read."""
+        try:
+            items = unpack(block)
+        except CodecError:
+            return [], 0
+        kept = [i for i in items if not (whole or self._is_excluded(i, queue))]
+        return kept, len(items) - len(kept)
+
+    def _is_chosen(self, place: _List, element: bytes) -> bool:
+        try:
+            queue, item = place.parted(element)
+        except CodecError:
+            return False
+        return self._is_excluded(item, queue)
+
+    def _is_excluded(self, item: bytes, queue: str) -> bool:
+        if item == MARK:
+            return False
+        try:
+            url: Any = decode(item, queue)["url"]
+        except CodecError:
+            return False
+        return self._exclusions.why(str(url)) is not None
+
+
+def _in_file(address: bytes) -> int:
+    try:
+        return sizes_of(address)[0]
+    except CodecError:
+        return 0

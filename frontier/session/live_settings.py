@@ -1,0 +1,164 @@
+"""The settings that an operator has changed, put into force in one Scrapy process.
+
+What always holds:
+
+1.  What is in force is what was set last, or else what this node was started with: to
+    take a change back needs no restart.
+2.  A change is in force when the heartbeat that brought it ends, or, on a node that
+    comes later, before its spider starts anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from frontier.node.crawl_limits import COUNTED, LIMITS, TIME, Limits
+from frontier.node.host_politeness import Concurrency
+from frontier.scrapy_internals import change_depth, change_limits
+from frontier.settings.config import PREFIX
+from frontier.settings.live import DELAY, DEPTH, LIVE, PER_HOST, QUOTAS, SCOPE, value_of
+from frontier.urls.scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.crawler import Crawler
+
+    from frontier.cluster.controls import By
+    from frontier.download.pace import Pace
+    from frontier.node.node import Node
+    from frontier.settings.config import Config
+    from frontier.urls.traps import Traps
+
+    Wanted = Mapping[tuple[str, str], tuple[str, By]]
+
+logger = logging.getLogger(__name__)
+TRAPS = tuple(name for name in LIVE if name.startswith("FRONTIER_TRAP_"))
+
+
+class Shared(Protocol):
+    """What the components of one process share; see `frontier.session.session`."""
+
+    config: Config
+    traps: Traps
+
+    def change_depth(self, most: int) -> None:
+        """Take links for too deep that are further than *most* from a seed."""
+
+    def count_for_limits(self) -> None:
+        """Count what limits of the crawl are about."""
+
+    def count_for_quotas(self) -> None:
+        """Count what quotas of hosts are about."""
+
+
+class LiveSettings:
+    """Changes what the components of *crawler* go by."""
+
+    def __init__(
+        self, crawler: Crawler, session: Shared, node: Node, pace: Pace
+    ) -> None:
+        self._crawler = crawler
+        self._session = session
+        self._node = node
+        self._pace = pace
+        self._limits = node.limits
+        self._config = session.config
+        self._concurrency = node.host_concurrency.whole
+        self._now: dict[str, Any] = {}
+        self._has_told = False
+
+    def own(self) -> dict[str, str]:
+        """What this node was started with, of what can be changed and is not 0."""
+        settings, spider = self._crawler.settings, self._crawler.spider
+        found: dict[str, Any] = {}
+        for name in LIVE:
+            if name.startswith(PREFIX):
+                found[name] = getattr(self._config, name.removeprefix(PREFIX).lower())
+            elif name != SCOPE:
+                found[name] = settings.getfloat(name)
+        scope = getattr(spider, "scope", None)
+        if isinstance(scope, Scope):
+            found[SCOPE] = scope.first_kind
+        return {name: _text(value) for name, value in found.items() if value}
+
+    def change(self, wanted: Wanted) -> None:
+        """Put what is *wanted* into force, and nothing else any more."""
+        hosts: dict[str, dict[str, Any]] = {DELAY: {}, PER_HOST: {}}
+        now: dict[str, Any] = {}
+        for (name, host), (text, _) in wanted.items():
+            value = value_of(name, text, host)
+            if name in hosts:
+                hosts[name][host] = value
+            else:
+                now[name] = value
+        self._change_pace(hosts[DELAY], hosts[PER_HOST])
+        before, self._now = self._now, now
+        changed = {n for n in {*before, *now} if before.get(n) != now.get(n)}
+        if changed & {limit.setting for limit in LIMITS.values()}:
+            self._change_limits()
+        if changed & {*QUOTAS}:
+            self._node.change_quotas(*map(self._value, QUOTAS))
+            self._session.count_for_quotas()
+        if changed & {*TRAPS}:
+            self._change_config()
+        if DEPTH in changed:
+            most = now.get(DEPTH, self._crawler.settings.getint(DEPTH))
+            change_depth(self._crawler, most)
+            self._session.change_depth(most)
+        if SCOPE in changed:
+            self._change_scope(now.get(SCOPE))
+
+    def _value(self, name: str) -> Any:
+        """What *name*, a setting of ours, is now."""
+        own = getattr(self._config, name.removeprefix(PREFIX).lower())
+        return self._now.get(name, own)
+
+    def _change_pace(self, delays: dict[str, float], counts: dict[str, int]) -> None:
+        self._pace.change(delays, counts)
+        self._node.host_concurrency.whole = (
+            self._concurrency
+            if not (delays or counts)
+            else Concurrency(
+                self._concurrency.requests,
+                max([self._pace.most(), *counts.values()]),
+                self._pace.is_delayed(),
+            )
+        )
+
+    def _change_limits(self) -> None:
+        own = self._limits
+        found: dict[str, Any] = {
+            name: self._now.get(LIMITS[name].setting, getattr(own, name))
+            for name in COUNTED
+        }
+        seconds = self._now.get(LIMITS[TIME].setting, own.seconds)
+        limits = Limits(**found, seconds=seconds)
+        change_limits(self._crawler, limits.pages, limits.items, limits.errors)
+        self._node.change_limits(limits)
+        self._session.count_for_limits()
+
+    def _change_config(self) -> None:
+        values = {n.removeprefix(PREFIX).lower(): self._value(n) for n in TRAPS}
+        config = replace(self._config, **values)
+        self._session.config = config
+        self._session.traps.change(config)
+
+    def _change_scope(self, kind: str | None) -> None:
+        spider = self._crawler.spider
+        scope = getattr(spider, "scope", None)
+        seeds = getattr(spider, "start_urls", None)
+        if isinstance(scope, Scope) and seeds:
+            scope.become(kind or scope.first_kind, seeds)
+        elif not self._has_told:
+            self._has_told = True
+            logger.warning(
+                "the scope stays as it is: the spider has none of ours (`scope`, a "
+                "frontier.urls.scope.Scope, and `start_urls`)"
+            )
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

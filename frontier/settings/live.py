@@ -1,0 +1,123 @@
+"""The settings that an operator may change while a crawl runs: a closed list.
+
+Each is read by the parser that reads it when a node starts; one of Scrapy's, by one as
+strict. All others are refused with a reason: those that nodes share are fixed when a
+crawl is created, and the rest is read when a node starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import ConfigurationError
+from frontier.settings import values as parsers
+from frontier.settings.config import PREFIX, Config
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+DELAY = "DOWNLOAD_DELAY"
+PER_HOST = "CONCURRENT_REQUESTS_PER_DOMAIN"
+DEPTH = "DEPTH_LIMIT"
+SCOPE = "scope"
+QUOTAS = ("FRONTIER_HOST_MAX_PAGES", "FRONTIER_HOST_MAX_BYTES")
+LONGEST = 500
+"""Characters of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A setting that can be changed while a crawl runs."""
+
+    parser: parsers.Parser
+    about: str
+    by_host: bool = False
+    """Whether one host may have another value than the rest."""
+
+
+_PARSERS: dict[str, parsers.Parser] = {
+    PREFIX + one.name.upper(): one.metadata["parser"] for one in fields(Config)
+}
+
+
+def _ours(name: str, about: str) -> Live:
+    return Live(_PARSERS[name], about)
+
+
+_COUNT = parsers.whole(0, 10**12)
+LIVE: dict[str, Live] = {
+    DELAY: Live(parsers.real(-1e-9, 86_400.0), "seconds between requests", True),
+    PER_HOST: Live(parsers.whole(1, 1_000), "requests at a time to one host", True),
+    "CLOSESPIDER_PAGECOUNT": Live(_COUNT, "pages of the crawl; 0: no limit"),
+    "CLOSESPIDER_ITEMCOUNT": Live(_COUNT, "items of the crawl; 0: no limit"),
+    "CLOSESPIDER_ERRORCOUNT": Live(_COUNT, "exceptions in callbacks; 0: no limit"),
+    "CLOSESPIDER_TIMEOUT": Live(parsers.real(-1e-9, 1e9), "seconds; 0: no limit"),
+    "FRONTIER_CRAWL_MAX_BYTES": _ours(
+        "FRONTIER_CRAWL_MAX_BYTES", "bytes of responses; 0: no limit"
+    ),
+    QUOTAS[0]: _ours(QUOTAS[0], "pages of each host; 0: no limit"),
+    QUOTAS[1]: _ours(QUOTAS[1], "bytes of each host; 0: no limit"),
+    SCOPE: Live(
+        parsers.choice("host", "domain", "prefix", "all"),
+        "what a spider with a scope follows",
+    ),
+    DEPTH: Live(parsers.whole(0, 10**6), "links from a seed; 0: no limit"),
+    **{
+        name: _ours(name, about)
+        for name, about in (
+            ("FRONTIER_TRAP_URL_LENGTH", "characters of a URL; 0: no limit"),
+            ("FRONTIER_TRAP_HOPS", "hops from a seed; 0: no limit"),
+            ("FRONTIER_TRAP_PATH_SEGMENTS", "slashes of a path; 0: no limit"),
+            ("FRONTIER_TRAP_PATH_REPEATS", "repetitions in a path; 0: no limit"),
+            ("FRONTIER_TRAP_PAGE_LINKS", "links of a page; 0: no limit"),
+            ("FRONTIER_TRAP_QUERY_URLS", "URLs of a page's queries; 0: no limit"),
+            ("FRONTIER_TRAP_DIRECTORY_URLS", "URLs of a directory; 0: no limit"),
+            ("FRONTIER_TRAP_HOST_URLS", "URLs of a host; 0: no limit"),
+        )
+    },
+}
+"""Name to what is known of it, in the order in which they are listed."""
+
+
+def value_of(name: str, text: str, host: str = "", fixed: Container[str] = ()) -> Any:
+    """What the setting *name* becomes by *text*, for one *host* if that is not empty.
+
+    *fixed* are the names of the settings that were fixed when the crawl was created.
+
+    Raises:
+        ConfigurationError: It cannot be changed, or not to that, or not for one host.
+    """
+    live = LIVE.get(name)
+    if live is None:
+        raise ConfigurationError(_why_not(name, fixed))
+    if host and not live.by_host:
+        names = " and ".join(one for one in LIVE if LIVE[one].by_host)
+        raise ConfigurationError(f"{name} is for all hosts; --host is for {names}")
+    if len(text) > LONGEST or not text.isprintable() or not text:
+        raise ConfigurationError(f"{name} = {text[:40]!r}: is not a value")
+    try:
+        return live.parser(text)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{name} = {text[:100]!r}: {error}") from None
+
+
+def _why_not(name: str, fixed: Container[str]) -> str:
+    shown = name[:100]
+    if name in fixed:
+        return f"{shown} is fixed when a crawl is created: another needs a new crawl"
+    near = parsers.nearest(name, LIVE, least=0.75)
+    if near:
+        return f"{shown} cannot be changed while a crawl runs; did you mean {near}?"
+    if name in _PARSERS:
+        reason = "is read when a node starts"
+    elif name.startswith(PREFIX):
+        known = parsers.nearest(name, _PARSERS)
+        hint = f"; did you mean {known}?" if known else ""
+        return f"{shown} is not a setting of frontier{hint}"
+    else:
+        reason = "is not among those that can be changed while a crawl runs"
+    return (
+        f"{shown} {reason}: drain the nodes one after the other, and start them with "
+        "it; frontier crawl set --list has those that can"
+    )

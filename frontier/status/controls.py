@@ -1,0 +1,90 @@
+"""What an operator wants of a crawl, and which of its nodes do it already."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.cluster.controls import calls, read
+from frontier.errors import UnknownCrawl
+from frontier.status.reports import read_reports
+from frontier.status.snapshot import beats_of
+from frontier.store.client import Call
+from frontier.store.keys import check_schema
+
+if TYPE_CHECKING:
+    from frontier.cluster.controls import Controls
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+WAIT = 10.0
+"""Seconds in which a heartbeat should have told every live node, and been told."""
+SILENT = 3.0
+"""Seconds without a heartbeat after which a node is not waited for."""
+LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """On which nodes of a crawl something is in force."""
+
+    nodes: tuple[str, ...]
+    """Those that have said so."""
+    lacking: tuple[str, ...]
+    """Those on the map that have not."""
+
+
+def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
+    """What is wanted of the crawl.
+
+    Raises:
+        UnknownCrawl: There is no such crawl.
+        OtherSchema: Another version of this package made it.
+    """
+    meta = Call.command("HMGET", keys.meta(), "state", "schema")
+    (state, schema), *replies = store.run([meta, *calls(keys)], tolerant=True)
+    if state is None:
+        raise UnknownCrawl(keys.namespace, keys.crawl_id)
+    check_schema(keys.crawl_id, schema)
+    return read(keys, replies)
+
+
+def own_settings(store: BlockingStore, keys: CrawlKeys) -> dict[str, dict[str, str]]:
+    """What each node on the map was started with, of what can be changed."""
+    nodes, reports = store.run(
+        [
+            Call.command("HGETALL", keys.nodes()),
+            Call.command("HGETALL", keys.reports()),
+        ],
+        tolerant=True,
+    )
+    beats = beats_of(nodes) if isinstance(nodes, dict) else {}
+    known = read_reports(reports) if isinstance(reports, dict) else {}
+    return {name: known[name].own for name in sorted(beats) if name in known}
+
+
+def reach(
+    store: BlockingStore, keys: CrawlKeys, version: int, seconds: float = WAIT
+) -> Reach:
+    """Wait until all nodes that beat have *version* in force, or *seconds* are over."""
+    until = time.monotonic() + seconds
+    while True:
+        nodes, reports, now = store.run(
+            [
+                Call.command("HGETALL", keys.nodes()),
+                Call.command("HGETALL", keys.reports()),
+                Call.command("TIME"),
+            ],
+            tolerant=True,
+        )
+        beats = beats_of(nodes) if isinstance(nodes, dict) else {}
+        known = read_reports(reports) if isinstance(reports, dict) else {}
+        has = {
+            name for name in beats if name in known and known[name].controls >= version
+        }
+        oldest = int(now[0]) * 1000 + int(now[1]) // 1000 - SILENT * 1000
+        awaited = any(beats[name][0] >= oldest for name in beats.keys() - has)
+        if not awaited or time.monotonic() >= until:
+            return Reach(tuple(sorted(has)), tuple(sorted(beats.keys() - has)))
+        time.sleep(LOOK)

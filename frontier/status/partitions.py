@@ -1,0 +1,208 @@
+"""What each partition of a crawl is like: its queue, its seen tiers, its back-offs.
+
+What always holds:
+
+1.  Looking changes nothing: no lease is taken, and nothing is moved.
+2.  What is read is not trusted, and bounded in size. A partition whose keys are
+    damaged, or that is set aside, is named, and counts as empty.
+3.  A look at some partitions is as many round trips as there are batches of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.set_aside import ASIDE, faults_of
+from frontier.errors import CodecError, KeyDamaged
+from frontier.queue.back_off import read_call
+from frontier.queue.item import decode
+from frontier.queue.priority import split_name
+from frontier.queue.reserve import Scan, scan_call
+from frontier.seen.seen_set import partition_state, state_call
+from frontier.status.back_offs import LeftAlone, left_alone
+from frontier.status.validate import printable, text, whole
+from frontier.status.views import DeadLetter, Harmed
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frontier.seen.config import SeenConfig
+    from frontier.seen.seen_set import PartitionState
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+BATCH = 128
+"""Partitions per round trip."""
+FIGURES = len(fields(Scan))
+"""Those of a partition; the mark of the crawl comes behind them."""
+MOST_QUEUES = 200
+"""Queues of a partition whose lengths are asked for: those of highest priority."""
+MOST_BACK_OFFS = 1_000
+"""Hosts of a partition that are left alone, and kept in mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLook:
+    """What a partition was like when it was looked at."""
+
+    scan: Scan = field(default_factory=Scan)
+    """Empty of one that is damaged."""
+    mark: bytes | None = None
+    """Of the crawl, ``b""`` if there is none; ``None`` of one that is damaged."""
+    harmed: tuple[Harmed, ...] = ()
+    tier: PartitionState | None = None
+    """Its seen tiers; ``None`` if nothing was ever put there."""
+    is_foreign: bool = False
+    """Whether its seen tiers are not this version's."""
+    left_alone: tuple[LeftAlone, ...] = ()
+
+
+def look_at(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    numbers: Sequence[int],
+    tiers: SeenConfig | None,
+    *,
+    waits: bool = True,
+) -> Iterator[PartitionLook]:
+    """The partitions *numbers*, one after the other.
+
+    Without *waits* it is not asked which hosts are left alone.
+    """
+    for first in range(0, len(numbers), BATCH):
+        batch = numbers[first : first + BATCH]
+        parts = [keys.partition(number) for number in batch]
+        count = len(batch)
+        replies = store.run(
+            [
+                *map(scan_call, parts),
+                *map(state_call, parts),
+                *(read_call(part.back_off) for part in parts if waits),
+            ],
+            tolerant=True,
+        )
+        for place, number in enumerate(batch):
+            scanned, state, *alone = replies[place::count]
+            yield _seen(keys, number, tiers, (scanned, state, alone))
+
+
+def _seen(
+    keys: CrawlKeys, number: int, tiers: SeenConfig | None, replies: Sequence[Any]
+) -> PartitionLook:
+    scanned, state, alone = replies
+    tier, is_foreign = None, False
+    if tiers is not None and not isinstance(state, KeyDamaged):
+        try:
+            tier = partition_state(tiers, state)
+        except (ValueError, TypeError):
+            is_foreign = True
+    if isinstance(scanned, KeyDamaged) or scanned[0] == ASIDE:
+        return PartitionLook(
+            harmed=tuple(_harmed(keys, number, scanned)),
+            tier=tier,
+            is_foreign=is_foreign,
+        )
+    return PartitionLook(
+        Scan(*map(whole, scanned[:FIGURES])),
+        scanned[-1],
+        (),
+        tier,
+        is_foreign,
+        tuple(left_alone(alone[0])[:MOST_BACK_OFFS]) if alone else (),
+    )
+
+
+def _harmed(keys: CrawlKeys, number: int, reply: Any) -> list[Harmed]:
+    """What is wrong with a partition, as the *reply* to its scan tells."""
+    if isinstance(reply, KeyDamaged):
+        what = reply.key.removeprefix(keys.partition(number).tag + ":")
+        return [Harmed(number, printable(what), printable(reply.reason), False)]
+    return [
+        Harmed(number, printable(fault.key), printable(fault.reason), True)
+        for fault in faults_of(reply[1])
+    ]
+
+
+def holders(store: BlockingStore, keys: CrawlKeys, partitions: int) -> tuple[str, ...]:
+    """Who holds each partition; empty for nobody."""
+    names: dict[bytes, str] = {}
+    found = []
+    for first in range(0, partitions, BATCH):
+        numbers = range(first, min(first + BATCH, partitions))
+        calls = [
+            Call.command("HGET", keys.partition(number).lease, "holder")
+            for number in numbers
+        ]
+        for reply in store.run(calls, tolerant=True):
+            known = isinstance(reply, bytes) and reply
+            if known and known not in names:
+                names[known] = text(known)
+            found.append(names[known] if known else "")
+    return tuple(found)
+
+
+def dead_letters(
+    store: BlockingStore, keys: CrawlKeys, looks: Sequence[PartitionLook], most: int
+) -> tuple[DeadLetter, ...]:
+    """The first dead letters, *most* at most."""
+    filled = [p for p, look in enumerate(looks) if look.scan.dead][:most]
+    calls = [
+        Call.command("LRANGE", keys.partition(p).dead, 0, most - 1) for p in filled
+    ]
+    replies = store.run(calls, tolerant=True)
+    known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
+    values = [value for reply in known for value in reply]
+    return tuple(_letter(value) for value in values[:most])
+
+
+def _letter(value: bytes) -> DeadLetter:
+    reason, _, rest = value.partition(b"\n")
+    queue, _, item = rest.partition(b"\n")
+    try:
+        url = printable(decode(item, queue.decode("utf-8", "replace"))["url"])
+    except CodecError:
+        url = ""
+    return DeadLetter(url, text(reason))
+
+
+def longest_queues(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    numbers: Sequence[int],
+    looks: Mapping[int, PartitionLook],
+    most: int,
+) -> dict[int, dict[str, int]]:
+    """The *most* queue keys with most URLs that are ready, of each of *numbers*.
+
+    URLs in compressed blocks are not among them.
+    """
+    filled = [number for number in numbers if looks[number].scan.queues]
+    parts = [keys.partition(number) for number in filled]
+    calls = [Call.command("ZRANGE", p.queues, 0, MOST_QUEUES - 1) for p in parts]
+    replies = store.run(calls, tolerant=True) if calls else []
+    asked = [
+        (number, name.decode("utf-8", "replace"))
+        for number, reply in zip(filled, replies, strict=True)
+        if not isinstance(reply, KeyDamaged)
+        for name in reply
+    ]
+    lengths = store.run(
+        [Call.command("LLEN", keys.partition(n).ready(name)) for n, name in asked],
+        tolerant=True,
+    )
+    found: dict[int, dict[str, int]] = {number: {} for number in numbers}
+    for (number, name), length in zip(asked, lengths, strict=True):
+        try:
+            key = printable(split_name(name)[1])
+        except (CodecError, ValueError):
+            continue
+        if key and not isinstance(length, KeyDamaged):
+            queues = found[number]
+            queues[key] = queues.get(key, 0) + whole(length)
+    return {
+        number: dict(heapq.nlargest(most, queues.items(), key=lambda q: (q[1], q[0])))
+        for number, queues in found.items()
+    }

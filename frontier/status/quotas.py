@@ -1,0 +1,75 @@
+"""How much hosts have had of their quotas, of some hosts that are named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.errors import KeyDamaged
+from frontier.status.validate import whole
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frontier.status.views import CrawlSnapshot
+    from frontier.status.watch import HostView
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+QUOTAS = ("FRONTIER_HOST_MAX_PAGES", "FRONTIER_HOST_MAX_BYTES")
+
+
+@dataclass(frozen=True, slots=True)
+class Had:
+    """What a host has had, of what it may have; 0 for no quota."""
+
+    host: str
+    pages: int
+    max_pages: int
+    bytes: int
+    max_bytes: int
+
+    @property
+    def share(self) -> float:
+        """The part of the quota that it is nearer to; more than 1 if it is over."""
+        pages = self.pages / self.max_pages if self.max_pages else 0.0
+        return max(pages, self.bytes / self.max_bytes if self.max_bytes else 0.0)
+
+
+def quotas_of(seen: CrawlSnapshot) -> tuple[int, int]:
+    """Pages and bytes that each host may have; 0 for no quota.
+
+    What an operator has set, or else what the node was started with that came last.
+    """
+    known = [node.figures for node in seen.nodes if node.figures is not None]
+    own = max(known, key=lambda one: one.opened).own if known else {}
+    changed = {one.name: one.value for one in seen.controls.changed if not one.host}
+    pages, size = ({**own, **changed}.get(name, "") for name in QUOTAS)
+    return whole(pages), whole(size)
+
+
+def had(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    seen: CrawlSnapshot,
+    hosts: Iterable[HostView],
+) -> list[Had]:
+    """What *hosts* have had whose queues are known, the nearest to a quota first."""
+    max_pages, max_bytes = quotas_of(seen)
+    if not (max_pages or max_bytes):
+        return []
+    named = [(one.host, one.partition) for one in hosts if one.partition is not None]
+    calls = [
+        Call.command(
+            "HMGET", keys.partition(number).spent, f"pages:{host}", f"bytes:{host}"
+        )
+        for host, number in named
+    ]
+    replies = store.run(calls, tolerant=True) if calls else []
+    found = [
+        Had(host, whole(reply[0]), max_pages, whole(reply[1]), max_bytes)
+        for (host, _), reply in zip(named, replies, strict=True)
+        if not isinstance(reply, KeyDamaged)
+    ]
+    return sorted(found, key=lambda one: (-one.share, one.host))

@@ -1,0 +1,186 @@
+"""What an operator excludes from a crawl: hosts, prefixes of URLs, patterns.
+
+What always holds:
+
+1.  To tell whether a URL is excluded takes time in proportion to its length, whatever
+    the patterns are (`frontier.urls.linear_patterns`). No more than `LOOKED` characters
+    of it are looked at.
+2.  URLs are compared without user, default port and fragment, scheme and host in lower
+    case; the rest as it is requested.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from frontier.errors import ConfigurationError
+from frontier.urls.linear_patterns import MOST_STATES, Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HOST, PREFIX, PATTERN = "host", "prefix", "pattern"
+KINDS = (HOST, PREFIX, PATTERN)
+LOOKED = 10_000
+"""Characters of a URL that patterns are looked for in; servers take fewer."""
+LONGEST = 2_000
+"""Characters of a host, a prefix or a pattern."""
+_LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One exclusion."""
+
+    kind: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.value}"
+
+
+def rule_of(kind: str, value: str) -> Rule:
+    """The exclusion of *value*, as it is stored.
+
+    Raises:
+        ConfigurationError: It is none, or no pattern that is found in linear time.
+    """
+    if len(value) > LONGEST or not value.isprintable() or not value:
+        raise ConfigurationError(
+            f"{value[:100]!r} cannot be excluded: a {kind} has 1 to {LONGEST:,} "
+            "printable characters"
+        )
+    if kind == HOST:
+        return Rule(kind, _host(value))
+    if kind == PREFIX:
+        return Rule(kind, _prefix(value))
+    if kind != PATTERN:
+        raise ConfigurationError(f"{kind[:40]!r} is no kind of exclusion")
+    Pattern(value)
+    return Rule(kind, value)
+
+
+def _host(value: str) -> str:
+    """*value* as `host_and_port` says it, with a port only if it has one."""
+    name, colon, port = value.lower().rpartition(":")
+    if not colon or value.endswith("]") or not port.isdecimal():
+        name, port = value.lower(), ""
+    name = name.rstrip(".")
+    try:
+        name = name.encode("idna").decode("ascii")
+        if name.startswith("["):
+            name = f"[{ipaddress.IPv6Address(name[1:-1]).compressed}]"
+    except ValueError:
+        name = ""
+    is_address = name.startswith("[")
+    if not (is_address or _LABELS.fullmatch(name)) or (port and int(port) > 65535):
+        hint = "; to exclude what begins with a URL use --prefix" * ("/" in value)
+        raise ConfigurationError(f"{value[:200]!r} is not a host{hint}")
+    return f"{name}:{int(port)}" if port else name
+
+
+def _prefix(value: str) -> str:
+    found = plain(value)
+    if found is None or not value.lower().startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{value[:200]!r} is not the beginning of an http or https URL with a host"
+        )
+    return found
+
+
+def plain(url: str) -> str | None:
+    """*url* as it is compared; ``None`` if it has no host."""
+    try:
+        parts = urlsplit(url)
+        authority = host_and_port(url)
+    except ValueError:
+        return None
+    if not authority:
+        return None
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{authority}{parts.path or '/'}{query}"
+
+
+def host_and_port(url: str) -> str:
+    """The host of *url*, and its port, if that is not the default; or nothing.
+
+    Raises:
+        ValueError: Its port is not a number that can be.
+    """
+    parts = urlsplit(url)
+    host, port = (parts.hostname or "").rstrip("."), parts.port
+    if ":" in host:
+        host = f"[{host}]"
+    has_port = host and port is not None and port != _PORTS.get(parts.scheme)
+    return f"{host}:{port}" if has_port else host
+
+
+class Exclusions:
+    """Tells what is excluded by *rules*.
+
+    Raises:
+        ConfigurationError: Their patterns are too large, all together.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._hosts: dict[str, Rule] = {}
+        self._prefixes: tuple[str, ...] = ()
+        self._patterns: list[tuple[Pattern, Rule]] = []
+        self._states = 0
+        for rule in rules:
+            self.add(rule)
+
+    def add(self, rule: Rule) -> None:
+        """Exclude *rule*, too.
+
+        Raises:
+            ConfigurationError: All patterns together would be too large.
+        """
+        if rule.kind == HOST:
+            self._hosts[rule.value] = rule
+        elif rule.kind == PREFIX:
+            self._prefixes += (rule.value,)
+        else:
+            pattern = Pattern(rule.value)
+            if self._states + pattern.states > MOST_STATES:
+                raise ConfigurationError(
+                    f"{rule.value[:200]!r} is too much: written out, the patterns of a "
+                    f"crawl have at most {MOST_STATES:,} parts, all together"
+                )
+            self._states += pattern.states
+            self._patterns.append((pattern, rule))
+
+    def __bool__(self) -> bool:
+        return bool(self._hosts or self._prefixes or self._patterns)
+
+    def why(self, url: str) -> Rule | None:
+        """The exclusion of *url*, if there is one; that of its host before others."""
+        if self._hosts and (found := self.of_host(url)) is not None:
+            return found
+        if not (self._prefixes or self._patterns):
+            return None
+        text = plain(url)
+        if text is None:
+            return None
+        if self._prefixes and text.startswith(self._prefixes):
+            return next(
+                Rule(PREFIX, one) for one in self._prefixes if text.startswith(one)
+            )
+        text = text[:LOOKED]
+        return next((r for pattern, r in self._patterns if pattern.found(text)), None)
+
+    def of_host(self, url: str) -> Rule | None:
+        """The exclusion of the whole host of *url*, on all ports or on its own."""
+        try:
+            authority = host_and_port(url)
+        except ValueError:
+            return None
+        found = self._hosts.get(authority)
+        if found is None and self._hosts:
+            found = self._hosts.get(re.sub(r":[0-9]+$", "", authority))
+        return found

@@ -1,0 +1,84 @@
+"""``frontier crawl delete`` as a process; what it does is tested in ``tests/node``."""
+
+import json
+
+import pytest
+
+from frontier.cluster.crawls import enter
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.settings.config import Config
+from frontier.store.keys import RegistryKeys, collection_keys
+
+
+@pytest.fixture
+def ended(server, store, unique, db):
+    """A crawl that has ended, and how to name it."""
+
+    async def ended():
+        shape = crawl_settings(Config(partitions=16))
+        keys = await enter(store.run, unique, "site", "", shape)
+        db("HSET", keys.meta(), "state", "finished")
+        where = ("--redis-url", server.url, "--namespace", unique)
+        return keys, (*where, "--crawl", keys.crawl_id)
+
+    return ended
+
+
+async def test_a_crawl_is_deleted_only_when_told_and_what_stays_is_said(
+    ended, frontier, db, unique
+):
+    keys, named = await ended()
+
+    asked = frontier("crawl", "delete", *named)
+    assert asked.returncode == 2
+    assert "add --yes" in asked.stderr
+    assert "site-1, finished" in asked.stdout
+    assert db("EXISTS", keys.meta()) == 1
+
+    done = frontier("crawl", "delete", *named, "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "site-1 is deleted: 17 keys" in done.stdout
+    assert "frontier collection purge" in done.stdout
+    assert db("EXISTS", keys.meta()) == 0
+
+    again = frontier("crawl", "delete", *named, "--yes")
+    assert again.returncode == 4
+    db("SADD", RegistryKeys(unique).crawls(), "site-1")
+    again = frontier("crawl", "delete", *named, "--yes")
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+async def test_on_a_terminal_it_asks(ended, terminal, db):
+    keys, named = await ended()
+
+    code, said = terminal("crawl", "delete", *named, answer="n\n")
+    assert code == 2
+    assert "Delete site-1?" in said
+    assert db("EXISTS", keys.meta()) == 1
+    code, said = terminal("crawl", "delete", *named, answer="y\n")
+    assert code == 0, said
+    assert db("EXISTS", keys.meta()) == 0
+
+
+async def test_a_crawl_in_use_or_not_committed_is_refused_and_one_cut_off_is_listed(
+    ended, frontier, db, unique, blocking
+):
+    keys, named = await ended()
+    where = named[:4]
+    db("HSET", keys.nodes(), "n1", f"{int(db('TIME')[0]) * 1000} 1 0 abc")
+    lives = frontier("crawl", "delete", *named, "--yes")
+    assert lives.returncode == 5
+    assert "n1" in lives.stderr
+
+    db("DEL", keys.nodes())
+    within = collection_keys(blocking(), unique)
+    db("SADD", within.uncommitted(), keys.crawl_id)
+    waits = frontier("crawl", "delete", *named, "--yes", "--collection", unique)
+    assert waits.returncode == 5
+    assert "frontier collection commit" in waits.stderr
+
+    db("HSET", keys.meta(), "deleting_ms", "1")
+    (listed,) = json.loads(frontier("crawl", "list", *where, "--json").stdout)["crawls"]
+    assert listed["state"] == "deleting"
+    done = frontier("crawl", "delete", *named, "--yes", "--json")
+    assert json.loads(done.stdout)["keys"] == 17

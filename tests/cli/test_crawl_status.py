@@ -1,0 +1,268 @@
+"""``frontier crawl status`` of crawls that are made: what it says, and how it ends."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import warm
+from rich.console import Console
+
+from frontier.cli.crawl_report import crawl_report, hosts_table
+from frontier.cli.report import WarcFiles
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.queue.reserve import Scan
+from frontier.settings.config import Config
+from frontier.status.forecast import at_least
+from frontier.status.views import CrawlSnapshot, Figures, LimitProgress, NodeView
+from frontier.status.watch import HostView
+from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
+from tests.json_schema import check
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = "evil\x1b[31m\u202ehost"
+REPORT = {
+    "opened": 1000.0,
+    "seconds": 10.0,
+    "pages": 50,
+    "own": {"CLOSESPIDER_PAGECOUNT": "1000", "FRONTIER_HOST_MAX_PAGES": "10"},
+    "statuses": {"200": 45, "503": 5},
+    "error_kinds": {"timeout": 4, "http_5xx": 5},
+    "host_errors": {"a.example": {"timeout": 4}, "b.example": {"http_5xx": 5}},
+    "host_seconds": {"slow.example": [3, 12.0]},
+    "memory_bytes": 950_000_000,
+    "memory_limit_bytes": 1_000_000_000,
+    "disk_free_bytes": 1_500_000_000,
+    "disk_total_bytes": 100_000_000_000,
+    "machine": "host-a",
+    "pid": 77,
+}
+
+
+@pytest.fixture
+def made(server, db, unique):
+    """An open crawl with a node, a limit, queues and errors; how to name it."""
+    keys = CrawlKeys(unique, "site-1")
+    shape = json.dumps(crawl_settings(Config(partitions=16)))
+    fields = {"state": "open", "spider": "site", "schema": SCHEMA, "shape": shape}
+    fields |= {"created_ms": int(db("TIME")[0]) * 1000 - 60_000}
+    db("HSET", keys.meta(), *(each for pair in fields.items() for each in pair))
+    db("SADD", RegistryKeys(unique).crawls(), keys.crawl_id)
+    beat = int(db("TIME")[0]) * 1000 + 100_000  # it lives as long as the test
+    db("HSET", keys.nodes(), "node-1", f"{beat} 1 0 abc")
+    db("HSET", keys.reports(), "node-1", json.dumps(REPORT))
+    db("HSET", keys.spent(), "pages", 620)
+    part = keys.partition(3)
+    db("ZADD", part.queues, 0, "5:a.example")
+    db("RPUSH", part.ready("5:a.example"), *("x" * 30))
+    db("HSET", part.counts, "ready", 30, "pushed", 100, "acked", 70)
+    db("HSET", part.spent, "pages:a.example", 7)
+    where = ("--redis-url", server.url, "--namespace", unique)
+    return keys, ("crawl", "status", *where)
+
+
+def printed(*parts, width=100):
+    console = Console(file=io.StringIO(), width=width, markup=False)
+    for part in parts:
+        console.print(part)
+    return console.file.getvalue()
+
+
+def test_what_an_operator_asks_is_answered(made, frontier, db):
+    keys, command = made
+    db("HSET", keys.meta(), "twice", "1000 node-1")
+    now = int(db("TIME")[0]) * 1000
+    old = now - 3_700_000
+    log = (f"1 {old} died 0 n-old", f"2 {now} died 0 node-9", f"3 {now} removed 0 n-8")
+    db("RPUSH", keys.membership(), *log)
+    done = frontier(*command, "--hosts")
+
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0, done.stderr
+    assert "pages 620 of 1,000 (62%)" in said
+    assert "Time left at least 6 s: 30 requests at the mean 5.0 pages/s" in said
+    assert "at most 76 s: its limit of pages (CLOSESPIDER_PAGECOUNT)" in said
+    assert "45 x 200, 5 x 503" in said
+    assert "Errors 5 answer 5xx, 4 time-out" in said
+    assert "Errors, by host b.example 5, a.example 4" in said
+    assert "Longest queues a.example 30" in said
+    assert "Slowest hosts slow.example 4 s" in said
+    assert "a.example has had 7 pages (70%)" in said
+    assert "WARNING: node-1 has little memory left" in said
+    assert "WARNING: node-1 has little disk left: 1.5 GB of 100.0 GB" in said
+    assert "two processes had the id node-1" in said
+    assert "process 77 on host-a" in said
+    assert "FRONTIER_NODE_ID" in said
+    assert re.search("Lost lately [^ ]+ [^ ]+ n-8 was removed .*node-9 is lost", said)
+    assert "n-old" not in said
+    listed = frontier("node", "list", *command[2:])
+    said = " ".join(listed.stdout.split())
+    assert "node-1 host-a 77 950.0 MB (95%) 1.5 GB (2%)" in said
+    assert "little memory left" in said
+
+
+def test_as_json_it_is_data(made, frontier):
+    _, command = made
+    seen = json.loads(frontier(*command, "--json").stdout)
+
+    check("watched", seen)
+    assert seen["limits"][0]["value"] == 620
+    assert seen["quotas"][0]["pages"] == 7
+    assert seen["hosts"][0] == {**seen["hosts"][0], "host": "a.example", "queued": 30}
+    assert seen["time_left"]["seconds"] is None
+
+
+@pytest.fixture
+def watching(tmp_path):
+    """Start ``crawl status --watch``; it is gone when the test is."""
+    started = []
+    env = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "COLUMNS"}}
+
+    def start(*arguments):
+        process = warm.Popen(
+            [sys.executable, "-m", "frontier", *arguments, "--watch", "--every", "0.2"],
+            cwd=tmp_path,
+            env={**env, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_watch_ends_with_the_crawl(made, watching, db):
+    keys, command = made
+    with watching(*command) as process:
+        first = process.stdout.readline()
+        assert " site-1 open, 1 node, 50 pages, no pace yet" in first
+        db(
+            "HSET",
+            keys.meta(),
+            "state",
+            "finished",
+            "finished_ms",
+            10**13,
+            "fetched",
+            1,
+        )
+        rest, err = process.communicate()
+
+    assert (process.returncode, err) == (0, "")
+    assert " site-1 finished, " in rest.splitlines()[-1]
+
+
+def test_a_watch_ends_with_the_code_of_the_crawl(made, watching, db):
+    keys, command = made
+    with watching(*command, "--json") as process:
+        assert json.loads(process.stdout.readline())["state"] == "open"
+        db("HSET", keys.meta(), "state", "finished", "finished_ms", 10**13)
+        rest, err = process.communicate()
+
+    assert process.returncode == 1
+    assert "has ended without one page" in err
+    assert json.loads(rest.splitlines()[-1])["state"] == "finished"
+
+
+def test_ctrl_c_ends_a_watch_with_0(made, watching):
+    _, command = made
+    with watching(*command) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+
+    assert (process.returncode, err) == (0, "")
+
+
+def test_on_a_terminal_it_is_drawn_and_ends_with_the_crawl(made, terminal, db):
+    keys, command = made
+    db("HSET", keys.meta(), "state", "canceled", "finished_ms", 10**13)
+    code, said = terminal(*command, "--watch", "--hosts")
+
+    assert code == 0, said
+    assert "Crawl site-1, spider site: canceled" in said
+    assert "a.example" in said
+    assert "Traceback" not in said
+
+
+def test_names_of_hosts_and_machines_are_text_and_nothing_else(made, frontier, db):
+    keys, command = made
+    hostile = {"host_errors": {HOSTILE: {"dns": 9}}, "machine": HOSTILE}
+    db("HSET", keys.reports(), "node-1", json.dumps({**REPORT, **hostile}))
+    for arguments in (command, ("node", "list", *command[2:])):
+        done = frontier(*arguments)
+
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout
+        assert "\u202e" not in done.stdout
+
+
+def seen_of(nodes=(), limits=(), **queue):
+    return CrawlSnapshot(
+        crawl_id="site-1",
+        spider="site",
+        state="open",
+        created_ms=1000,
+        finished_ms=0,
+        taken_ms=61_000,
+        shape={},
+        partitions=16,
+        nodes=tuple(nodes),
+        totals=Figures(),
+        queue=Scan(**queue),
+        dead_letters=(),
+        limits=tuple(limits),
+    )
+
+
+def a_node(rate=5.0, state="live", **figures):
+    return NodeView("n", state, 1, 16, 16, Figures(rate=rate, **figures))
+
+
+PAGES = LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 620, 1000, 0.62)
+TIME = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 50_000, 60_000, 0.83)
+
+
+@pytest.mark.parametrize(
+    ("seen", "begins"),
+    [
+        (seen_of(ready=9), "unknown: no node runs it"),
+        (seen_of([a_node(state="lost")], ready=9), "unknown: no node runs it"),
+        (seen_of([a_node(0.0)], ready=9), "unknown: no page came yet"),
+        (seen_of([a_node()]), "unknown: nothing is queued"),
+        (seen_of([a_node()], ready=50), "at least 10 s: 50 requests"),
+        (seen_of([a_node(), a_node()], ready=50), "at least 5 s: 50 requests"),
+        (seen_of([a_node()], [PAGES], ready=5000), "about 76 s: its limit of pages"),
+        (seen_of([a_node()], [PAGES, TIME], ready=99), "about 10 s: its limit of ti"),
+        (seen_of([a_node()], waiting=7), "unknown: nothing is queued; 7 wait until"),
+    ],
+)
+def test_one_look_invents_no_time(seen, begins):
+    assert at_least(seen).startswith(begins), at_least(seen)
+
+
+def test_a_crawl_of_which_nothing_more_is_known_has_no_such_lines():
+    said = printed(*crawl_report(seen_of(), WarcFiles(Path("w"), ())))
+
+    for word in ("Limits", "Errors", "Time left", "Memory", "Disk", "WARNING"):
+        assert word not in said
+
+
+def test_a_table_of_hosts_is_as_wide_as_the_terminal():
+    host = HostView(
+        "h" * 200, 5, 3, 200, 9, {"dns": 9}, "it said 429", 10**12, 3, 4, 1.5
+    )
+    said = printed(hosts_table([host] * 3), width=80)
+
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.count("h") > 600, "names are whole"

@@ -1,0 +1,87 @@
+"""What the help of each command says, and that all of them have it."""
+
+import shlex
+from importlib.metadata import version
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from frontier.cli import NOUNS, app
+
+ROOT = get_command(app)
+NESTED = [(noun, verb) for noun in NOUNS for verb in ROOT.commands[noun].commands]
+LEVELS = [(), *((name,) for name in ROOT.commands), *NESTED]
+
+
+def leaf(path):
+    found = ROOT
+    for name in path:
+        found = found.commands[name]
+    return found
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, arguments, prog_name="frontier")
+
+
+@pytest.mark.parametrize("path", LEVELS, ids=" ".join)
+def test_each_level_has_help_and_the_version(path):
+    for option in ("-h", "--help"):
+        done = run(*path, option)
+        assert done.exit_code == 0, done.output
+        assert "Usage: frontier" in done.output
+    done = run(*path, "--version")
+    assert (done.exit_code, done.output) == (
+        0,
+        f"frontier {version('frontier-crawl')}\n",
+    )
+
+
+EXAMPLES = [
+    line
+    for path in LEVELS
+    for line in (leaf(path).epilog or "").split("\n\n")
+    if line.startswith("frontier ")
+]
+
+
+def test_the_most_used_commands_have_examples():
+    used = {tuple(line.split()[1:3]) for line in EXAMPLES}
+    for verb in ("run", "status", "seed", "set", "exclude", "cancel", "delete"):
+        assert ("crawl", verb) in used
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_is_of_a_command_and_of_options_that_exist(line):
+    _, noun, verb, *arguments = shlex.split(line.partition(" < ")[0])
+
+    leaf((noun, verb)).make_context(verb, arguments)
+
+
+def test_verbs_are_listed_in_the_order_of_use():
+    def verbs(noun):
+        return list(leaf((noun,)).commands)
+
+    crawl = verbs("crawl")
+    ways = ("run", "status", "seed", "pause", "resume", "repair", "cancel", "delete")
+    assert [crawl.index(verb) for verb in ways] == sorted(map(crawl.index, ways))
+    assert verbs("node") == ["list", "drain", "remove"]
+    assert verbs("warc")[:2] == ["list", "show"]
+    assert verbs("feeds")[0] == "discover"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (["version"], "--version"),
+        (["crawl", "statu"], "status"),
+        (["crawls"], "crawl"),
+        (["crawl", "status", "--jso"], "--json"),
+    ],
+)
+def test_what_is_nearly_right_is_named(wrong, right):
+    done = run(*wrong)
+
+    assert done.exit_code == 2
+    assert right in done.output

@@ -1,0 +1,473 @@
+"""A crawl is committed in rounds while it runs: what others see, and kills."""
+
+import json
+import os
+import secrets
+import signal
+
+import pytest
+
+from frontier.collection import rounds
+from frontier.collection.commit import Canceled, Collection, cancel, commit, has_rounds
+from frontier.collection.purge import plan, purge
+from frontier.collection.rounds import CHUNK, Committer, Hold, Round
+from frontier.collection.summary import look
+from frontier.dedupe.digest_index import Entry
+from frontier.dedupe.url_history import MatchedIndex, Visibility
+from frontier.errors import CollectionInUse, CrawlCanceled
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+from tests.collection.samples import digest
+
+pytestmark = pytest.mark.store
+DATE = "2026-01-02T03:04:05.678901Z"
+
+
+def entries(numbers, **more):
+    return [Entry(digest(n), DATE, f"http://a/{n}", 100, **more) for n in numbers]
+
+
+def entered(index, crawl_id="a", every_s=1e-3, **more):
+    """A node of the crawl *crawl_id*, which commits in rounds."""
+    node = Collection(
+        index.store, index.name, crawl_id, revisits=True, every_s=every_s, **more
+    )
+    node.begin()
+    return node
+
+
+def add(node, numbers):
+    numbers = list(numbers)
+    for at in range(0, len(numbers), 500):
+        node.add(entries(numbers[at : at + 500]))
+
+
+def known(node, numbers):
+    found = node.lookup([digest(n) for n in numbers])
+    return {n: found[digest(n)].crawl_id for n in numbers if digest(n) in found}
+
+
+def round_now(index, crawl_id="a"):
+    return Committer(index.store, index.keys, crawl_id).commit()
+
+
+def view(index, crawl_id="a"):
+    return {crawl.crawl_id: crawl for crawl in look(index.store, index.keys).crawls}[
+        crawl_id
+    ]
+
+
+def sound(index):
+    """Whether each digest that all see is of a crawl that has it."""
+    owners = index.hash(index.keys.alldupes())
+    return all(d in index.hash(index.keys.crawl(c)) for d, c in owners.items())
+
+
+def test_others_see_a_round_once_it_is_committed_and_nothing_before(index):
+    node, other = entered(index), entered(index, "b")
+    add(node, [1, 2])
+    assert known(other, [1, 2]) == {}
+
+    done = round_now(index)
+    add(node, [3])
+
+    assert done == Round(1, 2, 2)
+    assert known(other, [1, 2, 3]) == {1: "a", 2: "a"}
+    assert known(node, [1, 2, 3]) == {1: "a", 2: "a", 3: "a"}
+    assert has_rounds(index.store, index.keys, "a")
+
+
+def test_at_its_end_the_crawl_is_as_if_it_had_been_committed_at_once(make_index):
+    calm, wild = make_index("calm"), make_index("wild")
+    for index, often in ((calm, False), (wild, True)):
+        node = entered(index, every_s=0)
+        entry = json.dumps({"filename": "a.wacz"})
+        index("RPUSH", index.keys.waczs("a"), entry, "no json")
+        for n in range(5):
+            add(node, [n, n + 1])
+            node.count(2, 1, 7)
+            if often:
+                assert isinstance(round_now(index), Round)
+        assert node.commit() is not None
+
+    found = wild.everything("commitrounds:a")
+    assert found == calm.everything()
+    assert wild.hash(wild.keys.commit_rounds("a"))["committed"] == "6"
+    assert "open" not in wild.hash(wild.keys.commit_rounds("a"))
+
+
+def test_a_node_that_does_not_know_of_a_round_adds_to_the_one_that_is_open(index):
+    early, late = entered(index), entered(index)
+    add(early, [1])
+    round_now(index)
+    add(late, [2])
+
+    assert index("HLEN", index.keys.crawl("a~2")) == 1
+    assert index("EXISTS", index.keys.crawl("a~1")) == 0
+    assert known(early, [1, 2]) == {1: "a", 2: "a"}
+
+
+def test_a_round_of_nothing_is_not_begun(index):
+    node = entered(index)
+    add(node, [1])
+
+    assert isinstance(round_now(index), Round)
+    assert [round_now(index) for _ in range(3)] == ["nothing"] * 3
+    assert index.hash(index.keys.commit_rounds("a"))["open"] == "2"
+
+
+def test_a_round_is_due_when_its_time_is_over_for_whichever_node(index):
+    node = entered(index, every_s=3600)
+    add(node, [1])
+
+    assert node.commit_round() == "early"
+    index("HSET", index.keys.commit_rounds("a"), "at_ms", 1)
+    assert node.commit_round() == Round(1, 1, 1)
+    add(node, [2])
+    assert entered(index, every_s=3600).commit_round() == "early"
+
+
+def test_a_crawl_begins_with_rounds_while_it_runs(index):
+    node = entered(index, every_s=0)
+    add(node, range(10))
+    later = entered(index, every_s=1e-3)
+
+    assert isinstance(round_now(index), Round)
+    add(node, [10])
+    add(later, [11])
+
+    assert isinstance(round_now(index), Round)
+    assert known(entered(index, "b"), range(12)) == dict.fromkeys(range(12), "a")
+    assert sound(index)
+
+
+def test_the_first_capture_stays_the_original(index):
+    one, two = entered(index), entered(index, "b")
+    add(one, [1, 2])
+    add(two, [2, 3])
+    round_now(index, "b")
+    round_now(index, "a")
+
+    assert known(entered(index, "c"), [1, 2, 3]) == {1: "a", 2: "b", 3: "b"}
+
+
+class Died(Exception):
+    pass
+
+
+def stop_after(count):
+    def progress(moved):
+        if moved >= count:
+            raise Died
+
+    return progress
+
+
+def test_another_one_goes_on_with_the_round_of_a_committer_that_died(
+    index, monkeypatch
+):
+    monkeypatch.setattr(rounds, "HOLD_MS", 600_000)
+    node, other = entered(index), entered(index, "b")
+    add(node, range(3 * CHUNK))
+    with pytest.raises(Died):
+        Committer(index.store, index.keys, "a", stop_after(1)).commit()
+    add(node, [-1])
+    part = known(other, range(3 * CHUNK))
+
+    assert 0 < len(part) < 3 * CHUNK
+    assert sound(index)
+    assert len(known(node, range(3 * CHUNK))) == 3 * CHUNK
+    assert round_now(index) == "held"
+    index("PEXPIRE", index.keys.committer(), 1)  # its time is over
+    while (done := round_now(index)) == "held":
+        pass
+    assert done.number == 1
+    assert done.digests == 3 * CHUNK - len(part)
+    assert known(other, [-1]) == {}
+
+
+def test_a_committer_that_was_frozen_does_nothing_when_it_wakes_up(index):
+    node = entered(index)
+    add(node, range(3 * CHUNK))
+
+    def freeze(moved):
+        if moved < 2 * CHUNK:  # the server ends its time, and another takes its place
+            index("DEL", index.keys.committer())
+            Hold(index.store, index.keys).take()
+
+    frozen = Committer(index.store, index.keys, "a", freeze)
+
+    assert frozen.commit() == "held"
+    before = index.everything("frontier:committer")
+    assert frozen.commit() == "held"
+    assert index.everything("frontier:committer") == before
+
+
+def test_a_cancel_removes_what_no_round_has_committed_and_nothing_else(index):
+    node, other = entered(index), entered(index, "b", every_s=0)
+    add(node, [1, 2])
+    node.count(2, 0, 0)
+    round_now(index)
+    seen = index.everything("commitrounds:a", "uncommittedcrawls")
+    add(node, [3, 4])
+    node.count(2, 1, 5)
+
+    assert cancel(index.store, index.keys, "a", running=True) is Canceled.WHEN_IT_ENDS
+    assert view(index).state == "canceled"
+    assert round_now(index) == "canceled"
+    assert known(node, [3]) == {3: "a"}  # its nodes go on
+    assert node.commit() is None  # and its last one forgets
+
+    assert index.everything("commitrounds:a", "uncommittedcrawls") == seen
+    assert index.members(index.keys.uncommitted()) == {"b"}
+    assert known(other, [1, 2, 3, 4]) == {1: "a", 2: "a"}
+
+
+def test_a_cancel_in_the_midst_of_a_round_leaves_no_digest_that_leads_nowhere(index):
+    node, other = entered(index), entered(index, "b")
+    add(node, range(3 * CHUNK))
+    add(node, [-1])
+    with pytest.raises(Died):
+        Committer(index.store, index.keys, "a", stop_after(1)).commit()
+    add(node, [-2])
+    moved = known(other, range(-2, 3 * CHUNK))
+
+    assert cancel(index.store, index.keys, "a", running=False) is Canceled.FORGOTTEN
+
+    assert known(other, range(-2, 3 * CHUNK)) == moved
+    assert sound(index)
+    assert index.members(index.keys.committed()) == {"a"}
+    assert not [key for key in index.everything() if "~" in key]
+
+
+def test_a_committer_that_does_not_expire_is_nobody(index):
+    node = entered(index)
+    add(node, [1])
+    index("SET", index.keys.committer(), "x")
+
+    assert round_now(index) == Round(1, 1, 1)
+    index("SET", index.keys.committer(), "x")
+    Hold(index.store, index.keys).take()
+
+
+def test_an_order_to_cancel_stops_a_round_that_is_under_way(index):
+    node = entered(index)
+    add(node, range(3 * CHUNK))
+
+    def order(moved):
+        cancel(index.store, index.keys, "a", running=True)
+
+    assert Committer(index.store, index.keys, "a", order).commit() == "canceled"
+    with pytest.raises(CrawlCanceled):
+        commit(index.store, index.keys, "a")
+    assert sound(index)
+
+
+def test_an_entry_by_url_counts_with_its_round(index):
+    def matched(crawl_id):
+        own = entered(index, crawl_id)
+        return MatchedIndex(
+            index.store, index.name, crawl_id, own, round_id=lambda: own.round_id
+        )
+
+    one, other = matched("a"), matched("b")
+    first, second, third = (f"url:{n:032x}" for n in range(3))
+    one.add(entries([1], url_key=first))
+    assert other.lookup([first]) == {}
+    round_now(index)
+    one.add(entries([2], url_key=second))
+    assert other.lookup([first])[first].crawl_id == "a"
+    assert other.lookup([second]) == {}
+    assert one.lookup([second])[second].crawl_id == "a"
+    round_now(index)
+    assert other.lookup([second])[second].crawl_id == "a"
+    one.add(entries([3], url_key=third))
+    cancel(index.store, index.keys, "a", running=False)
+
+    assert matched("c").lookup([first, second, third]).keys() == {first, second}
+
+
+@pytest.mark.parametrize("last", ["", "x", "9" * 30, "-1"])
+def test_a_number_of_rounds_that_is_none_commits_nothing(index, last):
+    index("SADD", index.keys.committed(), "a")
+    index("HSET", index.keys.commit_rounds("a"), "committed", last)
+
+    assert Visibility(index.store, index.name, "b").of(["a", "a~1"]) == set()
+
+
+def test_a_purge_works_beside_a_crawl_that_commits_in_rounds(index):
+    old, node = entered(index, "old", every_s=0), entered(index)
+    add(old, [1, 2, 3])
+    old.count(3, 0, 0)
+    old.commit()
+    add(node, [3, 4])
+    node.count(2, 1, 9)
+    round_now(index)
+    add(node, [5])
+
+    planned = plan(index.store, index.keys, set())
+    left = purge(index.store, index.keys, planned)
+
+    assert (planned.removed, planned.kept) == (("old",), ("a",))
+    assert left == 2
+    assert known(node, range(6)) == {3: "a", 4: "a", 5: "a"}
+    assert index.counts() == {"totalUrls": 2, "dupeUrls": 1, "conservedSize": 9}
+    round_now(index)
+    assert known(entered(index, "b"), range(6)) == {3: "a", 4: "a", 5: "a"}
+    assert not [key for key in index.everything() if "old" in key]
+
+
+def test_no_round_is_committed_while_a_purge_is_under_way(index):
+    old, node = entered(index, "old", every_s=0), entered(index)
+    add(old, range(2 * CHUNK))
+    old.commit()
+    add(node, [1])
+    round_now(index)
+    add(node, [-1])
+    tried = []
+
+    def look_on(looked):
+        tried.append(round_now(index))
+
+    purge(
+        index.store, index.keys, plan(index.store, index.keys, set()), progress=look_on
+    )
+
+    assert set(tried) == {"held"}
+    assert isinstance(round_now(index), Round)
+
+
+def test_a_purge_that_was_frozen_past_a_round_changes_nothing(index):
+    old, node = entered(index, "old", every_s=0), entered(index)
+    add(old, range(CHUNK))
+    old.commit()
+    add(node, [-1])
+    round_now(index)
+    add(node, [-2])
+
+    def freeze(looked):
+        index("DEL", index.keys.committer())
+        round_now(index)
+
+    planned = plan(index.store, index.keys, set())
+    with pytest.raises(CollectionInUse):
+        purge(index.store, index.keys, planned, progress=freeze)
+
+    assert known(entered(index, "b"), [-1, -2, 1]) == {-1: "a", -2: "a", 1: "old"}
+
+
+def test_a_crawl_that_does_not_commit_in_rounds_still_forbids_a_purge(index):
+    old, node = entered(index, "old", every_s=0), entered(index)
+    add(old, [1])
+    old.commit()
+    entered(index, "plain", every_s=0)
+    add(node, [2])
+    round_now(index)
+
+    with pytest.raises(CollectionInUse, match="plain"):
+        purge(index.store, index.keys, plan(index.store, index.keys, set()))
+
+
+def test_the_status_shows_rounds_and_what_is_not_committed(index):
+    node = entered(index)
+    add(node, [1, 2])
+    node.count(2, 0, 0)
+    round_now(index)
+    add(node, [3])
+    node.count(1, 0, 0)
+
+    code, out, err = index.run("status", "--json")
+
+    assert code == 0, err
+    (crawl,) = json.loads(out)["crawls"]
+    assert (crawl["state"], crawl["rounds"]) == ("rounds", 1)
+    assert (crawl["digests"], crawl["uncommitted"], crawl["urls"]) == (3, 1, 3)
+    assert index.counts() == {"totalUrls": 2}
+
+
+def test_an_operator_commits_a_round_now(index, unique):
+    node = entered(index, "site-1", every_s=3600)
+    add(node, [1])
+    round_now(index, "site-1")
+    add(node, [2])
+    meta = CrawlKeys("frontier", "site-1").meta()
+    index.store.call(Call.command("HSET", meta, "state", "open"))
+    try:
+        code, _, err = index.run("commit", "--crawl", "site-1")
+        assert code == 0, err
+        assert view(index, "site-1").rounds == 2
+        assert has_rounds(index.store, index.keys, "site-1")
+    finally:
+        index.store.call(Call.command("DEL", meta))
+
+
+def test_a_check_finds_nothing_wrong_while_a_crawl_commits_in_rounds(index):
+    node = entered(index)
+    for n in range(3):
+        add(node, [n])
+        node.count(1, 0, 0)
+        round_now(index)
+    add(node, [9])
+
+    code, out, _ = index.run("check", "--json")
+
+    assert code == 0
+    assert json.loads(out)["faults"] == {}
+
+
+def test_an_import_does_not_add_to_a_crawl_that_runs(index):
+    node = entered(index)
+    add(node, [1])
+    round_now(index)
+
+    code, _, err = index.run("import", "x.cdxj", "--crawl", "a~2")
+
+    assert code == 2
+    assert "a~2" in err
+
+
+def test_committers_that_are_killed_end_where_an_undisturbed_one_does(make_index):
+    calm, wild = make_index("calm"), make_index("wild")
+    total, killed = 15 * CHUNK, 0
+    for index in (calm, wild):
+        node = entered(index)
+        add(node, range(total))
+        node.count(total, 7, 7)
+        index("HSET", index.keys.alldupes(), digest(5), "first")
+        index(
+            "HSET",
+            index.keys.crawl("first"),
+            digest(5),
+            "0 20260102030405 http://a/5 9",
+        )
+        index("SADD", index.keys.committed(), "first")
+    assert isinstance(round_now(calm), Round)
+    points = sorted(secrets.randbelow(total) for _ in range(4))
+    print(points)
+    for point in points:
+        child = os.fork()
+        if not child:
+            try:
+                wild.store.close()
+                Committer(fresh(wild), wild.keys, "a", lambda n: None).commit()
+            finally:
+                os._exit(0)
+        while os.waitpid(child, os.WNOHANG)[0] == 0:
+            if wild("HLEN", wild.keys.crawl("a")) > point:
+                os.kill(child, signal.SIGKILL)
+                killed += os.waitpid(child, 0)[1] == signal.SIGKILL
+                break
+        assert sound(wild)
+    while round_now(wild) == "held":
+        pass
+
+    assert killed
+    volatile = ("commitrounds:a", "frontier:committer")
+    assert wild.everything(*volatile) == calm.everything(*volatile)
+    assert wild.hash(wild.keys.commit_rounds("a"))["committed"] == "1"
+
+
+def fresh(index):
+    from frontier.store.client import BlockingStore
+
+    return BlockingStore.from_settings({"REDIS_URL": index.url})

@@ -1,0 +1,102 @@
+"""Retry-After: seconds and dates (RFC 9110, 10.2.3 and 5.6.7), and what is neither."""
+
+import time
+
+import pytest
+
+from frontier.download.retry_after import http_date, retry_after
+
+NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
+
+
+def asked(value, date=None, now=NOW):
+    return retry_after([value], date, now)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"Sun, 06 Nov 1994 08:49:37 GMT",
+        b"Sunday, 06-Nov-94 08:49:37 GMT",
+        b"Sun Nov  6 08:49:37 1994",
+    ],
+)
+def test_a_date_has_three_forms(text):
+    assert http_date(text, NOW) == NOW
+    assert asked(text, now=NOW - 90) == 90
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(b"0", 0), (b"120", 120), (b"  7\t", 7), (b"00005", 5), (b"9" * 40, 1e40)],
+)
+def test_seconds_are_digits(value, seconds):
+    assert asked(value) == pytest.approx(seconds)
+
+
+def test_a_date_counts_from_the_date_of_the_answer():
+    late = b"Sun, 06 Nov 1994 08:51:37 GMT"
+
+    assert asked(late, b"Sun, 06 Nov 1994 08:49:37 GMT", now=0.0) == 120
+    assert asked(late, b"garbage") == 120
+    assert asked(late, None) == 120
+
+
+def test_a_date_that_is_over_asks_for_nothing_more():
+    assert asked(b"Sat, 01 Jan 1994 00:00:00 GMT") == 0
+
+
+def test_a_year_of_two_digits_is_the_nearer_one():
+    def year(text, now):
+        return time.gmtime(http_date(text, now)).tm_year
+
+    assert year(b"Sunday, 06-Nov-94 08:49:37 GMT", NOW) == 1994
+    assert year(b"Sunday, 06-Nov-30 08:49:37 GMT", 1_790_000_000) == 2030
+    assert year(b"Sunday, 06-Nov-94 08:49:37 GMT", 1_790_000_000) == 1994
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"-1",
+        b"+1",
+        b"1.5",
+        b"1e3",
+        b"0x10",
+        b"1 2",
+        b"120 seconds",
+        b"soon",
+        b"\xff\xfe",
+        b"1" * 41,
+        b"1" + b" " * 100_000 + b"1",
+        b"Sun, 31 Feb 1994 08:49:37 GMT",
+        b"Sun, 06 Nov 1994 25:49:37 GMT",
+        b"Sun, 06 Nov 0000 08:49:37 GMT",
+        b"Sun, 06 Nov 1994 08:49:37 +0100",
+        b"Sun, 06 Nov 1994 08:49:37 GMT\n",
+        b"1994-11-06T08:49:37Z",
+        "١٢٠".encode(),
+    ],
+)
+def test_what_is_neither_says_nothing(value):
+    assert asked(value) is None
+
+
+def test_years_at_the_ends_are_dates():
+    assert asked(b"Mon, 01 Jan 0001 00:00:00 GMT") == 0
+    assert asked(b"Fri, 31 Dec 9999 23:59:60 GMT") > 1e11
+
+
+def test_the_most_of_several_counts():
+    assert retry_after([b"5", b"soon", b"60"], None, NOW) == 60
+    assert retry_after([], None, NOW) is None
+
+
+def test_hostile_values_are_read_quickly():
+    began = time.perf_counter()
+    for value in (b"1" * 10**6, b"Sun, " * 10**5, b"\t" * 10**6 + b"x"):
+        assert asked(value) is None
+
+    assert time.perf_counter() - began < 1

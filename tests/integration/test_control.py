@@ -1,0 +1,298 @@
+"""Live control of a crawl on two real nodes: pause, exclude, set."""
+
+import json
+from itertools import pairwise
+from urllib.parse import urlsplit
+
+from conftest import HELD, after, until
+
+from frontier.status.snapshot import snapshot
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+
+KEYS = CrawlKeys("frontier", "site-1")
+BOTH = ("node-1", "node-2")
+
+
+def beats(cluster):
+    """When each node on the map was last heard of, on the server's clock."""
+    found = cluster.store.call(Call.command("HGETALL", KEYS.nodes()))
+    return {name.decode(): int(value.split()[0]) for name, value in found.items()}
+
+
+def more_beats(cluster, *nodes, count=3):
+    """Return when each of *nodes* has said *count* times more that it lives."""
+    for _ in range(count):
+        before = beats(cluster)
+        until(
+            lambda was=before: all(beats(cluster)[n] > was[n] for n in nodes), "a beat"
+        )
+
+
+def start(cluster, server, *nodes, **settings):
+    for node in nodes:
+        cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **settings)
+
+
+def log_lines(cluster):
+    """What the crawl logs of all nodes have."""
+    files = cluster.warc_dir.glob("*.crawl.log*")
+    return [line for file in sorted(files) for line in file.read_text().splitlines()]
+
+
+def test_a_paused_crawl_sends_nothing_survives_a_kill_and_goes_on(serve, cluster):
+    server = serve(
+        urls=300, hosts=8, nodes=BOTH, calendar_months=3, delay=HELD, until=after(40)
+    )
+    start(cluster, server, *BOTH)
+    cluster.share("site-1")
+    server.delay = 0.02
+    until(lambda: len(server.answered) >= 40, "pages")
+
+    done = cluster.ask("crawl", "pause", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["nodes"] == list(BOTH)
+    server.go_on()
+    more_beats(cluster, *BOTH)  # what was in flight has ended
+    asked = len(server.requests().entries)
+    assert asked < len(server.expected)
+
+    cluster.kill("node-1")
+    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
+    start(cluster, server, "node-3")
+    cluster.join("node-3")
+    until(lambda: "the crawl is paused since" in cluster.text_of("node-3"), "its word")
+    more_beats(cluster, "node-2", "node-3")
+    assert len(server.requests().entries) == asked
+    status = cluster.ask("crawl", "status").stdout
+    assert "PAUSED for" in status
+    assert "frontier crawl resume --crawl site-1 goes on" in status
+    assert " paused " in cluster.ask("crawl", "list").stdout
+    again = cluster.ask("crawl", "pause")
+    assert again.returncode == 0
+    assert "site-1 is paused since" in again.stdout
+
+    assert cluster.ask("crawl", "resume").returncode == 0
+    assert cluster.wait("node-2", "node-3") == [0, 0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.repeated() == {}
+    assert snapshot(cluster.store, "frontier", "site-1").state == "finished"
+    told = json.loads(cluster.ask("crawl", "log", "--json").stdout)["entries"]
+    assert [entry["verb"] for entry in told] == ["paused", "resumed"]
+    assert all("@" in entry["who"] for entry in told)
+    verbs = [line.split()[3] for line in log_lines(cluster) if " frontier:" in line]
+    assert sorted(verbs) == 3 * ["frontier:paused"] + 2 * ["frontier:resumed"]
+
+
+def test_a_crawl_paused_while_no_node_runs_is_paused_when_they_come(serve, cluster):
+    server = serve(urls=100, hosts=3, calendar_months=2, delay=HELD, until=after(10))
+    start(cluster, server, "node-1")
+    cluster.join()
+    server.delay = 0.02
+    until(lambda: len(server.answered) >= 10, "pages")
+    cluster.nodes["node-1"].terminate()
+    server.go_on()
+    assert cluster.wait("node-1") == [0]
+    asked = len(server.requests().entries)
+
+    done = cluster.ask("crawl", "pause")
+    assert "no node runs now" in done.stdout
+    start(cluster, server, *BOTH)
+    cluster.join(*BOTH)
+    more_beats(cluster, *BOTH)
+    assert len(server.requests().entries) == asked
+
+    # A node that is told to stop does so, though it waits, and gives back what it has.
+    cluster.nodes["node-1"].terminate()
+    assert cluster.wait("node-1") == [0]
+    assert len(server.requests().entries) == asked
+    assert cluster.ask("crawl", "resume").returncode == 0
+    assert cluster.wait("node-2") == [0]
+    log = server.requests()
+    assert log.missing(server.expected) == set()
+    assert log.repeated() == {}
+
+
+def test_the_time_of_a_paused_crawl_stands_still(serve, cluster):
+    server = serve(urls=60, hosts=2, calendar_months=2, delay=HELD)
+    start(cluster, server, "node-1", CLOSESPIDER_TIMEOUT="6", ROBOTSTXT_OBEY="False")
+    cluster.join()
+    assert cluster.ask("crawl", "pause").returncode == 0
+    more_beats(cluster, "node-1", count=8)
+    assert cluster.nodes["node-1"].poll() is None
+    assert snapshot(cluster.store, "frontier", "site-1").state == "open"
+    server.delay = 0
+    assert cluster.ask("crawl", "resume").returncode == 0
+    assert cluster.wait("node-1") == [0]
+    assert snapshot(cluster.store, "frontier", "site-1").state == "finished"
+
+
+def test_a_host_that_is_excluded_in_mid_crawl_is_not_asked_again(serve, cluster):
+    server = serve(
+        urls=900, hosts=6, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)
+    )
+    slow = {"CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
+    start(cluster, server, *BOTH, **slow)
+    cluster.share("site-1")
+    server.delay = 0.02
+    until(lambda: len(server.answered) >= 60, "pages")
+    host = urlsplit(server.seeds[-1]).hostname
+
+    plan = cluster.ask("crawl", "exclude", host)
+    assert plan.returncode == 2
+    assert f"queued requests of site-1 are of host {host}" in plan.stdout
+    assert "add --yes" in plan.stderr
+    assert "nothing is excluded" in cluster.ask("crawl", "exclude").stdout
+
+    done = cluster.ask("crawl", "exclude", host, "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["nodes"] == list(BOTH)
+    assert told["skipped"] > 0
+    server.go_on()
+    more_beats(cluster, *BOTH)  # what was in flight has ended
+    before = of_host(server, host)
+    start(cluster, server, "node-3", **slow)  # it comes later, with the same seeds
+    cluster.join("node-3")
+    server.delay = 0
+
+    assert cluster.wait() == [0, 0, 0]
+    assert of_host(server, host) == before
+    log = server.requests()
+    others = {url for url in server.expected if urlsplit(url).hostname != host}
+    # A redirect of the excluded host is all that leads to this page.
+    assert log.missing(others) <= {f"{server.seeds[0]}landing"}
+    assert {url for url, _ in log.repeated().items()} == set()
+    seen = snapshot(cluster.store, "frontier", "site-1")
+    assert seen.state == "finished"
+    assert seen.queue.skipped == told["skipped"]
+    assert seen.queue.pushed == seen.queue.acked + seen.queue.skipped
+    assert seen.totals.excluded + seen.totals.refused > 0
+    assert seen.totals.errors == 0
+    status = cluster.ask("crawl", "status").stdout
+    assert f"Excluded: host {host}" in status
+    log = json.loads(cluster.ask("crawl", "log", "--json").stdout)["entries"]
+    assert [entry["verb"] for entry in log] == ["excluded", "skipped"]
+
+
+def of_host(server, host):
+    """How often the site was asked for something of *host*."""
+    return sum(urlsplit(e.url).hostname == host for e in server.requests().entries)
+
+
+def test_an_exclusion_that_is_taken_back_lets_new_links_in(serve, cluster):
+    server = serve(urls=200, hosts=2, calendar_months=2, delay=HELD, until=after(1))
+    start(cluster, server, "node-1", ROBOTSTXT_OBEY="False")
+    cluster.join()
+    words = ["crawl", "exclude", "--pattern", "/article/", "--json"]
+    assert cluster.ask(*words, "--yes").returncode == 0
+    twice = cluster.ask(
+        "crawl", "exclude", "a.example", "--prefix", "http://a.example/"
+    )
+    assert twice.returncode == 2
+    assert "one of them" in twice.stderr
+    bad = cluster.ask("crawl", "exclude", "--pattern", r"(a)\1")
+    assert bad.returncode == 2
+    assert "linear time" in bad.stderr
+    gone = cluster.ask(*words, "--remove")
+    assert gone.returncode == 0
+    assert json.loads(gone.stdout)["changed"] is True
+    assert json.loads(cluster.ask(*words, "--remove").stdout)["changed"] is False
+    server.delay = 0
+    server.go_on()
+
+    assert cluster.wait() == [0]
+    assert server.requests().missing(server.expected) == set()
+
+
+def arrivals(server, host, since):
+    """When the requests of *host* came, after so many had."""
+    entries = [e for e in server.requests().entries if urlsplit(e.url).hostname == host]
+    return sorted(entry.start for entry in entries)[since:]
+
+
+def test_a_delay_that_is_set_is_kept_from_then_on_and_taken_back(serve, cluster):
+    server = serve(urls=300, hosts=4, nodes=BOTH, calendar_months=2, delay=HELD)
+    even = {"RANDOMIZE_DOWNLOAD_DELAY": "False", "CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
+    start(cluster, server, *BOTH, **even)
+    cluster.share("site-1")
+    server.delay = 0.05
+    until(lambda: len(server.answered) >= 30, "pages")
+    slow, quick = (urlsplit(url).hostname for url in server.seeds[:2])
+
+    words = ["crawl", "set", "DOWNLOAD_DELAY=0.8", "--json"]
+    done = cluster.ask(*words, "--host", slow)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["nodes"] == list(BOTH)
+    since = of_host(server, slow)
+    until(lambda: of_host(server, slow) >= since + 6, "some pages of the slow host")
+    times = arrivals(server, slow, since)
+    gaps = [later - sooner for sooner, later in pairwise(times[1:])]
+    assert len(gaps) >= 3
+    assert min(gaps) >= 0.8 - 0.1 - server.late
+    times = arrivals(server, quick, 0)
+    assert min(later - sooner for sooner, later in pairwise(times)) < 0.5
+
+    listed = cluster.ask("crawl", "set", "--list")
+    assert listed.returncode == 0, listed.stderr
+    (row,) = [line for line in listed.stdout.splitlines() if slow in line]
+    assert row.split()[:3] == ["DOWNLOAD_DELAY", slow, "0.8"]
+    assert "Changed: DOWNLOAD_DELAY = 0.8" in cluster.ask("crawl", "status").stdout
+    again = cluster.ask("crawl", "set", "--unset", "DOWNLOAD_DELAY", "--host", slow)
+    assert again.returncode == 0, again.stderr
+    assert "each node's own again on 2 of 2 nodes" in again.stdout
+    server.delay = 0
+    assert cluster.wait() == [0, 0]
+    assert server.requests().missing(server.expected) == set()
+    log = json.loads(cluster.ask("crawl", "log", "--json").stdout)["entries"]
+    assert [(e["verb"], e["what"]) for e in log] == [
+        ("set", f"DOWNLOAD_DELAY=0.8 for {slow}"),
+        ("unset", f"DOWNLOAD_DELAY for {slow}"),
+    ]
+
+
+def test_a_limit_that_is_set_ends_a_crawl_that_had_none(serve, cluster):
+    server = serve(urls=400, hosts=4, nodes=BOTH, calendar_months=2, delay=HELD)
+    start(cluster, server, *BOTH, ROBOTSTXT_OBEY="False")
+    cluster.share("site-1")
+    assert cluster.ask("crawl", "pause").returncode == 0
+    done = cluster.ask("crawl", "set", "CLOSESPIDER_PAGECOUNT=50", "DEPTH_LIMIT=9")
+    assert done.returncode == 0, done.stderr
+    assert cluster.ask("crawl", "resume").returncode == 0
+    server.delay = 0.02
+
+    assert cluster.wait() == [0, 0]
+    seen = snapshot(cluster.store, "frontier", "site-1")
+    assert (seen.state, seen.limit, seen.limit_value) == ("limit", "pages", 50)
+    late = cluster.ask("crawl", "set", "CLOSESPIDER_PAGECOUNT=90")
+    assert late.returncode == 4
+    assert "has ended" in late.stderr
+
+
+def test_a_scope_that_is_widened_lets_other_hosts_in(serve, cluster):
+    server = serve(urls=120, hosts=3, calendar_months=2, delay=HELD)
+    seed = server.seeds[0]
+    cluster.start("node-1", "-a", f"seeds={seed}", ROBOTSTXT_OBEY="False")
+    cluster.join()
+    for words, said in (
+        (["DOWNLOAD_DELAI=1"], "did you mean DOWNLOAD_DELAY?"),
+        (["FRONTIER_PARTITIONS=9"], "is fixed when a crawl is created"),
+        (["FRONTIER_LEASE_TTL=9"], "is read when a node starts"),
+        (["FRONTIER_LEASE_TTTL=9"], "did you mean FRONTIER_LEASE_TTL?"),
+        (["CONCURRENT_ITEMS=9"], "is not among those"),
+        (["DOWNLOAD_DELAY=-1"], "must be greater than"),
+        (["DOWNLOAD_DELAY"], "must be NAME=VALUE"),
+        (["scope=galaxy"], "must be one of host, domain"),
+        (["scope=all", "--host", "a.example"], "is for all hosts"),
+        ([], "--list"),
+    ):
+        refused = cluster.ask("crawl", "set", *words)
+        assert refused.returncode == 2, words
+        assert said in refused.stderr, words
+    assert cluster.ask("crawl", "set", "scope=all").returncode == 0
+    server.delay = 0
+
+    assert cluster.wait() == [0]
+    hosts = {urlsplit(e.url).hostname for e in server.requests().entries}
+    assert hosts == {urlsplit(url).hostname for url in server.seeds}

@@ -1,0 +1,264 @@
+"""Requests with a time: real nodes, of which one is killed, and a real site."""
+
+import json
+import textwrap
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from threading import Event, Thread
+
+import pytest
+from conftest import until
+
+from frontier.node.journal.entries import Acked, read
+from frontier.status.snapshot import snapshot
+
+SPIDER = """
+import datetime as dt
+import json
+
+import scrapy
+
+
+class DueSpider(scrapy.Spider):
+    name = "due"
+    custom_settings = {"RETRY_TIMES": 1, "REDIRECT_ENABLED": True}
+
+    def __init__(self, site="", **kwargs):
+        super().__init__(**kwargs)
+        self.site = site
+
+    async def start(self):
+        yield scrapy.Request(self.site + "/start")
+
+    def parse(self, response):
+        for url, seconds in json.loads(response.text):
+            due = seconds
+            if isinstance(due, (int, float)) and url.endswith("at"):
+                due = dt.datetime.now(dt.timezone.utc) + dt.timedelta(seconds=due)
+            yield scrapy.Request(url, self.page, meta={"frontier_due": due, "mine": 1})
+
+    def page(self, response):
+        if "again" in response.url and "more" not in response.url:
+            yield response.follow("/more-again", self.page, meta=response.meta)
+        assert "frontier_due" not in response.meta
+        assert response.meta["mine"] == 1
+
+
+class AgainSpider(scrapy.Spider):
+    name = "again"
+
+    def __init__(self, site="", **kwargs):
+        super().__init__(**kwargs)
+        self.site = site
+
+    async def start(self):
+        yield scrapy.Request(self.site + "/page", cb_kwargs={"visit": 1})
+
+    def parse(self, response, visit):
+        from frontier.session.session import session_of
+        if visit < 4:
+            after = response.request.replace(cb_kwargs={"visit": visit + 1})
+            assert session_of(self.crawler).fetch_again(response.request, 0.5, after)
+"""
+HOSTS = [f"127.0.0.{n}" for n in range(2, 10)]
+
+
+class Pages(BaseHTTPRequestHandler):
+    """The pages of a test, and when each was asked for."""
+
+    def do_GET(self):
+        server = self.server
+        server.hold.wait(60)
+        url = f"http://{self.headers['Host']}{self.path}"
+        body = server.start if self.path == "/start" else b"[]"
+        server.asked.append((url, time.time()))
+        to = server.redirects.get(self.path)
+        self.send_response(302 if to else 200)
+        if to:
+            self.send_header("Location", to)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def site():
+    server = ThreadingHTTPServer(("0.0.0.0", 0), Pages)
+    server.asked, server.hold, server.start, server.redirects = [], Event(), b"[]", {}
+    server.hold.set()
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.hold.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def crawl(site, cluster, tmp_path):
+    """Start nodes with the spider above on the pages of *dues*, by URL."""
+    root = tmp_path / "project"
+    (root / "own" / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
+    for package in (root / "own", root / "own" / "spiders"):
+        (package / "__init__.py").write_text("")
+    (root / "own" / "spiders" / "due.py").write_text(textwrap.dedent(SPIDER))
+    (root / "own" / "settings.py").write_text(
+        'SPIDER_MODULES = ["own.spiders"]\nROBOTSTXT_OBEY = False\n'
+        'ADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+
+    class Crawl:
+        port = site.server_port
+
+        def url(self, number, path):
+            return f"http://{HOSTS[number % len(HOSTS)]}:{self.port}/{path}"
+
+        def start(self, *node_ids, spider="due", **settings):
+            site.start = json.dumps(self.dues).encode()
+            where = f"site=http://127.0.0.1:{self.port}"
+            for node_id in node_ids:
+                words = ("-a", where)
+                cluster.start(node_id, *words, spider=spider, cwd=root, **settings)
+
+        def times(self):
+            found = {}
+            for url, at in list(site.asked):
+                found.setdefault(url, []).append(at)
+            return found
+
+    made = Crawl()
+    made.dues = []
+    return made
+
+
+def test_two_nodes_fetch_what_is_due_in_time_though_one_is_killed(cluster, crawl, site):
+    waits = {crawl.url(n, f"p{n}"): 1 + (n % 9) / 4 for n in range(72)}
+    crawl.dues = list(waits.items())
+    site.hold.clear()
+    crawl.start("node-1", "node-2")
+    cluster.join()
+    cluster.share("due-1")
+    site.hold.set()
+    until(lambda: len(site.asked) > 20, "a few pages")
+    cluster.kill("node-1")
+    in_flight = set(cluster.reserved("due-1"))
+    done = cluster.ask("node", "remove", "node-1", "--force")
+    assert done.returncode == 0, done.stderr
+
+    assert cluster.wait("node-2") == [0]
+    over = time.time()
+    times = crawl.times()
+    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
+    assert set(times) == set(waits)
+    twice = {url for url, at in times.items() if len(at) > 1}
+    assert twice <= in_flight
+    early = [url for url, at in times.items() if min(at) < began + waits[url] - 0.01]
+    assert early == []
+    seen = snapshot(cluster.store, "frontier", "due-1")
+    assert (seen.state, seen.queue.waiting, seen.queue.ready) == ("finished", 0, 0)
+    assert seen.queue.acked == seen.queue.pushed == 73
+    assert over - max(max(at) for at in times.values()) < 20
+
+
+def test_a_due_time_does_not_travel_and_a_wrong_one_is_said_once(cluster, crawl, site):
+    site.redirects["/moved"] = "/target"
+    waits = [
+        (crawl.url(0, "moved"), 0.6),
+        (crawl.url(1, "at"), 0.6),
+        (crawl.url(2, "again"), 0.6),
+        (crawl.url(3, "wrong"), "tomorrow"),
+        (crawl.url(4, "worse"), None),
+        (crawl.url(5, "past"), -3),
+    ]
+    crawl.dues = waits
+    crawl.start("node-1")
+
+    assert cluster.wait("node-1") == [0]
+    times = {url.rpartition("/")[2]: at for url, at in crawl.times().items()}
+    assert {path: len(at) for path, at in times.items()} == dict.fromkeys(
+        ["start", "moved", "target", "at", "again", "more-again", "wrong", "worse"], 1
+    ) | {"past": 1}
+    began = times["start"][0]
+    for path in ("moved", "at", "again"):
+        assert times[path][0] >= began + 0.6
+    text = cluster.text_of("node-1")
+    assert text.count("is crawled at once: its meta['frontier_due']") == 1
+    assert "'frontier/queue/due_refused': 2" in text
+    assert "Traceback" not in text
+
+
+def test_a_crawl_with_work_for_later_stays_is_shown_and_is_taken_up_again(
+    cluster, crawl, site
+):
+    crawl.dues = [(crawl.url(0, "late"), 4), (crawl.url(1, "later"), 4.5)]
+    crawl.start("node-1")
+    until(lambda: len(site.asked) == 1, "the first page")
+
+    def waiting():
+        return snapshot(cluster.store, "frontier", "due-1").queue
+
+    until(lambda: waiting().waiting == 2 and waiting().acked == 1, "two wait")
+    shown = cluster.ask("crawl", "status", "--crawl", "due-1")
+    assert "2 wait until they are due, the next 20" in shown.stdout
+    refused = cluster.ask("crawl", "close", "--crawl", "due-1")
+    assert "2 requests of due-1 are not done" in refused.stderr
+    assert cluster.nodes["node-1"].poll() is None
+    cluster.kill("node-1")
+    cluster.ask("node", "remove", "node-1", "--force")
+    crawl.start("node-2")
+
+    assert cluster.wait("node-2") == [0]
+    times = crawl.times()
+    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
+    assert {url.rpartition("/")[2]: len(at) for url, at in times.items()} == {
+        "late": 1,
+        "later": 1,
+    }
+    assert min(map(min, times.values())) >= began + 4
+
+
+def test_a_page_is_fetched_again_with_what_its_callback_says(cluster, crawl, site):
+    crawl.start("node-1", spider="again")
+
+    assert cluster.wait("node-1") == [0]
+    at = [when for _, when in site.asked]
+    assert len(at) == 4
+    assert all(b - a >= 0.5 for a, b in pairwise(at))
+    queue = snapshot(cluster.store, "frontier", "again-1").queue
+    assert (queue.pushed, queue.acked, queue.waiting) == (4, 4, 0)
+
+
+def test_what_waits_outlives_a_store_that_is_lost(cluster, crawl, site, tmp_path):
+    journal = tmp_path / "j"
+    waits = {crawl.url(n, f"p{n}"): 6 for n in range(16)}
+    crawl.dues = [*waits.items(), (crawl.url(0, "now"), 0)]
+    crawl.start("node-1", FRONTIER_JOURNAL_DIR=journal)
+
+    def known():
+        every = [e for path in journal.glob("*") for e in read(path)]
+        return sum(isinstance(e, Acked) for e in every) == 2
+
+    until(known, "two pages are done")
+    cluster.kill("node-1")
+    cluster.lose_store()
+    done = cluster.ask(
+        "crawl", "rebuild", "--json", "--crawl=due-1", f"--journal={journal}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["waiting"] == 16
+    crawl.start("node-2")
+
+    assert cluster.wait("node-2") == [0]
+    times = crawl.times()
+    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
+    assert {url: len(at) for url, at in times.items()} == {
+        url: 1 for url, _ in crawl.dues
+    }
+    assert min(times[url][0] for url in waits) >= began + 6

@@ -1,0 +1,387 @@
+"""Pages that are visited again, by nodes that are real processes."""
+
+import json
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
+
+import pytest
+from conftest import home_of, serving, until
+from fastwarc import ArchiveIterator
+
+from frontier.queue.item import decode
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+from tests.warc.judges import assert_sound
+
+LEAST, MOST = 0.5, 4.0
+SETTINGS = {
+    "FRONTIER_RECRAWL": "adaptive",
+    "FRONTIER_RECRAWL_INTERVAL": "1",
+    "FRONTIER_RECRAWL_MIN": str(LEAST),
+    "FRONTIER_RECRAWL_MAX": str(MOST),
+    "FRONTIER_RECRAWL_GROWTH": "2",
+    "FRONTIER_RECRAWL_DECAY": "2",
+    "FRONTIER_WARC_MAX_SECONDS": "1",
+    "ROBOTSTXT_OBEY": "False",
+    "RETRY_TIMES": "3",
+}
+PAGE = "<title>%s</title><p>%s</p>"
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Pages that change at each visit, never, in their clock, or are gone."""
+
+    protocol_version = "HTTP/1.1"
+    links = ()
+    asked = ()
+    node = ""
+
+    def do_GET(self):
+        type(self).asked = (*self.asked, (self.path, time.monotonic()))
+        visits = sum(path == self.path for path, _ in self.asked)
+        answer = getattr(self, "of_" + self.path.strip("/").replace("/", "_"), None)
+        status, headers, body = answer(visits) if answer else (404, {}, "")
+        if headers.get("ETag") == self.headers.get("If-None-Match", ""):
+            status, body = 304, ""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        data = body.encode()
+        if status != 304:
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def of_(self, _):
+        links = "".join(f"<a href='{link}'>x</a>" for link in self.links)
+        return 200, {}, PAGE % ("start", links)
+
+    def of_fast(self, visits):
+        return 200, {}, PAGE % ("fast", f"version {visits}")
+
+    def of_still(self, _):
+        return 200, {}, PAGE % ("still", "<a href='/fast'>the other way</a>")
+
+    def of_tagged(self, _):
+        return 200, {"ETag": '"1"'}, PAGE % ("tagged", "")
+
+    def of_clock(self, visits):
+        return 200, {}, PAGE % ("clock", f"It is 12:{visits:02}.")
+
+    def of_gone(self, visits):
+        return (200 if visits == 1 else 404), {}, PAGE % ("gone", "")
+
+    def of_moved(self, _):
+        return 301, {"Location": "/target"}, ""
+
+    def of_target(self, _):
+        return 200, {}, PAGE % ("target", "")
+
+    def of_shaky(self, visits):
+        return (500 if visits % 2 else 200), {}, PAGE % ("shaky", "")
+
+    def of_once(self, _):
+        return 200, {}, PAGE % ("once", "")
+
+    def of_new(self, _):
+        return 200, {}, PAGE % ("new", "")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
+    def of_posted(self, _):
+        return 200, {}, PAGE % ("posted", "")
+
+    of_again = of_exempt = of_never = of_own = of_lambda = of_posted
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+    @classmethod
+    def visits(cls, path):
+        """When *path* was asked for."""
+        return [at for asked, at in cls.asked if asked == path]
+
+
+@pytest.fixture
+def pages():
+    class Handler(Pages):
+        lock = threading.Lock()
+
+    with serving(Handler):
+        yield Handler
+
+
+@pytest.fixture
+def crawl(pages, cluster):
+    """Start a node that visits *links* again and again."""
+
+    def crawl(node_id, *links, **settings):
+        pages.links = links or pages.links
+        return cluster.start(
+            node_id, "-a", f"seeds={pages.url}/", **{**SETTINGS, **settings}
+        )
+
+    return crawl
+
+
+def stop(cluster, *node_ids):
+    for node_id in node_ids:
+        cluster.nodes[node_id].send_signal(signal.SIGTERM)
+    assert cluster.wait(*node_ids) == [0] * len(node_ids)
+
+
+def visitor(pages, cluster):
+    """The node that has the partition of the pages' host."""
+    keys = CrawlKeys("frontier", "site-1").partition(home_of(pages.url + "/"))
+    return cluster.store.call(Call.command("HGET", keys.lease, "holder")).decode()
+
+
+def stats(cluster, node_id):
+    """What the node counted of its visits."""
+    found = {}
+    for line in cluster.text_of(node_id).splitlines():
+        name, _, value = line.strip(" {},").partition(": ")
+        if name.startswith("'frontier/recrawl/"):
+            found[name.strip("'").rpartition("/")[2]] = int(value)
+    return found
+
+
+def records(cluster, pages):
+    """Of each path, what its records are, in their order."""
+    found = defaultdict(list)
+    for path in sorted(cluster.warc_dir.glob("*.warc.gz")):
+        assert_sound(path)
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, parse_http=False):
+                headers = dict(record.headers)
+                if headers["WARC-Type"] in {"response", "revisit"}:
+                    profile = headers.get("WARC-Profile", "").rpartition("/")[2]
+                    name = headers["WARC-Target-URI"].removeprefix(pages.url)
+                    found[name].append((headers["WARC-Date"], profile))
+    return {path: [what for _, what in sorted(all_)] for path, all_ in found.items()}
+
+
+def scheduled(cluster, crawl_id="site-1"):
+    """How often each path is in the queues of a crawl that no node runs."""
+    found = Counter()
+    ask = cluster.store.call
+    for number in range(int(SETTINGS.get("FRONTIER_PARTITIONS", 1024))):
+        keys = CrawlKeys("frontier", crawl_id).partition(number)
+        elements = [
+            value.split(b"\n", 1)[1]
+            for value in ask(Call.command("HGETALL", keys.reserved)).values()
+        ]
+        for bucket in ask(Call.command("ZRANGE", keys.due, 0, -1)):
+            name = keys.waiting(bucket.decode())
+            elements += ask(Call.command("LRANGE", name, 0, -1))
+        for queue in ask(Call.command("ZRANGE", keys.queues, 0, -1)):
+            ready = ask(Call.command("LRANGE", keys.ready(queue.decode()), 0, -1))
+            elements += [queue + b"\n" + item for item in ready]
+        for element in elements:
+            queue, item = element.split(b"\n", 1)
+            url = decode(item, queue.decode())["url"]
+            found["/" + url.split("/", 3)[3]] += 1
+    return found
+
+
+def intervals(cluster):
+    """What `frontier recrawl status` says of the shortest and the longest."""
+    done = cluster.ask("recrawl", "status", "--json")
+    assert done.returncode == 0, done.stderr
+    (host,) = json.loads(done.stdout)["hosts"] or [{"min": 0, "max": 0}]
+    return host["min"], host["max"]
+
+
+def gaps(times):
+    return [b - a for a, b in pairwise(times)]
+
+
+def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
+    crawl("one", "/fast", "/still", "/tagged", "/gone", "/moved", "/shaky")
+    until(lambda: len(pages.visits("/still")) >= 5, "five visits")
+    stop(cluster, "one")
+
+    fast, still = gaps(pages.visits("/fast")), gaps(pages.visits("/still"))
+    assert min(fast) > LEAST - 0.1
+    assert min(still[3:]) > MOST - 0.1
+    assert len(fast) > len(still)
+    assert len(pages.visits("/gone")) == 4
+    done = records(cluster, pages)
+    assert set(done["/fast"]) == {""}
+    assert done["/still"][:4] == ["", *["identical-payload-digest"] * 3]
+    assert done["/tagged"][:3] == ["", *["server-not-modified"] * 2]
+    assert len(pages.visits("/moved")) >= 3
+    assert len(pages.visits("/target")) >= 3
+    counted = stats(cluster, "one")
+    assert counted["left"] == 1
+    assert counted["gone"] == 2
+    assert "/gone is gone" in cluster.text_of("one")
+
+
+def test_two_nodes_one_killed_and_intervals_diverge(pages, crawl, cluster):
+    short = {"FRONTIER_LEASE_TTL": "4"}
+    crawl("one", "/fast", "/still", "/tagged", **short)
+    crawl("two", **short)
+    cluster.join()
+    until(lambda: len(pages.visits("/still")) >= 3, "three visits")
+    busy = visitor(pages, cluster)
+
+    cluster.kill(busy)
+
+    (other,) = {"one", "two"} - {busy}
+
+    visits = len(pages.visits("/still"))
+    until(lambda: len(pages.visits("/still")) >= visits + 3, "visits by the other")
+    until(lambda: intervals(cluster) == (LEAST, MOST), "intervals that diverge")
+    stop(cluster, other)
+    assert scheduled(cluster) == dict.fromkeys(("/", "/fast", "/still", "/tagged"), 1)
+    done = records(cluster, pages)
+    assert set(done["/fast"]) == {""}
+    assert set(done["/still"][1:]) == {"identical-payload-digest"}
+    assert "server-not-modified" in done["/tagged"]
+
+
+def test_now_makes_pages_due(pages, crawl, cluster):
+    crawl("one", "/tagged", "/once", FRONTIER_RECRAWL="fixed",
+          FRONTIER_RECRAWL_INTERVAL="3000")  # fmt: skip
+    until(lambda: pages.visits("/tagged") and pages.visits("/once"), "the first visits")
+    status = until(lambda: waits(cluster, 3), "three pages wait")
+    assert status["next_hour"] == 3
+    assert status["interval_seconds"] == {"min": 3000, "mean": 3000, "max": 3000}
+
+    done = cluster.ask("recrawl", "now", f"{pages.url}/tagged", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["made_due"] == 1
+    until(lambda: len(pages.visits("/tagged")) == 2, "a visit at once", deadline=30)
+    until(lambda: waits(cluster, 3), "three pages wait")
+    done = cluster.ask("recrawl", "now", f"{pages.url}/*", "--json")
+    assert json.loads(done.stdout)["made_due"] == 3
+    until(lambda: len(pages.visits("/once")) == 2, "a visit at once", deadline=30)
+    done = cluster.ask("recrawl", "now", f"{pages.url}/nowhere")
+    assert done.returncode == 4
+    assert "nothing that waits" in done.stderr
+    until(lambda: waits(cluster, 3), "three pages wait")
+    stop(cluster, "one")
+    assert scheduled(cluster) == dict.fromkeys(("/", "/tagged", "/once"), 1)
+
+
+def waits(cluster, count):
+    """The status, once so many wait."""
+    done = cluster.ask("recrawl", "status", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    return said if said["waiting"] == count else None
+
+
+def test_what_is_tried_again_keeps_its_place(pages, crawl, cluster):
+    crawl("one", "/shaky", "/moved", "/twice")
+    until(lambda: len(pages.visits("/shaky")) >= 8, "eight requests")
+    stop(cluster, "one")
+
+    found = scheduled(cluster)
+    assert set(found.values()) == {1}
+    assert {"/", "/shaky", "/moved", "/target"} <= set(found)
+    assert stats(cluster, "one")["unchanged"] >= 2
+
+
+SPIDER = """
+import scrapy
+
+class Odd(scrapy.Spider):
+    name = "odd"
+    custom_settings = {"FRONTIER_SEEN_RECENT_SIZE": 1}
+
+    async def start(self):
+        yield scrapy.Request(self.url + "/moved", dont_filter=True)
+        yield scrapy.Request(self.url + "/", dont_filter=True)
+
+    def parse(self, response):
+        def to(path, **options):
+            return scrapy.Request(self.url + path, **options)
+
+        if response.url.endswith("/"):
+            said = {"meta": {"frontier_recrawl": True}}
+            yield to("/posted", method="POST", body=b"1", **said)
+            yield to("/posted-once", method="POST", body=b"1")
+            yield to("/never", meta={"frontier_recrawl": False})
+            yield to("/own", meta={"frontier_recrawl": {"schedule": "off"}})
+            yield to("/lambda", callback=lambda _: None)
+            yield to("/target")
+            yield to("/again")
+            if not response.meta.get("depth"):
+                yield to("/exempt", dont_filter=True)
+        elif response.url.endswith("/again") and response.meta.get("turn", 0) < 1:
+            # The same page once more, in place of this visit.
+            yield response.request.replace(
+                dont_filter=True, meta={**response.meta, "turn": 1}
+            )
+"""
+
+
+def test_which_requests_are_visited_again(pages, cluster, tmp_path):
+    project = tmp_path / "project"
+    (project / "odd").mkdir(parents=True)
+    (project / "odd" / "__init__.py").write_text(SPIDER)
+    (project / "scrapy.cfg").write_text("[settings]\ndefault = set\n")
+    (project / "set.py").write_text(
+        "SPIDER_MODULES = ['odd']\nADDONS = {'frontier.addon.Addon': 100}\n"
+    )
+    settings = {**SETTINGS, "FRONTIER_RECRAWL_MAX": "1"}
+    cluster.start(
+        "one", "-a", f"url={pages.url}", spider="odd", cwd=project, **settings
+    )
+    until(lambda: len(pages.visits("/again")) >= 8, "visits")
+    until(lambda: len(pages.visits("/target")) >= 5, "visits")
+    until(lambda: len(pages.visits("/posted")) >= 5, "visits")
+    stop(cluster, "one")
+
+    again = {"/", "/moved", "/target", "/posted", "/again"}
+    assert scheduled(cluster, "odd-1") == dict.fromkeys(again, 1)
+    for path in ("/never", "/own", "/lambda", "/posted-once"):
+        assert len(pages.visits(path)) == 1, path
+    assert stats(cluster, "one")["local"] == 1
+    assert stats(cluster, "one")["off"] == 1
+
+
+def test_rules_are_read_while_a_node_runs_and_clocks_are_no_change(
+    pages, crawl, cluster, tmp_path
+):
+    rules = tmp_path / "recrawl.toml"
+    rules.write_text('[[rule]]\npath = "/clock"\ntext = true\n')
+    crawl("one", "/clock", "/fast", FRONTIER_RECRAWL_RULES=str(rules))
+    until(lambda: len(pages.visits("/clock")) >= 4, "visits")
+    assert min(gaps(pages.visits("/clock"))[2:]) > 2 * LEAST  # it grows
+
+    rules.write_text('[[rule]]\npaht = "/fast"\nschedule = "off"\n')
+    until(lambda: "did you mean path" in cluster.text_of("one"), "a line about it")
+    assert f"{rules}:2: " in cluster.text_of("one")
+    assert "stay in effect" in cluster.text_of("one")
+    rules.write_text('[[rule]]\npath = "/fast"\nschedule = "off"\n')
+    until(lambda: "1 rules are in effect now" in cluster.text_of("one"), "new rules")
+    visits = len(pages.visits("/clock"))
+    until(lambda: len(pages.visits("/clock")) >= visits + 2, "visits")
+    stop(cluster, "one")
+
+    assert "/fast" not in scheduled(cluster)
+    assert stats(cluster, "one")["off"] == 1
+
+
+def test_a_wrong_rule_file_keeps_a_node_from_starting(pages, crawl, cluster, tmp_path):
+    rules = tmp_path / "recrawl.toml"
+    rules.write_text("[[rule]]\ngrwoth = 2\n")
+
+    crawl("one", FRONTIER_RECRAWL_RULES=str(rules))
+
+    assert cluster.wait("one") == [1]
+    assert f"{rules}:2: 'grwoth' is not known; did you mean growth?" in (
+        cluster.text_of("one")
+    )
+    assert not pages.asked

@@ -1,0 +1,224 @@
+"""What waits is made ready when it is due, by nodes that come, go and are lost."""
+
+import asyncio
+import math
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from owner import push
+
+from frontier.node import end_of_crawl as ending
+from frontier.queue import due
+from frontier.queue.due import DUE, Again
+
+
+async def fetch(node, fetched, again=None):
+    """Fetch what *node* is given, and note when, until the crawl is over."""
+    owner = node._owner
+    while not owner.finished.is_set():
+        while (reservation := node.take()) is not None:
+            url = reservation.item[1:]
+            fetched.append((url, time.time()))
+            later = again(node, reservation, url) if again is not None else None
+            node.acks.complete(reservation, again=later)
+        owner.ready.clear()
+        if not owner.finished.is_set():
+            await owner.ready.wait()
+
+
+@pytest.fixture
+def opened(new_node, stack):
+    async def opened(server, name, **settings):
+        node = new_node(server, name, **settings)
+        node._owner.busy = True
+        await node.open()
+        stack.push_async_callback(node.close)
+        return node
+
+    return opened
+
+
+async def test_what_waits_is_fetched_once_and_not_before_its_time(
+    opened, server, store
+):
+    a, b = await opened(server, "a"), await opened(server, "b")
+    waits = {b"%d" % n: (n % 4) * 0.15 for n in range(40)}
+    began = time.time()
+    for n, (url, seconds) in enumerate(waits.items()):
+        push((a, b)[n % 2], url, f"h{n % 7}.example", seconds)
+    await a.outbox.flush()
+    await b.outbox.flush()
+    a._owner.busy = b._owner.busy = False
+    fetched = []
+    await asyncio.gather(fetch(a, fetched), fetch(b, fetched))
+    over = time.time()
+
+    assert sorted(url for url, _ in fetched) == sorted(waits)
+    early = [url for url, at in fetched if at < began + waits[url] - 0.002]
+    assert early == []
+    assert over > began + 0.45
+    assert not a._owner.failures + b._owner.failures
+
+
+async def test_a_page_is_fetched_again_as_often_as_it_is_put_back(opened, server):
+    node = await opened(server, "a")
+    push(node, b"page", "h.example")
+    await node.outbox.flush()
+    node._owner.busy = False
+    fetched = []
+
+    def again(node, reservation, url):
+        if len(fetched) == 4:
+            return None
+        due = math.ceil(node.server_ms() + 70)
+        return Again(reservation.queue, b"0page%d" % len(fetched), due)
+
+    await fetch(node, fetched, again)
+
+    assert [url for url, _ in fetched] == [b"page", b"page1", b"page2", b"page3"]
+    times = [at for _, at in fetched]
+    assert all(b - a >= 0.068 for a, b in pairwise(times))
+    assert node.acks.acked == 4
+
+
+async def test_a_node_hears_of_what_another_has_due_before_all_it_knows(
+    opened, server, until
+):
+    a, b = await opened(server, "a"), await opened(server, "b")
+    await until(
+        lambda: a.partitions_held + b.partitions_held == 16 and b.partitions_held
+    )
+    for n in range(30):
+        push(a, b"far%d" % n, f"h{n}.example", 3600)
+    await a.outbox.flush()
+    known = b._composition.due_times._next
+    await until(lambda: known and all(k.at < math.inf for k in known.values()))
+    fetched = []
+    fetching = asyncio.create_task(fetch(b, fetched))
+    at_a = asyncio.create_task(fetch(a, fetched))
+    for n in range(30):
+        push(a, b"near%d" % n, f"h{n}.example", 0.3)
+    await a.outbox.flush()
+    await until(lambda: len(fetched) == 30)
+
+    assert all(url.startswith(b"near") for url, _ in fetched)
+    for node, task in ((a, at_a), (b, fetching)):
+        node._owner.on_finished()
+        await task
+
+
+async def test_a_node_with_future_work_only_scans_seldom(
+    parts, start, db, crawl, until, monkeypatch
+):
+    monkeypatch.setattr(ending, "INTERVAL", 0.005)
+    monkeypatch.setattr(ending, "LOOK", 0.002)
+    node = parts()
+    await node.heartbeat.beat()
+    keys = crawl.partition(1)
+    later = time.time() * 1000 + 400
+    db("ZADD", keys.due, later, f"{later:.0f}")
+    db("RPUSH", keys.waiting(f"{later:.0f}"), "0:a.example\n0url")
+    db("HSET", keys.counts, "waiting", 1, "pushed", 1)
+    scans = []
+    scan = node.ending._scan
+
+    async def counted():
+        scans.append(time.time() * 1000)
+        return await scan()
+
+    node.ending._scan = counted
+    start(node.ending.run())
+    await until(lambda: len(scans) > 5)
+
+    assert scans[1] > later - 20, "nothing was to be found before"
+    assert not node.finished.is_set()
+
+
+@pytest.mark.parametrize("until", ["seconds", "date"])
+async def test_what_is_due_after_the_end_that_was_set_keeps_no_crawl_open(
+    opened, server, caplog, until
+):
+    date = (datetime.now(UTC) + timedelta(minutes=1)).isoformat()
+    until = "60" if until == "seconds" else date
+    node = await opened(server, "a", recrawl_until=until)
+    push(node, b"1", "h.example", 0.1)
+    push(node, b"2", "h.example", 600)
+    push(node, b"3", "h.example", 700)
+    await node.outbox.flush()
+    node._owner.busy = False
+    fetched = []
+    with caplog.at_level("INFO"):
+        await fetch(node, fetched)
+
+    assert [url for url, _ in fetched] == [b"1"]
+    assert "2 URLs are due after FRONTIER_RECRAWL_UNTIL" in caplog.text
+
+
+@pytest.mark.parametrize("bucket", ["1000", "999999999999999"])
+async def test_a_partition_that_is_taken_over_is_looked_at(
+    parts, start, db, crawl, until, bucket
+):
+    """Also if the server's clock has been set back by a few thousand years."""
+    keys = crawl.partition(1)
+    db("ZADD", keys.due, bucket, bucket)
+    db("RPUSH", keys.waiting(bucket), "0:a.example\n0url")
+    db("HSET", keys.counts, "waiting", 1, "pushed", 1)
+    node = parts()
+    start(node.due_times.run())
+    await node.heartbeat.beat()
+    await until(lambda: node.inbox.knows(1))
+
+    assert node.due_times.moved == 1
+    assert (await node.scan(1)).ready == 1
+
+
+async def test_an_element_that_is_none_sets_its_partition_aside(
+    parts, start, db, crawl, until
+):
+    keys = crawl.partition(1)
+    db("ZADD", keys.due, 1000, "1000")
+    db("RPUSH", keys.waiting("1000"), b"\xff\xfe")
+    db("HSET", keys.counts, "waiting", 1, "pushed", 1)
+    node, said = parts(), []
+
+    async def set_aside(partition, key, reason):
+        said.append((partition, key, reason))
+
+    node.outage_retry.set_aside = set_aside
+    start(node.due_times.run())
+    await node.heartbeat.beat()
+    await until(lambda: said)
+
+    assert said == [
+        (1, keys.waiting("1000"), "an entry of it is not a queue and an item")
+    ]
+
+
+async def test_a_hint_may_say_that_something_is_due(parts, start, db, crawl, until):
+    node = parts()
+    await node.heartbeat.beat()
+    told = []
+    node.inbox.on_due = told.append
+    db("RPUSH", crawl.hints("a"), f"1 {DUE}", f"99 {DUE}", "x due")
+    start(node.inbox.run())
+    await until(lambda: told)
+
+    assert told == [1]
+
+
+async def test_a_node_whose_clock_is_ahead_has_nothing_be_late(
+    opened, server, monkeypatch, db
+):
+    monkeypatch.setattr(due, "wall_ms", lambda: time.time() * 1000 + 3_600_000)
+    node = await opened(server, "a")
+    seconds, micros = db("TIME")
+    assert abs(node.server_ms() - int(seconds) * 1000 - int(micros) / 1000) < 1_000
+
+    push(node, b"1", "h.example", 0.2)
+    await node.outbox.flush()
+    node._owner.busy = False
+    fetched = []
+    await fetch(node, fetched)
+    assert [url for url, _ in fetched] == [b"1"]

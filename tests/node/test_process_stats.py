@@ -1,0 +1,149 @@
+import asyncio
+import math
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from frontier.node import process_stats
+from frontier.node.process_stats import (
+    CUT,
+    MAX_HOLDS,
+    ProcessStats,
+    cgroup_limits,
+    ranges,
+)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([7], "7"),
+        ([3, 1, 2, 77], "1-3,77"),
+        (range(16_384), "0-16383"),
+        ([0, 2, 3], "0,2-3"),
+    ],
+)
+def test_partitions_are_named_as_ranges(numbers, text):
+    assert ranges(numbers) == text
+
+
+def test_the_names_of_partitions_have_a_bounded_size():
+    text = ranges(range(0, 16_384, 2))
+
+    assert MAX_HOLDS - 10 < len(text) <= MAX_HOLDS
+    assert text.startswith("0,2,4,")
+    assert text.endswith(f",{CUT}")
+
+
+def test_a_process_is_measured(tmp_path):
+    made = ProcessStats({"MEMUSAGE_LIMIT_MB": "8"}, tmp_path)
+    assert made.report([])["memory_bytes"] == 0
+
+    made.measure()
+    told = made.report([1, 2])
+
+    disk = os.statvfs(tmp_path)
+    assert 10_000_000 < told["memory_bytes"] < 4_000_000_000
+    assert told["memory_limit_bytes"] == 8 * 1024 * 1024
+    assert 0 < told["disk_free_bytes"] <= told["disk_total_bytes"]
+    assert told["disk_total_bytes"] == disk.f_blocks * disk.f_frsize
+    assert 0 < told["cpu_seconds"] <= time.process_time() + 0.01  # it is rounded
+    assert told["pid"] == os.getpid()
+    assert (told["machine"], told["holds"]) == (os.uname().nodename, "1-2")
+    assert (told["metrics_port"], told["dashboard_port"]) == (0, 0)
+    assert ProcessStats({}).report([])["disk_total_bytes"] == 0
+
+
+def test_what_cannot_be_measured_is_zero(tmp_path, monkeypatch):
+    monkeypatch.setattr(process_stats, "STATM", tmp_path / "none")
+    monkeypatch.setattr(process_stats, "CGROUP", tmp_path / "none")
+    made = ProcessStats({"MEMUSAGE_LIMIT_MB": "much"}, tmp_path / "gone")
+
+    made.measure()
+
+    told = made.report([])
+    assert told["memory_bytes"] > 0  # the most that it ever was
+    assert told["memory_limit_bytes"] == told["disk_free_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({"MEMUSAGE_LIMIT_MB": 100}, 100 * 1024 * 1024),
+        ({"MEMUSAGE_LIMIT_MB": 100, "MEMUSAGE_ENABLED": "False"}, 0),
+        ({"MEMUSAGE_LIMIT_MB": 0}, 0),
+        ({"MEMUSAGE_LIMIT_MB": math.inf}, 0),
+    ],
+)
+def test_scrapys_limit_counts_while_it_looks_at_it(settings, limit, monkeypatch):
+    monkeypatch.setattr(process_stats, "cgroup_limits", list)
+
+    assert process_stats.memory_limit(settings) == limit
+
+
+def test_the_least_limit_of_a_control_group_counts(tmp_path, monkeypatch):
+    table = tmp_path / "cgroup"
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    (tmp_path / "a" / "memory.max").write_text("5000\n")
+    table.write_text("0::/a/b\nnonsense\n")
+    assert cgroup_limits(table, tmp_path) == [5000]
+
+    old = tmp_path / "memory" / "c"
+    old.mkdir(parents=True)
+    (old / "memory.limit_in_bytes").write_text("3000")
+    (old.parent / "memory.limit_in_bytes").write_text(f"{2**63 - 4096}")
+    table.write_text("0::/a/b\n7:cpu,memory:/c\n3:cpuset:/c\n")
+    assert cgroup_limits(table, tmp_path) == [5000, 3000]
+
+    monkeypatch.setattr(process_stats, "cgroup_limits", lambda: [5000, 3000])
+    assert process_stats.memory_limit({"MEMUSAGE_LIMIT_MB": 1}) == 3000
+
+
+async def test_a_loop_that_is_blocked_is_late(until):
+    made = ProcessStats({})
+    running = asyncio.create_task(made.run())
+    await until(lambda: made._late)
+
+    time.sleep(0.6)  # noqa: ASYNC251 (what a callback does that should not)
+    await until(lambda: made.report([])["lag_ms"] >= 300)
+
+    running.cancel()
+
+
+def test_the_lag_is_that_of_the_last_seconds():
+    made = ProcessStats({})
+    made.note_turn(2.5)
+    assert made.report([])["lag_ms"] == 2500
+
+    for _ in range(process_stats.WINDOW):
+        made.note_turn(-0.001)
+    assert made.report([])["lag_ms"] == 0
+
+
+async def test_a_disk_that_hangs_holds_up_one_thread_only(until, monkeypatch, tmp_path):
+    asked = []
+    hangs = asyncio.Event()
+
+    def statvfs(directory):
+        asked.append(directory)
+        while not hangs.is_set():
+            time.sleep(0.01)
+        return SimpleNamespace(f_bavail=1, f_blocks=2, f_frsize=10)
+
+    monkeypatch.setattr(process_stats, "EVERY", 0.0)
+    monkeypatch.setattr(process_stats, "TURN", 0.01)
+    monkeypatch.setattr(process_stats.os, "statvfs", statvfs)
+    made = ProcessStats({}, tmp_path)
+    running = asyncio.create_task(made.run())
+
+    await until(lambda: asked and len(made._late) >= 5)
+    assert len(asked) == 1
+    assert made.report([])["disk_total_bytes"] == 0
+    hangs.set()
+    await until(lambda: made.report([])["disk_total_bytes"] == 20)
+    running.cancel()

@@ -1,0 +1,264 @@
+"""What is excluded leaves the queues; all else stays, in its order."""
+
+import random
+
+import pytest
+
+from frontier.model import Order
+from frontier.queue.item import Classes, Codec
+from frontier.queue.purge import WINDOW, Purge
+from frontier.queue.reserve import Scan, reserve_call, reserved, scan_call
+from frontier.queue.spill_files import pack, spill_call, unspill_call
+from frontier.settings.config import Config
+from frontier.urls.exclusions import HOST, PATTERN, PREFIX, Exclusions, rule_of
+
+A, B = "0:a.example", "0:b.example"
+CODEC = Codec(Classes())
+CONFIG = Config(partitions=16)
+
+
+def item(url, queue=A):
+    return CODEC.encode({"url": url}, queue)
+
+
+def pages(count, host="a.example"):
+    return [f"https://{host}/{n % 2}/{n}" for n in range(count)]
+
+
+@pytest.fixture
+def fill(db, keys):
+    """Queue URLs in partition 7, as pushes do."""
+
+    def fill(urls, queue=A):
+        for first in range(0, len(urls), 500):
+            some = [item(url, queue) for url in urls[first : first + 500]]
+            db("RPUSH", keys.ready(queue), *some)
+        db("ZADD", keys.queues, 0, queue)
+        db("HINCRBY", keys.counts, "ready", len(urls))
+
+    return fill
+
+
+@pytest.fixture
+def left(db, keys):
+    """The URLs that a queue has, in their order."""
+
+    def left(queue=A):
+        found = db("LRANGE", keys.ready(queue), 0, -1)
+        return [CODEC.decode(one, queue)["url"] for one in found if one != b"*"]
+
+    return left
+
+
+@pytest.fixture
+def purge(blocking, crawl):
+    store = blocking()
+
+    def purge(*rules, dry=False, config=CONFIG):
+        rules = Exclusions(rule_of(*rule) for rule in rules)
+        return Purge(store, crawl, config, rules).run(dry=dry)
+
+    return purge
+
+
+@pytest.fixture
+def scan(blocking, keys):
+    store = blocking()
+    return lambda: Scan(*store.call(scan_call(keys))[:-1])
+
+
+ODD = (PATTERN, r"\.example/1/")
+
+
+@pytest.mark.parametrize("count", [1, 2, WINDOW, 2 * WINDOW + 7])
+def test_what_a_pattern_excludes_leaves_and_the_rest_keeps_its_order(
+    fill, left, purge, scan, count
+):
+    urls = pages(count)
+    fill(urls)
+    plan = purge(ODD, dry=True)
+    assert (plan.queued, plan.found, plan.skipped) == (count, count // 2, 0)
+    assert left() == urls
+
+    done = purge(ODD)
+    assert (done.found, done.skipped) == (count // 2, count // 2)
+    assert left() == [url for url in urls if "/0/" in url]
+    assert (scan().ready, scan().skipped) == (count - count // 2, count // 2)
+    assert purge(ODD).found == 0
+
+
+def test_a_whole_host_leaves_with_all_its_queues_and_no_other(
+    fill, left, purge, scan, db, keys
+):
+    fill(pages(WINDOW + 3))
+    fill(pages(5), "7:a.example")
+    fill(pages(4, "b.example"), B)
+
+    assert purge((HOST, "a.example"), dry=True).found == WINDOW + 8
+    done = purge((HOST, "a.example"))
+    assert (done.queued, done.skipped) == (WINDOW + 12, WINDOW + 8)
+    assert left(B) == pages(4, "b.example")
+    assert db("ZRANGE", keys.queues, 0, -1) == [B.encode()]
+    assert (scan().ready, scan().queues) == (4, 1)
+
+
+def test_a_queue_that_becomes_empty_is_no_queue_any_more(fill, purge, db, keys):
+    fill(pages(6))
+    purge((PREFIX, "https://a.example/"))
+
+    assert db("EXISTS", keys.queues, keys.ready(A)) == 0
+
+
+def test_where_queues_are_of_domains_a_host_is_looked_for_in_its_items(
+    fill, left, purge
+):
+    fill(pages(3, "x.a.example") + pages(3, "y.a.example"))
+    config = Config(partitions=16, queue_key="domain")
+
+    assert purge((HOST, "x.a.example"), config=config).skipped == 3
+    assert left() == pages(3, "y.a.example")
+
+
+def test_what_is_taken_out_meanwhile_is_no_matter(
+    fill, left, purge, blocking, keys, grant, monkeypatch
+):
+    urls = pages(2 * WINDOW)
+    fill(urls)
+    store, lease, own = blocking(), grant(), Purge._purge
+    taken = []
+
+    def busy(self, *args):
+        reply = store.call(reserve_call(keys, lease, Order.BFS, {A: 3}))
+        taken.extend(r.item for r in reserved(reply, lease, {A: 3})[0])
+        return own(self, *args)
+
+    monkeypatch.setattr(Purge, "_purge", busy)
+    done = purge(ODD)
+    while purge(ODD).skipped:  # what has moved from one window to the one before
+        pass
+    had = [CODEC.decode(one, A)["url"] for one in taken]
+    assert [*had, *left()] == [u for u in urls if "/0/" in u or u in had]
+    assert done.skipped > 0
+
+
+@pytest.fixture
+def spill(blocking, keys, grant):
+    """Put URLs behind the first of a queue into blocks."""
+    store = blocking()
+
+    def spill(queue, first, sizes):
+        lease = grant()
+        for number, size in enumerate(sizes):
+            at = first + (1 if number else 0)
+            items = store.call(
+                type(spill_call(keys, lease, queue, 0, [b"0"])).command(
+                    "LRANGE", keys.ready(queue), at, at + size - 1
+                )
+            )
+            assert store.call(spill_call(keys, lease, queue, number, items)) == 1
+        return lease
+
+    return spill
+
+
+def test_blocks_are_looked_into_and_keep_what_is_not_excluded(
+    fill, left, purge, scan, spill, db, keys, blocking
+):
+    urls = pages(300)
+    fill(urls)
+    lease = spill(A, 10, [100, 50, 30])
+    assert (scan().ready, scan().spilled) == (300, 180)
+    plan = purge(ODD, dry=True)
+    assert (plan.queued, plan.found) == (300, 150)
+
+    assert purge(ODD).skipped == 150
+    assert (scan().ready, scan().spilled, scan().skipped) == (150, 90, 150)
+    sizes = [len(block) for block in db("LRANGE", keys.spilled(A), 0, -1)]
+    assert scan().spilled_bytes == sum(sizes)
+    store = blocking()
+    while blocks := db("LLEN", keys.spilled(A)):
+        block = db("LINDEX", keys.spilled(A), 0)
+        call = unspill_call(keys, lease, Order.BFS, A, blocks, block)
+        assert store.call(call) == 1
+    assert sorted(left()) == sorted(url for url in urls if "/0/" in url)
+    assert (scan().spilled, scan().spilled_bytes) == (0, 0)
+
+
+def test_blocks_of_which_nothing_is_left_go_and_their_mark_with_the_last(
+    fill, purge, scan, spill, db, keys
+):
+    fill(pages(300))
+    spill(A, 0, [100, 50])
+    assert db("LINDEX", keys.ready(A), 0) == b"*"
+
+    assert purge((HOST, "a.example")).skipped == 300
+    assert db("EXISTS", keys.queues, keys.ready(A), keys.spilled(A)) == 0
+    assert (scan().ready, scan().spilled, scan().spilled_bytes) == (0, 0, 0)
+    assert db("HGET", keys.counts, "blocks") == b"0"
+
+
+def test_a_block_that_was_put_back_meanwhile_is_left_alone(
+    fill, purge, spill, db, keys, blocking, scan
+):
+    fill(pages(300))
+    lease = spill(A, 10, [100])
+    block = db("LINDEX", keys.spilled(A), 0)
+    db("LSET", keys.spilled(A), 0, pack([item("https://b.example/")] * 100))
+    store = blocking()
+    assert store.call(unspill_call(keys, lease, Order.BFS, A, 1, block)) == 0
+
+    purge(ODD)
+    assert (scan().ready, scan().spilled) == (200, 100)
+
+
+def test_a_partition_that_is_set_aside_is_left_as_it_is(fill, left, purge, db, keys):
+    fill(pages(10))
+    db("HSET", keys.lease, "token", "aside")
+
+    assert purge(ODD).skipped == 0
+    assert left() == pages(10)
+
+
+def test_what_waits_for_its_time_leaves_too_and_its_bucket_with_the_last(
+    purge, scan, db, keys
+):
+    for bucket, urls in (("5000", pages(6)), ("7000", pages(3)[1:2])):
+        elements = [f"{A}\n".encode() + item(url) for url in urls]
+        db("RPUSH", keys.waiting(bucket), *elements)
+        db("ZADD", keys.due, bucket, bucket)
+        db("HINCRBY", keys.counts, "waiting", len(urls))
+    plan = purge(ODD, dry=True)
+    assert (plan.queued, plan.found) == (7, 4)
+
+    assert purge(ODD).skipped == 4
+    assert (scan().waiting, scan().skipped, scan().ready) == (3, 4, 0)
+    assert db("ZRANGE", keys.due, 0, -1) == [b"5000"]
+    found = db("LRANGE", keys.waiting("5000"), 0, -1)
+    assert [CODEC.decode(one.partition(b"\n")[2], A)["url"] for one in found] == [
+        url for url in pages(6) if "/0/" in url
+    ]
+
+
+@pytest.mark.parametrize("what", ["ready", "counts", "queues", "spilled", "due"])
+@pytest.mark.parametrize("value", ["text", "entry"])
+def test_garbage_is_named_or_left_and_nothing_is_lost(
+    fill, left, purge, db, keys, what, value
+):
+    fill(pages(10))
+    name = keys.ready(A) if what == "ready" else keys.spilled(A)
+    name = name if what in {"ready", "spilled"} else getattr(keys, what)
+    if value == "text":
+        db("DEL", name)
+        db("SET", name, "x")
+        assert name in purge(ODD).damaged[0]
+        return
+    if what == "counts":
+        db("HSET", name, "ready", "abc")
+        assert name in purge(ODD).damaged[0]
+        assert left() == pages(10)
+        return
+    if what in {"queues", "due"}:
+        db("ZADD", name, 0, b"\xff")
+    else:
+        db("LPUSH", name, random.Random(1).randbytes(40))
+    assert purge(ODD).skipped == 5

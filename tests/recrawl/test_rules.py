@@ -1,0 +1,167 @@
+import logging
+import os
+
+import pytest
+
+from frontier.errors import RecrawlRulesBroken
+from frontier.recrawl.rules import MAX_BYTES, MAX_RULES, LiveRules, read_rules
+from frontier.recrawl.schedule import Kind, Schedule
+
+DEFAULT = Schedule(interval=86_400)
+TEXT = """
+# A comment
+[[rule]]
+host = "news.example"
+path = "/live/"
+minimum = "5m"
+maximum = "1h 30m"
+
+[[rule]]
+host = "*.news.example"
+mime = "image/*"
+schedule = "off"
+
+[[rule]]
+mime = "application/pdf"
+schedule = "fixed"
+interval = "40d"
+
+[[rule]]
+host = "news.example"
+growth = 3
+text = true
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    path = tmp_path / "recrawl.toml"
+
+    def write(text):
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def test_the_first_rule_that_matches_wins(written):
+    rules = read_rules(written(TEXT), DEFAULT)
+
+    live = rules.of("https://news.example/live/today?page=2", "text/html")
+    assert (live.minimum, live.maximum, live.growth) == (300, 5_400, 1.5)
+    assert rules.of("https://img.news.example/a", "image/png").kind is Kind.OFF
+    assert rules.of("https://news.example/a", "image/png").kind is Kind.OFF
+    pdf = rules.of("https://other.example/a", "application/pdf")
+    assert (pdf.kind, pdf.interval) == (Kind.FIXED, 40 * 86_400)
+    other = rules.of("http://NEWS.example:8080/about", "text/html")
+    assert (other.growth, other.text, other.minimum) == (3.0, True, DEFAULT.minimum)
+    assert rules.of("https://notnews.example/", "text/html") == DEFAULT
+    assert rules.of("https://img.news.example/", "text/html") == DEFAULT
+
+
+def test_minutes_and_months_stand_in_one_file(written):
+    rules = read_rules(
+        written(
+            '[[rule]]\npath="/a"\nmaximum="2m"\nminimum="1m"\n[[rule]]\nmaximum="360d"'
+        ),
+        DEFAULT,
+    )
+
+    assert rules.of("http://a.example/a").maximum == 120
+    assert rules.of("http://a.example/b").maximum == 360 * 86_400
+
+
+BROKEN = {
+    "x = 1\n": (1, "did you mean|known: rule"),
+    '[[rule]]\nhots = "a.example"\ngrowth = 2\n': (2, "did you mean host"),
+    '[[rule]]\ngrowth=2\n\n[[rule]]\n\nmaximun = "1d"\n': (6, "did you mean maximum"),
+    '[[rule]]\nschedule = "adaptiv"\n': (2, "did you mean adaptive"),
+    '[[rule]]\nminimum = "soon"\n': (2, "minimum: .*is not a wait"),
+    "[[rule]]\nminimum = 0\n": (2, "too short"),
+    "[[rule]]\nminimum = 0.01\n": (2, "must be from"),
+    "[[rule]]\nminimum = true\n": (2, "is not a wait"),
+    '[[rule]]\nminimum = "40d"\nmaximum = "1d"\n': (2, "more than the maximum"),
+    "[[rule]]\ngrowth = 0.1\n": (2, "must be from 1 to 100"),
+    "[[rule]]\ngrowth = nan\n": (2, "must be from 1 to 100"),
+    '[[rule]]\ngrowth = "2"\n': (2, "must be a number"),
+    '[[rule]]\nhost = "http://a.example/"\ngrowth = 2\n': (2, "must be a host"),
+    "[[rule]]\nhost = 7\ngrowth = 2\n": (2, "must be text"),
+    '[[rule]]\npath = "live"\ngrowth = 2\n': (2, "slash"),
+    '[[rule]]\nmime = "html"\ngrowth = 2\n': (2, "media type"),
+    '[[rule]]\ntext = "yes"\n': (2, "true or false"),
+    '[[rule]]\nhost = "a.example"\n': (1, "says none of"),
+    "rule = 5\n": (1, "write \\[\\[rule\\]\\]"),
+    "[[rule]]\nhost = \n": (2, "is not TOML"),
+    "[[rule]]\ngrowth = 2\n[[rule]\n": (3, "is not TOML"),
+    "a" * 5_000: (1, "line of more than"),
+    "[[rule]]\ngrowth=2\n" * (MAX_RULES + 1): (0, "more than 1,000 rules"),
+    b"\n\xff\n": (2, "is not UTF-8"),
+}
+
+
+@pytest.mark.parametrize("text", BROKEN, ids=lambda text: repr(text[:40]))
+def test_what_is_wrong_is_said_with_file_and_line(written, text):
+    path = written(text)
+    line, reason = BROKEN[text]
+
+    with pytest.raises(RecrawlRulesBroken, match=reason) as raised:
+        read_rules(path, DEFAULT)
+
+    assert raised.value.line == line
+    assert str(raised.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
+
+
+def test_a_file_that_is_too_large_or_none_is_refused(written, tmp_path):
+    with pytest.raises(RecrawlRulesBroken):
+        read_rules(written(b"#" * (MAX_BYTES + 1)), DEFAULT)
+    with pytest.raises(RecrawlRulesBroken):
+        read_rules(tmp_path / "other.toml", DEFAULT)
+    os.mkfifo(tmp_path / "fifo.toml")
+    with pytest.raises(RecrawlRulesBroken):
+        read_rules(tmp_path / "fifo.toml", DEFAULT)
+
+
+def test_a_bad_edit_while_running_keeps_the_last_good_rules(written, caplog):
+    path = written("[[rule]]\ngrowth = 2\n")
+    live = LiveRules(path, DEFAULT)
+    live.open()
+    caplog.set_level(logging.INFO)
+
+    written("[[rule]]\ngrwoth = 3.25\n")
+    assert not live.reload()
+    assert not live.reload()
+
+    assert live.current.of("http://a.example/").growth == 2
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert f"{path}:2: " in said
+    assert "did you mean growth" in said
+    assert "1 rules that were read before stay in effect" in said
+
+    written("[[rule]]\ngrowth = 4.125\n")
+    assert live.reload()
+    assert live.current.of("http://a.example/").growth == 4.125
+
+
+def test_a_file_that_vanishes_keeps_the_last_good_rules(written, caplog):
+    path = written("[[rule]]\ngrowth = 2\n")
+    live = LiveRules(path, DEFAULT)
+    live.open()
+
+    path.unlink()
+
+    assert not live.reload()
+    assert live.current.of("http://a.example/").growth == 2
+    assert "stay in effect" in caplog.text
+
+
+def test_at_the_start_a_bad_file_is_an_error(written):
+    with pytest.raises(RecrawlRulesBroken):
+        LiveRules(written("x"), DEFAULT).open()
+
+
+def test_without_a_file_the_settings_decide():
+    live = LiveRules(None, DEFAULT)
+    live.open()
+
+    assert not live.reload()
+    assert live.current.of("http://a.example/") is DEFAULT

@@ -1,0 +1,205 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier.recrawl.schedule import (
+    DIGEST_BYTES,
+    GONE_AFTER,
+    LEAST,
+    MOST,
+    SIZE,
+    Answer,
+    Finding,
+    Kind,
+    Mark,
+    Schedule,
+    State,
+    after,
+)
+
+MINUTE, DAY = 60.0, 86_400.0
+ADAPTIVE = Schedule(interval=3_600, minimum=MINUTE, maximum=30 * DAY, growth=2, decay=2)
+ONE, TWO = Mark.of(b"one"), Mark.of(b"two")
+
+
+def visits(schedule, answers, state=None):
+    """What each of *answers*, a mark or an answer, leads to."""
+    found = []
+    for answer in answers:
+        mark = answer if isinstance(answer, Mark) else None
+        kind = Answer.PAGE if mark else answer
+        finding, state = after(schedule, state, kind, mark)
+        found.append((finding, state.interval if state else None))
+    return found
+
+
+def test_the_interval_grows_while_nothing_changes_and_stops_at_the_maximum():
+    found = visits(ADAPTIVE, [ONE] * 20)
+
+    assert found[:3] == [
+        (Finding.FIRST, 3_600),
+        (Finding.UNCHANGED, 7_200),
+        (Finding.UNCHANGED, 14_400),
+    ]
+    assert found[-1] == (Finding.UNCHANGED, 30 * DAY)
+
+
+def test_the_interval_shrinks_while_all_changes_and_stops_at_the_minimum():
+    found = visits(ADAPTIVE, [ONE, TWO] * 10)
+
+    assert found[:3] == [
+        (Finding.FIRST, 3_600),
+        (Finding.CHANGED, 1_800),
+        (Finding.CHANGED, 900),
+    ]
+    assert found[-1] == (Finding.CHANGED, MINUTE)
+
+
+def test_a_page_that_changes_at_every_other_visit_keeps_its_interval():
+    found = visits(ADAPTIVE, [ONE, ONE, TWO, TWO, ONE, ONE, TWO])
+
+    assert {interval for _, interval in found} == {3_600, 7_200}
+
+
+def test_a_fixed_schedule_has_one_interval_whatever_was_stored():
+    fixed = Schedule(Kind.FIXED, interval=DAY)
+
+    found = visits(fixed, [ONE, TWO, TWO, Answer.FAILED], State(12.5, ONE))
+
+    assert {interval for _, interval in found} == {DAY}
+
+
+def test_not_modified_is_unchanged():
+    assert visits(ADAPTIVE, [ONE, Answer.SAME])[-1] == (Finding.UNCHANGED, 7_200)
+    assert visits(ADAPTIVE, [Answer.SAME]) == [(Finding.FIRST, 3_600)]
+
+
+def test_a_visit_without_an_answer_changes_nothing():
+    state = State(5 * DAY, ONE, gone=1)
+
+    assert after(ADAPTIVE, state, Answer.FAILED) == (Finding.FAILED, state)
+
+
+def test_a_url_that_is_gone_three_times_in_a_row_leaves():
+    found = visits(ADAPTIVE, [ONE, *[Answer.GONE] * GONE_AFTER])
+
+    assert [finding for finding, _ in found] == [
+        Finding.FIRST,
+        Finding.GONE,
+        Finding.GONE,
+        Finding.LEFT,
+    ]
+    assert found[-1] == (Finding.LEFT, None)
+
+
+def test_a_url_that_comes_back_is_counted_from_zero():
+    answers = [ONE, Answer.GONE, Answer.GONE, ONE, Answer.GONE, Answer.GONE]
+
+    assert visits(ADAPTIVE, answers)[-1][0] is Finding.GONE
+
+
+def test_an_error_between_does_not_bring_a_page_back():
+    answers = [Answer.GONE, Answer.FAILED, Answer.GONE, Answer.FAILED, Answer.GONE]
+
+    assert visits(ADAPTIVE, answers)[-1][0] is Finding.LEFT
+
+
+def test_marks_of_payload_and_of_text_are_not_compared():
+    text = Mark.of(b"one", of_text=True)
+
+    assert visits(ADAPTIVE, [ONE, text, text]) == [
+        (Finding.FIRST, 3_600),
+        (Finding.FIRST, 3_600),
+        (Finding.UNCHANGED, 7_200),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (200, Answer.PAGE),
+        (301, Answer.PAGE),
+        (304, Answer.SAME),
+        (404, Answer.GONE),
+        (410, Answer.GONE),
+        (403, Answer.FAILED),
+        (429, Answer.FAILED),
+        (500, Answer.FAILED),
+        (503, Answer.FAILED),
+        (0, Answer.FAILED),
+    ],
+)
+def test_what_a_status_says_of_the_page(status, answer):
+    assert Answer.of_status(status) is answer
+
+
+marks = st.builds(
+    Mark, st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES), st.booleans()
+)
+states = st.builds(
+    State,
+    st.floats(LEAST, MOST).map(lambda s: round(s * 10) / 10),
+    st.none() | marks,
+    st.integers(0, GONE_AFTER),
+)
+
+
+@given(states)
+def test_what_is_packed_comes_back(state):
+    packed = state.packed()
+
+    assert len(packed) == SIZE <= 12
+    found = State.unpacked(packed)
+    assert (found.mark, found.gone) == (state.mark, state.gone)
+    assert found.interval == pytest.approx(state.interval, rel=4e-6)
+    assert State.unpacked(found.packed()) == found
+
+
+@pytest.mark.parametrize("hours", [*range(1, 19 * 24), 28 * 24, 40 * 24, 150 * 24])
+def test_whole_hours_and_days_are_exact(hours):
+    assert State.unpacked(State(hours * 3600.0).packed()).interval == hours * 3600
+
+
+@pytest.mark.parametrize("interval", [0.1, 0.5, 1, 3600.1, 52_428.7, MOST])
+def test_short_intervals_are_exact_to_a_tenth_of_a_second(interval):
+    found = State.unpacked(State(interval).packed()).interval
+
+    assert found == pytest.approx(interval, rel=4e-6 if interval == MOST else 1e-12)
+
+
+@given(st.binary(max_size=30) | st.none() | st.text() | st.integers() | states)
+def test_what_is_not_a_state_is_none(value):
+    found = State.unpacked(value.packed()[:-1] if isinstance(value, State) else value)
+
+    assert found is None or (LEAST <= found.interval <= MOST and found.gone <= 3)
+
+
+@pytest.mark.parametrize("interval", [0.0, -5.0, 1e12, math.inf])
+def test_an_interval_of_a_state_is_brought_within_the_schedule(interval):
+    _, state = after(ADAPTIVE, State(interval, ONE), Answer.PAGE, ONE)
+
+    assert MINUTE <= state.interval <= 30 * DAY
+
+
+@given(states, st.sampled_from([*Answer]), marks)
+def test_intervals_stay_within_the_schedule_in_effect(state, answer, mark):
+    _, then = after(ADAPTIVE, state, answer, mark)
+
+    assert then is None or MINUTE <= then.interval <= 30 * DAY
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"minimum": 10.0, "maximum": 5.0}, "minimum"),
+        ({"interval": 0.0}, "interval"),
+        ({"maximum": 1e12}, "maximum"),
+        ({"growth": 0.5}, "growth"),
+        ({"decay": 1000.0}, "decay"),
+        ({}, ""),
+    ],
+)
+def test_a_schedule_that_cannot_be_says_why(changed, field):
+    assert Schedule(**changed).problem()[0] == field

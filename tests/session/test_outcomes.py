@@ -1,0 +1,137 @@
+import json
+import random
+from collections import Counter
+
+import pytest
+from scrapy.exceptions import IgnoreRequest
+from twisted.internet import error as tx
+from twisted.web._newclient import ResponseNeverReceived
+
+from frontier.download.back_off import (
+    HostBackedOff,
+    HostGivenUp,
+    kind_of,
+    kind_of_status,
+)
+from frontier.download.origin import (
+    AddressRefused,
+    Excluded,
+    OutOfScope,
+    RobotsUnreachable,
+    URLTooLong,
+)
+from frontier.download.politeness import LeaseGone
+from frontier.session.outcomes import KINDS, MAX_NAMES, MOST, SHOWN, Outcomes
+from frontier.status import reports
+
+
+def test_those_who_read_know_the_same_kinds():
+    assert reports.KINDS == KINDS
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (tx.DNSLookupError(), "dns"),
+        (tx.ConnectionRefusedError(), "refused"),
+        (tx.TCPTimedOutError(), "timeout"),
+        (tx.TimeoutError(), "timeout"),
+        (tx.SSLError(), "tls"),
+        (tx.ConnectionLost(), "reset"),
+        (ResponseNeverReceived([]), "reset"),
+        (ValueError(), "other"),
+        (IgnoreRequest("a middleware of the project"), "other"),
+        (RobotsUnreachable("robots.txt did not come"), "other"),
+        (IgnoreRequest("Forbidden by robots.txt"), None),
+        (IgnoreRequest("Filtered offsite request"), None),
+        (OutOfScope(), None),
+        (Excluded(), None),
+        (URLTooLong(), None),
+        (AddressRefused("http://h/", "private"), None),
+        (LeaseGone(), None),
+        (HostBackedOff(), None),
+        (HostGivenUp(), None),
+    ],
+)
+def test_each_error_has_a_kind_and_what_is_not_allowed_is_none(error, kind):
+    assert kind_of(error, sent=True) == kind
+
+
+def test_statuses_that_say_later_are_errors():
+    kinds = {status: kind_of_status(status) for status in (200, 404, 429, 500, 599)}
+
+    assert kinds == {
+        200: None,
+        404: None,
+        429: "http_429",
+        500: "http_5xx",
+        599: "http_5xx",
+    }
+
+
+def test_errors_are_counted_by_kind_and_host():
+    made = Outcomes()
+    for kind, host in (("dns", "a"), ("dns", "a"), ("tls", "a"), ("reset", "b")):
+        made.failed(kind, host)
+
+    told = made.report()
+
+    assert told["error_kinds"] == {**dict.fromkeys(KINDS, 0), "dns": 2, "tls": 1} | {
+        "reset": 1
+    }
+    assert made.errors == 4
+    assert list(told["host_errors"].items()) == [
+        ("a", {"dns": 2, "tls": 1}),
+        ("b", {"reset": 1}),
+    ]
+
+
+def test_the_host_with_most_errors_is_found_among_very_many():
+    dice, made, truth = random.Random(7), Outcomes(), Counter()
+    for number in range(40_000):
+        host = (
+            f"h{number}.example" if dice.random() < 0.8 else f"bad{dice.randrange(9)}"
+        )
+        truth[host] += 1
+        made.failed("timeout", host)
+
+    told = made.report()["host_errors"]
+
+    assert len(made._hosts) == len(made._counts) == MOST
+    assert len(made._heap) == MOST
+    assert {f"bad{n}" for n in range(9)} <= set(list(told)[:9])
+    assert all(0 < told[host]["timeout"] <= truth[host] for host in told)
+    assert made.errors == 40_000
+
+
+def test_the_slowest_hosts_are_named_first_and_memory_is_bounded():
+    made = Outcomes()
+    for number in range(3 * MOST):
+        made.took(f"h{number}", number / 1000)
+    made.took("slow", 100.0)
+    made.took("slow", 300.0)
+    made.took("clock", -5.0)
+
+    told = made.report()["host_seconds"]
+
+    assert len(made._seconds) == MOST
+    assert len(told) == SHOWN
+    first, second, *_ = told.items()
+    assert first == ("slow", [2, 400.0])
+    assert second == ("h5999", [1, 5.999])
+
+
+def test_what_is_reported_has_a_bounded_size():
+    made = Outcomes()
+    for number in range(100):
+        host = f"{number:03}" + "x" * 300
+        for kind in KINDS:
+            made.failed(kind, host)
+        made.took(host, 12345.678)
+
+    told = made.report()
+
+    assert all(len(host) == 255 for host in told["host_errors"])
+    assert sum(map(len, told["host_errors"])) <= MAX_NAMES
+    assert 0 < len(told["host_seconds"]) <= MAX_NAMES // 255
+    assert len(json.dumps(told)) < 20_000

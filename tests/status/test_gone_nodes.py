@@ -1,0 +1,197 @@
+"""Nodes come and go for months: their reports become one, and the totals stay."""
+
+import asyncio
+import json
+import random
+import time
+
+import pytest
+
+from frontier.status import gone_nodes
+from frontier.status.gone_nodes import GONE, KEPT, MOST_SHARES, GoneNodes
+from frontier.status.snapshot import snapshot
+from frontier.status.validate import MAX_JSON
+from frontier.store.keys import SCHEMA, CrawlKeys
+from frontier.store.outage_retry import OutageRetry
+
+pytestmark = pytest.mark.store
+
+
+@pytest.fixture
+def keys(unique, db):
+    keys = CrawlKeys(f"test-{unique}", "site-1")
+    facts = {"state": "open", "spider": "site", "schema": SCHEMA, "created_ms": 1}
+    facts |= {"shape": '{"FRONTIER_PARTITIONS": 8}'}
+    db("HSET", keys.meta(), *(x for pair in facts.items() for x in pair))
+    return keys
+
+
+@pytest.fixture
+def gone(store, keys):
+    return GoneNodes(OutageRetry(store).call, keys, lambda: 0)
+
+
+@pytest.fixture
+def look(blocking, keys):
+    store = blocking()
+    return lambda: snapshot(store, keys.namespace, keys.crawl_id)
+
+
+def a_report(number, **more):
+    dice = random.Random(number)
+    draw = dice.randrange
+    return {
+        "opened": 1000.0 + number,
+        "seconds": float(draw(1, 5000)),
+        "pages": draw(1000),
+        "requests": draw(1000),
+        "bytes": draw(10**12),
+        "new": draw(100),
+        "reclaimed": draw(5),
+        "partitions": draw(9),
+        "seen": {"recent": draw(9), "bloom": draw(9), "set": draw(9)},
+        "archive": {"originals": draw(99), "revisits": draw(99), "lookup_us": draw(99)},
+        "shares": {
+            "hosts": {f"h{draw(9)}": [draw(9) for _ in range(4)] for _ in range(3)},
+            "mimes": {"text/html": [4, 3, 2, 1]},
+        },
+        "traps": {"FRONTIER_TRAP_HOPS": draw(9)},
+        "statuses": {"200": draw(99), str(draw(400, 500)): 1},
+        "memory_bytes": draw(10**9),
+        "in_flight": draw(16),
+        "inbox": draw(100),
+        "lag_ms": draw(100),
+        "machine": "m",
+        "pid": draw(1, 10**5),
+        "cpu_seconds": draw(100) / 4,
+        "error_kinds": {"dns": draw(5), "tls": draw(5)},
+        "host_errors": {f"h{draw(9)}": {"dns": draw(1, 5)} for _ in range(3)},
+        "host_seconds": {f"h{draw(9)}": [draw(1, 5), draw(40) / 8]},
+        "left": True,
+        **more,
+    }
+
+
+def told(db, keys, reports):
+    flat = [x for k, v in reports.items() for x in (k, json.dumps(v))]
+    db("HSET", keys.reports(), *flat)
+
+
+async def test_the_reports_of_many_nodes_become_one_and_the_totals_stay(
+    db, keys, gone, look
+):
+    total = 500
+    for first in range(0, total, 100):
+        some = {f"node-{n}": a_report(n) for n in range(first, first + 100)}
+        told(db, keys, some)
+    before = look()
+
+    assert await gone.fold() == total - KEPT
+    once = db("HLEN", keys.reports())
+    after = look()
+    assert await gone.fold() == 0
+
+    assert once == KEPT + 1
+    assert after.totals == before.totals
+    assert after.gone == total - KEPT
+    assert len(after.nodes) == KEPT
+    assert after.totals.pages == sum(a_report(n)["pages"] for n in range(total))
+
+
+async def test_sums_are_summed_up_again_as_more_nodes_go(db, keys, gone, look):
+    sizes = []
+    for generation in range(6):
+        numbers = range(generation * 100, generation * 100 + 100)
+        told(db, keys, {f"node-{n}": a_report(n) for n in numbers})
+        before = look().totals
+        await gone.fold()
+        assert look().totals == before
+        sizes.append(len(db("HGET", keys.reports(), GONE)))
+
+    assert look().gone == 600 - KEPT
+    assert max(sizes) < 1.5 * sizes[0]
+
+
+async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkeypatch):
+    monkeypatch.setattr(gone_nodes, "KEPT", 0)
+    now = time.time()
+    for name in ("lives", "stays"):
+        db("HSET", keys.nodes(), name, "1 1 0 aa")
+    told(
+        db,
+        keys,
+        {
+            "lives": a_report(1, left=False),
+            "stays": a_report(2),  # it left, and was started again
+            "killed": a_report(3, opened=now - 500, seconds=100.0, left=False),
+            "lost": a_report(4, opened=now - 90_000, seconds=100.0, left=False),
+            "left": a_report(5, opened=now - 5),
+        },
+    )
+
+    assert await gone.fold() == 2
+
+    names = {name.decode() for name in db("HKEYS", keys.reports())}
+    assert names == {"lives", "stays", "killed", "*"}
+
+
+async def test_a_node_that_came_back_meanwhile_is_not_summed_up(
+    db, keys, gone, look, monkeypatch
+):
+    monkeypatch.setattr(gone_nodes, "KEPT", 0)
+    told(db, keys, {"a": a_report(1), "b": a_report(2)})
+    original = gone_nodes.folded
+
+    def and_then(reports):
+        told(db, keys, {"a": a_report(1, pages=77_777, left=False)})
+        return original(reports)
+
+    monkeypatch.setattr(gone_nodes, "folded", and_then)
+
+    assert await gone.fold() == 0
+    assert db("HLEN", keys.reports()) == 2
+    assert look().totals.pages == 77_777 + a_report(2)["pages"]
+
+
+async def test_two_nodes_that_sum_up_at_once_count_nothing_twice(
+    db, keys, gone, look, store
+):
+    told(db, keys, {f"node-{n}": a_report(n) for n in range(300)})
+    before = look().totals
+    other = GoneNodes(OutageRetry(store).call, keys, lambda: 0)
+
+    both = await asyncio.gather(gone.fold(), other.fold())
+    while await gone.fold():
+        pass
+
+    assert max(both) > 0
+    assert look().totals == before
+    assert look().gone == 300 - KEPT
+
+
+@pytest.mark.parametrize("value", ["", "no json", "[1]", '{"pages": "x"}', "null"])
+async def test_a_sum_that_cannot_be_read_begins_again(db, keys, gone, look, value):
+    db("HSET", keys.reports(), GONE, value)
+    told(db, keys, {f"node-{n}": a_report(n) for n in range(KEPT + 3)})
+    before = look().totals
+
+    assert await gone.fold() == 3
+
+    assert look().totals == before
+
+
+async def test_the_sum_can_be_read_however_long_the_names_of_hosts_are(
+    db, keys, gone, look
+):
+    hosts = {f"{n:0250}": [1, 1, 1, n] for n in range(90)}
+    for n in range(KEPT + 40):
+        mine = {f"{k[:-4]}{n:04}": v for k, v in hosts.items()} | hosts
+        report = a_report(n, shares={"hosts": dict(list(mine.items())[:90])})
+        told(db, keys, {f"node-{n}": report})
+    pages = look().totals.pages
+
+    await gone.fold()
+
+    assert len(db("HGET", keys.reports(), GONE)) <= MAX_JSON
+    assert len(look().totals.shares["hosts"]) <= MOST_SHARES + KEPT * 90
+    assert look().totals.pages == pages

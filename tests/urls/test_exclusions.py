@@ -1,0 +1,146 @@
+"""Which URLs an operator has excluded, told in bounded time."""
+
+import time
+
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.urls.exclusions import (
+    HOST,
+    LOOKED,
+    PATTERN,
+    PREFIX,
+    Exclusions,
+    rule_of,
+)
+
+
+def why(url, *rules):
+    found = Exclusions(rule_of(*rule) for rule in rules).why(url)
+    return None if found is None else str(found)
+
+
+@pytest.mark.parametrize(
+    ("host", "stored"),
+    [
+        ("A.Example", "a.example"),
+        ("a.example.", "a.example"),
+        ("a.example:8080", "a.example:8080"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("[0:0::1]:81", "[::1]:81"),
+        ("müller.example", "xn--mller-kva.example"),
+    ],
+)
+def test_a_host_is_stored_in_one_spelling(host, stored):
+    assert rule_of(HOST, host).value == stored
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a.example/",
+        "https://A.example/x?y#z",
+        "http://u:p@a.example:80/",
+        "http://a.example:8080/",
+        "http://a.example./",
+        "http://a.example",
+    ],
+)
+def test_a_host_is_excluded_in_all_spellings_and_on_all_ports(url):
+    assert why(url, (HOST, "a.example")) == "host a.example"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://b.a.example/",
+        "http://aa.example/",
+        "http://example/a.example",
+        "http://a.example.org/",
+        "http://[::1]/",
+        "http://a.example:99999/",
+        "data:,a.example",
+        "",
+    ],
+)
+def test_other_hosts_are_not(url):
+    assert why(url, (HOST, "a.example")) is None
+
+
+def test_a_host_with_a_port_is_excluded_there_alone():
+    assert why("http://a.example:81/", (HOST, "a.example:81"))
+    assert why("http://a.example/", (HOST, "a.example:81")) is None
+    assert why("http://[::1]:81/", (HOST, "[::1]"))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "url", "is_in"),
+    [
+        ("https://a.example/x", "https://a.example/xy?z", True),
+        ("https://a.example/x", "https://A.EXAMPLE:443/x", True),
+        ("https://a.example/x", "http://a.example/x", False),
+        ("https://a.example/x", "https://a.example/", False),
+        ("https://a.example", "https://a.example/x", True),
+        ("https://a.example", "https://a.example.org/", False),
+        ("http://a.example/?a=", "http://a.example/?a=1", True),
+        ("http://a.example/x?", "http://a.example/x", True),
+    ],
+)
+def test_a_prefix_is_compared_from_the_scheme_on(prefix, url, is_in):
+    assert bool(why(url, (PREFIX, prefix))) is is_in
+
+
+def test_a_pattern_is_looked_for_anywhere_in_the_url():
+    assert why("https://a.example/cal?month=7", (PATTERN, r"[?&]month=\d"))
+    assert why("https://a.example/x.pdf", (PATTERN, r"\.pdf$"))
+    assert why("https://a.example/x", (PATTERN, "^https://a")) == "pattern ^https://a"
+    assert why("https://a.example/x", (PATTERN, "b")) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        (HOST, "", "1 to 2,000"),
+        (HOST, "http://a.example/x", "use --prefix"),
+        (HOST, "a b", "not a host"),
+        (HOST, "*.a.example", "not a host"),
+        (HOST, "a.example:99999", "not a host"),
+        (HOST, "[::g]", "not a host"),
+        (HOST, "a" * 3000, "1 to 2,000"),
+        (HOST, "a\n", "printable"),
+        (PREFIX, "a.example/x", "http or https"),
+        (PREFIX, "ftp://a.example/x", "http or https"),
+        (PREFIX, "http://", "http or https"),
+        (PREFIX, "http://a.example:x/", "http or https"),
+        (PATTERN, "(", "not a regular expression"),
+        (PATTERN, r"(a)\1", "linear time"),
+        (PATTERN, "(a{50}){50}", "2,000 parts"),
+        ("other", "x", "no kind"),
+    ],
+)
+def test_what_cannot_be_excluded_is_refused_with_a_reason(kind, value, said):
+    with pytest.raises(ConfigurationError, match=said):
+        rule_of(kind, value)
+
+
+def test_patterns_that_are_too_large_together_are_refused():
+    some = [rule_of(PATTERN, f"{number}(a{{90}})") for number in range(30)]
+    Exclusions(some[:20])
+    with pytest.raises(ConfigurationError, match="all together"):
+        Exclusions(some)
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "/calendar/.*month=", "x.*y.*z.*="])
+def test_the_worst_url_takes_no_long_time(pattern):
+    rules = Exclusions([rule_of(PATTERN, pattern)])
+    url = "http://a.example" + "/calendar/xyza" * 10_000
+    rules.why(url[:100])
+    began = time.process_time()
+    assert rules.why(url) is None
+    assert time.process_time() - began < 1.0
+
+
+def test_no_more_of_a_url_is_looked_at():
+    rule = (PATTERN, "needle")
+    assert why("http://a.example/" + "x" * LOOKED + "needle", rule) is None

@@ -1,0 +1,206 @@
+"""Sitemaps: what they name, what they do not speak for, and hostile ones."""
+
+import gzip
+import zlib
+
+import pytest
+
+from frontier.urls.sitemaps import MOST_BYTES, MOST_URLS, host_of, read_sitemap
+from tests.urls.test_linear import grows_with, numbered, repeated
+
+URL = "http://a.example/maps/sitemap.xml"
+SPACE = "xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'"
+
+
+def read(body, hosts=("a.example",)):
+    if isinstance(body, str):
+        body = body.encode()
+    *parts, total = read_sitemap(body, None, URL, hosts)
+    entries = [tuple(entry) for part in parts for entry in part["entries"]]
+    return entries, {part["is_index"] for part in parts}, total["faults"]
+
+
+def urlset(*entries):
+    return f"<urlset {SPACE}>{''.join(entries)}</urlset>"
+
+
+def entry(url, more=""):
+    return f"<url><loc> {url}\n</loc>{more}</url>"
+
+
+def test_a_list_has_urls_and_their_last_change():
+    changes = {
+        "<lastmod>2024-02-01</lastmod>": "2024-02-01T00:00:00+00:00",
+        "<lastmod> 2024-02-01T10:00:00+01:00 </lastmod>": "2024-02-01T09:00:00+00:00",
+        "<lastmod>2024-02</lastmod>": "2024-02-01T00:00:00+00:00",
+        "<lastmod>2024</lastmod>": "2024-01-01T00:00:00+00:00",
+        "<lastmod>0001-01-01</lastmod>": "0001-01-01T00:00:00+00:00",
+        "": None,
+    }
+    urls = [f"http://a.example/{n}?a=1&amp;b=2" for n in range(len(changes))]
+
+    found, kinds, faults = read(urlset(*map(entry, urls, changes)))
+
+    expected = [url.replace("&amp;", "&") for url in urls]
+    assert found == list(zip(expected, changes.values(), strict=True))
+    assert kinds == {False}
+    assert faults == []
+
+
+@pytest.mark.parametrize("date", ["yesterday", "9999-12-31T23:59-09:00", "x" * 9999])
+def test_a_date_that_cannot_be_read_is_told_and_costs_no_url(date):
+    found, _, faults = read(urlset(entry("/1", f"<lastmod>{date}</lastmod>")))
+
+    assert found == [("http://a.example/1", None)]
+    assert faults == ["1 of its dates cannot be read"]
+
+
+def test_an_index_has_sitemaps():
+    text = "<sitemapindex><sitemap><loc>/1.xml.gz</loc></sitemap></sitemapindex>"
+
+    assert read(text) == ([("http://a.example/1.xml.gz", None)], {True}, [])
+
+
+def test_news_have_their_date_and_images_are_no_pages():
+    news = (
+        "<n:news xmlns:n='http://www.google.com/schemas/sitemap-news/0.9'>"
+        "<n:publication_date>2024-02-01</n:publication_date></n:news>"
+        "<i:image xmlns:i='http://www.google.com/schemas/sitemap-image/1.1'>"
+        "<i:loc>/no.png</i:loc></i:image>"
+    )
+    other = "<x:loc xmlns:x='http://x.example/'>/no</x:loc>"
+
+    found, _, faults = read(urlset(entry("/1", news + other)))
+
+    assert found == [("http://a.example/1", "2024-02-01T00:00:00+00:00")]
+    assert faults == []
+
+
+def test_a_text_has_a_url_in_each_line():
+    text = "\ufeffhttp://a.example/1\r\n\r\n  http://a.example/2\nno url\n"
+
+    found, _, faults = read(text)
+
+    assert [url for url, _ in found] == ["http://a.example/1", "http://a.example/2"]
+    assert faults == ["1 of its URLs are none of http(s)"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le"])
+def test_other_encodings_and_gzip_are_read(encoding):
+    body = urlset(entry("/é")).encode(encoding)
+
+    assert read(body)[0] == [("http://a.example/é", None)]
+    assert read(gzip.compress(body)) == read(body)
+    assert read(gzip.compress(body[:40]) + gzip.compress(body[40:])) == read(body)
+
+
+def test_what_is_cut_or_damaged_is_read_as_far_as_it_goes():
+    body = urlset(*[entry(f"/{n}") for n in range(2000)]).encode()
+    packed = gzip.compress(body)
+
+    found, _, faults = read(packed[:-2000])
+
+    assert 0 < len(found) < 2000
+    assert faults[0] == "its gzip is cut"
+    found, _, faults = read(packed[:-8] + bytes(8))
+    assert len(found) > 1500
+    assert faults[0] == (
+        "its gzip is damaged: Error -3 while decompressing data: incorrect data check"
+    )
+    found, _, faults = read(body[:-500])
+    assert len(found) > 1900
+    assert "is malformed" in faults[0]
+
+
+def test_urls_of_other_hosts_are_refused_in_one_line():
+    urls = ["http://b.example/1", "http://b.example/2", "http://a.example:81/", "/ok"]
+    urls += ["https://a.example/", "http://a.example:80/2", "http://c.example/"]
+
+    found, _, faults = read(urlset(*map(entry, urls)), ["a.example", "c.example"])
+
+    assert [url for url, _ in found] == [
+        "http://a.example/ok",
+        "https://a.example/",
+        "http://a.example:80/2",
+        "http://c.example/",
+    ]
+    (fault,) = faults
+    assert fault == (
+        "names 3 URLs of hosts that it does not speak for, first http://b.example/1"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:x", "ftp://a.example/", "http://[", "http:// /", "/" + "x" * 5000],
+)
+def test_what_is_no_url_is_counted(url):
+    assert read(urlset(entry(url))) == (
+        [],
+        set(),
+        ["1 of its URLs are none of http(s)"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("", "is empty"),
+        ("<html><loc>/1</loc></html>", "is an HTML page, and no sitemap"),
+        ("<rss><url><loc>/1</loc></url></rss>", "is <rss>, and no sitemap"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]><urlset/>", "has a DOCTYPE with a body, where"),
+    ],
+)
+def test_what_is_no_sitemap_is_told(body, fault):
+    found, _, faults = read(body)
+
+    assert found == []
+    assert faults[0].startswith(fault)
+
+
+def test_no_more_urls_are_taken_than_the_protocol_allows():
+    text = "".join(f"http://a.example/{n}\n" for n in range(MOST_URLS + 1))
+
+    found, _, faults = read(text)
+
+    assert len(found) == MOST_URLS
+    assert faults == ["has more than 50,000 URLs; the rest is left out"]
+
+
+def test_a_bomb_is_unpacked_as_far_as_the_protocol_allows():
+    bomb = zlib.compressobj(9, wbits=31)
+    packed = bomb.compress(urlset(entry("/1")).encode())
+    packed += b"".join(bomb.compress(bytes(1 << 20)) for _ in range(1024))
+
+    found, _, faults = read(packed + bomb.flush())
+
+    assert found == [("http://a.example/1", None)]
+    assert faults[0] == f"has more than {MOST_BYTES:,} bytes; the rest is left out"
+
+
+IN = f"<urlset {SPACE}>"
+HOSTILE = {
+    "urls": lambda n: IN + numbered("<url><loc>/%d</loc></url>", 28)(n),
+    "open-urls": repeated("<url>", IN),
+    "open-locs": repeated("<url><loc>", IN),
+    "one-loc": repeated("x", f"{IN}<url><loc>"),
+    "locs": repeated("<loc>/a</loc>", f"{IN}<url>"),
+    "pieces": repeated("a&amp;", f"{IN}<url><loc>"),
+    "lines": repeated("http://a.example/\n"),
+    "one-line": repeated("http://"),
+    "images": repeated("<i><loc>x</loc></i>", f"{IN}<url>"),
+    "dates": repeated("<url><loc>a</loc><lastmod>-</lastmod></url>", IN),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_sitemap_takes_time_in_proportion(name):
+    assert grows_with(read, HOSTILE[name], 1 << 15)
+
+
+def test_hosts_are_compared_with_their_ports():
+    assert host_of("HTTP://A.example:80/x") == host_of("https://a.example:443/")
+    assert host_of("http://a.example:443/") == "a.example:443"
+    for url in ("a.example", "ftp://a.example/", "http:///x", "http://a.example:x/"):
+        with pytest.raises(ValueError, match=r"."):
+            host_of(url)
