@@ -1,0 +1,221 @@
+"""``frontier feeds status`` and ``report``: what a crawl of feeds does, and did."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from frontier.cli.options import CrawlOptions, Output
+from frontier.cli.output import ExitCode, complain
+from frontier.cli.report import when
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+    from frontier.feeds.followed import Followed, FollowedFeed, FollowedSite
+    from frontier.feeds.round_state import PastRound
+
+Names = Annotated[
+    list[str] | None,
+    typer.Option("--site", metavar="NAME", help="Only this site; may be repeated."),
+]
+Last = Annotated[
+    int,
+    typer.Option(min=1, max=100, metavar="N", help="Rounds of each site, the last."),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.png", help="Draw the rounds: when, how long, what new."),
+]
+
+
+FEED_ROW = "{:>8}  {:>11}  {:>11}  {:>7}  {}"
+"""A line of a feed: its URL is last, for it may be longer than a line."""
+
+
+def status(options: CrawlOptions, output: Output, sites: Names = None) -> None:
+    """Show the state of each site and feed of a crawl, and when it is read next."""
+    from frontier.feeds.followed import followed
+
+    with options.connected() as store:
+        found = followed(store, options.crawl(store).keys, sites or ())
+    output.result(_status_facts(found), _status_text(found))
+    _end(found, sites)
+
+
+def report(
+    options: CrawlOptions,
+    output: Output,
+    sites: Names = None,
+    last: Last = 20,
+    plot: Plot = None,
+) -> None:
+    """List the rounds of each site: when, how long, what was new, and what was lost."""
+    from frontier.feeds.followed import followed, past_rounds
+
+    with options.connected() as store:
+        keys = options.crawl(store).keys
+        found = followed(store, keys, sites or ())
+        names = [site.name for site in found.sites]
+        rounds = past_rounds(store, keys, names, last)
+    if plot is not None:
+        from frontier.cli.plots import draw_rounds
+
+        draw_rounds(plot, rounds)
+    facts: dict[str, Any] = {"crawl_id": found.crawl_id, "state": found.state}
+    facts["sites"] = {
+        name: [one._asdict() for one in past] for name, past in rounds.items()
+    }
+    output.result(facts, _report_text(found, rounds))
+    _end(found, sites)
+
+
+def _end(found: Followed, sites: Sequence[str] | None) -> None:
+    """Say what is not as it should be, and exit with that."""
+    for line in found.damaged:
+        complain(line)
+    missing = set(sites or ()) - {site.name for site in found.sites}
+    for name in sorted(missing):
+        complain(f"the crawl {found.crawl_id} has no site {printable(name)}")
+    if missing:
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    if found.damaged:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _status_facts(found: Followed) -> dict[str, Any]:
+    facts: dict[str, Any] = {"crawl_id": found.crawl_id, "state": found.state}
+    facts |= {"now_ms": found.now_ms, "nodes": found.nodes, "sites": []}
+    for site in found.sites:
+        told = asdict(site)
+        told["some"] = [one.url for one in site.some]
+        told["feeds"] = [
+            {
+                **asdict(feed.record),
+                "implied": feed.implied,
+                "excluded": feed.excluded,
+            }
+            for feed in site.feeds
+        ]
+        facts["sites"].append(told)
+    return facts
+
+
+def _status_text(found: Followed) -> Iterator[RenderableType]:
+    yield Text(
+        f"{found.crawl_id}: {found.state}, {_count(found.nodes, 'live node')}, "
+        f"{_count(len(found.sites), 'site')}"
+    )
+    if not found.sites:
+        yield Text("It follows no feeds.")
+        return
+    now_ms = found.now_ms
+    sites = Table(box=None, pad_edge=False)
+    sites.add_column("site", overflow="fold", min_width=12)
+    sites.add_column("state")
+    for name in ("items", "round", "wait", "last", "next", "URLs"):
+        sites.add_column(name, justify="right", no_wrap=True)
+    for site in found.sites:
+        sites.add_row(
+            Text(printable(site.name)),
+            site.state,
+            f"{site.items:,}",
+            f"{site.round:,}",
+            _wait(site),
+            _time(site.emitted_ms, now_ms),
+            _time(site.next_ms, now_ms),
+            f"{site.urls:,}",
+        )
+    yield sites
+    yield Text()
+    yield Text(FEED_ROW.format("items", "newest", "answered", "implies", "feed"))
+    for site in found.sites:
+        for feed in site.feeds:
+            yield from _feed_lines(feed, now_ms)
+    for site in found.sites:
+        for one in site.some:
+            yield Text(f"in progress in {printable(site.name)}: {printable(one.url)}")
+
+
+def _feed_lines(feed: FollowedFeed, now_ms: int) -> Iterator[Text]:
+    """A feed, and below it why it is not read; its URL is not broken."""
+    record = feed.record
+    yield Text(
+        FEED_ROW.format(
+            f"{record.items:,}",
+            _time(record.newest * 1000, now_ms),
+            _time(record.fetched * 1000, now_ms),
+            len(feed.implied),
+            printable(record.url),
+        )
+    )
+    if feed.excluded:
+        yield Text(
+            f"  not fetched: an operator has excluded {printable(feed.excluded)}"
+        )
+    if record.failures:
+        times = _count(record.failures, "time")
+        yield Text(f"  failed {times} in a row: {printable(record.reason)}")
+
+
+def _report_text(
+    found: Followed, rounds: Mapping[str, Sequence[PastRound]]
+) -> Iterator[RenderableType]:
+    yield Text(f"{found.crawl_id}: {found.state}")
+    for name, past in rounds.items():
+        yield Text()
+        yield Text(f"{printable(name)}: {_count(len(past), 'round')}")
+        if not past:
+            continue
+        table = Table(box=None, pad_edge=False)
+        for title in ("round", "began", "took", "feeds", "URLs", "new items", "lost"):
+            table.add_column(title, justify="right")
+        table.add_column("next after", justify="right")
+        for one in past:
+            table.add_row(
+                f"{one.number:,}",
+                when(one.emitted_ms),
+                f"{one.took_ms / 1000:,.1f} s",
+                f"{one.feeds:,}",
+                f"{one.urls:,}",
+                f"{one.items:,}",
+                f"{one.lost:,}",
+                _span(one.wait_s),
+            )
+        yield table
+
+
+def _wait(site: FollowedSite) -> str:
+    if site.wait_min_s == site.wait_max_s:
+        return _span(site.wait_s)
+    least, most = _span(site.wait_min_s), _span(site.wait_max_s)
+    return f"{_span(site.wait_s)} ({least} to {most})"
+
+
+def _span(seconds: int) -> str:
+    from frontier.feeds.model import format_wait
+
+    return format_wait(seconds)
+
+
+def _time(at_ms: int, now_ms: int) -> str:
+    """As a time of this place, in 11 characters: of today, of this year, or a day."""
+    if not at_ms:
+        return "-"
+    at, now = when(at_ms), when(now_ms)
+    day, _, clock = at.partition(" ")
+    if now.startswith(day):
+        return clock
+    return at[5:-3] if at[:5] == now[:5] else day
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

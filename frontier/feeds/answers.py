@@ -1,0 +1,197 @@
+"""Answers of a round: what a feed, an item's page or an implied page leads to.
+
+What always holds:
+
+1.  The scope of a round is one hop of any kind from a feed, then at most one redirect,
+    then up to `MOST_EMBEDS` embeds, one in the other. A feed itself may be redirected.
+2.  A feed whose payload is what it was last, by its digest or by a 304, is not parsed.
+3.  What is no feed, an error page for one, changes nothing of what is known of the feed
+    but that it has failed: neither its digest nor its validators are kept.
+4.  The event loop does not wait for a parser.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+
+from frontier.download.pages import Document
+from frontier.errors import NotAFeed
+from frontier.feeds.items import new_items
+from frontier.feeds.parse import Limits, in_thread
+from frontier.feeds.rounds import (
+    DERIVED,
+    FEED,
+    IMPLIED,
+    LINK,
+    PRIORITIES,
+    Place,
+    Rounds,
+    place_of,
+)
+from frontier.session.session import session_of
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from frontier.feeds.items import NewItems
+    from frontier.feeds.parse import Item, ParsedFeed
+    from frontier.feeds.round_state import FeedRecord
+
+logger = logging.getLogger(__name__)
+
+MOST_EMBEDS = 2
+"""Embeds of one page in the other that are fetched."""
+VALIDATOR = 1_000
+"""Longest ETag or Last-Modified that is kept, in characters."""
+
+
+class Answers:
+    """Reads what the sites of feeds answer to the requests of rounds."""
+
+    def __init__(self, crawler: Crawler, follow: Callable[..., Any]) -> None:
+        self._crawler = crawler
+        self._follow = follow
+        """The callback of all that is no feed."""
+        self._rounds: Rounds = session_of(crawler).component(Rounds)
+        self._limits = Limits(session_of(crawler).config.feeds_max_bytes)
+
+    async def _parsed(self, response: Response) -> ParsedFeed:
+        """The feed that *response* is.
+
+        Raises:
+            NotAFeed: It is none.
+        """
+        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        return await in_thread(
+            response.body, content_type or None, response.url, self._limits
+        )
+
+    def _told(self, place: Place, parsed: ParsedFeed, known: Any) -> NewItems:
+        """What *parsed* tells that is new, for all that was *known* before."""
+        self._say_faults(place, parsed.faults)
+        told = new_items(parsed.items, known, datetime.now(UTC))
+        if told.redated:
+            why = f"all its {told.redated} known items have other dates: no news"
+            self._say_faults(place, (why,))
+        return told
+
+    async def of_feed(self, response: Response) -> AsyncIterator[Request]:
+        """The requests of what is new in a feed; it is noted what is known of it."""
+        request = _request_of(response)
+        place = place_of(request)
+        if place is None:
+            return
+        record, items = await self._rounds.feed_record(place)
+        digest = hashlib.sha256(response.body).hexdigest()
+        if response.status == 304 and record.digest:
+            digest = record.digest
+        elif response.status != 200:
+            await self._rounds.fail_feed(request, f"it answers {response.status}")
+            return
+        answered = record.answered(int(time.time()))
+        if digest == record.digest:
+            self._crawler.stats.inc_value("frontier/feeds/unchanged")
+            self._rounds.keep_feed(request, answered)
+            return
+        try:
+            parsed = await self._parsed(response)
+        except NotAFeed as error:
+            await self._rounds.fail_feed(request, str(error))
+            return
+        told = self._told(place, parsed, items)
+        new = told.new
+        found = replace(
+            _noted(answered, response, place),
+            digest=digest,
+            newest=int(told.newest.timestamp()) if told.newest else record.newest,
+            items=record.items + len(new),
+        )
+        self._rounds.keep_feed(request, found, len(new), told.state)
+        self._crawler.stats.inc_value("frontier/feeds/items", len(new))
+        for made in self._requests_of(new, place):
+            yield made
+        if new:
+            for url in await self._rounds.implied_by(place):
+                yield self._request(url, place._replace(kind=IMPLIED))
+
+    def _say_faults(self, place: Place, faults: tuple[str, ...]) -> None:
+        if faults:
+            told = printable("; ".join(faults))[:300]
+            logger.info("the feed %s of %s: %s", place.feed, place.site, told)
+
+    def _requests_of(self, items: Iterable[Item], place: Place) -> Iterator[Request]:
+        """The requests of new *items*: their pages, and what feeds say these embed."""
+        without = 0
+        for item in items:
+            if item.link:
+                yield self._request(item.link, place._replace(kind=LINK))
+            without += not item.link and not item.embeds
+            for url in item.embeds:
+                embedded = place._replace(kind=DERIVED, embeds=1)
+                yield self._request(url, embedded)
+        if without:
+            logger.warning(
+                "%d new items of the feed %s have no link, and are not fetched",
+                without,
+                place.feed,
+            )
+
+    def _request(self, url: str, place: Place) -> Request:
+        return Request(
+            url,
+            callback=self._follow,
+            priority=PRIORITIES[place.kind],
+            dont_filter=place.bypasses,
+            meta=place._replace(tries=0, id="").meta(),
+        )
+
+    async def of_page(self, response: Response) -> AsyncIterator[Request]:
+        """The requests of what a page embeds, if that is in scope."""
+        place = place_of(_request_of(response))
+        if place is None or place.kind == FEED or place.embeds >= MOST_EMBEDS:
+            return
+        if response.status >= 400:
+            return  # an error page is archived, and not what was wanted
+        embedded = place._replace(kind=DERIVED, embeds=place.embeds + 1)
+        async for url in Document(self._crawler, response, embeds=True).links():
+            yield self._request(url, embedded)
+
+    async def failed(self, request: Request, error: BaseException) -> None:
+        """Note that a feed has no answer, because of *error*."""
+        await self._rounds.fail_feed(request, str(error) or type(error).__name__)
+
+
+def _noted(record: FeedRecord, response: Response, place: Place) -> FeedRecord:
+    """*record* with the validators of *response*, and where it came from."""
+    kept = []
+    for name in ("ETag", "Last-Modified"):
+        value = (response.headers.get(name) or b"").decode("latin-1")
+        is_one = len(value) <= VALIDATOR and value.isprintable()
+        kept.append(value if is_one else "")
+    location = "" if response.url == place.feed else response.url
+    if location and location != record.location:
+        logger.info(
+            "the feed %s of the site %s is redirected to %s",
+            place.feed,
+            place.site,
+            printable(location),
+        )
+    return replace(record, etag=kept[0], modified=kept[1], location=location)
+
+
+def _request_of(response: Response) -> Request:
+    request = response.request
+    if request is None:
+        raise ValueError(f"{response.url} came from no request")
+    return request

@@ -1,0 +1,224 @@
+"""What a crawl of feeds has done and will do: read for ``frontier feeds``.
+
+Reading changes nothing. What the store says is data of unknown origin: of a key that is
+damaged nothing is known, and `Followed.damaged` names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster.controls import calls, read
+from frontier.errors import FrontierError
+from frontier.feeds.round_state import (
+    FeedRecord,
+    InProgress,
+    PastRound,
+    feed_field,
+    in_progress,
+    read_config,
+    read_feed,
+    read_rounds,
+)
+from frontier.status.validate import printable, whole
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from frontier.cluster.controls import Controls
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+BATCH = 200
+"""Sites per round trip."""
+SHOWN = 20
+"""URLs in progress that are named."""
+STATES = ("waiting", "crawling", "paused", "ended")
+LIVE_MS = 60_000
+"""A node whose last heartbeat is older is taken for gone."""
+FOR_EVER = 10**15
+"""Milliseconds after which nothing is due: a score of ``+inf``, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedFeed:
+    """A feed, as the crawl knows it."""
+
+    record: FeedRecord
+    implied: list[str]
+    excluded: str
+    """By what an operator excluded it; empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedSite:
+    """A site, as the crawl knows it."""
+
+    name: str
+    state: str
+    """As in docs/feeds.md; ``unknown`` if the store does not say."""
+    items: int
+    """New ones that were found so far."""
+    round: int
+    wait_s: int
+    """From the beginning of one round to that of the next, now."""
+    wait_min_s: int
+    wait_max_s: int
+    emitted_ms: int
+    """When its last round began; 0 if it had none."""
+    next_ms: int
+    """When its next one will; 0 if none will, or it is not known yet."""
+    urls: int
+    """In progress."""
+    some: list[InProgress]
+    """The first of them."""
+    feeds: list[FollowedFeed]
+
+
+@dataclass(slots=True)
+class Followed:
+    """What a crawl follows."""
+
+    crawl_id: str
+    state: str
+    """``running``, ``paused``, ``stopped`` as no node is live, or as it has ended."""
+    now_ms: int
+    nodes: int
+    """Those that are live."""
+    sites: list[FollowedSite] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    """A line for each key that cannot be read."""
+
+
+def followed(
+    store: BlockingStore, keys: CrawlKeys, names: Collection[str] = ()
+) -> Followed:
+    """What the crawl of *keys* follows; only the sites of *names*, if any are given.
+
+    Raises:
+        StoreError: The store does not answer.
+    """
+    time, state, beats, due, *wanted = store.run(
+        [
+            Call.command("TIME"),
+            Call.command("HGET", keys.meta(), "state"),
+            Call.command("HGETALL", keys.nodes()),
+            Call.command("ZRANGE", keys.sites(), 0, -1, "WITHSCORES"),
+            *calls(keys),
+        ],
+        tolerant=True,
+    )
+    controls = read(keys, wanted)
+    now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
+    found = Followed(keys.crawl_id, "stopped", now_ms, 0)
+    found.damaged += controls.strange
+    found.nodes = _live(_known(found, beats, {}), now_ms)
+    found.state = _state(_known(found, state, None), controls, found)
+    scores = _scores(_known(found, due, []))
+    chosen = [name for name in scores if not names or name in names]
+    for at in range(0, len(chosen), BATCH):
+        some = chosen[at : at + BATCH]
+        replies = store.run(_site_calls(keys, some), tolerant=True)
+        for name, fields, left in zip(some, replies[::2], replies[1::2], strict=True):
+            values, urls = _known(found, fields, {}), _known(found, left, {})
+            found.sites.append(_site(name, scores[name], values, urls, controls))
+    return found
+
+
+def _site_calls(keys: CrawlKeys, names: Sequence[str]) -> list[Call]:
+    calls = []
+    for name in names:
+        calls.append(Call.command("HGETALL", keys.site(name)))
+        calls.append(Call.command("HGETALL", keys.round(name)))
+    return calls
+
+
+def _known(found: Followed, reply: Any, other: Any) -> Any:
+    """*reply*, or *other* if it is the error of a damaged key."""
+    if isinstance(reply, FrontierError):
+        found.damaged.append(str(reply))
+        return other
+    return reply
+
+
+def _live(beats: Mapping[bytes, bytes], now_ms: int) -> int:
+    times = (whole(value.split(b" ")[0]) for value in beats.values())
+    return sum(abs(now_ms - at) < LIVE_MS for at in times)
+
+
+def _state(state: bytes | None, controls: Controls, found: Followed) -> str:
+    if state != b"open":
+        return printable((state or b"unknown").decode("utf-8", "replace"))[:40]
+    if controls.paused is not None:
+        return "paused"
+    return "running" if found.nodes else "stopped"
+
+
+def _scores(replies: Sequence[Any]) -> dict[str, float]:
+    """When each site is to be looked at, in ms; sorted by the names."""
+    pairs = replies
+    if replies and not isinstance(replies[0], list | tuple):
+        pairs = list(zip(replies[::2], replies[1::2], strict=True))
+    scores = {name.decode("utf-8", "surrogateescape"): float(at) for name, at in pairs}
+    return dict(sorted(scores.items()))
+
+
+def _site(
+    name: str,
+    score: float,
+    values: Mapping[bytes, bytes],
+    left: Mapping[bytes, bytes],
+    controls: Controls,
+) -> FollowedSite:
+    state = (values.get(b"state") or b"").decode("latin-1")
+    if state not in STATES:
+        state = "unknown"
+    wait, emitted = whole(values.get(b"wait")), whole(values.get(b"emitted"))
+    next_ms = int(score) if state == "waiting" and score < FOR_EVER else 0
+    if state == "crawling":
+        next_ms = emitted + wait * 1000
+        state = "updating" if values.get(b"updating") == b"1" else state
+    feeds = [
+        FollowedFeed(
+            read_feed(url, values.get(f"feed:{feed_field(url)}".encode())),
+            implied,
+            str(controls.exclusions.why(url) or ""),
+        )
+        for url, implied in read_config(values.get(b"config"))
+    ]
+    return FollowedSite(
+        name=name,
+        state=state,
+        items=whole(values.get(b"items")),
+        round=whole(values.get(b"round")),
+        wait_s=wait,
+        wait_min_s=whole(values.get(b"wait_min")),
+        wait_max_s=whole(values.get(b"wait_max")),
+        emitted_ms=emitted,
+        next_ms=next_ms,
+        urls=len(left),
+        some=[in_progress(*pair) for pair in list(left.items())[:SHOWN]],
+        feeds=feeds,
+    )
+
+
+def past_rounds(
+    store: BlockingStore, keys: CrawlKeys, names: Sequence[str], last: int
+) -> dict[str, list[PastRound]]:
+    """The *last* rounds of each site of *names*, the oldest first.
+
+    Of a site whose key is damaged, none.
+
+    Raises:
+        StoreError: The store does not answer.
+    """
+    calls = [Call.command("LRANGE", keys.rounds(name), 0, last - 1) for name in names]
+    found: dict[str, list[PastRound]] = {}
+    for at in range(0, len(calls), BATCH):
+        replies = store.run(calls[at : at + BATCH], tolerant=True)
+        for name, reply in zip(names[at : at + BATCH], replies, strict=True):
+            lines = [] if isinstance(reply, FrontierError) else reply
+            found[name] = read_rounds(lines)[::-1]
+    return found

@@ -1,0 +1,615 @@
+"""Rounds: a node's part in the crawl of sites of feeds.
+
+Any node begins the round of a site that is due, and any node ends it; what of that is
+in the store is in `round_state`. A request of a round has in its ``meta``, at `META`,
+which site and round it is of, what it is there, and which feed it stands for.
+
+What always holds:
+
+1.  A request is noted as in progress before it is queued, and as done with after what
+    it led to is queued and its record is on disk, but before its ack: a node that is
+    killed in between leaves it to be fetched again, and no round waits for it.
+2.  What is known of a feed changes in the script that says that its request is done
+    with. So a feed whose items were not all queued is read again as if never before.
+3.  Feeds, new items and implied pages bypass the seen test, once in a round, and count
+    as seen from then on; so does what they are redirected to. What they embed does not.
+4.  A round that was begun, and not emitted in whole, is emitted again by whichever node
+    looks at it next. One of which URLs are in no queue, or that takes too long, is
+    ended, and a line says which URLs.
+5.  Nothing here compares clocks: the server says what is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+
+from frontier.cluster.set_aside import ASIDE
+from frontier.errors import FeedConfigError, FrontierError, KeyDamaged, StoreUnavailable
+from frontier.feeds.live_sites import LiveSites
+from frontier.feeds.round_state import (
+    LATE,
+    MOST_IDS,
+    QUEUED,
+    Facts,
+    FeedRecord,
+    InProgress,
+    add_call,
+    begin_call,
+    due_call,
+    due_of,
+    end_call,
+    feed_field,
+    moment_of,
+    note_calls,
+    read_config,
+    read_feed,
+    round_id,
+    taken_of,
+    update_call,
+)
+from frontier.queue.push import ARE_SEEN
+from frontier.queue.reserve import Scan, scan_call
+from frontier.requests.discovery import META as FOUND
+from frontier.requests.discovery import SEED
+from frontier.session.session import session_of
+from frontier.status.validate import printable, whole
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from frontier.feeds.model import Site, Sites
+    from frontier.feeds.round_state import Taken
+    from frontier.node.node import Node
+    from frontier.queue.push import Push
+    from frontier.queue.reserve import Reservation
+
+logger = logging.getLogger(__name__)
+
+META = "frontier_round"
+"""Key of ``meta``: ``[site, round, kind, feed, embeds, tries, id]``."""
+FEED, LINK, IMPLIED, DERIVED = "feed", "link", "implied", "derived"
+"""What a request is in its round: a feed, a new item, an implied page, or what one of
+these embeds."""
+_ID = re.compile(r"(?:[0-9a-f]{18})?")
+KINDS = (FEED, LINK, IMPLIED, DERIVED)
+PRIORITIES = {FEED: 30, LINK: 20, IMPLIED: 20, DERIVED: 10}
+REDIRECTS = {LINK: 1, IMPLIED: 1, DERIVED: 0}
+"""Times that a request may be redirected; a feed, as often as any request."""
+PAUSE = 1.0
+"""Seconds between two looks for sites that are due, unless one is due before."""
+LEAST_PAUSE = 0.02
+TAKEN = 20
+"""Sites that a node takes before it looks again."""
+MAX_PENDING = 2_000
+"""URLs that wait for the store above which a node begins no round."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that a closing node waits for the round that it is emitting."""
+SHOWN = 5
+"""URLs in a line about a round."""
+
+
+class Place(NamedTuple):
+    """What a request is in a round."""
+
+    site: str
+    number: int
+    kind: str
+    feed: str
+    """The URL, as it is configured, of the feed that it is or was found in."""
+    embeds: int = 0
+    """How many pages it is embedded in, one in the other."""
+    tries: int = 0
+    """How often its URL was tried before it, in a row."""
+    id: str = ""
+    """What the round knows it by, in hex; the same where it is queued again."""
+
+    def meta(self) -> dict[str, Any]:
+        """What a request of this place has in its ``meta``."""
+        return {META: list(self)}
+
+    @property
+    def bypasses(self) -> bool:
+        """Whether it is fetched whether it was seen or not."""
+        return self.kind != DERIVED
+
+
+def place_of(request: Request) -> Place | None:
+    """What *request* is in a round; ``None`` if it is of none, or says so wrongly."""
+    match request.meta.get(META):
+        case [str(), int(), str(kind), str(), int(embeds), int(tries), str(id_)] if (
+            kind in KINDS and min(embeds, tries) >= 0 and _ID.fullmatch(id_)
+        ):
+            return Place(*request.meta[META])
+    return None
+
+
+def admitted(request: Request) -> Place | None:
+    """The place of *request*, which is about to be queued, and gets its id.
+
+    It is redirected no more often than its round follows.
+    """
+    place = place_of(request)
+    if place is None:
+        return None
+    if place.kind in REDIRECTS:
+        request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
+    url, tries = request.url, 0
+    if place.id == round_id(url, str(place.tries)).hex():  # its copy, to be tried again
+        returns = place.kind == FEED and url in request.meta.get("redirect_urls", ())
+        tries = place.tries + (not returns)
+    place = place._replace(tries=tries, id=round_id(url, str(tries)).hex())
+    request.meta[META] = list(place)
+    return place
+
+
+class Rounds:
+    """Begins, accounts for and ends rounds, on one node.
+
+    Built by `Session.component`; it does nothing before `open`.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._session = session_of(crawler)
+        self._told: dict[str, Site] = {}
+        """What of the configuration this node has told the store."""
+        self._fault = ""
+        self._is_told = False
+        """Whether the store has the whole configuration."""
+        self._read_at = 0.0
+        self._facts: dict[tuple[str, int], Facts] = defaultdict(Facts)
+        self._adding: dict[
+            tuple[str, int], list[tuple[InProgress, asyncio.Future[str]]]
+        ] = defaultdict(list)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._known: WeakKeyDictionary[Request, list[Any]] = WeakKeyDictionary()
+        """What is to be noted of feeds when their requests are done with."""
+        self._done: dict[tuple[int, int, int], tuple[Place, list[Any]]] = {}
+        self._suspects: dict[str, set[bytes]] = {}
+        self._stopped = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self, node: Node, spider: Spider, sites: Sites) -> None:
+        """Begin to look for what is due."""
+        self._node, self._spider = node, spider
+        self._live = LiveSites(sites, node.config.feeds_refresh)
+        self._keys = node.keys
+        node.acks.before_ack = self.settle
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def live(self) -> bool:
+        """Whether rounds are still to begin: the crawl has not ended then."""
+        return self._task is not None and not self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._stopped.set()
+
+    async def close(self) -> None:
+        """Stop, and wait for what is being emitted."""
+        self.stop()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        """Look for what is due, until stopped."""
+        while not self._stopped.is_set():
+            pause = PAUSE
+            try:
+                if self._crawler.engine.running:  # else nothing can be emitted
+                    await self._configure()
+                    pause = await self._look()
+                    await self._tell()
+            except StoreUnavailable:
+                pass  # the node says so
+            except KeyDamaged as error:
+                await self._heal(error)
+            except FrontierError as error:
+                self._node.fail(error)
+                return
+            except Exception as error:
+                logger.exception("the rounds of this node cannot go on")
+                self._node.fail(error)
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopped.wait()
+
+    async def _heal(self, error: KeyDamaged) -> None:
+        """Begin again what is damaged: it is made of what the web has."""
+        start = self._keys.sites().removesuffix("sites")
+        what = error.key.removeprefix(start).partition(":")[0]
+        if what not in {"sites", "site", "round", "had", "rounds"}:
+            self._node.fail(error)
+            return
+        logger.error("%s; it is begun again, and pages may be fetched twice", error)
+        await self._node.run([Call.command("UNLINK", error.key)])
+        self._told.clear()
+        self._is_told, self._read_at = False, 0.0
+
+    # The configuration.
+
+    async def _configure(self) -> None:
+        """Tell the store what has changed in the configuration, now and then."""
+        now = time.monotonic()
+        if self._read_at and now < self._read_at + self._node.config.feeds_refresh:
+            return
+        self._read_at = now
+        try:
+            await asyncio.to_thread(self._live.refresh)
+        except FeedConfigError as error:
+            if str(error) != self._fault:
+                logger.error(  # noqa: TRY400 (all is said)
+                    "%s; the crawl goes on with the sites that the store has", error
+                )
+            self._fault = str(error)
+            return
+        first, self._is_told = not self._is_told, True
+        sites = self._live.sites
+        if first or sites.keys() != self._told.keys():
+            await self._end_those_gone(sites)
+        changed = [site for name, site in sites.items() if self._told.get(name) != site]
+        for at in range(0, len(changed), MOST_IDS):
+            some = changed[at : at + MOST_IDS]
+            replies = await self._node.run([update_call(self._keys, s) for s in some])
+            count = sum(reply != b"same" for reply in replies)
+            if count:
+                logger.info("%d sites are new or changed", count)
+            self._told.update((site.name, site) for site in some)
+
+    async def _end_those_gone(self, sites: Mapping[str, Site]) -> None:
+        known = Call.command("ZRANGE", self._keys.sites(), 0, -1)
+        (members,) = await self._node.run([known])
+        names = {name.decode("utf-8", "surrogateescape") for name in members}
+        gone = sorted(names - sites.keys())
+        replies = await self._node.run([end_call(self._keys, name) for name in gone])
+        for name, reply in zip(gone, replies, strict=True):
+            if reply != b"same":
+                shown = printable(name)
+                logger.info("the site %s is not configured any more: it ends", shown)
+        for name in self._told.keys() - sites.keys():
+            del self._told[name]
+
+    # What is due.
+
+    async def _look(self) -> float:
+        """Take sites that are due; return for how long there is nothing to do."""
+        if self._node.paused or self._node.outbox.pending > MAX_PENDING:
+            return PAUSE
+        (reply,) = await self._node.run([due_call(self._keys, TAKEN)])
+        due = due_of(reply)
+        if due.now >= self._node.until_ms:
+            logger.info("no round begins any more: FRONTIER_RECRAWL_UNTIL is over")
+            self.stop()
+            return 0.0
+        for name in due.names:
+            if self._stopped.is_set():
+                return 0.0
+            await self._take(name)
+        if due.names:
+            return LEAST_PAUSE
+        wait = (due.next - due.now) / 1000 if due.next >= 0 else PAUSE
+        return min(max(wait, LEAST_PAUSE), PAUSE)
+
+    async def _take(self, name: str) -> None:
+        config = self._node.config
+        look_ms = int(config.lease_ttl * 1000)
+        max_ms = int(config.feeds_round_max * 1000)
+        call = begin_call(
+            self._keys, name, config.node_id, look_ms=look_ms, max_ms=max_ms
+        )
+        (reply,) = await self._node.run([call])
+        taken = taken_of(reply)
+        if taken.what == "begin":
+            await self._emit(name, taken)
+        elif taken.what == "over":
+            self._suspects.pop(name, None)
+            self._write_back(name)
+            if taken.left:
+                logger.error(
+                    "round %d of the site %s has taken %g s and is ended (%s): %s",
+                    taken.number,
+                    name,
+                    config.feeds_round_max,
+                    "FRONTIER_FEEDS_ROUND_MAX",
+                    _listed(taken.left),
+                )
+                self._crawler.stats.inc_value("frontier/feeds/late", len(taken.left))
+        elif taken.what == "look":
+            await self._look_for_lost(name, taken)
+
+    async def _emit(self, name: str, taken: Taken) -> None:
+        """Queue all feeds of a site that are not left out, and then say so."""
+        fields = [f"feed:{feed_field(url)}" for url, _ in taken.feeds]
+        packed: list[bytes | None] = []
+        if fields:
+            read = Call.command("HMGET", self._keys.site(name), *fields)
+            (packed,) = await self._node.run([read])
+        count = 0
+        for (url, _), record in zip(taken.feeds, packed, strict=True):
+            known = read_feed(url, record)
+            if known.resume > taken.number:
+                self._crawler.stats.inc_value("frontier/feeds/left_out")
+                continue
+            place = Place(name, taken.number, FEED, url)
+            self._crawler.engine.crawl(self._feed_request(place, known))
+            count += 1
+        await self._node.outbox.flush()
+        self._facts[name, taken.number].whole = count
+        await self._tell()
+        self._crawler.stats.inc_value("frontier/feeds/rounds")
+        told = logging.INFO if count else logging.DEBUG
+        many = f"{count} feed{'s' * (count != 1)}"
+        logger.log(told, "round %d of the site %s: %s", taken.number, name, many)
+
+    def _feed_request(self, place: Place, known: FeedRecord) -> Request:
+        headers: dict[str, str] = {}
+        if not self._node.config.revisit_conditional_get:  # which asks by itself
+            if known.etag:
+                headers["If-None-Match"] = known.etag
+            if known.modified:
+                headers["If-Modified-Since"] = known.modified
+        spider: Any = self._spider
+        return Request(
+            place.feed,
+            callback=spider.parse_feed,
+            errback=spider.feed_failed,
+            headers=headers,
+            priority=PRIORITIES[FEED],
+            dont_filter=True,
+            meta={**place.meta(), FOUND: SEED},
+        )
+
+    async def _look_for_lost(self, name: str, taken: Taken) -> None:
+        """Give up URLs that were in no queue at two looks in a row."""
+        gone = [one for one in taken.left if one.partition < 0]
+        partitions = sorted({one.partition for one in taken.left} - {-1})
+        partitions = [p for p in partitions if p < self._node.config.partitions]
+        calls = [scan_call(self._keys.partition(p)) for p in partitions]
+        empty = set()
+        replies = await self._node.run(calls) if calls else []
+        for partition, reply in zip(partitions, replies, strict=True):
+            if reply[0] == ASIDE or not _has_work(Scan(*reply[:-1])):
+                empty.add(partition)
+        gone += [one for one in taken.left if one.partition in empty]
+        before = self._suspects.get(name, set())
+        self._suspects[name] = {one.id for one in gone}
+        lost = [one for one in gone if one.id in before]
+        if lost:
+            logger.error(
+                "round %d of the site %s goes on without what is in no queue: %s",
+                taken.number,
+                name,
+                _listed(lost),
+            )
+            self._crawler.stats.inc_value("frontier/feeds/lost", len(lost))
+            self._facts[name, taken.number].lost += [one.id for one in lost]
+
+    # What becomes of requests.
+
+    async def admit(self, request: Request, place: Place, partition: int) -> bool:
+        """Note *request* as in progress, before it is queued in *partition*, or -1.
+
+        Returns whether to queue it: false if its round did that before.
+        """
+        one = InProgress(bytes.fromhex(place.id), partition, request.url)
+        letter = await self._add(place.site, place.number, one)
+        if letter != QUEUED:
+            if letter == LATE:
+                self._crawler.stats.inc_value("frontier/feeds/after_the_round")
+            return True
+        if place.kind == FEED and request.url in request.meta.get("redirect_urls", ()):
+            await self.fail_feed(request, "it redirects to itself")
+        return False
+
+    def _add(self, site: str, number: int, one: InProgress) -> asyncio.Future[str]:
+        """The letter for *one*, which is sent with what else comes in this turn."""
+        loop = asyncio.get_running_loop()
+        letter: asyncio.Future[str] = loop.create_future()
+        if not self._adding:
+            loop.call_soon(lambda: self._do(self._send_added()))
+        self._adding[site, number].append((one, letter))
+        return letter
+
+    def _do(self, what: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(what)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _send_added(self) -> None:
+        adding, self._adding = self._adding, defaultdict(list)
+        for (site, number), all_of_it in adding.items():
+            for at in range(0, len(all_of_it), MOST_IDS):
+                some = all_of_it[at : at + MOST_IDS]
+                await self._send_some(site, number, some)
+
+    async def _send_some(
+        self,
+        site: str,
+        number: int,
+        some: Sequence[tuple[InProgress, asyncio.Future[str]]],
+    ) -> None:
+        call = add_call(self._keys, site, number, [one for one, _ in some])
+        try:
+            (reply,) = await self._node.run([call])
+            letters = reply.decode()
+        except KeyDamaged as error:
+            await self._heal(error)
+            letters = LATE * len(some)
+        except Exception as error:  # noqa: BLE001 (whoever waits raises it)
+            for _, letter in some:
+                if not letter.done():
+                    letter.set_exception(error)
+            return
+        for (_, letter), said in zip(some, letters, strict=True):
+            if not letter.done():
+                letter.set_result(said)
+
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """The store has queued the requests of *pushes*, or not, as they were seen."""
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            if push.tag is None or (place := place_of(push.tag)) is None:
+                continue
+            facts = self._facts[place.site, place.number]
+            ids = facts.seen if verdict in ARE_SEEN else facts.queued
+            ids.append(bytes.fromhex(place.id))
+
+    def complete(self, request: Request, reservation: Reservation) -> None:
+        """*request* is over; it is noted when *reservation* is about to be acked."""
+        place = place_of(request)
+        if place is not None:
+            known = self._known.pop(request, [])
+            self._done[reservation.key] = (place, known)
+
+    async def settle(self, reservations: Iterable[Reservation]) -> None:
+        """Note that what stood on *reservations* is done with; before they are acked.
+
+        What they led to is in the store by now, and their records are on disk.
+        """
+        for reservation in reservations:
+            if (found := self._done.pop(reservation.key, None)) is None:
+                continue
+            place, known = found
+            id_ = bytes.fromhex(place.id)
+            facts = self._facts[place.site, place.number]
+            (facts.done if place.bypasses else facts.derived).append(id_)
+            if known:
+                facts.feeds.append([id_, *known])
+        try:
+            await self._tell()
+        except KeyDamaged as error:
+            await self._heal(error)
+
+    async def _tell(self) -> None:
+        """Send the store what it has not been told."""
+        telling, self._facts = self._facts, defaultdict(Facts)
+        calls = [
+            (site, call)
+            for (site, number), facts in telling.items()
+            for call in note_calls(self._keys, site, number, facts)
+        ]
+        if not calls:
+            return
+        replies = await self._node.run([call for _, call in calls])
+        for (site, _), reply in zip(calls, replies, strict=True):
+            if reply == 1:
+                self._write_back(site)
+
+    def _write_back(self, name: str) -> None:
+        """Tell the configuration that a round has ended, if it keeps that."""
+        site = self._live.sites.get(name)
+        if site is not None and self._live.records:
+            task = asyncio.create_task(self._record(site))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _record(self, site: Site) -> None:
+        fields = [f"feed:{feed_field(feed.url)}" for feed in site.feeds]
+        read = Call.command("HMGET", self._keys.site(site.name), "emitted", *fields)
+        with contextlib.suppress(StoreUnavailable, KeyDamaged):  # the node says so
+            ((emitted, *packed),) = await self._node.run([read])
+            began = moment_of(whole(emitted) / 1000)
+            states = [
+                read_feed(feed.url, one).state()
+                for feed, one in zip(site.feeds, packed, strict=True)
+            ]
+            if began is not None:
+                await asyncio.to_thread(self._live.record, site.name, began, states)
+
+    # What is known of feeds.
+
+    async def feed_record(self, place: Place) -> tuple[FeedRecord, bytes | None]:
+        """The record of the feed of *place*, and what is known of its items."""
+        field = feed_field(place.feed)
+        names = (f"feed:{field}", f"items:{field}")
+        read = Call.command("HMGET", self._keys.site(place.site), *names)
+        ((record, items),) = await self._node.run([read])
+        return read_feed(place.feed, record), items
+
+    async def implied_by(self, place: Place) -> list[str]:
+        """The implied pages of the feed of *place*."""
+        read = Call.command("HGET", self._keys.site(place.site), "config")
+        (packed,) = await self._node.run([read])
+        return dict(read_config(packed)).get(place.feed, [])
+
+    def keep_feed(
+        self,
+        request: Request,
+        record: FeedRecord,
+        found: int = 0,
+        items: bytes | None = None,
+    ) -> None:
+        """Have *record* be what is known of a feed, once *request* is done with.
+
+        *found* of its items are new; *items* is what is known of all, if that changes.
+        """
+        field = feed_field(record.url)
+        known: list[Any] = [found, f"feed:{field}", record.packed()]
+        if items is not None:
+            known += [f"items:{field}", items]
+        self._known[request] = known
+
+    async def fail_feed(self, request: Request, reason: str) -> None:
+        """Note that the feed that *request* asked for cannot be had, and say why."""
+        place = place_of(request)
+        if place is None:
+            return
+        record, _ = await self.feed_record(place)
+        read = Call.command("HGET", self._keys.site(place.site), "wait")
+        (wait,) = await self._node.run([read])
+        wait_s = int(wait) if wait and wait.isdigit() and len(wait) < 10 else 0
+        failed = record.failed(reason, place.number, wait_s)
+        self._crawler.stats.inc_value("frontier/feeds/failed")
+        skipped = failed.resume - place.number - 1
+        logger.warning(
+            "the feed %s of the site %s cannot be read: %s (failure %d; %s)",
+            place.feed,
+            place.site,
+            printable(reason),
+            failed.failures,
+            f"left out of the next {skipped} round{'s' * (skipped != 1)}"
+            if skipped
+            else "asked again",
+        )
+        if "redirects to itself" in reason:  # its request has no answer
+            field = feed_field(record.url)
+            facts = self._facts[place.site, place.number]
+            facts.feeds.append([b"", 0, f"feed:{field}", failed.packed()])
+        else:
+            self.keep_feed(request, failed)
+
+
+def _has_work(scan: Scan) -> bool:
+    return bool(scan.ready or scan.reserved or scan.waiting)
+
+
+def _listed(urls: Sequence[InProgress]) -> str:
+    """Some of *urls*, for a line."""
+    shown = ", ".join(printable(one.url) for one in urls[:SHOWN])
+    more = f" and {len(urls) - SHOWN} more" if len(urls) > SHOWN else ""
+    return f"{len(urls)} URLs: {shown}{more}"
+
+
+def rounds_of(crawler: Crawler, node: Node, spider: Spider) -> Rounds | None:
+    """The rounds of *spider*, if it has sites of feeds: a ``feed_sites``."""
+    sites = getattr(spider, "feed_sites", None)
+    if sites is None:
+        return None
+    rounds = session_of(crawler).component(Rounds)
+    rounds.open(node, spider, sites)
+    return rounds

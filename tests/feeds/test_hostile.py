@@ -1,0 +1,183 @@
+"""A hostile feed takes time in proportion to its size, and nothing makes it crash."""
+
+import io
+import warnings
+import xml.sax
+from datetime import UTC
+from xml.sax.saxutils import escape, quoteattr
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier.errors import NotAFeed
+from frontier.feeds.parse import Limits, ParsedFeed, parse
+from frontier.urls.markup import End, Markup, Start
+from tests.urls.test_linear import grows_with, numbered, repeated
+
+URL = "http://a.example/feed"
+IN = "<rss><channel>"
+ITEM = f"{IN}<item>"
+
+
+def seen(text):
+    try:
+        return parse(text.encode("utf-8", "replace"), None, URL)
+    except NotAFeed as refused:
+        return refused.reason
+
+
+FEEDS = {
+    "categories": lambda n: ITEM + numbered("<category>%d</category>", 26)(n),
+    "authors": repeated("a.", f"{ITEM}<author>", "</author>"),
+    "namespaces": lambda n: "<rss " + numbered('xmlns:a%d="u" ', 18)(n) + ">",
+    "namespaces-nested": lambda n: IN + numbered('<a xmlns:a%d="u">', 19)(n),
+    "namespaces-apart": lambda n: IN + numbered('<a xmlns:a%d="u"/>', 20)(n),
+    "open-elements": repeated("<a>", IN),
+    "open-items": repeated("<item>", IN),
+    "open-titles": repeated("<item><title>", IN),
+    "ends-without-beginnings": repeated("</b>", IN),
+    "open-then-closed": lambda n: IN + "<a><b>" * (n // 12) + "</a>" * (n // 8),
+    "closed-deep-down": repeated("<a>" * 250 + "</c>" * 250, IN),
+    "comments": repeated("<!--", IN),
+    "cdata": repeated("<![CDATA[", ITEM),
+    "instructions": repeated("<?", IN),
+    "declarations": repeated("<!", IN),
+    "declarations-first": repeated("<!"),
+    "doctypes": repeated("<!DOCTYPE a>"),
+    "doctype-quotes": repeated('"a', "<!DOCTYPE "),
+    "less-than": repeated("<", IN),
+    "less-than-first": repeated("<"),
+    "end-tags-not-closed": repeated("</b", IN),
+    "tags-not-closed": repeated("<b ", IN),
+    "attributes": lambda n: IN + "<b " + numbered("a%d=1 ", 9)(n),
+    "attributes-not-closed": repeated('<b a="', IN),
+    "quotes": repeated("\"'", f"{IN}<b "),
+    "values-of-quotes": repeated("a=\"'", f"{IN}<b "),
+    "blanks": repeated(" ", f"{IN}<b a"),
+    "blanks-after-names": repeated("a ", f"{IN}<b "),
+    "ampersands": repeated("&", f"{ITEM}<title>"),
+    "references": repeated("&nbsp;&#1;&x;", f"{ITEM}<title>"),
+    "one-title": repeated("a", f"{ITEM}<title>"),
+    "one-name": repeated("a:", f"{IN}<"),
+    "one-link": repeated("a/../", f"{ITEM}<link>"),
+    "nul": repeated("\0", f"{ITEM}<title>"),
+    "items": repeated("<item><link>a</link></item>", IN),
+    "dates": repeated("<item><pubDate>,,,,,,,,,,,,,,</pubDate></item>", IN),
+    "links": repeated("<link>a</link>", ITEM),
+    "enclosures": repeated("<enclosure url='a'/>", ITEM),
+    "sources": repeated("<source>", ITEM),
+    "bases": repeated("<x xml:base='aa/'>", IN),
+    "json-digits": repeated("1", '{"items":[', "]}"),
+    "json-items": repeated("{},", '{"items":[', "{}]}"),
+    "json-quotes": repeated('\\"', '{"items":["', '"]}'),
+}
+
+
+@pytest.mark.parametrize("name", FEEDS)
+def test_a_feed_takes_time_in_proportion(name):
+    assert grows_with(seen, FEEDS[name], 1 << 15)
+
+
+PIECES = [
+    *("<rss>", "<channel>", "<item>", "</item>", "<title>", "</title>", "<link>"),
+    *("</link>", "<guid>", "<pubDate>", "</pubDate>", "<feed xmlns='x:y'>", "<entry>"),
+    *("<a:b", " xmlns:a='http://purl.org/dc/terms/'", ">", "/>", "<![CDATA[", "]]>"),
+    *("<!--", "-->", "<?x", "?>", "<!DOCTYPE x", "[", "]", "&", "&amp;", "&#55296;"),
+    *("&#x110000;", "&eacute;", "<", "</", '"', "'", "=", " xml:base='//['", " href="),
+    *("http://a.example/\x00", "javascript:", "2024-01-01", "9999-12-31T23:00-09:00"),
+    *("Thu, 01 Jan 0001 00:00:00 +1400", "\ud800", "\ufeff", "\x85", "é", "-", " "),
+    *("<enclosure url='x'/>", '{"items":[', '{"id":', "null", "}", ",", "1e999"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=40))
+def test_whatever_it_is_made_of_it_is_read_or_refused(pieces):
+    found = seen("<rss><channel>" + "".join(pieces))
+
+    assert isinstance(found, ParsedFeed)
+    for item in found.items:
+        assert all(date.tzinfo is UTC for date in item.dates)
+        for url in (item.link, *item.embeds):
+            assert url is None or url.startswith(("http://", "https://"))
+
+
+@given(st.binary(max_size=200), st.sampled_from(["", "<rss>", "\ufeff<feed>", "{"]))
+def test_any_bytes_are_read_or_refused(noise, before):
+    for encoding in ("utf-8", "utf-16", "utf-32"):
+        body = before.encode(encoding) + noise
+        for kind in (None, "text/xml; charset=utf-16", "text/xml; charset=hz"):
+            try:
+                parse(body, kind, URL, Limits(max_items=3))
+            except NotAFeed as refused:
+                assert len(str(refused)) < 400
+
+
+TEXT = st.text("ab <>&'\"é\u4e00\U0001f600\t", max_size=8)
+NAMES = st.sampled_from(["a", "b.c", "d-1", "é", "_x"])
+TREES = st.recursive(
+    TEXT.map(escape),
+    lambda inner: st.builds(
+        lambda name, attributes, children, cdata: (
+            f"<{name}{''.join(f' {k}={quoteattr(v)}' for k, v in attributes.items())}>"
+            f"{''.join(children)}<![CDATA[{cdata.replace(']]>', '')}]]><!-- < & -->"
+            f"<?x < &?></{name}>"
+        ),
+        NAMES,
+        st.dictionaries(
+            NAMES, TEXT.map(lambda text: text.replace("<", "")), max_size=3
+        ),
+        st.lists(inner, max_size=3),
+        TEXT,
+    ),
+    max_leaves=12,
+)
+
+
+class Heard(xml.sax.handler.ContentHandler):
+    """What expat makes of a document."""
+
+    def __init__(self):
+        super().__init__()
+        self.events = []
+
+    def startElement(self, name, attributes):  # noqa: N802 (its name in xml.sax)
+        self.events.append((name, dict(attributes)))
+
+    def endElement(self, name):  # noqa: N802
+        self.events.append(None)
+
+    def characters(self, text):
+        _add_text(self.events, text)
+
+
+def _add_text(events, text):
+    if events and isinstance(events[-1], str):
+        events[-1] += text
+    elif text:
+        events.append(text)
+
+
+@given(TREES)
+def test_of_a_well_formed_document_the_same_is_read_as_by_expat(tree):
+    document = f"<r>{tree}</r>"
+    heard = Heard()
+    xml.sax.parse(io.BytesIO(document.encode()), heard)
+    markup, found = Markup(document), []
+
+    for event in markup.events():
+        if isinstance(event, Start):
+            found.append((event.name, dict(event.attributes)))
+        elif isinstance(event, End):
+            found.append(None)
+        else:
+            _add_text(found, event)
+
+    assert markup.fault == ""
+    assert found == heard.events
+
+
+def test_reading_a_feed_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen(f"{ITEM}<link>/1</link><pubDate>2024-01-01</pubDate>")

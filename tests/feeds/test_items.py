@@ -1,0 +1,213 @@
+"""Which items of a feed are new: the faults of CrawlRSS, and any feed."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier.feeds.items import FORMAT, LEAST, MOST, SIZE, new_items
+from frontier.feeds.parse import Item
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def item(number, *dates, **given):
+    return Item(
+        guid=f"guid-{number}", link=f"http://a.example/{number}", dates=dates, **given
+    )
+
+
+def rounds(*feeds):
+    """What each of *feeds*, one after the other, has that is new."""
+    state, found = None, []
+    for feed in feeds:
+        outcome = new_items(feed, state, NOW)
+        state = msgpack.unpackb(msgpack.packb(outcome.state))  # as the store has it
+        found.append([one.link for one in outcome.new])
+    return found
+
+
+def links(*numbers):
+    return [f"http://a.example/{number}" for number in numbers]
+
+
+def test_all_are_new_in_the_first_round_and_none_in_the_next():
+    feed = [item(n, NOW) for n in range(50)]
+
+    assert rounds(feed, feed) == [links(*range(50)), []]
+
+
+def test_an_item_of_the_future_holds_up_no_later_one():
+    future = item(1, NOW + timedelta(days=365))
+
+    assert rounds([future], [item(2, NOW), future]) == [links(1), links(2)]
+
+
+def test_an_item_without_a_date_is_found():
+    assert rounds([item(1, NOW)], [item(2), item(1, NOW)])[1] == links(2)
+
+
+def test_a_late_item_with_an_old_date_is_found():
+    late = item(2, NOW - timedelta(days=900))
+
+    assert rounds([item(1, NOW)], [item(1, NOW), late])[1] == links(2)
+
+
+def test_the_second_item_of_a_second_is_found():
+    assert rounds([item(1, NOW)], [item(2, NOW), item(1, NOW)])[1] == links(2)
+
+
+def test_an_item_is_new_again_when_its_date_changes():
+    known = [item(1, NOW), item(2, NOW)]
+    updated = item(1, NOW, NOW + timedelta(hours=1))
+
+    assert rounds(known, [updated, item(2, NOW)])[1] == links(1)
+
+
+def test_dates_that_the_clock_of_the_feed_makes_do_not_count():
+    feeds = [
+        [item(n, NOW + timedelta(minutes=minute)) for n in range(3)]
+        for minute in range(3)
+    ]
+    feeds[2].insert(0, item(9, NOW + timedelta(minutes=2)))
+
+    assert rounds(*feeds) == [links(0, 1, 2), [], links(9)]
+    state = new_items(feeds[0], None, NOW).state
+    assert new_items(feeds[1], state, NOW).redated == 3
+
+
+def test_the_same_guid_for_all_loses_none():
+    feed = [replace(item(n, NOW), guid="same") for n in range(5)]
+
+    assert rounds(feed) == [links(*range(5))]
+
+
+def test_two_entries_of_one_page_are_one_item_with_the_dates_of_both():
+    feed = [item(1, NOW, embeds=("x",)), item(1, NOW - timedelta(1), embeds=("y",))]
+
+    (found,) = new_items(feed, None, NOW).new
+
+    assert found.dates == (NOW - timedelta(1), NOW)
+    assert found.embeds == ("x", "y")
+    assert rounds(feed, feed[::-1])[1] == []
+
+
+def test_items_without_guid_and_link_are_told_apart_by_what_they_have():
+    podcast = [Item(embeds=("http://a.example/1.mp3",), title="Episode")]
+    podcast += [Item(embeds=("http://a.example/2.mp3",), title="Episode")]
+    notes = [Item(title="one"), Item(title="two")]
+
+    outcome = new_items(podcast + notes, None, NOW)
+
+    assert list(outcome.new) == podcast + notes
+    assert new_items(notes + podcast, outcome.state, NOW).new == ()
+
+
+def test_the_newest_is_the_latest_that_is_not_in_the_future():
+    year_1, year_9999 = (datetime(year, 1, 1, tzinfo=UTC) for year in (1, 9999))
+    feed = [item(1, NOW - timedelta(1)), item(2, year_9999), item(3, year_1)]
+
+    assert new_items(feed, None, NOW).newest == NOW - timedelta(1)
+    assert new_items([item(2, year_9999)], None, NOW).newest is None
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"\x02" + bytes(SIZE),
+        FORMAT + b"x",
+        FORMAT + bytes(SIZE * (MOST + 1)),
+        "text",
+        5,
+        [b"x"],
+        {"a": 1},
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_a_damaged_memory_makes_all_items_new_and_is_told(damaged, caplog):
+    outcome = new_items([item(1, NOW)], damaged, NOW)
+
+    assert len(outcome.new) == 1
+    assert "is damaged" in caplog.text
+    assert new_items([item(1, NOW)], outcome.state, NOW).new == ()
+
+
+def test_a_server_that_shows_its_items_in_turns_has_them_fetched_once():
+    some = [item(n, NOW) for n in range(30)]
+    others = [item(n, NOW) for n in range(30, 60)]
+
+    assert rounds(some, others, some, others)[2:] == [[], []]
+
+
+def test_a_feed_that_is_empty_once_is_not_forgotten():
+    feed = [item(n, NOW) for n in range(1000)]
+
+    assert rounds(feed, [], feed)[2] == []
+
+
+def test_what_is_in_the_feed_stays_and_what_left_it_long_ago_goes_first():
+    state = None
+    for begin in range(0, 3_000, 10):
+        feed = [item(n, NOW) for n in range(begin, begin + 50)]
+        outcome = new_items(feed, state, NOW)
+        state = outcome.state
+    assert len(state) == 1 + LEAST * SIZE
+    assert new_items(feed, state, NOW).new == ()
+    assert new_items([item(2_950, NOW)], state, NOW).new == ()
+    assert new_items([item(0, NOW)], state, NOW).new != ()
+
+
+FEEDS = st.lists(
+    st.lists(
+        st.builds(
+            Item,
+            guid=st.none() | st.sampled_from("abcdefgh"),
+            link=st.none() | st.sampled_from([f"http://a.example/{n}" for n in "xyz"]),
+            dates=st.lists(
+                st.datetimes(timezones=st.just(UTC)), max_size=2, unique=True
+            ).map(lambda dates: tuple(sorted(dates))),
+            title=st.text(max_size=3),
+        ),
+        max_size=12,
+    ),
+    max_size=8,
+)
+
+
+def name(item):
+    named = item.guid or item.link
+    return (item.guid, item.link) if named else (None, None, item.title)
+
+
+@given(FEEDS)
+def test_every_item_is_new_in_the_round_in_which_it_comes_and_only_then(feeds):
+    state, known = None, {}
+    for feed in feeds:
+        dates = {}
+        for one in feed:
+            dates.setdefault(name(one), set()).update(one.dates)
+        outcome = new_items(feed, state, NOW)
+        state = outcome.state
+        unknown = [one for one in dates if one not in known]
+        changed = [one for one in dates if known.get(one, dates[one]) != dates[one]]
+        if len(changed) >= 3 and len(changed) + len(unknown) == len(dates):
+            assert outcome.redated == len(changed)
+            changed = []
+        assert [name(one) for one in outcome.new] == [
+            one for one in dates if one in unknown or one in changed
+        ]
+        known |= dates
+
+
+@given(FEEDS, st.binary(max_size=60))
+def test_no_feed_and_no_memory_makes_it_fail_or_grow(feeds, noise):
+    state = FORMAT + noise
+    for feed in feeds:
+        outcome = new_items(feed, state, NOW)
+        state = outcome.state
+        assert len(state) <= 1 + LEAST * SIZE
+        assert new_items(feed, state, NOW).new == ()

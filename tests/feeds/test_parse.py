@@ -1,0 +1,394 @@
+"""Feeds as data: formats, links, dates, and what is wrong with them."""
+
+import asyncio
+import builtins
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime
+from json import dumps
+
+import pytest
+
+from frontier.errors import NotAFeed
+from frontier.feeds.parse import Item, Limits, in_thread, parse
+
+URL = "http://a.example/news/feed.xml"
+
+
+def read(text, content_type="application/xml; charset=utf-8", **limits):
+    body = text if isinstance(text, bytes) else text.encode()
+    return parse(body, content_type, URL, Limits(**limits))
+
+
+def rss(items, before="", attributes=""):
+    return f"<rss version='2.0' {attributes}><channel>{before}{items}</channel></rss>"
+
+
+def utc(*words):
+    return datetime(*words, tzinfo=UTC)
+
+
+FORMATS = {
+    "rss-0.90": """<?xml version="1.0"?><rdf:RDF
+        xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+        xmlns="http://my.netscape.com/rdf/simple/0.9/">
+        <channel><title>The feed</title><link>http://a.example/</link></channel>
+        <image><title>Logo</title><link>http://a.example/logo</link></image>
+        <item><title>One</title><link>http://a.example/1</link></item></rdf:RDF>""",
+    "rss-0.91": """<?xml version="1.0"?><!DOCTYPE rss PUBLIC
+        "-//Netscape Communications//DTD RSS 0.91//EN"
+        "http://my.netscape.com/publish/formats/rss-0.91.dtd">
+        <rss version="0.91"><channel><title>The feed</title>
+        <item><title>One</title><link>http://a.example/1</link></item>
+        <textinput><title>No</title><link>http://a.example/search</link></textinput>
+        </channel></rss>""",
+    "rss-1.0": """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+        xmlns="http://purl.org/rss/1.0/" xmlns:dc="http://purl.org/dc/elements/1.1/">
+        <channel rdf:about="http://a.example/"><title>The feed</title><items><rdf:Seq>
+        <rdf:li rdf:resource="http://a.example/1"/></rdf:Seq></items></channel>
+        <item rdf:about="http://a.example/1"><title>One</title>
+        <link>http://a.example/1</link><dc:date>2024-02-01T10:00+01:00</dc:date></item>
+        </rdf:RDF>""",
+    "rss-2.0": rss(
+        """<item><title>One</title><link>http://a.example/1</link>
+        <guid isPermaLink="false">one</guid><source url="http://b.example/">B</source>
+        <pubDate>Thu, 01 Feb 2024 09:00:00 GMT</pubDate></item>""",
+        "<title>The feed</title><lastBuildDate>x</lastBuildDate>",
+    ),
+    "atom-0.3": """<feed version="0.3" xmlns="http://purl.org/atom/ns#">
+        <title>The feed</title><entry><title>One</title><id>tag:a.example:1</id>
+        <link rel="alternate" type="text/html" href="http://a.example/1"/>
+        <issued>2024-02-01T09:00:00Z</issued><modified>2024-02-02T09:00:00Z</modified>
+        </entry></feed>""",
+    "atom-1.0": """<feed xmlns="http://www.w3.org/2005/Atom"><title>The feed</title>
+        <link rel="self" href="/feed"/><updated>2030-01-01T00:00:00Z</updated>
+        <entry><title>One</title><id>urn:1</id><link href="/1"/>
+        <link rel="edit" href="/edit"/><author><name>N</name><uri>/n</uri></author>
+        <published>2024-02-01T09:00:00Z</published>
+        <updated>2024-02-02T09:00:00Z</updated>
+        <source><title>Other</title><id>urn:other</id><link href="http://c.example/"/>
+        </source></entry></feed>""",
+    "cdf": """<CHANNEL HREF="http://a.example/"><TITLE>The feed</TITLE>
+        <ITEM HREF="/1" LASTMOD="2024-02-01T09:00Z"><TITLE>One</TITLE></ITEM>
+        </CHANNEL>""",
+    "json-1.0": """{"version": "https://jsonfeed.org/version/1", "title": "The feed",
+        "items": [{"id": 7, "url": "http://a.example/1", "title": "One",
+        "date_published": "2024-02-01T10:00:00+01:00"}]}""",
+    "json-1.1": """{"version": "https://jsonfeed.org/version/1.1",
+        "title": "The feed", "items": [{"id": "one", "external_url": "/1",
+        "title": "One", "date_modified": "2024-02-01T09:00:00.250Z"}]}""",
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_is_read(name):
+    feed = read(FORMATS[name])
+
+    assert feed.title == "The feed"
+    assert feed.faults == ()
+    (item,) = feed.items
+    assert item.title == "One"
+    assert item.link == "http://a.example/1"
+    if name not in ("rss-0.90", "rss-0.91"):
+        assert item.dates[0] == utc(2024, 2, 1, 9)
+    named = {"rss-1.0": "http://a.example/1", "rss-2.0": "one", "json-1.0": "7"}
+    named |= {"atom-0.3": "tag:a.example:1", "atom-1.0": "urn:1", "json-1.1": "one"}
+    assert item.guid == named.get(name)
+
+
+def test_an_item_has_all_its_dates_the_earliest_first():
+    (item,) = read(FORMATS["atom-1.0"]).items
+
+    assert item.dates == (utc(2024, 2, 1, 9), utc(2024, 2, 2, 9))
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("Thu, 01 Feb 2024 09:00:00", utc(2024, 2, 1, 9)),  # no zone: UTC
+        ("2024-02-01T09:00:00", utc(2024, 2, 1, 9)),
+        ("2024-02-01 09:00:00", utc(2024, 2, 1, 9)),
+        ("1 February 2024 09:00", utc(2024, 2, 1, 9)),
+        ("Thu Feb  1 09:00:00 2024", utc(2024, 2, 1, 9)),
+        ("2024/2/1 09:00", utc(2024, 2, 1, 9)),
+        ("2024-02-01T09:00:00.123456789+01:00", utc(2024, 2, 1, 8)),
+        ("20240201T090000Z", utc(2024, 2, 1, 9)),
+        ("2024-02", utc(2024, 2, 1)),
+        ("Thu, 01 Feb 2024 09:00:00 EST", utc(2024, 2, 1, 14)),
+        ("Thu, 1 Feb 24 09:00 +0530", utc(2024, 2, 1, 3, 30)),
+        ("0001-01-01T00:00:00Z", utc(1, 1, 1)),
+        ("9999-12-31T23:59:59Z", utc(9999, 12, 31, 23, 59, 59)),
+        ("Fri, 31 Dec 9999 23:59:59 -0800", None),
+        ("0001-01-01T00:00:00+08:00", None),
+        ("9" * 90, None),
+        ("yesterday", None),
+        ("1706778000", None),
+        ("2024-032", None),  # feedparser has it in December
+        ("--02", None),  # and this in the year of today
+        ("2004\ub144 05\uc6d4 28\uc77c  01:31:15", None),  # and this in its month
+        ("Thu, 01 Feb 2024 09:00:00 " + "x" * 9_000, None),
+        ("-" * 5_000, None),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_dates(written, read_as):
+    feed = read(rss(f"<item><link>/1</link><pubDate>{written}</pubDate></item>"))
+
+    assert feed.items[0].dates == (() if read_as is None else (read_as,))
+    if read_as is None:
+        assert feed.faults == ("1 dates cannot be read",)
+
+
+@pytest.mark.parametrize(
+    "written", ["0001-01-01T00:00:00+08:00", "2024", "x" * 999, "", "null", 5, {}]
+)
+def test_dates_of_json_that_cannot_be_read(written):
+    items = [{"id": "1", "date_published": written}]
+    feed = read(dumps({"version": "https://jsonfeed.org/version/1", "items": items}))
+
+    assert feed.items[0].dates == ()
+    assert feed.faults == ("1 dates cannot be read",)
+
+
+def link_of(item, **given):
+    (found,) = read(rss(f"<item>{item}</item>", **given)).items
+    return found.link
+
+
+def test_links_are_relative_to_the_url_of_the_feed_or_to_xml_base():
+    assert link_of("<link>2.html</link>") == "http://a.example/news/2.html"
+    assert link_of("<link>//b.example/2</link>") == "http://b.example/2"
+    based = "xml:base='http://b.example/x/'"
+    assert link_of("<link>2.html</link>", attributes=based) == (
+        "http://b.example/x/2.html"
+    )
+    inner = "<link xml:base='y/'>2.html</link>"
+    assert link_of(inner, attributes=based) == "http://b.example/x/y/2.html"
+    assert link_of("<link>2</link>", attributes="xml:base='file:///etc/'") == (
+        "http://a.example/news/2"
+    )
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "mailto:a@a.example",
+        "ftp://a.example/",
+        "data:text/html,x",
+        "http://",
+        "http://a.example:port/",
+        "http://[::1/",
+        "http://a.example/" + "x" * 5_000,
+        "http://a.example/\u2028x",
+    ],
+    ids=lambda link: link[:30],
+)
+def test_only_links_of_http_come_out(link):
+    feed = read(rss(f"<item><link>{link}</link><title>One</title></item>"))
+
+    assert feed.items == (Item(title="One"),)
+    assert feed.faults == ("1 links are no URLs of http or https",)
+
+
+def test_a_guid_is_a_link_if_it_is_one_and_there_is_no_other():
+    guid = "<guid>http://a.example/1</guid>"
+    assert link_of(guid) == "http://a.example/1"
+    assert link_of(guid + "<link>/2</link>") == "http://a.example/2"
+    assert link_of("<link>/2</link>" + guid) == "http://a.example/2"
+    assert link_of("<guid isPermaLink='false'>http://a.example/1</guid>") is None
+    assert link_of("<guid>a1b2</guid>") is None
+
+
+def test_enclosures_and_media_are_embeds_and_no_link():
+    item = """<item><guid isPermaLink="false">x</guid>
+        <enclosure url="/1.mp3" length="5" type="audio/mpeg"/>
+        <media:group><media:title>No</media:title><media:content url="/1.mp4"/>
+        <media:content url="/1.mp4"/></media:group><content src="/c"/></item>"""
+    media = "xmlns:media='http://search.yahoo.com/mrss/'"
+
+    (found,) = read(rss(item, attributes=media)).items
+
+    assert found.link is None
+    assert found.embeds == tuple(
+        f"http://a.example/{name}" for name in ("1.mp3", "c", "1.mp4")
+    )
+    json = """{"items": [{"id": "1", "attachments": [{"url": "/1.mp3"}, 5]}]}"""
+    assert read(json).items[0].embeds == ("http://a.example/1.mp3",)
+
+
+ENTITIES = """<?xml version="1.0" encoding="{encoding}"?>
+<!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">
+<!ENTITY c SYSTEM "file:///etc/passwd">]>
+<rss><channel><item><title>&b;&c;</title><link>/1</link></item></channel></rss>"""
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-16-le", "utf-32"]
+)
+def test_a_doctype_with_a_body_is_refused_in_every_encoding(encoding):
+    body = ENTITIES.format(encoding=encoding).encode(encoding)
+
+    with pytest.raises(NotAFeed, match="has a DOCTYPE with a body"):
+        parse(body, None, URL)
+
+
+def test_a_doctype_cannot_be_hidden_and_one_that_comes_late_declares_nothing():
+    hidden = (
+        "<!-- > <rss> --><!doctype rss SYSTEM ']>' ['<!ENTITY a ''b''>'" + "]><rss>"
+    )
+    with pytest.raises(NotAFeed, match="DOCTYPE"):
+        read(hidden)
+    late = "<rss><!DOCTYPE rss [<!ENTITY a 'b'>]><channel><item><title>&a;</title>"
+    feed = read(late)
+    assert feed.items[0].title == "&a;"
+    assert "is malformed" in feed.faults[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("utf-16", "<?xml version='1.0' encoding='utf-16'?>"),
+        ("utf-32", "<?xml version='1.0' encoding='utf-32'?>"),
+        ("windows-1251", "<?xml version='1.0' encoding='windows-1251'?>"),
+        ("cp500", "<?xml version='1.0' encoding='cp500'?>"),
+        ("utf-8-sig", ""),
+        ("utf-16-be", ""),
+    ],
+)
+def test_a_feed_is_read_in_its_encoding(name, body):
+    title = "é" if name == "cp500" else "Новости"
+    body += rss(f"<item><title>{title}</title></item>")
+
+    assert parse(body.encode(name), None, URL).items == (Item(title=title),)
+
+
+@pytest.mark.parametrize("name", ["punycode", "unicode_escape", "idna", "zip", "x", ""])
+def test_an_encoding_that_is_no_character_set_is_not_used(name):
+    body = rss("<item><title>&#233;\\u0041é</title></item>").encode()
+
+    feed = parse(body, f"application/rss+xml; charset={name}", URL)
+
+    assert feed.items == (Item(title="é\\u0041é"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("<!DOCTYPE html><html><body>Moved</body></html>", "is an HTML page"),
+        ("<!-- x --><HTML><head><link rel=x>", "is an HTML page"),
+        ("<urlset/>", "begins with <urlset>"),
+        ("no feed", "there is no element in it"),
+        ("{", "is broken JSON"),
+        ("[" * 100_000, "is broken JSON"),
+        ('{"version": "https://jsonfeed.org/version/1"}', "is JSON, and no JSON Feed"),
+        ('{"items": ' + "9" * 9_999 + "}", "is broken JSON"),
+    ],
+)
+def test_what_is_no_feed_is_told_apart(text, reason):
+    with pytest.raises(NotAFeed, match=reason) as caught:
+        read(text)
+
+    assert str(caught.value).startswith(URL)
+
+
+GOOD = "<link>/?a=1&amp;b=2&amp;copy=3</link>"
+MALFORMED = {
+    "bare ampersand": "<item><link>/?a=1&b=2&copy=3</link></item>",
+    "undeclared entity": f"<item><title>&eacute;</title>{GOOD}</item>",
+    "stray end tag": f"</p></item></b><item>{GOOD}</item>",
+    "not closed": f"<item><title>x<link>no</link><item>{GOOD}</item>",
+    "undeclared prefix": f"<item><dc:title>x</dc:title>{GOOD}</item>",
+    "no quotes": f"<item x=y>{GOOD}</item>",
+    "cut": f"<item>{GOOD}<title>x",
+    "cut in a tag": f"<item>{GOOD}<title",
+    "cut in a CDATA section": f"<item>{GOOD}<title><![CDATA[",
+    "text in between": f"</item> <a < b> <item>{GOOD}</item>",
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
+    feed = read("<rss><channel>" + MALFORMED[name])
+
+    assert feed.items[-1].link == "http://a.example/?a=1&b=2&copy=3"
+    assert "is malformed" in feed.faults[0]
+
+
+def test_limits_are_kept_and_told():
+    with pytest.raises(NotAFeed, match="FRONTIER_FEEDS_MAX_BYTES is 100"):
+        read(rss("x" * 100), max_bytes=100)
+    feed = read(rss("<item><link>/1</link></item>" * 20), max_items=7)
+    assert len(feed.items) == 7
+    assert feed.faults == ("has more than 7 items; the rest is left out",)
+    json = '{"version": "https://jsonfeed.org/version/1", "items": [{}, {}, 5, {}]}'
+    assert len(read(json, max_items=2).items) == 2
+    assert read(json).faults == ("1 items are no objects",)
+    parts = "<category>a</category>" * 9 + "<enclosure url='/1'/>" * 90
+    feed = read(rss(f"<item>{parts}<title>{'x' * 9_000}</title></item>"))
+    assert len(feed.items[0].title) <= 500
+    assert feed.items[0].embeds == ("http://a.example/1",)
+    assert "of an item are left out" in feed.faults[0]
+    guid = "g" * 9_000
+    (item,) = read(rss(f"<item><guid>{guid}</guid></item>")).items
+    assert len(item.guid) < 99
+
+
+def test_a_long_base_does_not_make_a_short_feed_large():
+    base = f"http://b.example/{'x' * 4_000}/"
+    items = "<item>" + "<link>a</link>" * 50 + "</item>"
+    text = rss(items * 500, attributes=f"xml:base='{base}'")
+
+    feed = read(text, max_bytes=len(text))
+
+    assert len(feed.items) * 50 * len(base) < 3 * len(text)
+    assert "of links; the rest is left out" in feed.faults[0]
+
+
+def test_no_file_is_opened_and_no_server_asked(monkeypatch, tmp_path):
+    import feedparser  # noqa: F401 (it may open what it likes when it is imported)
+
+    secret = tmp_path / "feed.xml"
+    secret.write_text(rss("<item><title>secret</title></item>"))
+
+    def refuse(*words, **given):
+        raise AssertionError(f"somebody opens {words}")
+
+    monkeypatch.setattr(builtins, "open", refuse)
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    for text in (str(secret), f"file://{secret}", "http://127.0.0.1/feed"):
+        with pytest.raises(NotAFeed):
+            read(text)
+    assert read(rss("<item><title>open</title></item>")).items[0].title == "open"
+
+
+async def test_the_event_loop_goes_on_meanwhile():
+    text = rss("<item><link>/1</link></item>" * 5_000)
+    loops, ran = threading.get_ident(), []
+
+    async def tick():
+        while True:
+            ran.append(threading.get_ident())
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    feed = await in_thread(text.encode(), "application/xml", URL)
+    ticking.cancel()
+
+    assert len(feed.items) == 5_000
+    assert set(ran) == {loops}
+    assert len(ran) > 10
+
+
+def test_a_process_that_reads_no_feed_does_not_load_what_reads_them():
+    code = (
+        "import sys, frontier.cli, frontier.scheduler, spiders.site, "
+        "frontier.feeds.parse; print('feedparser' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.stdout == "False\n", done.stderr

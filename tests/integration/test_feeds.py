@@ -1,0 +1,336 @@
+"""Feeds that are followed by real nodes, which are killed, frozen and told to stop."""
+
+import json
+import os
+import signal
+from collections import Counter
+from importlib.util import find_spec
+
+import pytest
+from conftest import SHORT, after, until
+from fastwarc import ArchiveIterator
+
+from frontier.feeds.round_state import read_feed, read_rounds
+from frontier.store.client import Call
+from frontier.store.embedded import EmbeddedStore
+from frontier.store.keys import CrawlKeys
+from frontier.testing import news
+
+KEYS = CrawlKeys("frontier", "feeds-1")
+QUICK = {"FRONTIER_FEEDS_REFRESH": "0.2"}
+
+
+class Followed:
+    """A host of the built-in site whose feeds a crawl follows."""
+
+    def __init__(self, cluster, server, directory, wait="1s"):
+        self.cluster, self.server = cluster, server
+        self.file = directory / "feeds.toml"
+        self.base = server.site.bases[0]
+        self.configure(wait=wait)
+
+    def configure(self, *lines, wait="1s", feeds=news.FEEDS, name="news"):
+        listed = ", ".join(
+            f'{{ url = "{self.base}{feed}", implied = ["{self.base}{news.IMPLIED}"] }}'
+            for feed in feeds
+        )
+        fields = [f'name = "{name}"', f'wait = "{wait}"', *lines]
+        text = "\n".join(["[[site]]", *fields, f"feeds = [{listed}]", ""])
+        self.file.write_text(text)
+
+    def start(self, *node_ids, **settings):
+        for node_id in node_ids:
+            chosen = {**QUICK, **SHORT, **settings}
+            given = ("-a", f"feeds={self.file}")
+            self.cluster.start(node_id, *given, spider="feeds", **chosen)
+        self.cluster.join()
+
+    def field(self, name):
+        call = Call.command("HGET", KEYS.site("news"), name)
+        return (self.cluster.store.call(call) or b"").decode("latin-1")
+
+    def past(self):
+        lines = Call.command("LRANGE", KEYS.rounds("news"), 0, -1)
+        return read_rounds(self.cluster.store.call(lines))
+
+    def records(self):
+        """What is known of the feeds, by their paths."""
+        found = self.cluster.store.call(Call.command("HGETALL", KEYS.site("news")))
+        packed = [v for k, v in found.items() if k.startswith(b"feed:")]
+        made = [
+            read_feed(f"{self.base}{path}", one)
+            for one in packed
+            for path in (*news.FEEDS, *news.ODD, "/feed/page.xml", "/feed/broken.xml")
+        ]
+        return {one.url.removeprefix(self.base): one for one in made if one.fetched}
+
+    def ends_a_round(self, count=1):
+        """Wait until *count* more rounds have ended."""
+        before = max((one.number for one in self.past()), default=0)
+        until(
+            lambda: any(one.number >= before + count for one in self.past()),
+            f"{count} more rounds",
+        )
+
+    def fetched(self):
+        return Counter(entry.url for entry in self.server.requests().entries)
+
+    def has_all(self):
+        """Wait until all that is published was fetched."""
+        wanted = news.expected(self.base, self.server.site.published)
+        until(lambda: not wanted - self.fetched().keys(), "all that is published")
+        return wanted
+
+    def stop(self, *node_ids):
+        for node_id in node_ids:
+            self.cluster.nodes[node_id].send_signal(signal.SIGTERM)
+        assert self.cluster.wait(*node_ids) == [0] * len(node_ids)
+
+    def archived(self):
+        """Types and URLs of the records in all WARC files."""
+        found = Counter()
+        for path in self.cluster.warc_dir.glob("*.warc.gz*"):
+            with path.open("rb") as stream:
+                for record in ArchiveIterator(stream, parse_http=False):
+                    kind = record.headers.get("WARC-Type")
+                    found[kind, record.headers.get("WARC-Target-URI")] += 1
+        return found
+
+
+@pytest.fixture
+def followed(cluster, serve, tmp_path):
+    server = serve(urls=120, hosts=1, published=6)
+    return Followed(cluster, server, tmp_path)
+
+
+def test_what_is_new_is_fetched_in_each_round_and_what_is_not_is_a_revisit(followed):
+    followed.start("node-1")
+    followed.has_all()
+    followed.server.publish(3)
+    wanted = followed.has_all()
+    followed.ends_a_round(2)
+    followed.stop("node-1")
+
+    counts = followed.fetched()
+    items = [url for url in wanted if "/news/" in url or "/img/" in url]
+    assert {url: counts[url] for url in items} == dict.fromkeys(items, 1)
+    assert counts[f"{followed.base}/news"] >= 2
+    archived = followed.archived()
+    for url in wanted:
+        assert archived["response", url] >= 1, url
+    feed = followed.base + news.FEEDS[0]
+    assert archived["revisit", feed] >= 1
+    assert archived["response", feed] == 2
+    assert all(url.startswith(followed.base) for url in counts)
+    assert not [url for url in counts if url.endswith(("/hub", "/about"))]
+
+
+def test_two_nodes_one_killed_lose_nothing(followed, tmp_path):
+    followed.start("node-1", "node-2")
+    followed.cluster.share("feeds-1")
+    followed.has_all()
+    followed.server.delay = 0.1
+    for _ in range(4):
+        followed.server.publish(2)
+        followed.ends_a_round()
+    followed.server.until = lambda *_: True
+    followed.server.publish(4)
+    until(lambda: followed.server.holds, "a node waits for an answer")
+    doomed = next(iter(followed.server.holds))
+    followed.cluster.kill(doomed)
+    followed.server.go_on()
+    followed.server.publish(4)
+    wanted = followed.has_all()
+    followed.ends_a_round(2)
+    (left,) = {"node-1", "node-2"} - {doomed}
+    followed.stop(left)
+
+    archived = followed.archived()
+    missing = [
+        url
+        for url in wanted
+        if not archived["response", url] + archived["revisit", url]
+    ]
+    assert missing == []
+    assert all(one.lost == 0 for one in followed.past())
+
+    done = followed.cluster.ask("feeds", "status", "--json")
+    (site,) = json.loads(done.stdout)["sites"]
+    assert site["items"] == followed.server.site.published
+    assert [feed["failures"] for feed in site["feeds"]] == [0, 0]
+    plot = tmp_path / "rounds.png"
+    drawn = ["--plot", str(plot)] if find_spec("matplotlib") else []
+    done = followed.cluster.ask("feeds", "report", *drawn)
+    assert done.returncode == 0, done.stderr
+    assert "new items" in done.stdout
+    assert not drawn or plot.read_bytes().startswith(b"\x89PNG")
+    assert followed.cluster.ask("feeds", "status", "--site", "no").returncode == 4
+
+
+def test_the_status_fits_a_terminal_and_says_which_feeds_are_not_read(followed):
+    good, bad = news.FEEDS[0], "/feed/page.xml"
+    followed.configure(feeds=[good, bad], name="news " * 12 + "news")
+    followed.start("node-1")
+
+    def said():
+        done = followed.cluster.ask("feeds", "status")
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    until(lambda: "is an HTML page, and no feed" in said(), "a failure in the status")
+    prefix = f"{followed.base}{good}"
+    done = followed.cluster.ask("crawl", "exclude", "--prefix", prefix, "--yes")
+    assert done.returncode == 0, done.stderr
+    lines = said().splitlines()
+    listed = followed.cluster.ask("crawl", "set", "--list").stdout.splitlines()
+    followed.stop("node-1")
+
+    (row,) = [n for n, line in enumerate(lines) if line.endswith(f"  {prefix}")]
+    assert lines[row + 1] == f"  not fetched: an operator has excluded prefix {prefix}"
+    assert lines[row + 2].endswith(f"  {followed.base}{bad}")
+    assert lines[row + 3].startswith("  failed ")
+    assert all(len(line) <= 80 for line in lines if "://" not in line)
+    assert "\u2026" not in "".join(lines)
+    (scope,) = [line.split() for line in listed if line.startswith("scope")]
+    assert scope[1] == "-"
+
+
+def test_a_node_that_was_frozen_loses_nothing_and_holds_up_nothing(followed):
+    followed.start("node-1", "node-2")
+    followed.cluster.share("feeds-1")
+    followed.has_all()
+    followed.server.until = lambda *_: True
+    followed.server.publish(4)
+    until(lambda: followed.server.holds, "a node waits for an answer")
+    frozen = next(iter(followed.server.holds))
+    followed.cluster.nodes[frozen].send_signal(signal.SIGSTOP)
+    followed.server.go_on()
+    followed.has_all()
+    followed.ends_a_round(2)
+    followed.cluster.nodes[frozen].send_signal(signal.SIGCONT)
+    followed.server.publish(2)
+    followed.has_all()
+    followed.ends_a_round()
+    followed.stop("node-1", "node-2")
+
+    assert int(followed.field("items")) == followed.server.site.published
+
+
+@pytest.mark.one_server("the embedded store is killed")
+def test_a_store_that_is_killed_in_a_round_costs_no_item(followed):
+    followed.start("node-1", FRONTIER_STORE_WAIT="60")
+    followed.has_all()
+    followed.server.until = after(len(followed.server.answered) + 2)
+    followed.server.publish(4)
+    until(lambda: followed.server.holds, "a node waits for an answer")
+    pid = EmbeddedStore.status(followed.cluster.store_dir).pid
+    followed.cluster.let_go()
+    os.kill(pid, signal.SIGKILL)
+    followed.server.go_on()
+    followed.server.publish(2)
+    followed.has_all()
+    followed.stop("node-1")
+
+
+def test_feeds_that_fail_are_said_and_backed_off_and_others_go_on(followed):
+    odd = ("/feed/broken.xml", "/feed/page.xml", "/feed/self.xml", "/feed/gone.xml")
+    followed.configure(feeds=(*odd, "/feed/moved.xml"))
+    followed.start("node-1", RETRY_ENABLED="False")
+    followed.ends_a_round(4)
+    items = [f"{followed.base}/news/{n}" for n in range(0, 6, 2)]
+    until(lambda: set(items) <= followed.fetched().keys(), "items of a moved feed")
+    followed.stop("node-1")
+
+    done = followed.cluster.ask("feeds", "status", "--json")
+    (site,) = json.loads(done.stdout)["sites"]
+    known = {feed["url"].removeprefix(followed.base): feed for feed in site["feeds"]}
+    assert [known[url]["digest"] for url in odd] == [""] * 4
+    assert all(known[url]["failures"] in (2, 3) for url in odd), known
+    assert known["/feed/broken.xml"]["reason"] == "it answers 500"
+    assert "is an HTML page" in known["/feed/page.xml"]["reason"]
+    assert known["/feed/self.xml"]["reason"] == "it redirects to itself"
+    assert known["/feed/moved.xml"]["location"].endswith(news.FEEDS[0])
+    assert known["/feed/moved.xml"]["failures"] == 0
+    text = followed.cluster.text_of("node-1")
+    assert "cannot be read: it answers 404" in text
+    assert "is redirected to" in text
+    asked = followed.fetched()
+    rounds = followed.past()[0].number
+    assert asked[followed.base + "/feed/broken.xml"] < rounds
+    assert asked[followed.base + news.FEEDS[0]] >= rounds
+
+
+def test_an_ended_site_that_comes_back_goes_on_and_so_does_a_paused_one(followed):
+    followed.start("node-1")
+    followed.has_all()
+    before = followed.file.read_text()
+    for change in ("", before.replace("feeds =", "paused = true\nfeeds =")):
+        followed.file.write_text(change)
+        state = "paused" if change else "ended"
+        until(lambda state=state: followed.field("state") == state, state)
+        followed.server.publish(2)
+        rounds = followed.field("round")
+        followed.file.write_text(before)
+        followed.has_all()
+        assert int(followed.field("round")) > int(rounds)
+    followed.stop("node-1")
+
+    items = followed.fetched()
+    assert [items[f"{followed.base}/news/{n}"] for n in range(6)] == [1] * 6
+
+
+def test_urls_that_are_in_no_queue_are_named_and_the_round_goes_on(followed):
+    followed.configure(wait="1h")
+    followed.start("node-1", FRONTIER_LEASE_TTL="1")
+    followed.has_all()
+    until(lambda: followed.field("state") == "waiting", "the end of its round")
+    store, name = followed.cluster.store, KEYS.site("news")
+    call = Call.command
+    store.call(call("HSET", name, "state", "crawling"))  # as if it were lost in it
+    value = f"q7 {followed.base}/lost"
+    store.call(call("HSET", KEYS.round("news"), b"x" * 9, value))
+    store.call(call("ZADD", KEYS.sites(), 0, "news"))
+    until(lambda: followed.field("state") == "waiting", "an end all the same")
+    followed.stop("node-1")
+
+    assert followed.past()[0].lost == 1
+    text = followed.cluster.text_of("node-1")
+    assert f"goes on without what is in no queue: 1 URLs: {followed.base}/lost" in text
+
+
+def test_a_round_that_takes_too_long_is_ended_and_goes_on_later(followed):
+    followed.start("node-1", FRONTIER_FEEDS_ROUND_MAX="3", FRONTIER_LEASE_TTL="1")
+    followed.has_all()
+    followed.server.until = lambda *_: True
+    followed.server.publish(2)
+    text = "FRONTIER_FEEDS_ROUND_MAX"
+    until(lambda: text in followed.cluster.text_of("node-1"), "an end of its round")
+    followed.server.go_on()
+    followed.has_all()
+    followed.ends_a_round()
+    followed.stop("node-1")
+
+
+def test_the_crawl_ends_where_it_is_to_end(followed):
+    followed.start("node-1", FRONTIER_RECRAWL_UNTIL="6s")
+
+    assert followed.cluster.wait("node-1") == [0]
+    assert "no round begins any more" in followed.cluster.text_of("node-1")
+    assert "Spider closed (finished)" in followed.cluster.text_of("node-1")
+    assert not news.expected(followed.base, 6) - followed.fetched().keys()
+
+
+@pytest.mark.parametrize("what", ["sites", "site", "round", "had", "rounds"])
+def test_a_damaged_key_is_named_and_its_site_read_again(followed, what):
+    followed.start("node-1")
+    followed.has_all()
+    made = getattr(KEYS, what)
+    name = made() if what == "sites" else made("news")
+    store = followed.cluster.store
+    store.run([Call.command("DEL", name), Call.command("SET", name, "x")])
+    text = f"the key {name}"
+    if what != "had":  # which the end of a round removes, whatever it is
+        until(lambda: text in followed.cluster.text_of("node-1"), "a line about it")
+    followed.server.publish(2)
+    followed.has_all()
+    followed.stop("node-1")
