@@ -1,0 +1,30 @@
+"""The status page: what a crawl looks like now, in a browser and as JSON.
+
+It reads and never writes. One thread looks at the store for all viewers (`poller`);
+what it has seen is rendered once (`page`) and sent to each of them as events (`app`).
+`access` says who may ask, `server` runs it all, in a command or beside a node.
+
+Callers: the command ``frontier dashboard``, which waits for it, and a session, whose
+reactor never does: there it has a thread and an event loop of its own.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from frontier.errors import ConfigurationError
+
+LIBRARIES = ("jinja2", "starlette", "uvicorn")
+
+
+def require_libraries(what: str) -> None:
+    """Raise unless there is what *what* needs, and importing would take long.
+
+    Raises:
+        ConfigurationError: There is not.
+    """
+    for library in LIBRARIES:
+        if find_spec(library) is None:
+            raise ConfigurationError(
+                f"{what} needs {library}: pip install 'frontier-crawl[dashboard]'"
+            )

@@ -1,0 +1,284 @@
+"""The pages, the events and the API of the status page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import time
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    Response,
+)
+from starlette.routing import Route
+
+from frontier.dashboard.history import CrawlHistory
+from frontier.dashboard.page import Pages
+from frontier.dashboard.poller import Poller
+from frontier.errors import FrontierError, StoreUnavailable, UnknownCrawl
+from frontier.status.document import (
+    VERSION,
+    overview_document,
+    schema,
+    watch_document,
+)
+from frontier.status.overview import overview
+from frontier.status.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from frontier.dashboard.poller import PollResult
+    from frontier.store.client import BlockingStore
+
+logger = logging.getLogger(__name__)
+
+MOST_VIEWERS = 100
+"""Of events, at a time."""
+PULSE = 10.0
+"""Seconds after which a viewer who was sent nothing is sent an empty line."""
+SLOW = 20.0
+"""Seconds after which a viewer is left who does not take what is sent."""
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+INDEX, MEMORY = "", "/memory"
+"""The names of the list of crawls and of the store's memory; no crawl has these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is to be shown."""
+
+    store: BlockingStore
+    """Of the thread that looks, alone."""
+    namespace: str
+    where: str
+    """The store, for people, without a password."""
+
+
+@contextlib.asynccontextmanager
+async def application(source: Source) -> AsyncIterator[Starlette]:
+    """The application that shows *source*, while this lasts.
+
+    Its ``state.stop`` ends the streams of those who look.
+    """
+    app = _Application(source)
+    app.poller.start()
+    served = Starlette(routes=app.routes())
+    served.state.stop = app.poller.stop
+    try:
+        yield served
+    finally:
+        await app.poller.stop()
+
+
+class _Application:
+    """Answers requests; everything it knows of the store, `Poller` has seen."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._pages = Pages(source.where)
+        self.poller = Poller(self._watch)
+        self._viewers = 0
+        folder = files("frontier.dashboard") / "static"
+        self._static = {
+            file.name: (file.read_bytes(), TYPES[kind])
+            for file in folder.iterdir()
+            for kind in TYPES
+            if file.name.endswith(kind)
+        }
+
+    def _watch(self, name: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
+        store, namespace = self._source.store, self._source.namespace
+        if name == INDEX:
+            return lambda: overview(store, namespace), self._pages.index_parts
+        if name == MEMORY:
+            from frontier.metrics.crawl import StoreMemory
+
+            return lambda: StoreMemory.look(store), lambda *_: {}
+        render = functools.partial(self._pages.crawl_parts, CrawlHistory())
+        return Watch(store, namespace, name).look, render
+
+    def routes(self) -> list[Route]:
+        """What there is to ask for."""
+        return [
+            Route("/", self._index),
+            Route("/crawls/{crawl}", self._crawl),
+            Route("/events", self._events),
+            Route("/crawls/{crawl}/events", self._events),
+            Route("/api/crawls", self._api_index),
+            Route("/api/crawls/{crawl}", self._api_crawl),
+            Route("/api/schema", self._api_schema),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._health),
+            Route("/login", self._login),
+            Route("/static/{name}", self._file),
+        ]
+
+    async def _index(self, _: Request) -> Response:
+        return self._page(INDEX, await self.poller.newest(INDEX))
+
+    async def _crawl(self, request: Request) -> Response:
+        name = request.path_params["crawl"]
+        return self._page(name, await self.poller.newest(name))
+
+    def _page(self, name: str, result: PollResult) -> Response:
+        if result.view is None:
+            text, code = _failure(result.error)
+            return HTMLResponse(self._pages.failure(text, code), code)
+        version = f"{self.poller.instance}-{result.number}"
+        return HTMLResponse(self._pages.page(name, result, version))
+
+    async def _events(self, request: Request) -> Response:
+        name = request.path_params.get("crawl", INDEX)
+        given = request.headers.get("last-event-id", "")
+        given = given or request.query_params.get("after", "")
+        instance, _, number = given.rpartition("-")
+        is_ours = instance == self.poller.instance and number.isascii()
+        after = int(number[:18]) if is_ours and number.isdecimal() else 0
+        if self._viewers >= MOST_VIEWERS:
+            return PlainTextResponse("too many viewers\n", 503, {"Retry-After": "30"})
+        return _Events(self, name, after)
+
+    async def _api_index(self, _: Request) -> Response:
+        return _document(await self.poller.newest(INDEX), overview_document)
+
+    async def _api_crawl(self, request: Request) -> Response:
+        name = request.path_params["crawl"]
+        return _document(await self.poller.newest(name), watch_document)
+
+    async def _api_schema(self, _: Request) -> Response:
+        return JSONResponse(schema())
+
+    async def _metrics(self, request: Request) -> Response:
+        """The totals of crawls, for Prometheus; an error where they are not of now."""
+        if find_spec("prometheus_client") is None:
+            return PlainTextResponse(
+                "metrics need prometheus_client: pip install "
+                "'frontier-crawl[metrics]'\n",
+                501,
+            )
+        from frontier.metrics.crawl import Reading, exported, exposition
+
+        index = await self.poller.newest(INDEX)
+        memory = await self.poller.newest(MEMORY)
+        for result in (index, memory):
+            if result.view is None or result.error is not None:
+                text, code = _failure(result.error)
+                return PlainTextResponse(f"{text}\n", code)
+        chosen, left_out = exported(index.view.crawls, time.time() * 1000)
+        names = [crawl.crawl_id for crawl in chosen]
+        results = await asyncio.gather(*map(self.poller.newest, names))
+        known = [s.view for s in results if s.view is not None and s.error is None]
+        seen = [one.crawl for one in known]
+        left_out += len(results) - len(seen)
+        content, kind = exposition(
+            Reading(seen, left_out, memory.view), request.headers.get("accept", "")
+        )
+        return Response(content, headers={"Content-Type": kind})
+
+    async def _health(self, _: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _login(self, request: Request) -> Response:
+        return HTMLResponse(self._pages.login("wrong" in request.query_params))
+
+    async def _file(self, request: Request) -> Response:
+        found = self._static.get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("there is no such file\n", 404)
+        content, kind = found
+        headers = {"Cache-Control": "max-age=3600"}
+        return Response(content, media_type=kind, headers=headers)
+
+
+def _failure(error: FrontierError | None) -> tuple[str, int]:
+    if isinstance(error, UnknownCrawl):
+        return str(error), 404
+    if error is None or isinstance(error, StoreUnavailable):
+        return str(error or "the store has not answered yet"), 503
+    return str(error), 500
+
+
+def _document(result: PollResult, made: Callable[[Any], dict[str, Any]]) -> Response:
+    """What was seen as JSON; an error where nothing of now was."""
+    if result.view is None or result.error is not None:
+        text, code = _failure(result.error)
+        return JSONResponse({"schema": VERSION, "error": text}, code)
+    return JSONResponse(made(result.view))
+
+
+class _Events(Response):
+    """Server-sent events: what has changed, as often as it does.
+
+    It never has more to send than the newest result.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, app: _Application, name: str, after: int) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._app, self._name, self._after = app, name, after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the viewer goes, or is too slow, or the page ends."""
+        begin = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": self.raw_headers,
+        }
+        await send(begin)
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        self._app._viewers += 1
+        sending = asyncio.ensure_future(self._send_all(send))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when="FIRST_COMPLETED")
+        finally:
+            self._app._viewers -= 1
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send_all(self, send: Send) -> None:
+        poller, seen = self._app.poller, self._after
+        instance = poller.instance
+        lines = "retry: 2000\n\n"
+        while not poller.stopped:
+            async with asyncio.timeout(SLOW):
+                body = {"type": "http.response.body", "body": lines.encode()}
+                await send({**body, "more_body": True})
+            result = await poller.newest(self._name, seen)
+            if result.view is None:
+                break
+            changed = result.newer_than(seen)
+            seen = max(seen, result.number)
+            lines = ":\n\n"
+            if changed:
+                data = json.dumps(changed, separators=(",", ":"))
+                lines = f"id: {instance}-{result.number}\ndata: {data}\n\n"
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,190 @@
+import itertools
+import json
+import re
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from frontier import dashboard
+from frontier.dashboard import app
+from frontier.dashboard.server import listen
+from frontier.errors import ConfigurationError
+from frontier.status.document import schema
+from tests.dashboard.sample_data import fill
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+def test_the_crawls_of_the_store_are_listed_and_each_has_a_page(page, crawl_of):
+    crawl_of("news")
+    served = page()
+    answer, text = served.ask("/")
+    _, of_crawl = served.ask("/crawls/news-1")
+
+    assert answer.status == 200
+    assert 'href="/crawls/news-1"' in text
+    assert "news-1" in of_crawl
+    assert served.ask("/crawls/nobody-1")[0].status == 404
+
+
+def test_what_changes_in_the_store_is_sent_to_who_looks(page, crawl_of, db):
+    keys = crawl_of("news")
+    events = page().events("/crawls/news-1/events")
+    first = next(line for line in events if line.startswith("data:"))
+    db("HSET", keys.meta(), "spider", "another-spider")
+    later = (line for line in itertools.islice(events, 200) if "another-spider" in line)
+
+    assert "headline" in json.loads(first.removeprefix("data:"))
+    assert "another-spider" in json.loads(next(later).removeprefix("data:"))["headline"]
+
+
+def test_a_page_that_ends_ends_the_streams_of_those_who_look(page, crawl_of, caplog):
+    crawl_of("news")
+    served = page()
+    events = served.events("/crawls/news-1/events")
+    assert any(line.startswith("data:") for line in events)
+
+    served.close()
+    assert not [line for line in events if "another" in line]  # it ends, and whole
+    assert not caplog.records  # as uvicorn says if it has to cancel one
+
+
+def test_a_name_that_leads_here_from_elsewhere_is_not_answered(page):
+    served = page()
+
+    for name in ("evil.example", "evil.example:80", f"127.0.0.1.evil:{served.port}"):
+        assert served.ask("/", Host=name)[0].status == 421
+    for name in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80"):
+        assert served.ask("/", Host=name)[0].status == 200
+
+
+def test_it_is_only_read(page):
+    served = page()
+
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert served.ask("/", method)[0].status == 405
+    assert served.ask("/", "HEAD")[0].status == 200
+
+
+def test_elsewhere_it_needs_a_token_and_one_that_is_long():
+    with pytest.raises(ConfigurationError, match="token"):
+        listen("0.0.0.0", 0)
+    with pytest.raises(ConfigurationError, match="16"):
+        listen("0.0.0.0", 0, "short")
+    listen("0.0.0.0", 0, TOKEN).close()
+
+
+def test_a_port_that_is_taken_is_named_with_what_helps():
+    with (
+        listen("127.0.0.1", 0) as first,
+        pytest.raises(ConfigurationError, match="port 0 is any free one"),
+    ):
+        listen("127.0.0.1", first.getsockname()[1])
+
+
+def test_with_a_token_nothing_is_shown_without_it(page, crawl_of):
+    crawl_of("news")
+    served = page(TOKEN)
+
+    for path in ("/", "/crawls/news-1", "/events", "/crawls/news-1/events"):
+        answer, text = served.ask(path)
+        assert answer.status == 401
+        assert "news" not in text
+        answer, text = served.ask(path, Accept="text/html")
+        assert (answer.status, answer.getheader("location")) == (303, "/login")
+    wrong = {"Authorization": f"Bearer {TOKEN}x"}
+    assert served.ask("/", **wrong)[0].status == 401
+    assert served.ask("/", Cookie=f"frontier_dashboard={TOKEN}")[0].status == 401
+    assert "news-1" in served.ask("/", Authorization=f"Bearer {TOKEN}")[1]
+    assert served.ask("/healthz")[0].status == 200
+
+
+def test_who_gives_the_token_gets_a_cookie_that_is_not_it(page, crawl_of):
+    crawl_of("news")
+    served = page(TOKEN)
+    answer, _ = served.ask("/login", "POST", "token=wrong")
+    assert answer.getheader("location") == "/login?wrong=1"
+    assert answer.getheader("set-cookie") is None
+
+    answer, _ = served.ask("/login", "POST", f"token={TOKEN}")
+    cookie = answer.getheader("set-cookie")
+    assert TOKEN not in cookie
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert "news-1" in served.ask("/", Cookie=cookie.partition(";")[0])[1]
+
+
+def test_the_api_gives_what_the_schema_describes(page, crawl_of, blocking):
+    keys = crawl_of("news")
+    fill(blocking(), keys, ["node-1", "node-2"], partitions=64)
+    served = page()
+    described = json.loads(served.ask("/api/schema")[1])
+
+    assert described == schema()
+    validator = Draft202012Validator(described)
+    for path, key in (("/api/crawls", "crawls"), ("/api/crawls/news-1", "holders")):
+        answer, text = served.ask(path)
+        assert answer.getheader("content-type") == "application/json"
+        document = json.loads(text)
+        assert list(validator.iter_errors(document)) == []
+        assert document["schema"] == 1
+        assert document[key]
+    answer, text = served.ask("/api/crawls/nobody-1")
+    assert answer.status == 404
+    assert "nobody-1" in json.loads(text)["error"]
+
+
+def test_the_answers_let_a_browser_do_nothing_that_the_page_does_not(page, crawl_of):
+    crawl_of("news")
+    served = page()
+
+    for path in ("/", "/crawls/news-1", "/api/crawls", "/nothing", "/static/page.js"):
+        answer, text = served.ask(path)
+        assert "default-src 'none'" in answer.getheader("content-security-policy")
+        assert "unsafe" not in answer.getheader("content-security-policy")
+        assert answer.getheader("x-content-type-options") == "nosniff"
+        assert answer.getheader("referrer-policy") == "no-referrer"
+        assert " style=" not in text
+        assert "//" not in re.sub(r"<!--.*?-->|//.*|http://www.w3.org/\S+", "", text)
+
+
+def test_a_viewer_too_many_is_told_to_come_later(page, crawl_of, monkeypatch):
+    monkeypatch.setattr(app, "MOST_VIEWERS", 1)
+    crawl_of("news")
+    served = page()
+    events = served.events("/crawls/news-1/events")
+    next(events)
+
+    answer, _ = served.ask("/crawls/news-1/events")
+    assert (answer.status, answer.getheader("retry-after")) == (503, "30")
+    events.close()
+    while served.ask("/crawls/news-1/events", "HEAD")[0].status == 503:
+        pass
+
+
+def test_one_look_serves_all_who_look(page, crawl_of, blocking):
+    crawl_of("news")
+    store = blocking()
+    served = page(store=store)
+    every = [served.events("/crawls/news-1/events") for _ in range(10)]
+    for events in every:
+        assert any(line.startswith("data:") for line in events)
+    looks, run = [], store.run
+
+    def counted(calls, **more):
+        looks.append(len(calls))
+        return run(calls, **more)
+
+    store.run = counted
+    for events in every:  # an empty line, or what has changed, comes with each look
+        for _ in range(9):
+            next(events)
+    assert sum(looks) < 5 * 4000  # and not ten times as much
+
+
+def test_an_extra_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setattr(dashboard, "LIBRARIES", ("json", "no_such_library"))
+
+    with pytest.raises(ConfigurationError) as refused:
+        dashboard.require_libraries("frontier dashboard")
+    assert "pip install 'frontier-crawl[dashboard]'" in str(refused.value)

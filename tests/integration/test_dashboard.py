@@ -1,0 +1,131 @@
+"""The status page beside a crawl of real nodes, in a real browser."""
+
+import contextlib
+import re
+import signal
+import socket
+from functools import partial
+
+import pytest
+from conftest import HELD, until
+
+from frontier.status.snapshot import snapshot
+from frontier.store.client import Call
+from tests.browser import look_everywhere
+
+pytestmark = pytest.mark.one_server("a page looks the same beside any store")
+NODES = ("node-1", "node-2", "node-3")
+LATEST_S = 60
+"""Seconds in which a node that was killed is lost on the page. It is to be 5: a lease
+of 3 s, and a second each for the heartbeat of another node, and for the next look. On
+a machine that is busy with other tests each of these takes longer."""
+STATE = "#nodes tr[data-key='{}'] .state"
+CELLS = """
+(name) => {
+  const button = document.querySelector(`#legend button[data-name="${name}"]`);
+  const held = document.querySelectorAll(`#cells .k${button.dataset.node}`);
+  return [...held].map((cell) => cell.id);
+}
+"""
+TAKEN_OVER = """
+([ids, name]) => {
+  const number = {};
+  for (const b of document.querySelectorAll("#legend button")) {
+    number[b.dataset.node] = b.dataset.name;
+  }
+  return ids.every((id) => {
+    const found = /k(\\d+)/.exec(document.getElementById(id).getAttribute("class"));
+    return found && number[found[1]] && number[found[1]] !== name;
+  });
+}
+"""
+
+
+@contextlib.contextmanager
+def page_of(cluster, *words):
+    """Run ``frontier dashboard``; where its page is."""
+    process = cluster.command("dashboard", "--port", "0", *words)
+    try:
+        line = process.stderr.readline()
+        yield re.search(r"http://\S+", line)[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=HELD)
+        assert process.returncode == 0, said
+
+
+def now_ms(cluster):
+    seconds, micros = cluster.store.call(Call.command("TIME"))
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
+    serve, cluster, tab, shots
+):
+    server = serve(urls=300, hosts=6, calendar_months=12, delay=HELD, nodes=NODES)
+    for node in NODES:
+        arguments = f"seeds={','.join(server.seeds)}"
+        cluster.start(node, "-a", arguments, FRONTIER_LEASE_TTL="3")
+    cluster.join()
+    cluster.share("site-1")
+    with page_of(cluster, "--crawl", "site-1") as url:
+        page = tab()
+        page.goto(url)
+        page.wait_for_selector("#link[data-state='live']")
+        for node in NODES:
+            page.wait_for_selector(STATE.format(node) + ".live")
+        cells = page.evaluate(CELLS, "node-1")
+        faults = {"before": look_everywhere(page, "three-nodes", shots, judged=())}
+        page.set_viewport_size({"width": 1920, "height": 1080})
+
+        killed_ms = now_ms(cluster)
+        cluster.kill("node-1")
+        page.wait_for_selector(STATE.format("node-1") + ".lost")
+        page.wait_for_function(TAKEN_OVER, arg=[cells, "node-1"])
+        took = (now_ms(cluster) - killed_ms) / 1000
+        print(f"lost in view, and all handed over, {took:.1f} s after the kill")
+
+        log = page.locator("#log").inner_text()
+        faults["after"] = look_everywhere(page, "one-is-lost", shots)
+    assert len(cells) > 200
+    assert faults == {"before": {}, "after": {}}
+    assert took < LATEST_S
+    assert "node-1 is lost" in log
+    assert re.search(r"\d+ partitions: from (node-1|nobody) to node-[23]", log)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def test_a_node_serves_the_page_and_one_that_finds_no_port_crawls_all_the_same(
+    serve, cluster, tab
+):
+    server = serve(urls=124, hosts=2, nodes=("node-1", "node-2"), delay=HELD, least=1)
+    arguments = f"seeds={','.join(server.seeds)}"
+    port = free_port()
+    for node in ("node-1", "node-2"):
+        cluster.start(node, "-a", arguments, FRONTIER_DASHBOARD_PORT=str(port))
+        cluster.join(node)
+    page = tab()
+    page.goto(f"http://127.0.0.1:{port}/crawls/site-1")
+    page.wait_for_selector(STATE.format("node-2") + ".live")
+    ports = until(partial(reported_ports, cluster, port), "a report with the port")
+    server.delay = 0
+    server.go_on()
+
+    assert cluster.wait() == [0, 0]
+    assert ports == {"node-1": port, "node-2": 0}
+    said = cluster.text_of("node-2")
+    assert said.count("this node serves no status page: ") == 1
+    assert f"127.0.0.1:{port}" in said
+    assert server.requests().missing(server.expected) == set()
+
+
+def reported_ports(cluster, port):
+    """What the nodes say, once both have and one has *port*."""
+    found = snapshot(cluster.store, "frontier", "site-1").nodes
+    ports = {n.node_id: n.figures.dashboard_port for n in found if n.figures}
+    return ports if len(ports) == 2 and port in ports.values() else None
