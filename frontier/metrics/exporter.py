@@ -1,0 +1,215 @@
+"""Serving a node's metrics, from threads, at a port of its own.
+
+What always holds:
+
+1.  What is served was read in the reactor's thread, which alone writes it, between two
+    of its steps: nothing is locked, and nothing is counted for this page by page.
+2.  A scrape waits at most `PATIENCE` for the reactor. If a callback blocks that, it
+    gets what was read last, and ``frontier_figures_age_seconds`` says how old that is.
+3.  Two nodes have two ports: each has bound its own before it enters the crawl.
+4.  On loopback it answers to names of this machine alone. It only reads, and has at
+    most `MAX_SCRAPES` connections, each of which is closed when it says nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import threading
+from concurrent.futures import Future
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from frontier.errors import ConfigurationError
+from frontier.metrics.exposition import families, require_library
+from frontier.metrics.node import NODE, Reading
+from frontier.settings.values import ports_of
+from frontier.urls.addresses import is_loopback, name_of_header
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable, Iterator
+
+    from prometheus_client.core import Metric as Family
+
+    from frontier.settings.config import Config
+
+logger = logging.getLogger(__name__)
+
+PATH = "/metrics"
+PATIENCE = 1.0
+"""Seconds that a scrape waits for the reactor."""
+MAX_SCRAPES = 16
+"""Connections at a time; others are closed at once."""
+SILENCE = 10.0
+"""Seconds after which a connection is closed that says nothing."""
+POLL = 0.05
+"""Seconds that `Exporter.close` waits at most for the thread that accepts."""
+
+
+class _Handler(WSGIRequestHandler):
+    """One scrape."""
+
+    timeout = SILENCE
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Log nothing: each scrape would be a line."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A server with a thread for each scrape."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], *, v6: bool) -> None:
+        self.address_family = socket.AF_INET6 if v6 else socket.AF_INET
+        self._slots = threading.Semaphore(MAX_SCRAPES)
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        """Bind, without asking name servers who this is."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve *request* in a thread, or close it if there are too many."""
+        if not self._slots.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve *request*."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        """Log what went wrong, and no traceback: a client that went away, mostly."""
+        logger.debug("a scrape has failed")
+
+
+class Exporter:
+    """The metrics of one node, on a port that is bound when this is made."""
+
+    def __init__(self, config: Config) -> None:
+        """Bind the first free port of the setting.
+
+        Raises:
+            ConfigurationError: There is none, or the extra is not installed.
+        """
+        require_library("FRONTIER_METRICS_PORT")
+        self._server = _bound(config)
+        self.host: str = config.metrics_host
+        self.port: int = self._server.server_port
+        self._thread: threading.Thread | None = None
+        self._read: Callable[[], Reading] | None = None
+        self._last: Reading | None = None
+        self._asked: Future[None] | None = None
+        self._asking = threading.Lock()
+
+    def serve(
+        self, read: Callable[[], Reading], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Serve what *read* returns, which is called in *loop*, at each scrape."""
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import make_wsgi_app
+
+        self._read, self._loop = read, loop
+        self._last = read()
+        registry = CollectorRegistry()
+        registry.register(self)
+        ProcessCollector(registry=registry)
+        app = make_wsgi_app(registry)
+        self._server.set_app(_guarded(app, own=is_loopback(self.host)))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(POLL,), name="metrics", daemon=True
+        )
+        self._thread.start()
+        logger.info("metrics are at %s", self.url)
+
+    @property
+    def url(self) -> str:
+        """Where they are."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{PATH}"
+
+    def close(self) -> None:
+        """Serve no more; it may wait for `POLL` seconds."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+    # What prometheus_client asks of a collector, in the thread of a scrape.
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: what it collects is known only then."""
+        return ()
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics by now, or as of when the reactor last had time for it."""
+        with self._asking:
+            if self._asked is None or self._asked.done():
+                asked = self._asked = Future[None]()
+                try:
+                    self._loop.call_soon_threadsafe(self._answer, asked)
+                except RuntimeError:  # the loop is closed
+                    asked.set_result(None)
+            asked = self._asked
+        try:
+            asked.result(PATIENCE)
+        except TimeoutError:
+            logger.debug("the reactor has no time to be asked for figures")
+        if self._last is not None:
+            yield from families(NODE, self._last)
+
+    def _answer(self, asked: Future[None]) -> None:
+        """Read, in the reactor's thread."""
+        try:
+            if self._read is not None:
+                self._last = self._read()
+        except Exception:  # what cannot be read now is not worth a node
+            logger.exception("the metrics of this node cannot be read")
+        finally:
+            asked.set_result(None)
+
+
+def _bound(config: Config) -> _Server:
+    host, ports = config.metrics_host, ports_of(config.metrics_port)
+    failed: OSError | None = None
+    for port in ports:
+        try:
+            return _Server((host, port), v6=":" in host)
+        except OSError as error:
+            failed = error
+            if error.errno != errno.EADDRINUSE:
+                break
+    raise ConfigurationError(
+        f"FRONTIER_METRICS_PORT = {config.metrics_port!r}: no metrics can be served at "
+        f"{host}: {failed.strerror or failed if failed else 'no port'}"
+    )
+
+
+def _guarded(app: Any, *, own: bool) -> Any:
+    """*app* at `PATH`, and nothing elsewhere.
+
+    With *own* it is asked by a name of this machine only: a page of the web, whose name
+    comes to lead here, learns nothing (DNS rebinding).
+    """
+
+    def serve(environ: dict[str, Any], start_response: Any) -> Any:
+        if own and not is_loopback(name_of_header(environ.get("HTTP_HOST", ""))):
+            status, text = "421 Misdirected Request", "this is not its name\n"
+        elif environ.get("PATH_INFO") != PATH:
+            status, text = "404 Not Found", f"metrics are at {PATH}\n"
+        else:
+            return app(environ, start_response)
+        start_response(status, [("Content-Type", "text/plain")])
+        return [text.encode()]
+
+    return serve

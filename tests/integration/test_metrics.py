@@ -1,0 +1,231 @@
+"""Metrics of real nodes, judged by Prometheus' own tools."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.request
+
+import pytest
+import yaml
+from conftest import DEADLINE, HELD, ROOT, after, until
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as of_text
+
+from frontier.metrics.node import NODE
+from tests.metrics.test_deploy import queries
+from tests.prometheus import Prometheus, program
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def url_of(cluster, node_id):
+    """Where a node says that its metrics are."""
+    found = re.search(r"metrics are at (\S+)", cluster.text_of(node_id))
+    return found and found[1]
+
+
+def scrape(url, accept="text/plain"):
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    with urllib.request.urlopen(request) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def values(text):
+    """Each sample of the text format by its name and labels."""
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in of_text(text)
+        for sample in family.samples
+    }
+
+
+def held(serve, cluster, *nodes, urls=200, pages=40, **settings):
+    """A crawl of *nodes* that stands still after some *pages*."""
+    server = serve(urls=urls, hosts=8, nodes=nodes, delay=HELD, until=after(pages))
+    for node in nodes:
+        seeds = ",".join(server.seeds)
+        cluster.start(node, "-a", f"seeds={seeds}", **settings)
+    cluster.join()
+    server.delay = 0.0
+    until(lambda: len(server.answered) >= pages, "pages")
+    return server
+
+
+def test_a_node_is_scraped_and_promtool_and_openmetrics_find_no_fault(serve, cluster):
+    promtool = program("promtool")
+    server = held(serve, cluster, "node-1", FRONTIER_METRICS_PORT="0")
+    url = until(lambda: url_of(cluster, "node-1"), "the port")
+    assert url.startswith("http://127.0.0.1:")
+
+    def pages():
+        return values(scrape(url)[1])[("frontier_pages_total",)]
+
+    until(lambda: pages() >= 30, "pages that are counted")
+    content_type, text = scrape(url)
+    assert content_type.startswith("text/plain; version=0.0.4")
+    judged = subprocess.run(
+        [promtool, "check", "metrics"], input=text, capture_output=True, text=True
+    )
+    assert (judged.returncode, judged.stdout, judged.stderr) == (0, "", "")
+
+    content_type, told = scrape(url, OPENMETRICS)
+    assert content_type.startswith("application/openmetrics-text; version=1.0.0")
+    families = list(text_string_to_metric_families(told))
+    ours = {one.name for one in families if one.name.startswith("frontier_")}
+    assert ours == {re.sub("_(total|info)$", "", metric.name) for metric in NODE}
+
+    found = values(text)
+    names = ("node-1", "site", "site-1")
+    (info,) = [key for key in found if key[0] == "frontier_node_info"]
+    assert set(names) <= set(info)
+    assert found[("frontier_responses_total", "200")] >= 30
+    assert found[("frontier_partitions_held",)] == 1024
+    assert found[("frontier_membership_nodes",)] == 1
+    assert found[("frontier_store_available",)] == 1
+    assert 0 < found[("frontier_lease_seconds",)] <= 60
+    assert found[("frontier_archive_written_bytes_total",)] > 0
+    assert found[("process_resident_memory_bytes",)] > 10e6
+    assert not [key for key in found if any("://" in label for label in key[1:])]
+
+    server.go_on()
+    assert cluster.wait() == [0]
+
+
+BOTH = ("node-1", "node-2")
+TOKEN = "a-token-that-is-long-enough"
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """What deploy/ has for Prometheus, but each second, and with our own places."""
+    place = shutil.copytree(ROOT / "deploy" / "prometheus", tmp_path / "prometheus")
+    made = Prometheus(place)
+
+    def start(dashboard):
+        config = yaml.safe_load((place / "prometheus.yml").read_text())
+        config["global"] = dict.fromkeys(config["global"], "1s")
+        nodes, crawls = config["scrape_configs"]
+        nodes["file_sd_configs"][0]["refresh_interval"] = "1s"
+        crawls["static_configs"][0]["targets"] = [dashboard]
+        crawls["authorization"]["credentials_file"] = "token"
+        (place / "token").write_text(TOKEN)
+        (place / "prometheus.yml").write_text(yaml.safe_dump(config))
+        made.start()
+        return made
+
+    made.targets = place / "targets" / "nodes.json"
+    yield start, made
+    made.stop()
+
+
+@pytest.fixture
+def running(cluster, monkeypatch):
+    """Start a command of ``frontier`` and return the first line that it says."""
+    made = []
+
+    def start(*words, **more):
+        for name, value in more.items():
+            monkeypatch.setenv(name, value)
+        made.append(cluster.command(*words))
+        return made[-1], made[-1].stderr.readline()
+
+    yield start
+    for process in made:
+        if process.poll() is None:
+            process.terminate()
+        process.communicate(timeout=DEADLINE)
+
+
+def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
+    serve, cluster, prometheus, running
+):
+    start, judge = prometheus
+    server = held(serve, cluster, *BOTH, urls=300, pages=20, FRONTIER_METRICS_PORT="0")
+    cluster.share("site-1")
+    ports = [
+        int(until(lambda n=n: url_of(cluster, n), "a port").split(":")[2].split("/")[0])
+        for n in BOTH
+    ]
+    assert ports[0] != ports[1]
+    words = ["metrics", "targets", "--watch", "--output", str(judge.targets)]
+    keeper, said = running(*words)
+    assert "nodes.json has " in said
+    _, said = running("dashboard", "--port", "0", DASHBOARD_TOKEN=TOKEN)
+    address = re.search(r"http://([\d.:]+)/", said)[1]
+    start(address)
+
+    def nodes_of(query):
+        return {labels["node"] for labels, value in judge.query(query) if value > 0}
+
+    until(lambda: nodes_of('up{job="frontier-nodes"}') == set(BOTH), "two targets")
+    until(lambda: len(judge.query("frontier_pages_total")) == 2, "their pages")
+    until(lambda: judge.query("frontier_crawl_pages_total"), "the crawl's pages")
+    server.until = after(250)  # by then each has fetched pages of its own hosts
+    rate = "rate(frontier_pages_total[5m])"
+    until(lambda: nodes_of(rate) == set(BOTH), "pages per second of both")
+    until(
+        lambda: judge.query("rate(frontier_crawl_pages_total[5m]) > 0"), "the crawl's"
+    )
+
+    found = {labels["node"]: labels for labels, _ in judge.query("frontier_node_info")}
+    assert {labels["crawl"] for labels in found.values()} == {"site-1"}
+    assert "exported_node" not in found["node-1"]
+    rules = judge.ask("rules")["groups"]
+    assert [rule["health"] for group in rules for rule in group["rules"]] == ["ok"] * 12
+    for query in queries():
+        judge.query(query.replace("$crawl", ".*").replace("$node", ".*"))
+    assert judge.query('frontier_crawl_nodes{state="live"}')[0][1] == 2
+
+    server.go_on()
+    assert cluster.wait() == [0, 0]
+    until(lambda: json.loads(judge.targets.read_text()) == [], "no target")
+    until(lambda: not judge.query('up{job="frontier-nodes"}'), "nothing to scrape")
+    keeper.terminate()
+    assert keeper.wait(DEADLINE) == 0
+
+
+def test_a_port_that_is_taken_is_one_line_and_no_node(serve, cluster):
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        port = first.getsockname()[1]
+        server = serve(urls=70, hosts=2)
+        cluster.start(
+            "node-1", "-a", f"seeds={server.seeds[0]}", FRONTIER_METRICS_PORT=str(port)
+        )
+        assert cluster.wait() == [1]
+    text = cluster.text_of("node-1")
+    (line,) = [line for line in text.splitlines() if "CRITICAL" in line]
+    assert f"FRONTIER_METRICS_PORT = '{port}'" in line
+    assert "Address already in use" in line
+    assert "Traceback" not in text
+
+
+def test_targets_are_those_that_this_machine_can_reach(serve, cluster):
+    server = held(serve, cluster, "node-1", pages=5, FRONTIER_METRICS_PORT="0")
+    seeds = ",".join(server.seeds)
+    cluster.start("node-2", "-a", f"seeds={seeds}")
+    cluster.join("node-2")
+    until(lambda: url_of(cluster, "node-1"), "the port")
+
+    def ask():
+        done = cluster.ask("metrics", "targets")
+        return done if done.stdout != "[]\n" else None
+
+    done = until(ask, "the node's report")
+    (group,) = json.loads(done.stdout)
+    assert group["targets"] == [url_of(cluster, "node-1")[len("http://") : -8]]
+    assert group["labels"] == {
+        "crawl": "site-1",
+        "node": "node-1",
+        "spider": "site",
+        "machine": socket.gethostname(),
+    }
+    assert done.returncode == 6
+    assert "node-2 of crawl site-1 serves no metrics" in done.stderr
+    assert cluster.ask("metrics", "targets", "--crawl", "no-1").returncode == 4
+    assert cluster.ask("metrics", "targets", "--watch").returncode == 2
+    server.go_on()
+    assert cluster.wait() == [0, 0]
+    done = cluster.ask("metrics", "targets")
+    assert (done.returncode, done.stdout) == (0, "[]\n")

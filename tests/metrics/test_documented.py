@@ -1,0 +1,89 @@
+"""docs/metrics.md says what is exported, and every stat is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from frontier.metrics.crawl import CRAWL
+from frontier.metrics.node import ABOUT, NODE, Reading
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+ROWS = re.findall(
+    r"^\| `(frontier_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", PAGE, re.MULTILINE
+)
+
+
+IN_THE_REPORT = {
+    "frontier/archive/canonical_url",
+    "frontier/archive/canonical_url_bytes",
+    "frontier/archive/cdx_asked",
+    "frontier/archive/cdx_failed",
+    "frontier/archive/cdx_found",
+    "frontier/archive/cdx_seconds",
+    "frontier/archive/digest",
+    "frontier/archive/digest_bytes",
+    "frontier/archive/exact_url",
+    "frontier/archive/exact_url_bytes",
+    "frontier/archive/handled",
+    "frontier/archive/lookup_seconds",
+    "frontier/archive/new",
+    "frontier/archive/originals",
+    "frontier/archive/revisit_bytes",
+    "frontier/archive/revisits",
+    "frontier/archive/written_bytes",
+    "frontier/backoff/given_up",
+    "frontier/queue/dead",
+    "frontier/queue/local",
+    "frontier/seen/bloom",
+    "frontier/seen/imported",
+    "frontier/seen/recent",
+    "frontier/seen/set",
+}
+"""Stats whose figures a metric has from the node's report; `handled` is a sum of
+others."""
+
+
+class Asked:
+    """Stats that note which of them they are asked for."""
+
+    def __init__(self):
+        self.names = set()
+
+    def get(self, name):
+        self.names.add(name)
+
+
+def test_every_metric_is_documented_as_it_is_and_no_other():
+    made = [
+        (
+            metric.name,
+            metric.kind,
+            ", ".join(f"`{label}`" for label in metric.labels) or " ",
+            metric.about,
+        )
+        for metric in (*NODE, *CRAWL)
+    ]
+
+    assert made == ROWS
+
+
+def test_every_stat_is_exported():
+    stats = (ROOT / "docs" / "stats.md").read_text("utf-8")
+    said = set(re.findall(r"^\| `(frontier/\w+/\w+)`", stats, re.MULTILINE))
+    asked = Asked()
+    for metric in NODE:
+        metric.read(Reading(dict.fromkeys(ABOUT, ""), {}, asked, {}))
+
+    assert len(said) > 80
+    assert said - asked.names == IN_THE_REPORT
+
+
+@pytest.mark.parametrize("metric", [*NODE, *CRAWL], ids=lambda metric: metric.name)
+def test_names_are_by_the_conventions(metric):
+    assert re.fullmatch(r"frontier(_[a-z0-9]+)+", metric.name)
+    assert metric.about.endswith(".")
+    assert "url" not in metric.labels
+    if re.search(r"seconds|bytes", metric.name):
+        assert metric.unit
