@@ -1,0 +1,181 @@
+"""``frontier url``: why a URL was, or was not, crawled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from frontier.cli.options import WARC_DIR, Commands, CrawlOptions, Output
+from frontier.cli.output import ExitCode
+from frontier.cli.progress import bar
+from frontier.errors import InvalidURL
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from frontier.cli.project_urls import Identities
+    from frontier.explain.in_store import Subject
+    from frontier.explain.sources import CrawlFiles
+    from frontier.explain.verdict import Explanation
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.store.client import BlockingStore
+
+app = Commands("Ask why a URL was, or was not, crawled.")
+
+Logs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--logs",
+        metavar="DIR|URL",
+        help="Where crawl logs are (default: where the WARC files are).",
+    ),
+]
+Warcs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--warcs",
+        metavar="DIR|URL",
+        help="Where WARC files and indexes are (default: warcs, if it is there).",
+    ),
+]
+Seeds = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The seeds, one a line, to compute the scope."),
+]
+
+
+@app.command()
+def explain(
+    options: CrawlOptions,
+    output: Output,
+    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
+    logs: Logs = None,
+    warcs: Warcs = None,
+    seeds: Seeds = None,
+) -> None:
+    """Say why a URL was, or was not, crawled, and what says so.
+
+    Reads the store, crawl logs, indexes and WARC files; changes and fetches nothing.
+    What it could not look at it names, and if that might change the answer it ends
+    with INCOMPLETE.
+    """
+    from frontier.explain.sources import find
+
+    places = warcs if warcs is not None else _default()
+    with options.connected() as store:
+        crawl = options.crawl(store)
+        files = find(logs or [], places, crawl.keys.crawl_id)
+        found = _explained(store, crawl, url.strip(), files, _seeds(seeds))
+    output.result(found.facts(), _shown(found))
+    if not found.sure:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _default() -> list[str]:
+    return [str(WARC_DIR)] if WARC_DIR.is_dir() else []
+
+
+def _seeds(path: Path | None) -> list[str]:
+    if path is None:
+        return []
+    from frontier.cli.project_urls import lines_of
+
+    return [line.url for line in lines_of(str(path))]
+
+
+def _explained(
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    typed: str,
+    files: CrawlFiles,
+    seeds: list[str],
+) -> Explanation:
+    from frontier.cli.project_urls import Identities
+    from frontier.explain.in_store import look
+    from frontier.explain.sources import ask
+
+    identities = Identities(crawl, store)
+    looked = []
+    for url in _spellings(typed):
+        subject = _subject(identities, typed, url)
+        with bar("queued requests", None) as progress:
+            facts = look(store, crawl, subject, progress)
+        looked.append((subject, facts))
+        if facts.places or (facts.answer is not None and facts.answer.seen):
+            looked = looked[-1:]
+            break
+    found = []
+    for subject, facts in looked:  # more than one only if the store knows none
+        found.append(ask(crawl, subject, facts, files, seeds, bar))
+        if found[-1].recorded:
+            break
+    return found[-1] if found[-1].recorded else found[0]
+
+
+def _spellings(typed: str) -> list[str]:
+    """*typed* as a URL; without a scheme it may be one of two."""
+    if "://" in typed:
+        return [typed]
+    rest = typed.removeprefix("//")
+    return [f"https://{rest}", f"http://{rest}"]
+
+
+def _subject(identities: Identities, typed: str, url: str) -> Subject:
+    """What *url* is to the crawl.
+
+    Raises:
+        ConfigurationError: It is no URL.
+    """
+    from frontier.explain.in_store import Subject
+
+    identity = identities.of(url)
+    try:
+        canonical, refused = identities.canonical(identity.url), ""
+    except InvalidURL as error:
+        canonical, refused = identity.url, str(error)
+    return Subject(
+        typed=printable(typed),
+        url=identity.url,
+        canonical=canonical,
+        refused=printable(refused),
+        queue_key=identity.queue_key,
+        partition=identity.partition,
+        fingerprint=identity.fingerprint,
+        mark=identity.mark,
+        same=identities.tells(identity),
+    )
+
+
+def _shown(found: Explanation) -> Iterator[RenderableType]:
+    """The answer, the evidence in the order of a URL's life, and what is missing.
+
+    A line is not broken, so that what is copied from it is whole.
+    """
+    yield Text(_one_line(found.answer))
+    if found.next:
+        yield Text(_one_line(f"Next: {found.next}"))
+    yield Text()
+    width = max(len(one.step) for one in found.evidence)
+    for one in found.evidence:
+        said = f"{one.step:<{width}}  {one.text}  [{one.source}]"
+        yield Text(_one_line(said))
+    if found.gaps:
+        yield Text()
+        yield Text("Not looked at:")
+    for gap in found.gaps:
+        mark = "!" if gap.decides else "-"
+        yield Text(_one_line(f"  {mark} {gap.what}; {gap.how}"))
+    if not found.sure:
+        yield Text()
+        yield Text("The answer is not sure: what is marked with ! might change it.")
+
+
+def _one_line(text: str) -> str:
+    """*text* without anything that a terminal would obey, and as one line."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -1,0 +1,264 @@
+"""``frontier url explain`` on a store and on files that an archive of ours wrote."""
+
+import asyncio
+import json
+
+import pytest
+from scrapy import Request
+from scrapy.utils.request import fingerprint
+
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.explain.verdict import REASONS
+from frontier.model import Attempt, Found
+from frontier.node.archiving import Archive
+from frontier.queue.item import encode
+from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.settings.config import Config
+from frontier.store.client import Call
+from frontier.store.keys import SCHEMA, CrawlKeys
+from frontier.store.scripts import CRAWL_OPEN
+from frontier.urls.fingerprint import seen_hash
+from frontier.urls.partition import partition_of
+from tests.warc.samples import NOON, an_exchange
+
+HOME = "http://a.example/"
+LINK = Found(HOME, "L", HOME)
+
+
+class Crawl:
+    """A crawl in the store, with queues, and what its nodes have written."""
+
+    def __init__(self, store, server, namespace, directory, tiers):
+        self.config = Config.from_settings(
+            {"FRONTIER_PARTITIONS": 16, "FRONTIER_SEEN_TIERS": tiers}
+        )
+        self.keys = CrawlKeys(namespace, "one-1")
+        self.store, self.server, self.directory = store, server, directory
+        shape = json.dumps(crawl_settings(self.config))
+        opened = [shape, "site", "", "", SCHEMA]
+        store.run(
+            [
+                Call.to(CRAWL_OPEN, [self.keys.meta()], opened),
+                Call.command("SADD", f"{namespace}:crawls", "one-1"),
+            ]
+        )
+
+    def part(self, host="a.example"):
+        return self.keys.partition(partition_of(host, 16))
+
+    def push(self, url, host="a.example"):
+        queue = f"0:{host}"
+        meta = {"frontier_found": [HOME, "L", HOME, 0]}
+        item = encode({"url": url, "meta": meta}, queue)
+        push = Push(TEST, seen_hash(fingerprint(Request(url))), queue, 0, item)
+        layout, tiers = SeenLayout(), seen_config(self.config)
+        while True:
+            call = push_call(self.part(host), tiers, layout, [push])
+            try:
+                pushed(self.store.call(call), [push])
+            except LayoutStale as stale:
+                layout = stale.layout
+            else:
+                return
+
+    def archive(self, exchanges=(), attempts=()):
+        """Write them, as a node would."""
+
+        async def write():
+            settings = {"FRONTIER_WARC_DIR": str(self.directory)}
+            config = Config.from_settings(
+                {**settings, "FRONTIER_NAMESPACE": self.keys.namespace}
+            )
+            archive = Archive(config, self.store, "one-1", settings)
+            for exchange in exchanges:
+                archive.submit(exchange)
+            for attempt in attempts:
+                archive.note(attempt)
+            await archive.durable()
+            await archive.close()
+
+        asyncio.run(write())
+
+
+@pytest.fixture
+def crawl(blocking, server, unique, tmp_path):
+    def crawl(tiers="recent,set"):
+        directory = tmp_path / "warcs"
+        directory.mkdir()
+        return Crawl(blocking(), server, f"url-{unique}", directory, tiers)
+
+    return crawl
+
+
+@pytest.fixture
+def explain(frontier, server, unique):
+    """Ask why a URL was not crawled; return the process and what it said."""
+
+    def explain(url, *words):
+        here = ["--redis-url", server.url, "--namespace", f"url-{unique}"]
+        done = frontier("url", "explain", url, *here, "--json", *words)
+        assert "Traceback" not in done.stderr, done.stderr
+        found = json.loads(done.stdout)
+        assert found["reason"] in REASONS
+        assert done.returncode == (0 if found["sure"] else 6)
+        return found
+
+    return explain
+
+
+def test_files_alone_tell_of_a_fetch_with_and_without_indexes_here_and_elsewhere(
+    crawl, explain, tmp_path
+):
+    made = crawl()
+    home = an_exchange(url=HOME, found=Found("", "", ""))
+    page = an_exchange(1, url=f"{HOME}page", found=LINK, body=b"<p>page</p>")
+    again = an_exchange(2, url=f"{HOME}again", found=LINK, body=b"<p>page</p>")
+    made.archive([home, page, again])
+
+    found = explain("a.example/again#x")
+
+    assert found["reason"] == "fetched"
+    assert f"stored as a revisit of {HOME}page" in found["answer"]
+    steps = {one["step"]: one for one in found["evidence"]}
+    assert steps["URL"]["text"].startswith("a.example/again#x is requested as http")
+    assert steps["canonical form"]["text"] == f"{HOME}again"
+    assert steps["found on"]["text"] == f"{HOME} (L from the seed {HOME})"
+    assert steps["attempt"]["source"].endswith(".crawl.log:3")
+    where = f"file://{made.directory}"
+    elsewhere = explain(f"{HOME}again", "--warcs", where)
+    assert elsewhere["answer"] == found["answer"]
+    for path in [*made.directory.glob("*.cdxj"), *made.directory.glob("*.log")]:
+        path.unlink()
+    alone = explain(f"{HOME}again")
+    assert alone["answer"] == found["answer"]
+    assert {one["text"] for one in alone["evidence"] if one["step"] == "found on"} == {
+        steps["found on"]["text"]
+    }
+
+
+def test_what_was_not_looked_at_is_named_and_makes_the_answer_unsure(
+    crawl, explain, tmp_path
+):
+    made = crawl()
+    made.push(f"{HOME}x")
+    made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
+    (tmp_path / "empty").mkdir()
+
+    unsure = explain(f"{HOME}x", "--warcs", "empty", "--logs", "gone")
+
+    assert unsure["reason"] == "done"
+    told = [gap["what"] for gap in unsure["not_looked_at"] if gap["decides"]]
+    assert "gone: there is no such directory or file" in told
+    assert "no crawl logs of the crawl were found (gone, empty)" in told
+    assert "no WARC files of the crawl were found (empty)" in told
+    made.archive(attempts=[Attempt(f"{HOME}x", -9998, 0.0, NOON, LINK)])
+    assert explain(f"{HOME}x")["reason"] == "robots"
+
+
+def test_files_of_other_crawls_are_left_out_and_named(crawl, explain):
+    made = crawl()
+    made.archive([an_exchange(url=f"{HOME}x", found=LINK)])
+    for path in made.directory.iterdir():
+        path.rename(path.with_name(path.name.replace("one-1-", "one-0-")))
+
+    found = explain(f"{HOME}x")
+
+    assert (found["reason"], found["fetched"]) == ("not_found", False)
+    named = {gap["what"]: gap["how"] for gap in found["not_looked_at"]}
+    assert named["3 files of the crawl one-0"] == "--crawl one-0 asks about it"
+
+
+def test_the_scope_of_a_spider_without_that_setting_is_in_its_code(crawl, explain):
+    made = crawl()
+    report = {"opened": 1.0, "own": {"CLOSESPIDER_PAGECOUNT": "0"}}
+    made.store.call(
+        Call.command("HSET", made.keys.reports(), "node-1", json.dumps(report))
+    )
+
+    found = explain(f"{HOME}x")
+
+    named = {gap["what"]: gap for gap in found["not_looked_at"]}
+    scope = "the spider has no scope setting; it follows what its code says"
+    told = named[f"scope: {scope}"]
+    assert told["how"] == "look into its allowed_domains, rules and callbacks"
+    assert not told["decides"]
+
+
+def test_what_is_hostile_in_logs_and_names_is_shown_as_text(crawl, frontier, server):
+    made = crawl()
+    made.archive(attempts=[Attempt(f"{HOME}x", -5, 0.0, NOON, LINK)])
+    (log,) = made.directory.glob("*.crawl.log")
+    evil = b"\x1b]0;owned\x07\x1b[2J"
+    line = log.read_bytes().rstrip(b"\n")
+    log.write_bytes(line.replace(HOME.encode() + b" -", HOME.encode() + evil + b" -"))
+    with log.open("ab") as file:
+        file.write(evil + b"\n" + b"\xff" * 100_000 + b"\n" + line + evil + b"\n")
+    here = ["--redis-url", server.url, "--namespace", made.keys.namespace]
+
+    done = frontier("url", "explain", f"{HOME}x", *here)
+
+    assert done.returncode in (0, 6)
+    assert "It was not fetched: it failed" in done.stdout
+    assert "lines of crawl logs, which are damaged" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\x07" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "text"),
+    [
+        ("limit", "crawl_limit", "at its limit, 3 pages (CLOSESPIDER_PAGECOUNT)"),
+        ("canceled", "crawl_canceled", "an operator canceled the crawl"),
+        ("finished", "crawl_ended", "the crawl has ended (finished) before its turn"),
+        ("open", "no_node", "no node of the crawl is alive"),
+    ],
+)
+def test_what_is_queued_is_said_by_what_became_of_its_crawl(
+    crawl, explain, state, reason, text
+):
+    made = crawl()
+    made.push(f"{HOME}x")
+    fields = ["state", state, "limit", "pages 3"]
+    made.store.call(Call.command("HSET", made.keys.meta(), *fields))
+
+    found = explain(f"{HOME}x")
+
+    assert found["reason"] == reason
+    assert text in found["answer"]
+    (where,) = [one for one in found["evidence"] if one["step"] == "found on"]
+    assert where["text"] == f"{HOME} (L from the seed {HOME})"
+
+
+def test_a_bloom_filter_alone_is_not_believed_to_the_end(crawl, explain):
+    made = crawl("recent,bloom")
+    made.push(f"{HOME}x")
+    made.store.call(Call.command("DEL", made.part().ready("0:a.example")))
+
+    found = explain(f"{HOME}x")
+
+    assert (found["reason"], found["sure"]) == ("seen_by_bloom", False)
+
+
+def test_a_name_in_other_letters_is_the_one_that_is_asked_for(crawl, explain):
+    made = crawl()
+    made.push("http://xn--bcher-kva.example/a", host="xn--bcher-kva.example")
+
+    found = explain("http://Bücher.example/a")
+
+    assert found["reason"] == "no_node"
+    assert found["url"] == "http://xn--bcher-kva.example/a"
+
+
+def test_what_is_no_url_and_what_is_no_crawl_are_one_line(crawl, frontier, server):
+    made = crawl()
+    here = ["--redis-url", server.url, "--namespace", made.keys.namespace]
+
+    bad = frontier("url", "explain", "http://[::1/", *here)
+    gone = frontier("url", "explain", HOME, *here, "--crawl", "none-1")
+    scheme = frontier("url", "explain", "ftp://a.example/x", *here)
+
+    assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
+    assert "is not a URL" in bad.stderr
+    assert (gone.returncode, gone.stderr.count("\n")) == (4, 1)
+    assert "nodes take http and https" in scheme.stdout

@@ -1,0 +1,155 @@
+"""Indexes are searched where they are sorted, and read where they are not."""
+
+import io
+import random
+
+import pytest
+
+from frontier.cdx.lines import Line, sort_key
+from frontier.explain.in_archive import BLOCK, Archive, _lines_of, _place
+from frontier.explain.in_logs import read_logs
+from frontier.explain.in_store import Subject
+from frontier.explain.sources import find
+from frontier.model import Attempt, Found
+from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.crawl_log import CrawlLog, entry_of
+from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from tests.postcrawl.test_remote_files import Server
+from tests.warc.samples import NOON, an_exchange
+
+URL = "http://a.example/x"
+COUNT = 20_000
+
+
+def line_of(number):
+    url = f"http://h{number % 97}.example/{number}"
+    return Line(
+        sort_key(url), "20260101000000", url, "text/html", "200", "", 9, number, "f.gz"
+    ).encode()
+
+
+@pytest.fixture(scope="module")
+def lines():
+    return sorted(line_of(number) for number in range(COUNT))
+
+
+def subject(url):
+    return Subject(
+        *(url, url, url, "", "h.example", 0, b"", 0),
+        same=lambda other: other == url,
+    )
+
+
+def found_in(path, url):
+    archive = Archive(subject(url), "http://h.example/robots.txt", "scrapy")
+    facts = archive.look([], {path: None})
+    return [(record.url, record.offset) for record in facts.records], facts
+
+
+def test_a_sorted_index_has_what_a_search_finds(lines, tmp_path):
+    index = tmp_path / "f.cdxj"
+    index.write_bytes(b'!meta 0 {"canonicalization": "x"}\n' + b"".join(lines))
+    drawn = random.Random(5)
+
+    for number in [0, COUNT - 1, *drawn.sample(range(COUNT), 20)]:
+        url = f"http://h{number % 97}.example/{number}"
+        assert found_in(index, url)[0] == [(url, number)]
+    for url in ("http://a.example/", "http://zz.example/", "http://h5.example/x"):
+        assert found_in(index, url)[0] == []
+
+
+def test_all_captures_of_a_url_are_found_though_they_fill_many_blocks(lines, tmp_path):
+    url = "http://h7.example/often"
+    often = [
+        Line(
+            *(sort_key(url), f"2026{n:010}", url, "text/html", "200", "", 9, n, "f.gz")
+        ).encode()
+        for n in range(3_000)
+    ]
+    assert sum(map(len, often)) > 5 * BLOCK
+    index = tmp_path / "f.cdxj"
+    index.write_bytes(b"".join(sorted([*lines, *often])))
+
+    found, facts = found_in(index, url)
+
+    assert facts.count == 3_000
+    assert found[0] == (url, 0)
+    assert found[-1] == (url, 2_999)
+    assert len(found) == 21
+
+
+def test_a_search_reads_next_to_nothing(lines):
+    class Counted(io.BytesIO):
+        taken = 0
+
+        def read(self, size=-1):
+            data = super().read(size)
+            self.taken += len(data)
+            return data
+
+    data = b"".join(lines)
+    file = Counted(data)
+    wanted = lines[COUNT // 3].partition(b" ")[0] + b" "
+
+    start = _place(file, len(data), wanted)
+
+    assert data.find(wanted) - BLOCK <= start <= data.find(wanted)
+    assert file.taken < 12 * (BLOCK + (1 << 14))
+    assert file.taken < len(data) / 2
+
+
+def test_an_index_that_is_not_sorted_is_read_to_its_end(lines, tmp_path):
+    mixed = random.Random(7).sample(lines, len(lines))
+    index = tmp_path / "f.cdxj"
+    index.write_bytes(b"".join(mixed))
+
+    for number in (3, 4_000, COUNT - 5):
+        url = f"http://h{number % 97}.example/{number}"
+        assert found_in(index, url)[0] == [(url, number)]
+
+
+def test_hostile_indexes_are_named_and_cost_no_memory(tmp_path):
+    url = "http://h.example/"
+    wrong = {
+        "long.cdxj": b"example,h)/ " + b"x" * (3 << 20),
+        "bad.cdxj": sort_key(url).encode() + b" 20260101000000 {nonsense\n",
+        "binary.cdxj": bytes(range(256)) * 2_000,
+        "empty.cdxj": b"",
+        "newlines.cdxj": b"\n" * 300_000,
+    }
+    for name, data in wrong.items():
+        (tmp_path / name).write_bytes(data)
+
+        found, facts = found_in(tmp_path / name, url)
+
+        assert found == []
+        assert bool(facts.unread) == (name == "long.cdxj"), name
+    assert list(_lines_of(tmp_path / "bad.cdxj", [sort_key(url).encode()])) == []
+
+
+def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
+    writer = WarcWriter(WarcConfig(tmp_path, "one-1", "n", metadata=True), lambda: NOON)
+    listing = Listing()
+    home = an_exchange(url=URL, found=Found("http://via.example/", "L", ""))
+    stored = writer.append(home, "00" * 32, None)
+    listing.note(home, stored)
+    writer.before_closing.append(listing.write)
+    writer.close()
+    log = CrawlLog(tmp_path, "one-1", "n", lambda: NOON)
+    log.write([entry_of(Attempt(URL, 200, NOON, NOON), None)])
+    log.close()
+    server = Server(tmp_path)
+    try:
+        urls = [server.url(path.name) for path in sorted(tmp_path.iterdir())]
+        files = find([], urls, "one-1")
+        archive = Archive(subject(URL), "http://a.example/robots.txt", "scrapy")
+        facts = archive.look(files.warcs, files.indexes)
+        logs = read_logs(files.logs, subject(URL))
+    finally:
+        server.close()
+
+    (record,) = facts.records
+    assert record.source == f"{server.url(stored.file)}:{stored.offset}"
+    assert record.via == "http://via.example/"
+    assert (facts.indexes, facts.unread, files.gaps) == (1, [], [])
+    assert logs.count == 1

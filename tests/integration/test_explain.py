@@ -1,0 +1,274 @@
+"""Why URLs were not crawled: prepared ones, each with a reason that is known."""
+
+import json
+import threading
+from itertools import count
+
+import pytest
+from conftest import DEADLINE, ROOT, until
+
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys
+from frontier.urls.partition import partition_of
+from tests.rawsite import RawSite
+
+KEYS = CrawlKeys("frontier", "asked-1")
+NODES = ("node-1", "node-2")
+SPIDER = """
+import scrapy
+from spiders.site import SiteSpider
+
+
+class AskedSpider(SiteSpider):
+    name = "asked"
+
+    async def start(self):
+        async for request in super().start():
+            yield request
+        yield scrapy.Request(self.later, meta={"frontier_due": 3600})
+"""
+SETTINGS = """
+SPIDER_MODULES = ["own.spiders"]
+ROBOTSTXT_OBEY = True
+ADDONS = {"frontier.addon.Addon": 100}
+FRONTIER_HOST_MAX_PAGES = 12
+CONCURRENT_REQUESTS = 64
+FRONTIER_WARC_EXCLUDE = ["url:/left-out"]
+"""
+METADATA = "http://169.254.169.254/latest"
+
+
+def answer(status, *headers, body=b""):
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def page(*urls, text="a page"):
+    links = "".join(f'<a href="{url}">x</a>' for url in urls)
+    return answer("200 OK", "Content-Type: text/html", body=(text + links).encode())
+
+
+class Sites:
+    """Sites whose URLs have reasons of all kinds.
+
+    Each has an address of its own: Scrapy has one slot for all ports of a host.
+    """
+
+    def __init__(self):
+        self.excluded, self.released = threading.Event(), threading.Event()
+        self.other = RawSite({"/": page(), "/landing": page()}, address="127.0.0.71")
+        links = ["/page", "/away", "/private/x", "/a/a/a/a", "/gone", "/left-out"]
+        self.main = RawSite(
+            {
+                "/robots.txt": answer("200 OK", body=b"User-agent: *\nDisallow: /priv"),
+                "/": page(*links, "/late", self.other.url("/linked")),
+                "/page": page("/copy", text="the same"),
+                "/copy": page("/copy", text="the same"),
+                "/away": answer("302 F", f"Location: {self.other.url('/landing')}"),
+                "/left-out": page(text="left out"),
+                "/late": self._late,
+            },
+            address="127.0.0.72",
+        )
+        numbers = [f"/{number}" for number in range(1, 41)]
+        pages = {"/": page(*numbers), **dict.fromkeys(numbers, self._slow)}
+        self.slow = RawSite(pages, address="127.0.0.73")
+        busy = answer("429 Too Many Requests", "Retry-After: 3600")
+        self.busy = RawSite({"/": page("/busy"), "/busy": busy}, address="127.0.0.74")
+        self.broken = RawSite({"/robots.txt": answer("500 Oops")}, address="127.0.0.75")
+        many = [f"/{number}" for number in range(40)]
+        pages = {"/": page(*many), **dict.fromkeys(many, page())}
+        self.large = RawSite(pages, address="127.0.0.76")
+        self.all = (self.main, self.slow, self.busy, self.broken, self.large)
+        used = {home_of(site.url("/")) for site in self.all}
+        self.damaged = next(
+            url
+            for url in (f"http://damaged{number}.invalid/x" for number in count())
+            if home_of(url) not in used
+        )
+        self.seeds = [*(site.url("/") for site in self.all), METADATA]
+
+    def _late(self, connection):
+        self.excluded.wait(DEADLINE)
+        connection.sendall(page("/secret/x"))
+
+    def _slow(self, connection):
+        self.released.wait(DEADLINE)
+        connection.sendall(page())
+
+    def close(self):
+        self.excluded.set()
+        self.released.set()
+        for site in (*self.all, self.other):
+            site.close()
+
+
+def home_of(url):
+    return partition_of(url.split("/")[2], 1024)
+
+
+@pytest.fixture
+def sites():
+    made = Sites()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with the spider above."""
+    root = tmp_path / "project"
+    (root / "own" / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
+    (root / "own" / "__init__.py").write_text("")
+    (root / "own" / "spiders" / "__init__.py").write_text("")
+    (root / "own" / "spiders" / "asked.py").write_text(SPIDER)
+    (root / "own" / "settings.py").write_text(SETTINGS)
+    monkeypatch.setenv("EXTRA", str(ROOT))
+    return root
+
+
+class Asking:
+    """Asks ``frontier url explain``, each time in a process of its own."""
+
+    def __init__(self, cluster, cwd=ROOT):
+        self._cluster = cluster
+        self._cwd = cwd
+        self.warcs = str(cluster.warc_dir)
+
+    def text(self, url, *words):
+        words = words or ("--warcs", self.warcs)
+        done = self._cluster.ask("url", "explain", url, *words, cwd=self._cwd)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def __call__(self, url, *words):
+        words = words or ("--warcs", self.warcs)
+        done = self.text(url, "--json", *words)
+        assert done.stdout, done.stderr
+        found = json.loads(done.stdout)
+        assert found["sure"] == (done.returncode == 0), done.stdout
+        return found
+
+    def until(self, url, reason):
+        """What is said once *reason* is: a busy node may be silent for a while."""
+
+        def is_said():
+            found = self(url)
+            return found if found["reason"] == reason else None
+
+        return until(is_said, f"{url} is {reason}")
+
+    def reason(self, url, *words):
+        return self(url, *words)["reason"]
+
+
+def attempts(cluster):
+    """URL and status of each line of the crawl logs."""
+    lines = [
+        line.split()
+        for path in cluster.warc_dir.glob("*.crawl.log*")
+        for line in path.read_text().splitlines()
+    ]
+    return {(words[3], words[1]) for words in lines if len(words) == 12}
+
+
+def has_come_to_a_stand(cluster, sites):
+    """Whether all that can happen while `Sites.released` waits has happened."""
+    awaited = {
+        (sites.main.url("/gone"), "404"),
+        (sites.main.url("/copy"), "200"),
+        (sites.main.url("/left-out"), "200"),
+        (sites.main.url("/private/x"), "-9998"),
+        (sites.other.url("/landing"), "-5000"),
+        (sites.busy.url("/busy"), "429"),
+        (METADATA, "-5001"),
+    }
+    ask = cluster.store.call
+    large = KEYS.partition(home_of(sites.large.url("/"))).spent
+    host = sites.large.url("/").split("/")[2]
+    broken = KEYS.partition(home_of(sites.broken.url("/"))).dead
+    return (
+        awaited <= attempts(cluster)
+        and sites.slow.requests.keys() - {"/", "/robots.txt"}
+        and ask(Call.command("HGET", large, f"skipped:{host}")) == b"29"
+        and ask(Call.command("LLEN", broken)) == 1
+    )
+
+
+def text_of(found, step):
+    return [one["text"] for one in found["evidence"] if one["step"] == step]
+
+
+def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
+    for node in NODES:
+        words = ["-a", f"seeds={','.join(sites.seeds)}"]
+        words += ["-a", f"later={sites.slow.url('/later')}"]
+        cluster.start(node, *words, spider="asked", cwd=project)
+    cluster.join()
+    main, slow = sites.main, sites.slow
+    prefix = main.url("/secret/")
+    done = cluster.ask("crawl", "exclude", "--prefix", prefix, "--yes")
+    assert done.returncode == 0, done.stderr
+    sites.excluded.set()
+    damaged = KEYS.partition(home_of(sites.damaged))
+    cluster.store.call(Call.command("HSET", damaged.counts, "ready", "abc"))
+    assert cluster.ask("crawl", "seed", sites.damaged, cwd=project).returncode == 6
+    until(lambda: has_come_to_a_stand(cluster, sites), "all that can happen")
+    ask = Asking(cluster, project)
+
+    found = ask(main.url("/page"))
+    assert (found["reason"], found["fetched"]) == ("fetched", True)
+    assert "with status 200" in found["answer"]
+    assert main.url("/") in text_of(found, "found on")[0]
+    found = ask(main.url("/copy"))
+    assert f"as a revisit of {main.url('/page')}" in found["answer"]
+    assert (
+        f": revisit, status 200, of {main.url('/page')}" in text_of(found, "record")[0]
+    )
+    assert "with status 404" in ask(main.url("/gone"))["answer"]
+    found = ask(main.url("/left-out"))
+    assert "has no record, as the crawl's rules leave it out" in found["answer"]
+    found = ask(main.url("/away"))
+    assert f"It led to {sites.other.url('/landing')} (it is out of" in found["answer"]
+
+    started = next(path for path in slow.requests if path[1:].isdigit())
+    waits = [f"/{n}" for n in range(1, 41) if f"/{n}" != started]
+    found = ask.until(slow.url(started), "in_progress")
+    assert any(f"the node {node} fetches it" in found["answer"] for node in NODES)
+    last = slow.url(waits[-1])
+    found = ask.until(last, "queued")
+    assert " in the queue 0:127.0.0.73:" in found["answer"]
+    assert slow.url("/") in text_of(found, "found on")[0]
+
+    expected = {
+        sites.other.url("/landing"): ("out_of_scope", "status -5000"),
+        sites.other.url("/linked"): ("out_of_scope", "computed, not recorded"),
+        main.url("/private/x"): ("robots", "robots.txt forbids it"),
+        main.url("/a/a/a/a"): ("trap", "its path repeats itself"),
+        main.url("/secret/x"): ("excluded", prefix),
+        main.url("/never-linked"): ("not_found", "no page that was fetched led to it"),
+        METADATA: ("address", "it leads to a metadata address"),
+        sites.busy.url("/busy"): ("host_left_alone", "it said 429"),
+        sites.broken.url("/"): ("given_up", "robots.txt of its host cannot be fetched"),
+        sites.large.url("/39"): ("host_quota", "12 pages"),
+        sites.damaged: ("set_aside", "its ready is not a number"),
+        slow.url("/later"): ("waiting", "waits until it is due"),
+    }
+    for url, (reason, text) in expected.items():
+        done = ask.text(url, "--json", "--warcs", ask.warcs)
+        found = json.loads(done.stdout)
+        assert (found["reason"], done.returncode) == (reason, 0), done.stdout
+        assert not found["fetched"] or "429" in text
+        assert text in done.stdout
+
+    assert cluster.ask("crawl", "pause").returncode == 0
+    assert ask.reason(last) == "paused"
+    assert cluster.ask("crawl", "resume").returncode == 0
+    for node in NODES:
+        cluster.kill(node)
+        done = cluster.ask("node", "remove", node, "--force", "--crawl", "asked-1")
+        assert done.returncode == 0, done.stderr
+    assert ask.reason(last) == "no_node"
+    assert cluster.ask("crawl", "close", "--crawl", "asked-1", "--yes").returncode == 0
+    assert ask.reason(last) == "crawl_ended"
