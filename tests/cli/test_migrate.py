@@ -1,0 +1,225 @@
+"""``frontier migrate scrapy-redis``: what is taken over, and what is left out."""
+
+import base64
+import datetime as dt
+import json
+import pickle
+import stat
+from functools import partial
+
+import pytest
+
+from frontier.queue.item import decode
+from frontier.seen.imported_tier import SCRAPY_26, SCRAPY_REDIS, others_fingerprints
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys
+
+pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
+
+SPIDER = """
+import scrapy
+
+
+class ShopSpider(scrapy.Spider):
+    name = "shop"
+
+    def parse_post(self, response):
+        pass
+"""
+SETTINGS = 'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+QUEUE, FILTER = "shop:requests", "shop:dupefilter"
+
+
+def url(number):
+    return f"http://h{number % 5}.example/{number}"
+
+
+@pytest.fixture
+def ask(own_server):
+    store = BlockingStore.from_settings({"REDIS_URL": own_server.url})
+    ask = partial(_ask, store)
+    ask.store = store
+    yield ask
+    store.close()
+
+
+def _ask(store, *parts):
+    return store.call(Call.command(*parts))
+
+
+@pytest.fixture
+def migrate(frontier, own_server, tmp_path):
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (tmp_path / "conf.py").write_text(SETTINGS)
+    (tmp_path / "spiders.py").write_text(SPIDER)
+
+    def migrate(*words, spider="shop"):
+        where = ("--redis-url", own_server.url, "--json")
+        done = frontier("migrate", "scrapy-redis", "--spider", spider, *words, *where)
+        said = json.loads(done.stdout) if done.stdout else {}
+        return done.returncode, said, done.stderr
+
+    return migrate
+
+
+@pytest.fixture
+def put(ask):
+    """Put a request where scrapy-redis would, and into its filter if it is tested."""
+
+    def put(kind=SCRAPY_REDIS, **facts):
+        data = pickle.dumps({"url": url(0), **facts}, 5)
+        ask("LPUSH", QUEUE, data)
+        if not facts.get("dont_filter"):
+            ask("SADD", FILTER, *others_fingerprints([kind], facts.get("url", url(0))))
+        return data
+
+    return put
+
+
+def queued(ask):
+    """The records in the queues of the crawl, by queue."""
+    keys = CrawlKeys("frontier", "shop-1")
+    found = {}
+    parts = [keys.partition(number) for number in range(1024)]
+    calls = [Call.command("ZRANGE", part.queues, 0, -1) for part in parts]
+    for part, queues in zip(parts, ask.store.run(calls), strict=True):
+        for name in map(bytes.decode, queues):
+            items = ask("LRANGE", part.ready(name), 0, -1)
+            found[name] = [decode(item, name) for item in items]
+    return found
+
+
+def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out(
+    migrate, put, ask, tmp_path
+):
+    facts = {"callback": "parse_post", "meta": {"a": (1, b"x")}, "cb_kwargs": {"n": 1}}
+    put(url=url(1), priority=7, method="POST", body=b"b", **facts)
+    ask("SADD", FILTER, *others_fingerprints([SCRAPY_REDIS], url(1), "POST", b"b"))
+    put(url=url(2), headers={b"X": [b"y"]}, cookies={"k": "v"})
+    again = partial(put, url=url(3), dont_filter=True)
+    again(), again(), again(priority=-3)
+    bad = put(url=url(4), cb_kwargs={"since": dt.date(2026, 1, 1)})
+    put(url=url(5), callback="closed")
+    put(url=url(6), meta={"proxy": "http://p.example"})
+    put(url="ftp://h.example/")
+    ask("LPUSH", QUEUE, b"cos\nsystem\n(S'touch ran'\ntR.")
+
+    code, said, err = migrate()
+
+    assert code == 6
+    counts = {"source": 10, "queued": 4, "seen_already": 1, "held": 0, "left_out": 5}
+    assert said["queue"] == counts
+    assert not (tmp_path / "ran").exists()
+    found = queued(ask)
+    assert sorted(found) == [
+        "-3:h3.example",
+        "0:h2.example",
+        "0:h3.example",
+        "7:h1.example",
+    ]
+    (post,) = found["7:h1.example"]
+    assert {name: post[name] for name in facts} == facts
+    assert (post["method"], post["body"], post["priority"]) == ("POST", b"b", 7)
+    (page,) = found["0:h2.example"]
+    assert (page["headers"], page["cookies"]) == ({b"X": [b"y"]}, {"k": "v"})
+    file = tmp_path / "scrapy-redis-left-out.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    every = map(json.loads, file.read_text().splitlines())
+    lines = {line["number"]: line for line in every}
+    assert {n: line["url"] for n, line in lines.items()} == {
+        6: url(4),
+        7: url(5),
+        8: url(6),
+        9: "ftp://h.example/",
+        10: None,
+    }
+    assert "['cb_kwargs']['since'] is a datetime.date" in lines[6]["reason"]
+    assert base64.b64decode(lines[6]["item"]) == bad
+    assert "'closed' is not a callback" in lines[7]["reason"]
+    assert "proxy" in lines[8]["reason"]
+    assert "scrapy-redis-left-out.jsonl" in err
+    assert ask("LLEN", QUEUE) == 10
+
+    code, said, _ = migrate()
+    assert (said["queue"]["queued"], said["queue"]["seen_already"]) == (0, 5)
+    assert sum(map(len, queued(ask).values())) == 4
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(migrate, put, ask, tmp_path):
+    put(url=url(1))
+    put(url=url(2), cb_kwargs={"since": dt.date(2026, 1, 1)})
+    before = ask("KEYS", "*")
+
+    code, said, err = migrate("--dry-run")
+
+    assert code == 6
+    assert (said["queue"]["queued"], said["queue"]["left_out"]) == (1, 1)
+    assert "1 left out: its ['cb_kwargs']['since'] is a datetime.date" in err
+    assert sorted(ask("KEYS", "*")) == sorted(before)
+    assert not (tmp_path / "scrapy-redis-left-out.jsonl").exists()
+
+
+def test_who_made_the_filter_is_found_out_by_the_queue(
+    migrate, put, ask, frontier, own_server
+):
+    server = own_server.url
+    for number in range(5):
+        put(url=url(number), kind=SCRAPY_26)
+    ask("SADD", FILTER, "no fingerprint", "a" * 40)
+
+    code, said, err = migrate()
+
+    assert code == 6
+    assert said["dupefilter"]["kinds"] == [SCRAPY_26]
+    assert said["dupefilter"]["recognised"] == said["dupefilter"]["tested"] == 5
+    assert (said["dupefilter"]["source"], said["dupefilter"]["imported"]) == (7, 6)
+    assert "1 members of shop:dupefilter are no fingerprints" in err
+    # What an operator asks for is fetched, whatever was seen before the crawl.
+    assert frontier("crawl", "seed", url(77), "--redis-url", server).returncode == 0
+    (seed,) = queued(ask)["0:h2.example"][1:]
+    assert (seed["url"], seed["exempt"]) == (url(77), True)
+
+
+def test_a_filter_that_says_nothing_is_refused_and_urls_take_its_place(
+    migrate, put, ask, tmp_path
+):
+    put(url=url(1))
+    ask("DEL", FILTER)
+    ask("SADD", FILTER, "a" * 40)
+    code, _, err = migrate()
+    assert (code, ask("EXISTS", "frontier:crawls")) == (2, 0)
+    assert "shop:dupefilter has none of the first 1 requests of shop:requests" in err
+    ask("DEL", FILTER)
+    ask("SETBIT", FILTER, 1 << 20, 1)
+    code, _, err = migrate()
+    assert (code, ask("EXISTS", "frontier:crawls")) == (2, 0)
+    assert "is a bitmap, as scrapy-redis-bloomfilter keeps" in err
+    code, _, err = migrate("--fingerprints", "md5", "--no-dupefilter")
+    assert code == 2
+    assert "must be one of scrapy-redis, scrapy-2.6, scrapy-2.7" in err
+
+    seen = tmp_path / "seen.txt"
+    seen.write_text(f"# logs\n{url(2)}\n\nno url\n{url(3)}\n{url(1)}\n")
+    code, said, err = migrate("--no-dupefilter", "--seen-urls", str(seen))
+
+    assert (code, said["seen_urls"]) == (6, 3)
+    assert "seen.txt:4: 'no url' is not a URL" in err
+    assert said["queue"]["queued"] == 1  # though the file has it, too
+    keys = CrawlKeys("frontier", "shop-1")
+    parts = [keys.partition(number).seen for number in range(1024)]
+    counts = ask.store.run([Call.command("HGET", part, "count") for part in parts])
+    assert sum(int(count or 0) for count in counts) == 3
+
+
+def test_what_is_wrong_is_said_before_anything_is_made(migrate, frontier, ask):
+    code, _, err = migrate(spider="other")
+    assert (code, "the project has no spider other; it has shop" in err) == (2, True)
+    ask("SET", QUEUE, "x")
+    code, _, err = migrate()
+    assert code == 2
+    assert "'shop:requests'" in err
+    assert "is a string, and not a list or zset" in err
+    done = frontier("migrate", "scrapy-redis", "--spider", "shop")
+    assert done.returncode == 2
+    assert "say with --from where scrapy-redis has its queue" in done.stderr
+    assert ask("KEYS", "*frontier*") == []

@@ -1,0 +1,341 @@
+"""Pickles as data: what builtin containers and scalars make, and nothing else."""
+
+import contextlib
+import datetime as dt
+import pickle
+import pickletools
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier.migrate.unpickle import MAX_STEPS, Opaque, PickleRefused, loads
+from frontier.queue.item import MAX_BYTES
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+)
+KEYS = st.text() | st.binary() | st.integers() | st.none()
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(KEYS, inner)
+        | st.sets(KEYS)
+        | st.frozensets(KEYS)
+        | st.binary().map(bytearray)
+    ),
+    max_leaves=20,
+)
+
+
+def typed(value):
+    """*value* with the types of all that is in it: 1 is not True, nor 1.0."""
+    kind = type(value).__name__
+    if isinstance(value, dict):
+        return kind, [(typed(key), typed(each)) for key, each in value.items()]
+    if isinstance(value, list | tuple):
+        return kind, [typed(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return kind, {(type(each).__name__, each) for each in value}
+    return kind, value
+
+
+@given(VALUES)
+def test_data_comes_back_as_pickle_itself_reads_it(value):
+    data = pickle.dumps(value, 5)
+
+    assert typed(loads(data)) == typed(pickle.loads(data)) == typed(value)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+    st.sampled_from(PROTOCOLS),
+)
+def test_so_it_does_in_each_protocol(value, protocol):
+    assert loads(pickle.dumps(value, protocol)) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"(dp1\nS'url'\np2\nS'http://a/'\np3\nsS'n'\nL12L\nsS'x'\nI01\ns.", None),
+        (b"\x80\x02}q\x01U\x03urlq\x02U\x08http://aq\x03s.", {"url": "http://a"}),
+        (b"S'\\xff\\n'\n.", b"\xff\n"),
+        (b"U\x01\xff.", b"\xff"),
+        (b"Vf\\u00fc\n.", "f\xfc"),
+        (b"F1.5\n.", 1.5),
+        (b"(lp0\nI1\naI2\na.", [1, 2]),
+        (b"(I1\nI2\nt.", (1, 2)),
+    ],
+)
+def test_what_python_2_wrote_is_read(data, value):
+    value = {"url": "http://a/", "n": 12, "x": True} if value is None else value
+
+    assert loads(data) == value
+
+
+class Evil:
+    def __init__(self, function, *arguments, state=None):
+        self.made = (function, arguments, *([state] if state else []))
+
+    def __reduce__(self):
+        return self.made
+
+
+def ran(path):
+    """What would be seen of a pickle that was run."""
+    return Path(path).exists()
+
+
+def short(text):
+    data = text.encode()
+    return b"\x8c" + bytes([len(data)]) + data
+
+
+@pytest.fixture
+def trap(tmp_path):
+    return str(tmp_path / "ran")
+
+
+def hostile(trap):
+    """Pickles that do something when `pickle` reads them, and what they name."""
+    import os
+
+    for protocol in PROTOCOLS:
+        for function, *arguments in (
+            (os.system, f"touch {trap}"),
+            (eval, f"open({trap!r}, 'w')"),
+            (exec, f"open({trap!r}, 'w')"),
+            (getattr, os, "system") if protocol > 5 else (getattr, "", "join"),
+            (subprocess.call, ["touch", trap]),
+            (open, trap, "w"),
+            (pickle.loads, pickle.dumps(Evil(os.mkdir, trap))),
+        ):
+            yield pickle.dumps({"url": "u", "x": Evil(function, *arguments)}, protocol)
+    system = b"cos\nsystem\n"
+    touch = f"touch {trap}".encode()
+    yield system + b"(S'" + touch + b"'\ntR."
+    yield b"(S'" + touch + b"'\nios\nsystem\n."
+    yield b"(" + system + b"S'" + touch + b"'\no."
+    call = short("os") + short("system") + b"\x93" + short(touch.decode())
+    yield b"\x80\x04" + call + b"\x85R."
+    yield b"\x80\x04" + call + b"\x85\x81."
+    yield b"\x80\x04" + call + b"\x85}\x92."
+    yield b"cbuiltins\nobject\n)\x81}b."
+    yield b"ccopyreg\n_reconstructor\n(cbuiltins\nobject\ncbuiltins\nobject\nNtR."
+    yield b"ccopyreg\nadd_extension\n(S'os'\nS'system'\nI1\ntR."
+    yield b"\x82\x01."
+    yield b"\x83\x01\x00."
+    yield b"\x84\x01\x00\x00\x00."
+    yield b"Pid\n."
+    yield b"S'id'\nQ."
+    yield b"\x80\x05\x97."
+    yield b"\x80\x05\x97\x98."
+    yield b"c__main__\n__dict__\n."
+    yield b"\x80\x04" + short("builtins") + short("a.b.__globals__") + b"\x93."
+
+
+def test_nothing_that_a_pickle_names_is_looked_up_or_run(trap):
+    pickles = list(hostile(trap))
+    before = set(sys.modules)
+
+    for data in pickles:
+        with pytest.raises(PickleRefused) as refused:
+            loads(data)
+        assert "no plain data" in str(refused.value), data
+        assert not ran(trap), data
+
+    assert len(pickles) > 50
+    assert set(sys.modules) == before
+
+
+def test_the_traps_would_have_worked(trap):
+    import os
+
+    pickle.loads(pickle.dumps(Evil(os.mkdir, trap)))
+
+    assert ran(trap)
+
+
+def test_what_else_a_pickle_says_is_known_when_it_is_refused():
+    value = {
+        "url": "http://a/",
+        "cb_kwargs": {"since": dt.datetime(2026, 1, 1)},  # noqa: DTZ001
+        "priority": 3,
+    }
+    for protocol in PROTOCOLS:
+        with pytest.raises(PickleRefused) as refused:
+            loads(pickle.dumps(value, protocol))
+
+        assert refused.value.value["url"] == "http://a/"
+        assert refused.value.value["priority"] == 3
+        said = "its ['cb_kwargs']['since'] is a datetime.datetime, which is no plain"
+        assert said in refused.value.reason
+        assert type(refused.value.value["cb_kwargs"]["since"]) is Opaque
+
+
+def laughs(depth, width):
+    """Lists of the same list: few bytes that would be many when written out."""
+    value = ["ha"]
+    for _ in range(depth):
+        value = [value] * width
+    return pickle.dumps(value, 4)
+
+
+def nested(depth, opening, closing):
+    return b"\x80\x04" + opening * depth + closing
+
+
+def itself():
+    value = {}
+    value["me"] = value
+    return pickle.dumps(value, 4)
+
+
+def colliding():
+    """Numbers with one hash, which take Python the square of their count to look up."""
+    for number in range(1, 50_000):
+        value = number * (2**61 - 1)
+        data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+        yield b"\x8a" + bytes([len(data)]) + data
+
+
+LONG = "x" * 1_000_000
+LARGE = [
+    laughs(40, 10),
+    laughs(3, 1000),
+    pickle.dumps([LONG] * 1000, 4),
+    itself(),
+    b"]q\x00h\x00a.",
+    nested(100_000, b"]", b"a" * 99_999 + b"."),
+    nested(100_000, b")", b"\x85" * 100_000 + b"."),
+    b"}" + b")" + b"\x85" * 100_000 + b"Ns.",
+    b"\x80\x04}(" + b"N".join(colliding()) + b"Nu.",
+    b"\x80\x04\x8f(" + b"".join(colliding()) + b"\x90.",
+    b"I" + b"9" * 100_000 + b"\n.",
+    b"L" + b"9" * 100_000 + b"L\n.",
+    b"\x8b" + struct.pack("<i", 100_000) + b"\xff" * 100_000 + b".",
+    b"N" * (MAX_STEPS + 1) + b".",
+    b"]" * 1_000_000 + b".",
+    b"x" * (MAX_BYTES + 1),
+]
+
+
+@pytest.mark.parametrize("data", LARGE, ids=range(len(LARGE)))
+def test_what_would_be_too_large_or_too_deep_is_refused(data):
+    with pytest.raises(PickleRefused):
+        loads(data)
+
+
+BROKEN = [
+    b"",
+    b".",
+    b"N",
+    b"0.",
+    b"(.",
+    b"1.",
+    b"e.",
+    b"(e.",
+    b"N(Ne.",
+    b"s.",
+    b"}(Nu.",
+    b"h\x00.",
+    b"g1\n.",
+    b"gx\n.",
+    b"p-1\n.",
+    b"\x85.",
+    b"(\x85.",
+    b"\x86.",
+    b"Ix\n.",
+    b"Fx\n.",
+    b"I1",
+    b"S'x\n.",
+    b"Sx\n.",
+    b"X\xff\xff\xff\xff.",
+    b"B\xff\xff\xff\xff.",
+    b"\x8d" + b"\xff" * 8 + b".",
+    b"\x8e" + b"\xff" * 8 + b".",
+    b"\x96" + b"\xff" * 8 + b".",
+    b"\x8b" + struct.pack("<i", -1) + b".",
+    b"T" + struct.pack("<i", -1) + b".",
+    b"r\xff\xff\xff\xff.",
+    b"Nr\xff\xff\xff\xff",
+    b"X\x01\x00\x00\x00\xff.",
+    b"\xff.",
+    b"{}",
+    b"\x95" + b"\xff" * 8,
+]
+
+
+@pytest.mark.parametrize("data", BROKEN)
+def test_what_is_no_pickle_is_refused(data):
+    with pytest.raises(PickleRefused):
+        loads(data)
+
+
+@given(st.binary(max_size=200))
+def test_whatever_is_given_either_data_or_a_refusal_comes(data):
+    with contextlib.suppress(PickleRefused):
+        loads(data)
+
+
+@given(st.data())
+def test_so_it_is_with_a_pickle_of_which_a_byte_was_changed(data):
+    value = {
+        "url": "http://a/",
+        "meta": {"a": [1, b"x", None]},
+        "d": dt.date(2026, 1, 1),
+    }
+    pickled = bytearray(pickle.dumps(value, data.draw(st.sampled_from(PROTOCOLS))))
+    at = data.draw(st.integers(0, len(pickled) - 1))
+    pickled[at] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(PickleRefused):
+        loads(bytes(pickled))
+
+
+def test_a_number_that_a_place_is_takes_no_memory():
+    assert loads(b"Nr\xff\xff\xff\xff.") is None
+
+
+def test_each_instruction_of_python_is_known():
+    from frontier.migrate.unpickle import _STEPS
+
+    codes = {code.code.encode("latin-1")[0] for code in pickletools.opcodes}
+
+    assert codes == set(_STEPS) | {ord(".")}
+
+
+def test_steps_are_as_many_as_bytes():
+    """Twice the bytes take twice the steps, and not four times as many."""
+
+    def counted(count):
+        calls = 0
+
+        def trace(frame, event, _):
+            nonlocal calls
+            calls += event == "call"
+
+        data = pickle.dumps({f"key {n}": [n, "x", (n, None)] for n in range(count)}, 4)
+        sys.setprofile(trace)
+        try:
+            loads(data)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert counted(4_000) < 2.2 * counted(2_000)
