@@ -1,0 +1,76 @@
+"""Sphinx's settings for the site: ``make docs`` builds it into ``build/docs``.
+
+The source directory is the repository's root, so that a link which works on a Git
+host works on the site too, and the other way round (docs/decisions/0110-site.md).
+"""
+
+from importlib import metadata
+
+project = "frontier"
+author = "The frontier authors"
+version = release = metadata.version("frontier-crawl")
+
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**", "**/README.md"]
+exclude_patterns = [".*", "build", "dist", "warcs", "**/__pycache__"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+
+html_theme = "furo"
+html_title = f"frontier {release}"
+html_static_path: list[str] = []
+html_additional_pages = {"index": "to_docs.html"}
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+html_theme_options = {"top_of_page_buttons": []}
+templates_path = ["_templates"]
+
+# GitHub's anchors, which `tests/test_docs.py` checks too.
+myst_heading_anchors = 4
+myst_enable_extensions: list[str] = []
+# Examples of JSON and TOML leave things out: "..." is none of their words.
+suppress_warnings = ["misc.highlighting_failure"]
+
+# A block of commands is copied without prompts and without what they print.
+copybutton_prompt_text = r"\$ |> "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
+copybutton_line_continuation_character = "\\"
+
+# Docstrings have names between single backquotes.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+nitpicky = True
+
+
+def draw(_app, _what, _name, _object, _options, lines):
+    """Keep the lines of a drawing in a docstring as they are."""
+    drawn = [number for number, line in enumerate(lines) if "──" in line]
+    if drawn:
+        first, last = drawn[0] - 1, drawn[-1] + 1
+        lines[first:last] = ["::", "", *(f"    {line}" for line in lines[first:last])]
+
+
+def mend(_app, _page, _template, context, _doctree):
+    """Give captions the level, and blocks the focus, that readers' tools want."""
+    for name, found, instead in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        (
+            "body",
+            '<div class="highlight"><pre>',
+            '<div class="highlight"><pre tabindex="0">',
+        ),
+    ):
+        context[name] = context.get(name, "").replace(found, instead)
+
+
+def setup(app):
+    """Connect what is above."""
+    app.connect("html-page-context", mend, priority=900)  # after the theme
+    app.connect("autodoc-process-docstring", draw)

@@ -1,0 +1,72 @@
+"""The tutorial, the guides and the examples: each command is run as it is shown."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import ROOT, Page
+
+pytestmark = pytest.mark.docs
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory):
+    """A directory with a wheel of the package as it is here."""
+    directory = tmp_path_factory.mktemp("wheels")
+    pip = [sys.executable, "-m", "pip", "--quiet", "wheel", "--no-deps"]
+    subprocess.run(
+        [*pip, "--no-build-isolation", "--wheel-dir", str(directory), str(ROOT)],
+        check=True,
+    )
+    return directory
+
+
+def test_the_tutorial_from_nothing_with_a_wheel(tmp_path, wheels):
+    """pip has the package from the wheel, and all else in the versions of CI."""
+    environment = {
+        "PIP_FIND_LINKS": f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}",
+        "PIP_CONSTRAINT": str(ROOT / ".ci" / "locks" / "dev.txt"),
+    }
+
+    page = Page.read(ROOT / "docs" / "tutorial.md")
+    ran = page.run(
+        tmp_path, commands=Path(sys.base_prefix) / "bin", environment=environment
+    )
+
+    assert ran == len(page.commands) > 20
+
+
+GUIDES = sorted((ROOT / "docs" / "howto").glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*/README.md"))
+SHOWN = [ROOT / "docs" / "tutorial.md", *GUIDES, *EXAMPLES]
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide(guide, tmp_path):
+    page = Page.read(guide)
+
+    assert page.run(tmp_path) == len(page.commands) - len(page.not_run) > 3
+
+
+def test_the_commands_that_are_not_run_are_counted():
+    not_run = sum(len(Page.read(path).not_run) for path in SHOWN)
+    said = " ".join((ROOT / "docs" / "index.md").read_text("utf-8").split())
+
+    assert f"the guides and the examples but {not_run}. What they do not run" in said
+
+
+@pytest.mark.parametrize(
+    "readme",
+    EXAMPLES,
+    ids=lambda readme: readme.parent.name,
+)
+def test_an_example(readme, tmp_path):
+    here = tmp_path / "example"
+    shutil.copytree(readme.parent, here)
+
+    page = Page.read(readme)
+    assert page.run(here) == len(page.commands) - len(page.not_run) > 5
