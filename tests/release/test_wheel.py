@@ -1,0 +1,123 @@
+"""What is built for a release, compared with the tree and with what documents say."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+MADE = {"__pycache__"}
+LINK = re.compile(r"\]\(([^)#]+)[^)]*\)")
+
+
+def build(kind, place, source=ROOT, **environment):
+    words = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", place]
+    env = {**os.environ, **environment}
+    subprocess.run(words, cwd=source, env=env, check=True, capture_output=True)
+    (path,) = [each for each in place.iterdir() if each.is_file()]
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    with zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel"))) as archive:
+        yield archive
+
+
+def metadata_of(archive):
+    (name,) = [each for each in archive.namelist() if each.endswith("/METADATA")]
+    return Parser().parsestr(archive.read(name).decode())
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    return metadata_of(wheel)
+
+
+def files(directory):
+    return {
+        path.relative_to(ROOT / directory).as_posix()
+        for path in (ROOT / directory).rglob("*")
+        if path.is_file() and not MADE & set(path.parts)
+    }
+
+
+def test_the_wheel_has_each_file_of_the_package_and_of_the_project_that_it_brings(
+    wheel,
+):
+    there = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    wanted = {f"frontier/{name}" for name in files("frontier")}
+    for name in ("settings", "spiders"):
+        wanted |= {f"frontier/project/{name}/{file}" for file in files(name)}
+    wanted.add("frontier/project/scrapy.cfg")
+    data = f"frontier_crawl-{PROJECT['version']}.data/data/share"
+    wanted |= {f"{data}/{name}" for name in files("share")}
+
+    assert "frontier/store/lua/queue_push.lua" in wanted
+    assert there == wanted
+
+
+def test_a_file_is_in_the_wheel_as_it_is_in_the_tree(wheel):
+    for name in files("frontier"):
+        assert wheel.read(f"frontier/{name}") == (ROOT / "frontier" / name).read_bytes()
+
+
+def test_the_wheel_is_of_the_version_that_pyproject_has(metadata):
+    assert metadata["Name"] == "frontier-crawl"
+    assert metadata["Version"] == PROJECT["version"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert set(metadata.get_all("Provides-Extra")) == set(
+        PROJECT["optional-dependencies"]
+    )
+
+
+def test_the_version_stands_in_no_source_file():
+    # It comes from the metadata of what is installed; `version = "1.2.3"` would not.
+    said = re.compile(rf"""["']{re.escape(PROJECT["version"])}["']""")
+    sources = [*(ROOT / "frontier").rglob("*.py"), *(ROOT / "settings").glob("*.py")]
+
+    assert [path for path in sources if said.search(path.read_text("utf-8"))] == []
+
+
+def test_the_changes_of_this_version_are_in_the_changelog():
+    page = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    heading = rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-\d\d-\d\d$"
+
+    assert len(re.findall(heading, page, re.MULTILINE)) == 1
+
+
+def test_no_address_of_the_project_is_made_up(metadata):
+    assert metadata.get_all("Project-URL") is None
+    assert metadata.get_payload() == (ROOT / "README.md").read_text("utf-8")
+
+
+def test_links_and_urls_are_those_of_the_repository_that_publishes(tmp_path):
+    address = "https://host.example/us/frontier"
+    (tmp_path / "sdist").mkdir()
+    sdist = build("sdist", tmp_path / "sdist", REPOSITORY_URL=f"{address}/")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
+    (tmp_path / "wheel").mkdir()
+    # Of the sdist, as pip does it, on a machine that knows nothing of the address.
+    path = build("wheel", tmp_path / "wheel", source, REPOSITORY_URL="")
+    with zipfile.ZipFile(path) as archive:
+        found = metadata_of(archive)
+
+    urls = dict(each.split(", ") for each in found.get_all("Project-URL"))
+    assert urls["Repository"] == address
+    assert urls["Issues"] == f"{address}/issues"
+    files = f"{address}/blob/v{PROJECT['version']}/"
+    links = LINK.findall(found.get_payload())
+    ours = [link for link in links if link.startswith(address)]
+    assert len(ours) > 30
+    assert all((ROOT / link.removeprefix(files)).exists() for link in ours)
+    assert all(link.startswith("https://") for link in links)
