@@ -19,9 +19,12 @@ from benchmarks import (
     hostile,
     loads,
     memory,
+    months,
     onesite,
+    operate,
     postcrawl,
     queueing,
+    recrawl,
     ring,
     seen,
     simulate,
@@ -47,9 +50,12 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "hostile": hostile.run,
     "loads": loads.run,
     "memory": memory.run,
+    "months": months.run,
     "onesite": onesite.run,
+    "operate": operate.run,
     "postcrawl": postcrawl.run,
     "queue": queueing.run,
+    "recrawl": recrawl.run,
     "ring": ring.run,
     "seen": seen.run,
     "simulate": simulate.run,
@@ -59,8 +65,8 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
 }
 PLOTTED = {"crawl", "endurance", "growth"}
 """Those that draw their figures."""
-LONGER = {"growth", "postcrawl"}
-"""Those that have a run which takes an hour."""
+LONGER = {"growth", "postcrawl", "recrawl"}
+"""Those that have a run which takes long."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -76,7 +82,8 @@ def main(words: Sequence[str] | None = None) -> int:
     size.add_argument(
         "--full",
         action="store_true",
-        help="growth: 100,000,000 URLs; postcrawl: as many rows; takes an hour",
+        help="growth: 100,000,000 URLs; postcrawl: as many rows; takes an hour; "
+        "recrawl: 10,000,000 URLs; takes 15 minutes",
     )
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
     parser.add_argument(

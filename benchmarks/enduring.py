@@ -128,6 +128,18 @@ class NodeSession(session.Session):
         """The requests that were taken, and are not done."""
         return self.progress
 
+    async def taken(self, scheduler: Scheduler, pause: float) -> Request | None:
+        """The next request, in progress from now on; ``None`` after *pause* seconds."""
+        request = scheduler.next_request()
+        if request is not None:
+            self.progress.add(request)
+            return request
+        self.woken.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self.woken.wait()
+        return None
+
     def wake_engine(self) -> None:
         """Have requests be asked for."""
         self.woken.set()
@@ -168,14 +180,9 @@ async def _drive(settings: dict[str, Any], requests: int, every: int) -> None:
     while count < requests:
         if len(linked.progress) >= CONCURRENT:
             await asyncio.sleep(0)
-        request = scheduler.next_request()
+        request = await linked.taken(scheduler, PAUSE)
         if request is None:
-            linked.woken.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PAUSE):
-                    await linked.woken.wait()
             continue
-        linked.progress.add(request)
         reservation = linked.requests.known(request).reservation
         if reservation is None or not linked.node.may_send(reservation):
             raise RuntimeError("a lease was lost; the machine is too busy")

@@ -21,7 +21,7 @@ from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
-from frontier.queue.push import Push
+from frontier.queue.push import Push, Pusher
 from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.config import seen_config
@@ -68,6 +68,11 @@ class PushingNode(Node):
         """Nobody: no callback runs."""
 
     @property
+    def made_ready(self) -> int:
+        """Nothing waits until it is due."""
+        return 0
+
+    @property
     def spilled(self) -> tuple[int, int]:
         """Nothing, as it has no part that does."""
         return (0, 0)
@@ -79,8 +84,7 @@ class PushingNode(Node):
         self.keys = CrawlKeys(self.config.namespace, "bench")
         self.outbox = Outbox(
             self._outage_retry,
-            self.keys,
-            seen_config(self.config),
+            Pusher(self.keys, seen_config(self.config)),
             on_verdicts=self.on_verdicts,
             on_became_ready=lambda _: [],  # the partitions are its own
         )

@@ -1,0 +1,280 @@
+"""``recrawl``: what a schedule costs the store, and what it gains.
+
+The cost is that of pages that wait: a URL of 70 characters with the state of its
+schedule, due within minutes to three months. A tenth of them is due soon, and when its
+time has come it is made ready and reserved, as the nodes do it.
+
+The gain is simulated: a site whose pages change at Zipf-like rates is visited by an
+adaptive schedule, and by the fixed one with as many visits.
+
+And feeds are followed by real nodes, see `benchmarks.following`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.following import HOURS, TWO_WEEKS, follow
+from benchmarks.harness import Figures, Report, environment
+from benchmarks.memory import emptied, settled
+from benchmarks.server import ServerTime
+from frontier.model import Lease, Order
+from frontier.queue.due import PART, due_call, moved
+from frontier.queue.item import RECRAWL, encode
+from frontier.queue.push import FORCE, Push, push_call, pushed
+from frontier.queue.reserve import reserve_call, reserved
+from frontier.recrawl.schedule import DIGEST_BYTES, Mark, Schedule, State
+from frontier.recrawl.simulation import (
+    DAY,
+    Site,
+    best_freshness,
+    fixed_at_equal_visits,
+    simulate,
+)
+from frontier.seen.config import SeenConfig, SeenLayout
+from frontier.store.client import BlockingStore, Call
+from frontier.store.keys import CrawlKeys
+from frontier.store.scripts import LEASE_ACQUIRE
+from frontier.urls.partition import partition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.following import Plan
+    from benchmarks.harness import Options
+    from benchmarks.server import Server
+
+WEIGHTED = (
+    "freshness_adaptive_vs_fixed weights each page by how often it changes: it is the "
+    "share of versions that were captured (docs/decisions/0095)"
+)
+SEEDS = (1, 2, 3)
+"""Of the changes in each round."""
+
+
+LENGTH = 70
+"""Characters of a URL."""
+PARTITIONS = 1_024
+BATCH = 100
+"""URLs that one call pushes."""
+RESERVED = 64
+"""URLs that one call reserves."""
+SOON = 0.1
+"""Share of the URLs that are due as soon as all are there."""
+SHORTEST, LONGEST = 600.0, 90 * DAY
+"""Seconds until others are due; each factor between is as likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is measured."""
+
+    urls: int
+    hosts: int
+    pages: int
+    """Of the simulated site."""
+    seconds: float
+    """In which the URLs are put into the store; for so long those due soon wait."""
+
+
+FULL = Sizes(urls=1_000_000, hosts=100, pages=5_000, seconds=90)
+QUICK = Sizes(urls=100_000, hosts=10, pages=2_000, seconds=10)
+LONG = Sizes(urls=10_000_000, hosts=1_000, pages=5_000, seconds=600)
+
+
+def run(server: Server, options: Options) -> Report:
+    """Measure what scheduled URLs cost, and the gain of an adaptive schedule."""
+    sizes = QUICK if options.quick else LONG if options.full else FULL
+    figures = Figures()
+    figures.add("schedule", _costs(server, sizes))
+    _freshness(figures, sizes.pages)
+    ratios = {
+        **{
+            name: figures.value("schedule", name)
+            for name in ("due_per_s", "server_us_per_due", "bytes_per_scheduled")
+        },
+        "freshness_adaptive_vs_fixed": figures.ratio(
+            ("adaptive", "versions_captured"), ("fixed", "versions_captured")
+        ),
+        "freshness_of_pages_adaptive_vs_fixed": figures.ratio(
+            ("adaptive", "freshness"), ("fixed", "freshness")
+        ),
+        "freshness_of_pages_best_vs_fixed": figures.ratio(
+            ("best", "freshness"), ("fixed", "freshness")
+        ),
+    }
+    notes = [WEIGHTED]
+    ratios |= _feeds(figures, HOURS if options.quick else TWO_WEEKS, notes)
+    about = environment(server.info())
+    about |= {"urls": sizes.urls, "hosts": sizes.hosts, "pages": sizes.pages}
+    return Report("recrawl", about, figures.results(), ratios, notes)
+
+
+def _freshness(figures: Figures, pages: int) -> None:
+    """Visit a site for 90 days, by the defaults of the settings."""
+    rates = Site(pages).rates()
+    for seed in SEEDS:
+        adaptive = simulate(rates, Schedule(), days=90, seed=seed)
+        _, fixed = fixed_at_equal_visits(rates, Schedule(), adaptive, seed=seed)
+        for name, done in (("adaptive", adaptive), ("fixed", fixed)):
+            figures.add(
+                name,
+                {
+                    "pages_a_day": done.pages_a_day,
+                    "freshness": done.freshness,
+                    "versions_captured": done.versions_captured,
+                    "revisit_share": done.revisit_share,
+                    "age_hours": done.age / 3600,
+                },
+            )
+        pace = fixed.visits / (fixed.days * DAY)
+        figures.add("best", {"freshness": best_freshness(rates, pace)})
+
+
+def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
+    """What URLs cost while they wait, and when they are due."""
+    before = emptied(server)
+    store = BlockingStore.from_settings({"REDIS_URL": server.url})
+    keys = CrawlKeys("frontier", "bench")
+    soon = _server_ms(store) + sizes.seconds * 1000
+    begin, length = time.perf_counter(), 0
+    for partition, pushes in _batches(sizes, soon):
+        call = push_call(keys.partition(partition), TIERS, SeenLayout(), pushes)
+        pushed(store.call(call), pushes)
+        length += sum(len(push.tag) for push in pushes)
+    seconds = time.perf_counter() - begin
+    used = (settled(server) - before - length) / sizes.urls
+    late = sizes.seconds * 1000 / PART + 1000
+    time.sleep(max(0.0, soon + late - _server_ms(store)) / 1000)
+    queues: dict[int, list[str]] = {}
+    for queue in _queues(sizes):
+        queues.setdefault(_partition(queue), []).append(queue)
+    leases = {partition: _acquired(store, keys, partition) for partition in queues}
+    spent = ServerTime(server)
+    spent.start()
+    begin = time.perf_counter()
+    due = _made_ready(store, keys, leases)
+    taken = _reserved(store, keys, leases, queues)
+    both = time.perf_counter() - begin
+    if not due == taken > 0:
+        raise RuntimeError(f"{due:,} were due, and {taken:,} were reserved")
+    server_us = spent.cpu() / due
+    store.close()
+    return {
+        "urls_due": due,
+        "due_per_s": due / both,
+        "server_us_per_due": server_us,
+        "bytes_per_scheduled": used,
+        "scheduled_per_s": sizes.urls / seconds,
+    }
+
+
+TIERS = SeenConfig(False, False, 1, 0.01)
+"""What is pushed is not remembered: only what waits takes memory."""
+
+
+def _server_ms(store: BlockingStore) -> float:
+    seconds, micros = store.call(Call.command("TIME"))
+    return int(seconds) * 1000 + int(micros) / 1000
+
+
+def _queues(sizes: Sizes) -> list[str]:
+    return [f"0:host-{number}.example" for number in range(sizes.hosts)]
+
+
+def _partition(queue: str) -> int:
+    return partition_of(queue.partition(":")[2], PARTITIONS)
+
+
+def _batches(sizes: Sizes, soon: float) -> Iterator[tuple[int, list[Push]]]:
+    """The URLs of each host in turn, some of which are due *soon*."""
+    dice = random.Random(5)
+    span = math.log(LONGEST / SHORTEST)
+    each = sizes.urls // sizes.hosts
+    for queue in _queues(sizes):
+        partition, host = _partition(queue), queue.partition(":")[2]
+        for first in range(0, each, BATCH):
+            pushes = []
+            for number in range(first, min(first + BATCH, each)):
+                wait = SHORTEST * math.exp(dice.random() * span)
+                head = f"https://{host}/{number}/"
+                url = head + f"{dice.getrandbits(280):070x}"[: LENGTH - len(head)]
+                state = State(wait, Mark(dice.randbytes(DIGEST_BYTES))).packed()
+                item = encode({"url": url, RECRAWL: state}, queue)
+                at = soon if dice.random() < SOON else soon + wait * 1000
+                pushes.append(Push(FORCE, 0, queue, 0, item, url, round(at)))
+            yield partition, pushes
+
+
+def _acquired(store: BlockingStore, keys: CrawlKeys, partition: int) -> Lease:
+    part = keys.partition(partition)
+    names = [part.lease, part.fence, part.counts, part.reserved, part.due]
+    reply = store.call(Call.to(LEASE_ACQUIRE, names, ["bench", 3_600_000, ""]))
+    return Lease(partition, int(reply[0]), float("inf"))
+
+
+def _made_ready(store: BlockingStore, keys: CrawlKeys, leases: dict[int, Lease]) -> int:
+    """Move what is due to the ready lists, all partitions in a round trip."""
+    known: dict[int, tuple[str, list[str]]] = dict.fromkeys(leases, ("", []))
+    count = 0
+    while known:
+        calls = [
+            due_call(keys.partition(partition), leases[partition], *of)
+            for partition, of in known.items()
+        ]
+        asked = list(known)
+        for partition, reply in zip(asked, store.run(calls), strict=True):
+            found = moved(reply, leases[partition])
+            count += found.moved
+            if not found.bucket or found.due > found.now:
+                del known[partition]
+                continue
+            lacking = [queue.decode() for queue in found.lacking]
+            same = found.bucket.decode() == known[partition][0]
+            queues = lacking or (known[partition][1] if same else [])
+            known[partition] = (found.bucket.decode(), queues)
+    return count
+
+
+def _reserved(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    leases: dict[int, Lease],
+    queues: dict[int, list[str]],
+) -> int:
+    """Reserve what is ready, all partitions in a round trip."""
+    count, left = 0, {p: list(names) for p, names in queues.items()}
+    while left:
+        wanted = {p: dict.fromkeys(names, RESERVED) for p, names in left.items()}
+        calls: list[Any] = [
+            reserve_call(keys.partition(p), leases[p], Order.BFS, wanted[p])
+            for p in wanted
+        ]
+        for partition, reply in zip(wanted, store.run(calls), strict=True):
+            found, remaining = reserved(reply, leases[partition], wanted[partition])
+            count += len(found)
+            left[partition] = [name for name, more in remaining.items() if more > 0]
+            if not left[partition]:
+                del left[partition]
+    return count
+
+
+def _feeds(figures: Figures, plan: Plan, notes: list[str]) -> dict[str, float]:
+    """Follow feeds on real nodes, and ask an oracle what became of their items."""
+    found = follow(plan)
+    facts = {"feeds": found.feeds, "items": found.items, "rounds": found.rounds}
+    figures.add("feeds", {**facts, "items_again_after_kills": found.again})
+    notes.append(
+        f"feeds: an hour is a second; 2 parts of {plan.hours} hours, undisturbed and "
+        f"with {plan.kills} kills, {plan.freezes} freezes, {plan.restarts} restarts of "
+        "the store; delays and what was fetched twice are those of the first"
+    )
+    return {
+        "items_lost": found.lost,
+        "items_twice": found.twice,
+        "delay_over_wait_max": max(found.delays, default=0.0),
+    }
