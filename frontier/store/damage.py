@@ -96,7 +96,7 @@ OF_A_COLLECTION: Mapping[str, str] = {
     "src:d": SET,
     "src:at": HASH,
     "last_update_ts": STRING,
-    "frontier:crawls": SET,
+    "frontier:minted": SET,
     "frontier:owners": HASH,
     "frontier:urls": HASH,
     "frontier:history": HASH,

@@ -452,7 +452,7 @@ class CollectionKeys:
 
     def minted(self) -> str:
         """Set of the ids of crawls whose record ids follow from the index."""
-        return self._name("frontier:crawls")
+        return self._name("frontier:minted")
 
     def owners(self) -> str:
         """Hash: crawl id to the random name of the store that it is of."""

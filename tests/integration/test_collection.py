@@ -1,6 +1,9 @@
 """What becomes of a crawl's payloads when it ends."""
 
+import json
+
 from conftest import SHORT, after, until
+from fastwarc import ArchiveIterator
 
 from frontier.collection.check import Check
 from frontier.collection.commit import Canceled, Collection, cancel
@@ -79,3 +82,41 @@ def test_a_crawl_commits_in_rounds_and_its_committer_is_killed(serve, cluster):
     assert crawl.digests > before.digests
     assert Check(store, keys).run().sound
     assert list(store.scan("*~*")) == []
+
+
+def records(files):
+    """The headers of the records in *files*, with small letters."""
+    for path in files:
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, parse_http=False):
+                yield {name.lower(): value for name, value in record.headers.items()}
+
+
+def test_a_crawl_that_was_deleted_is_still_referred_to_by_record_ids(serve, cluster):
+    server = serve(urls=70, hosts=2)
+    for node in ("a", "b"):
+        cluster.start(node, "-a", f"seeds={','.join(server.seeds)}")
+        assert cluster.wait(node) == [0]
+    done = cluster.ask("crawl", "delete", "--crawl", "site-1", "--yes")
+    assert done.returncode == 0, done.stderr
+    cluster.start("c", "-a", f"seeds={','.join(server.seeds)}")
+    assert cluster.wait("c") == [0]
+
+    first = {r["warc-record-id"] for r in records(cluster.warc_dir.glob("site-1-*.gz"))}
+    third = list(records(cluster.warc_dir.glob("site-3-*.gz")))
+    revisits = [r for r in third if r["warc-type"] == "revisit"]
+    assert len(revisits) > 20
+    assert {r.get("warc-refers-to") for r in revisits} <= first
+
+
+def test_crawls_of_another_namespace_are_not_listed(serve, cluster):
+    server = serve(urls=40, hosts=1)
+    seeds = ("-a", f"seeds={server.seeds[0]}")
+    cluster.start("a", *seeds, FRONTIER_NAMESPACE="other", FRONTIER_CRAWL_ID="theirs")
+    cluster.start("b", *seeds, FRONTIER_CRAWL_ID="ours")
+    assert cluster.wait() == [0, 0]
+
+    listed = cluster.ask("crawl", "list", "--json")
+    found = json.loads(listed.stdout)["crawls"]
+    assert [crawl["crawl_id"] for crawl in found] == ["ours"]
+    assert cluster.store.call(Call.command("SCARD", "frontier:crawls")) == 1

@@ -73,6 +73,15 @@ def test_no_two_keys_have_the_same_name(keys):
     assert len(set(names.values())) == len(names)
 
 
+@pytest.mark.parametrize("collection", ["", "frontier", "c"])
+@pytest.mark.parametrize("namespace", ["frontier", "c"])
+def test_a_namespace_and_a_collection_share_no_key(namespace, collection):
+    of_crawls = set(names_of(RegistryKeys(namespace)).values())
+    of_collection = set(names_of(CollectionKeys(collection)).values())
+
+    assert of_crawls & of_collection == set()
+
+
 @pytest.mark.parametrize("keys", [CRAWL, PARTITION])
 def test_what_one_script_touches_is_in_one_slot_of_a_cluster(keys):
     slots = {redis.crc.key_slot(name.encode()) for name in names_of(keys).values()}
@@ -126,7 +135,7 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "done": "src:d",
         "history": "frontier:history",  # ours
         "importing": "src:at",  # ours
-        "minted": "frontier:crawls",
+        "minted": "frontier:minted",  # ours
         "owners": "frontier:owners",  # ours
         "queue": "src:q",
         "queued": "src:qset",
