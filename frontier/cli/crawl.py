@@ -95,14 +95,12 @@ class RunOptions:
         ),
     ] = 0
     limit_time: Annotated[
-        float,
+        str,
         typer.Option(
-            min=0,
-            metavar="SECONDS",
-            show_default=False,
-            help="End the crawl after so many seconds.",
+            metavar="TIME",
+            help="End the crawl after so many seconds, or 1h 30m.",
         ),
-    ] = 0
+    ] = ""
     limit_bytes: Annotated[
         int,
         typer.Option(
@@ -193,13 +191,14 @@ def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
     """*settings*, and those that set the limits, where they are not 0.
 
     Raises:
-        ConfigurationError: One of them is set already.
+        ConfigurationError: One of them is set already, or is none.
     """
     from frontier.node.crawl_limits import LIMITS
+    from frontier.settings.live import value_of
 
     limits = {
         "pages": how.limit_pages,
-        "time": how.limit_time,
+        "time": how.limit_time and value_of("CLOSESPIDER_TIMEOUT", how.limit_time),
         "bytes": how.limit_bytes,
     }
     for name, value in limits.items():

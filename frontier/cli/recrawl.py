@@ -15,6 +15,7 @@ from frontier.cli.output import ExitCode, complain
 from frontier.cli.progress import bar
 from frontier.cli.report import facts as rows_of
 from frontier.errors import ConfigurationError
+from frontier.settings.values import seconds_of
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -95,14 +96,8 @@ def seconds(option: str, text: str) -> float:
     Raises:
         ConfigurationError: It means none.
     """
-    from frontier.feeds.model import parse_wait
-
     try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return float(parse_wait(text))
+        return seconds_of(text)
     except ValueError as error:
         raise ConfigurationError(f"{option}: {error}") from None
 

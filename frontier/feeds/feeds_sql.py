@@ -30,7 +30,6 @@ from frontier.feeds.model import (
     MAX_NAME,
     MAX_SITES,
     MAX_URL,
-    MAX_WAIT,
     Feed,
     Site,
     canonical_url,
@@ -47,6 +46,7 @@ from frontier.feeds.sql_schema import (
     insert_row,
     schema_of,
 )
+from frontier.settings.values import MAX_DURATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -225,8 +225,8 @@ def _rows(connection: Connection, schema: Schema, where: str) -> Sequence[Any]:
     wanted = select(
         site.c["id"],
         text(site.c["Name"], MAX_NAME),
-        text(site.c["MinWaitPeriod"], MAX_WAIT),
-        text(site.c["MaxWaitPeriod"], MAX_WAIT) if has_longest else null(),
+        text(site.c["MinWaitPeriod"], MAX_DURATION),
+        text(site.c["MaxWaitPeriod"], MAX_DURATION) if has_longest else null(),
         site.c["Active"],
         site.c["Paused"] if has_pause else null(),
         feed.c["id"],

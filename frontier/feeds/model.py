@@ -13,7 +13,6 @@ and a number alone, which is seconds; we refuse a wait below `LEAST_WAIT_S`.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,10 +38,6 @@ MAX_URL = 4_096
 """Characters of a URL."""
 MAX_NAME = 200
 """Characters of a site's name."""
-MAX_WAIT = 64
-"""Characters of a wait as text."""
-
-_SECONDS = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +100,24 @@ def parse_wait(text: str | int) -> int:
     """
     if isinstance(text, bool) or not isinstance(text, str | int):
         raise ValueError(f"{_shown(text)} is not a wait: {_FORM}")  # noqa: TRY004
-    if isinstance(text, str) and len(text) > MAX_WAIT:
-        raise ValueError(f"{_shown(text)} is not a wait: it is too long a text")
-    seconds = text if isinstance(text, int) else _seconds(text.strip())
-    if seconds is None:
-        raise ValueError(f"{_shown(text)} is not a wait: {_FORM}")
+    try:
+        seconds = seconds_of(text)
+    except ValueError:
+        raise ValueError(f"{_shown(text)} is not a wait: {_FORM}") from None
     if seconds < LEAST_WAIT_S:
         raise ValueError(
             f"the wait {_shown(text)} is too short; it is {LEAST_WAIT_S}s at least"
         )
     if seconds > MOST_WAIT_S:
         raise ValueError(f"the wait {_shown(text)} is too long; it is {_DAYS}d at most")
-    return seconds
-
-
-def _seconds(text: str) -> int | None:
-    return int(text) if _SECONDS.fullmatch(text) else seconds_of(text)
+    if seconds != int(seconds):
+        raise ValueError(f"the wait {_shown(text)} is not in whole seconds")
+    return int(seconds)
 
 
 _FORM = (
-    "write days, hours, minutes and seconds in that order, such as 1d, 1h30m or 90s; "
-    "a number alone is seconds"
+    "write weeks, days, hours, minutes and seconds in that order, such as 40 days, "
+    "1h30m or 90s; a number alone is seconds"
 )
 
 

@@ -34,10 +34,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from frontier.errors import RecrawlRulesBroken
-from frontier.feeds.model import parse_wait
 from frontier.files import read_input
 from frontier.recrawl.schedule import Kind, Schedule
-from frontier.settings.values import nearest
+from frontier.settings.values import nearest, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -242,7 +241,7 @@ def _value(key: str, value: Any) -> Any:
             raise ValueError("must be true or false")
         return value
     if key in _TIMES:
-        return _seconds(value)
+        return seconds_of(value)
     if key in _FACTORS:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("must be a number")
@@ -267,13 +266,6 @@ def _value(key: str, value: Any) -> Any:
     if not pattern.fullmatch(lowered):
         raise ValueError(f"must be {form}")
     return lowered
-
-
-def _seconds(value: Any) -> float:
-    """Seconds, of a number or of a wait such as ``1h 30m``."""
-    if isinstance(value, float):
-        return value
-    return float(parse_wait(value))
 
 
 def _unknown(word: str, known: Any) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dataclasses import Field
 
 PREFIX = "FRONTIER_"
+LEAST_SECONDS = 0.001
+"""Of a setting that is a time, and not 0."""
 MOST_SECONDS = 2 * 366 * 86_400.0
 """Of what waits until it is due."""
 _HERITRIX = {
@@ -73,23 +75,29 @@ class Config:
     """Classes of addresses that are connected to; ``seeds``: as the seeds' are."""
     backoff_growth: float = _setting(2.0, parsers.real(1.0 - 1e-9, 1000.0))
     """By how much each back-off of a host is longer than the one before."""
-    backoff_max: float = _setting(3600.0, parsers.real(0.0, 691_200.0))
+    backoff_max: float = _setting(3600.0, parsers.duration(LEAST_SECONDS, 691_200.0))
     """Seconds of the longest back-off of a host that does not say itself how long."""
-    backoff_min: float = _setting(1.0, parsers.real(0.0, 86400.0))
+    backoff_min: float = _setting(1.0, parsers.duration(LEAST_SECONDS, 86400.0))
     """Seconds for which a host is left alone that says 429 or 503, the first time."""
-    backoff_retry_after_max: float = _setting(21600.0, parsers.real(0.0, 604_800.0))
+    backoff_retry_after_max: float = _setting(
+        21600.0, parsers.duration(LEAST_SECONDS, 604_800.0)
+    )
     """Most seconds of a Retry-After that are kept."""
     backoff_times: int = _setting(12, parsers.whole(0, 100_000))
     """Back-offs of a host in a row after which its URLs are given up; 0: none."""
     backoff_unreachable_after: int = _setting(10, parsers.whole(0, 10**6))
     """Requests in a row that do not reach a host before it is left alone; 0: never."""
-    backoff_unreachable_max: float = _setting(21600.0, parsers.real(0.0, 604_800.0))
+    backoff_unreachable_max: float = _setting(
+        21600.0, parsers.duration(LEAST_SECONDS, 604_800.0)
+    )
     """Seconds of the longest time for which it is."""
-    backoff_unreachable_min: float = _setting(300.0, parsers.real(0.0, 86400.0))
+    backoff_unreachable_min: float = _setting(
+        300.0, parsers.duration(LEAST_SECONDS, 86400.0)
+    )
     """Seconds for which it is left alone, the first time."""
     backoff_unreachable_times: int = _setting(3, parsers.whole(0, 100_000))
     """How often in a row it is, before its URLs are given up."""
-    crawl_delay_max: float = _setting(300.0, parsers.real(-1.0, 86400.0))
+    crawl_delay_max: float = _setting(300.0, parsers.duration(0.0, 86400.0))
     """Most seconds of a robots.txt's Crawl-delay that are kept; 0 for none."""
     enabled: bool = _setting(True, parsers.boolean)
     """Whether the add-on does anything."""
@@ -99,7 +107,7 @@ class Config:
     """Bound on the share of new URLs that the Bloom tier calls seen."""
     bloom_native: str = _setting("auto", parsers.choice("auto", "yes", "no"))
     """Whether the Bloom tier is the server's own filter (``BF.*``)."""
-    busy_max: float = _setting(120.0, parsers.real(-1e-9, 1e6))
+    busy_max: float = _setting(120.0, parsers.duration(0.0, 1e6))
     """Seconds that a callback may keep a node busy before its page is given up; 0 for
     no watchdog: a lease."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
@@ -108,7 +116,9 @@ class Config:
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)
     """The server of the collections, where it is not that of the crawls."""
-    commit_every: float = _setting(0.0, parsers.duration(1.0, 366 * 86_400.0))
+    commit_every: float = _setting(
+        0.0, parsers.duration(1.0, 366 * 86_400.0, or_zero=True)
+    )
     """Seconds after which an open crawl is committed so far; 0 for at its end."""
     cookies_shared: bool = _setting(True, parsers.boolean)
     """Whether all nodes have the cookies that one was given."""
@@ -124,9 +134,9 @@ class Config:
     """The sites that are followed: a file as feeds.toml, or the URL of a database."""
     feeds_max_bytes: int = _setting(10 << 20, parsers.whole(1_000, 10**9))
     """A larger feed is not read."""
-    feeds_refresh: float = _setting(10.0, parsers.real(0.0, 86400.0))
+    feeds_refresh: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 86400.0))
     """Seconds between two looks at them."""
-    feeds_round_max: float = _setting(21600.0, parsers.real(1.0, 31_536_000.0))
+    feeds_round_max: float = _setting(21600.0, parsers.duration(1.0, 31_536_000.0))
     """Seconds after which a round of a site is ended, whatever it waits for."""
     file_mode: str = _setting("0640", parsers.file_mode)
     """Of files that are made, in octal; what the umask takes away is not in it."""
@@ -146,7 +156,7 @@ class Config:
     """Whether the crawl waits for new seeds when nothing is queued."""
     keep_frontier: bool = _setting(True, parsers.boolean)
     """Whether the queues and the seen-set stay when the crawl has ended."""
-    lease_ttl: float = _setting(15.0, parsers.real(0.5, 3600.0))
+    lease_ttl: float = _setting(15.0, parsers.duration(0.5, 3600.0))
     """Seconds after which a silent node loses its partitions."""
     log_format: str = _setting("text", parsers.choice("text", "json"))
     """Whether a line of the log is text, as Scrapy's settings say, or a JSON object."""
@@ -176,11 +186,11 @@ class Config:
     """By which an interval is divided where a page has changed."""
     recrawl_growth: float = _setting(1.5, parsers.real(1 - 1e-9, 100.0))
     """By which it is multiplied where it has not."""
-    recrawl_interval: float = _setting(86_400.0, parsers.real(0.099, MOST_SECONDS))
+    recrawl_interval: float = _setting(86_400.0, parsers.duration(0.1, MOST_SECONDS))
     """Seconds to the first recrawl; if it is fixed, to each."""
-    recrawl_max: float = _setting(2_419_200.0, parsers.real(0.099, MOST_SECONDS))
+    recrawl_max: float = _setting(2_419_200.0, parsers.duration(0.1, MOST_SECONDS))
     """Longest adaptive interval, in seconds."""
-    recrawl_min: float = _setting(3_600.0, parsers.real(0.099, MOST_SECONDS))
+    recrawl_min: float = _setting(3_600.0, parsers.duration(0.1, MOST_SECONDS))
     """Shortest adaptive interval, in seconds."""
     recrawl_rules: Path | None = _setting(None, parsers.optional_directory)
     """File of rules by host, path and media type; empty for none."""
@@ -188,11 +198,11 @@ class Config:
     """Whether a page of HTML has changed only if its text has."""
     recrawl_until: str = _setting("", parsers.end)
     """When a crawl ends though more is due later; empty for never."""
-    revisit_blackout: float = _setting(0.0, parsers.real(-1e-9, 1e9))
+    revisit_blackout: float = _setting(0.0, parsers.duration(0.0, 1e9))
     """Seconds in which nothing is written of the same payload of the same URL."""
     revisit_cdx_servers: tuple[str, ...] = _setting((), parsers.addresses)
     """CDX servers that are asked for what the collections do not have."""
-    revisit_cdx_timeout: float = _setting(2.0, parsers.real(0.0, 300.0))
+    revisit_cdx_timeout: float = _setting(2.0, parsers.duration(LEAST_SECONDS, 300.0))
     """Seconds that one of them may take for an answer."""
     revisit_committed_filter_bytes: int = _setting(0, parsers.whole(0, 2**33))
     """Memory for a filter of what committed crawls have; 0 for none."""
@@ -246,7 +256,7 @@ class Config:
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
-    store_wait: float = _setting(30.0, parsers.real(-1e-9, 86400.0))
+    store_wait: float = _setting(30.0, parsers.duration(0.0, 86400.0))
     """Seconds for which a node that starts waits for a store that does not answer."""
     store_wait_aof: bool = _setting(False, parsers.boolean)
     """Whether acks wait until what they rely on is on the server's disk."""
@@ -298,7 +308,7 @@ class Config:
     """Whether a crawl log has every attempt, those without an answer, too."""
     warc_max_bytes: int = _setting(1_000_000_000, parsers.whole(1_000, 10**13))
     """Compressed size after which a new WARC file is begun."""
-    warc_max_seconds: int = _setting(0, parsers.whole(0, 10**8))
+    warc_max_seconds: float = _setting(0.0, parsers.duration(0.0, 1e8))
     """Age after which a WARC file is closed; 0 for none."""
     warc_max_total_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of all files in ``warc_dir``, above which the node waits; 0 for no limit."""
@@ -322,7 +332,7 @@ class Config:
     """Memory of a worker process, in address space."""
     worker_processes: int = _setting(2, parsers.whole(1, 64))
     """Most processes of a node that read what may take long."""
-    worker_seconds: float = _setting(10.0, parsers.real(0.0, 3600.0))
+    worker_seconds: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 3600.0))
     """CPU time after which one is killed that reads one document."""
 
     @classmethod

@@ -47,12 +47,12 @@ def _ours(name: str, about: str) -> Live:
 
 _COUNT = parsers.whole(0, 10**12)
 LIVE: dict[str, Live] = {
-    DELAY: Live(parsers.real(-1e-9, 86_400.0), "seconds between requests", True),
+    DELAY: Live(parsers.duration(0, 86_400.0), "seconds between requests", True),
     PER_HOST: Live(parsers.whole(1, 1_000), "requests at a time to one host", True),
     "CLOSESPIDER_PAGECOUNT": Live(_COUNT, "pages of the crawl; 0: no limit"),
     "CLOSESPIDER_ITEMCOUNT": Live(_COUNT, "items of the crawl; 0: no limit"),
     "CLOSESPIDER_ERRORCOUNT": Live(_COUNT, "exceptions in callbacks; 0: no limit"),
-    "CLOSESPIDER_TIMEOUT": Live(parsers.real(-1e-9, 1e9), "seconds; 0: no limit"),
+    "CLOSESPIDER_TIMEOUT": Live(parsers.duration(0, 1e9), "seconds; 0: no limit"),
     "FRONTIER_CRAWL_MAX_BYTES": _ours(
         "FRONTIER_CRAWL_MAX_BYTES", "bytes of responses; 0: no limit"
     ),

@@ -135,35 +135,65 @@ def real(above: float, below: float) -> Parser:
 
 UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 """Seconds of each unit of a time."""
+_WORDS = {
+    "w": "weeks?",
+    "d": "days?",
+    "h": "hours?",
+    "m": "min(?:ute)?s?",
+    "s": "sec(?:ond)?s?",
+}
+"""What a unit may be called beside its letter."""
 _DURATION = re.compile(
-    r"\s*".join(rf"(?:([0-9]{{1,9}})\s?{unit})?" for unit in UNITS), re.IGNORECASE
+    r"\s*".join(
+        rf"(?:([0-9]{{1,9}})\s?(?:{word}|{unit}))?" for unit, word in _WORDS.items()
+    ),
+    re.IGNORECASE,
 )
+_NUMBER = re.compile(r"[0-9.eE+-]+")
+MAX_DURATION = 64
+"""Characters of a time as text."""
 
 
-def seconds_of(text: str) -> int | None:
-    """The seconds of a time such as ``1h 30m`` or ``1d``; `None` if it is none.
+def seconds_of(value: Any) -> float:
+    """The seconds of a time: a number of them, or text such as ``1h 30m``.
 
-    Weeks, days, hours, minutes and seconds, in that order, each at most once.
+    In text there are weeks, days, hours, minutes and seconds, in that order and each at
+    most once, as letters or as words (``40 days``). A number alone is seconds.
+
+    Raises:
+        ValueError: It is no time.
     """
-    found = _DURATION.fullmatch(text) if text else None
-    if found is None:
-        return None
-    amounts = (int(amount or 0) for amount in found.groups())
-    return sum(n * unit for n, unit in zip(amounts, UNITS.values(), strict=True))
+    form = "must be a time such as 1h 30m or 40 days, or a number of seconds"
+    text = value.strip() if isinstance(value, str) else repr(value)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(form)  # noqa: TRY004
+    if len(text) > MAX_DURATION:
+        raise ValueError(f"{form}, of at most {MAX_DURATION} characters")
+    if text and (found := _DURATION.fullmatch(text)):
+        amounts = (int(amount or 0) for amount in found.groups())
+        return float(
+            sum(n * unit for n, unit in zip(amounts, UNITS.values(), strict=True))
+        )
+    try:
+        seconds = float(text) if _NUMBER.fullmatch(text) else math.nan
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise ValueError(form)
+    return seconds
 
 
-def duration(least: float, most: float) -> Parser:
-    """A parser of times such as ``1h 30m``, or numbers of seconds; 0, or *least* on."""
+def duration(least: float, most: float, *, or_zero: bool = False) -> Parser:
+    """A parser of times, as of `seconds_of`, from *least* to *most*; or 0."""
 
     def parse(value: Any) -> float:
-        text = str(value).strip()
-        whole_seconds = seconds_of(text)
-        try:
-            seconds = float(text) if whole_seconds is None else float(whole_seconds)
-        except ValueError:
-            raise ValueError("must be a time such as 1h 30m, or seconds") from None
-        if not (seconds == 0 or least <= seconds <= most):
-            raise ValueError(f"must be 0, or between {least:,g} and {most:,g} seconds")
+        seconds = seconds_of(value)
+        if not (least <= seconds <= most or (or_zero and seconds == 0)):
+            zero = "0, or " if or_zero else ""
+            raise ValueError(
+                f"must be {zero}from {least:,g} to {most:,.10g} seconds, as a number "
+                "or such as 1h 30m"
+            )
         return seconds
 
     return parse

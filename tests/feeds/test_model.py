@@ -54,7 +54,13 @@ def test_a_wait_is_read_as_crawlrss_reads_it_but_for_its_faults(vector):
     ("text", "seconds"),
     [
         ("40d", 40 * 86_400),
-        ("40 days", None),
+        ("40 days", 40 * 86_400),
+        ("1 week 2 hours", 612_000),
+        ("5 min 1 sec", 301),
+        ("2h 1 day", None),  # the other way round
+        ("40 daze", None),
+        ("1_000", None),
+        ("1.5", None),
         ("25d", 25 * 86_400),
         ("3w", 21 * 86_400),
         ("1d 2h 3m 4s", 93_784),

@@ -153,6 +153,56 @@ def test_the_end_of_a_crawl_is_a_date_or_counts_from_its_beginning(value, ms):
     assert end_ms(read(RECRAWL_UNTIL=value).recrawl_until, 1_000) == ms
 
 
+TIMES = [
+    "backoff_max",
+    "backoff_min",
+    "backoff_retry_after_max",
+    "backoff_unreachable_max",
+    "backoff_unreachable_min",
+    "busy_max",
+    "commit_every",
+    "crawl_delay_max",
+    "feeds_refresh",
+    "feeds_round_max",
+    "lease_ttl",
+    "recrawl_interval",
+    "recrawl_max",
+    "recrawl_min",
+    "revisit_blackout",
+    "revisit_cdx_timeout",
+    "store_wait",
+    "warc_max_seconds",
+    "worker_seconds",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), (" 2m ", 120), ("1m 30s", 90), ("2 minutes", 120), (100.5, 100.5)],
+)
+@pytest.mark.parametrize("name", TIMES)
+def test_a_setting_that_is_a_time_is_written_as_one(name, text, seconds):
+    assert getattr(config_with(name, text), name) == seconds
+
+
+@pytest.mark.parametrize("text", ["1x", "", "soon", "nan", "inf", "-1s", True, None])
+@pytest.mark.parametrize("name", TIMES)
+def test_what_is_no_time_is_refused_by_each(name, text):
+    with pytest.raises(ConfigurationError, match=rf"{name.upper()} = .*such as 1h 30m"):
+        config_with(name, text)
+
+
+def config_with(name, value):
+    """A `Config` with one setting, and limits above and below it that allow it."""
+    least, most = name.removesuffix("_max") + "_min", name.removesuffix("_min") + "_max"
+    others = {
+        one: limit
+        for one, limit in ((least, 1), (most, 10_000))
+        if one != name and one in TIMES
+    }
+    return read(**{one.upper(): said for one, said in {**others, name: value}.items()})
+
+
 @pytest.mark.parametrize(
     ("name", "near"),
     [
@@ -197,7 +247,7 @@ def test_settings_of_others_are_left_alone():
         ("CRAWL_ID", "-a"),
         ("CRAWL_ID", "{a}"),
         ("COLLECTION", "é"),
-        ("LEASE_TTL", 0.5),
+        ("LEASE_TTL", 0.49),
         ("LEASE_TTL", "inf"),
         ("LEASE_TTL", "-3"),
         ("NAMESPACE", ""),
@@ -316,7 +366,7 @@ def test_statuses_are_numbers_and_classes():
         ("revisit_cdx_servers", "https://a.org:port/cdx", "'https://a.org:port/cdx'"),
         ("revisit_cdx_servers", ["http:///cdx"], "URL of http or https"),
         ("collection_redis_url", "localhost:6379", "redis://host:6379/0"),
-        ("revisit_cdx_timeout", 0, "greater than 0"),
+        ("revisit_cdx_timeout", 0, "from 0.001 to 300 seconds"),
     ],
 )
 def test_a_wrong_policy_is_named(name, value, message):
