@@ -188,6 +188,8 @@ def _site(
         )
         for url, implied in read_config(values.get(b"config"))
     ]
+    if state == "waiting" and all(feed.excluded for feed in feeds):
+        next_ms = 0
     return FollowedSite(
         name=name,
         state=state,

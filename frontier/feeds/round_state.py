@@ -45,12 +45,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from frontier.feeds.model import Site
+    from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
 
 ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
 """What the configuration wants of a site."""
 QUEUE, QUEUED, LATE = "n", "q", "l"
 """What `add_call` says of a URL: to be queued, queued before, its round is over."""
+IDLE_MS = 60_000
+"""Until a site of which no feed may be fetched is looked at again, in ms."""
 MOST_IDS = 500
 """Ids per call of a script."""
 MAX_STATE = 2_000_000
@@ -118,13 +121,21 @@ def due_of(reply: list[bytes]) -> Due:
 
 
 def begin_call(
-    keys: CrawlKeys, name: str, node_id: str, *, look_ms: int, max_ms: int
+    keys: CrawlKeys,
+    name: str,
+    node_id: str,
+    *,
+    look_ms: int,
+    max_ms: int,
+    idle: bool = False,
 ) -> Call:
     """The call by which *node_id* takes the site *name*; `taken_of` reads its reply.
 
-    The site is looked at again after *look_ms*; a round of *max_ms* is ended.
+    The site is looked at again after *look_ms*; a round of *max_ms* is ended. No round
+    begins of one that is *idle*: of its feeds none may be fetched.
     """
-    return Call.to(ROUND_BEGIN, names_of(keys, name), [name, node_id, look_ms, max_ms])
+    args: list[Argument] = [name, node_id, look_ms, max_ms, IDLE_MS if idle else ""]
+    return Call.to(ROUND_BEGIN, names_of(keys, name), args)
 
 
 class InProgress(NamedTuple):

@@ -311,7 +311,12 @@ class Rounds:
         look_ms = int(config.lease_ttl * 1000)
         max_ms = int(config.feeds_round_max * 1000)
         call = begin_call(
-            self._keys, name, config.node_id, look_ms=look_ms, max_ms=max_ms
+            self._keys,
+            name,
+            config.node_id,
+            look_ms=look_ms,
+            max_ms=max_ms,
+            idle=self._is_idle(name),
         )
         (reply,) = await self._node.run([call])
         taken = taken_of(reply)
@@ -333,8 +338,20 @@ class Rounds:
         elif taken.what == "look":
             await self._look_for_lost(name, taken)
 
+    def _is_idle(self, name: str) -> bool:
+        """Whether *name* has no feed that may be fetched, so that no round begins."""
+        known = self._live.sites.get(name)
+        return known is not None and all(self._excludes(f.url) for f in known.feeds)
+
+    def _excludes(self, url: str) -> bool:
+        known = self._session.exclusions
+        return known is not None and known.why(url) is not None
+
     async def _emit(self, name: str, taken: Taken) -> None:
-        """Queue all feeds of a site that are not left out, and then say so."""
+        """Queue all feeds of a site that are not left out, and then say so.
+
+        Left out are those that failed, and those that an operator has excluded.
+        """
         fields = [f"feed:{feed_field(url)}" for url, _ in taken.feeds]
         packed: list[bytes | None] = []
         if fields:
@@ -343,7 +360,7 @@ class Rounds:
         count = 0
         for (url, _), record in zip(taken.feeds, packed, strict=True):
             known = read_feed(url, record)
-            if known.resume > taken.number:
+            if known.resume > taken.number or self._excludes(url):
                 self._crawler.stats.inc_value("frontier/feeds/left_out")
                 continue
             place = Place(name, taken.number, FEED, url)

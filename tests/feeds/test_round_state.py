@@ -30,8 +30,10 @@ class Driver:
     def due(self, most=10):
         return r.due_of(self.store.call(r.due_call(self.keys, most)))
 
-    def begin(self, name="news", look_ms=5000, max_ms=10**9):
-        call = r.begin_call(self.keys, name, "n1", look_ms=look_ms, max_ms=max_ms)
+    def begin(self, name="news", look_ms=5000, max_ms=10**9, idle=False):
+        call = r.begin_call(
+            self.keys, name, "n1", look_ms=look_ms, max_ms=max_ms, idle=idle
+        )
         return r.taken_of(self.store.call(call))
 
     def add(self, number, *urls, name="news", attempt=""):
@@ -375,3 +377,22 @@ def test_a_feed_that_fails_is_left_out_of_more_and_more_rounds():
     assert record.answered(5).failures == 0
     assert FeedRecord(FEED).failed("x", 1, 10**6).resume == 2
     assert record.failed("x", 1, 86_400 * 7).resume == 2 + 1
+
+
+def test_no_round_begins_of_a_site_that_is_idle_and_the_next_one_when_it_is_not(driver):
+    driver.update(site())
+
+    assert driver.begin(idle=True).what == "not"
+    assert 50 < driver.due_in() <= 60
+    assert (driver.field("state"), driver.field("round")) == (b"waiting", None)
+    driver.make_due()
+    assert driver.begin().number == 1
+
+
+def test_a_round_that_runs_goes_on_though_its_site_is_idle_now(driver):
+    driver.update(site())
+    number = driver.begun(FEED)
+    driver.make_due()
+
+    assert driver.begin(idle=True).what == "look"
+    assert driver.note(number, done=[FEED]) == 1

@@ -195,6 +195,37 @@ def test_the_status_fits_a_terminal_and_says_which_feeds_are_not_read(followed):
     assert scope[1] == "-"
 
 
+def test_a_site_whose_feeds_are_excluded_has_no_rounds_until_they_are_not(followed):
+    read, left_out = news.FEEDS
+    followed.configure(feeds=[read])
+    text = followed.file.read_text()
+    other = text.replace("news", "quiet", 1).replace(read, left_out)
+    followed.file.write_text(text + other)
+    followed.start("node-1")
+
+    def rounds(name):
+        field = Call.command("HGET", KEYS.site(name), "round")
+        return int(followed.cluster.store.call(field) or 0)
+
+    until(lambda: rounds("quiet") > 1, "rounds of both")
+    prefix = f"{followed.base}{left_out}"
+    done = followed.cluster.ask("crawl", "exclude", "--prefix", prefix, "--yes")
+    assert done.returncode == 0, done.stderr
+    followed.ends_a_round()
+    before = rounds("quiet")
+    followed.ends_a_round(3)
+
+    assert rounds("quiet") == before
+    status = followed.cluster.ask("feeds", "status", "--site", "quiet", "--json")
+    (site,) = json.loads(status.stdout)["sites"]
+    assert (site["state"], site["next_ms"], site["urls"]) == ("waiting", 0, 0)
+    again = [*done.args[done.args.index("--prefix") :][:2], "--remove"]
+    assert followed.cluster.ask("crawl", "exclude", *again).returncode == 0
+    followed.cluster.store.call(Call.command("ZADD", KEYS.sites(), 0, "quiet"))
+    until(lambda: rounds("quiet") > before, "a round again")
+    followed.stop("node-1")
+
+
 def test_a_node_that_was_frozen_loses_nothing_and_holds_up_nothing(followed):
     followed.start("node-1", "node-2")
     followed.cluster.share("feeds-1")

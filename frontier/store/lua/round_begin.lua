@@ -10,10 +10,12 @@
 -- ARGV[2]  node     node id of the taker
 -- ARGV[3]  look_ms  when the site is to be looked at again
 -- ARGV[4]  max_ms   a round that takes longer is ended
+-- ARGV[5]  idle_ms  if nothing of the site may be fetched, when it is looked at again; else ''
 --
--- Returns {what, round, more...}: 'not' if it is not due; 'begin' and the site's config if
--- the caller is to emit its feeds, as nobody has, or not all of them; 'look' and up to
--- 1,000 ids in progress, each with its value; 'over' and the same if the round was ended.
+-- Returns {what, round, more...}: 'not' if it is not due, or is to have no round; 'begin'
+-- and the site's config if the caller is to emit its feeds, as nobody has, or not all of
+-- them; 'look' and up to 1,000 ids in progress, each with its value; 'over' and the same if
+-- the round was ended.
 
 local due = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not due or tonumber(due) > now then
@@ -23,6 +25,10 @@ local state, whole, config =
   unpack(redis.call('HMGET', KEYS[2], 'state', 'whole', 'config'))
 if state ~= 'waiting' and state ~= 'crawling' then
   redis.call('ZREM', KEYS[1], ARGV[1]) -- it is no site, or was damaged
+  return {'not', 0}
+end
+if state == 'waiting' and ARGV[5] ~= '' then
+  redis.call('ZADD', KEYS[1], text(now + tonumber(ARGV[5])), ARGV[1])
   return {'not', 0}
 end
 if state == 'waiting' then
