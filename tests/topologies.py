@@ -344,9 +344,12 @@ class ClusterServers(Topology):
         """Move up to *count* keys of *slot*; return how many there were."""
         keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, count)
         if keys:
-            where = (HOST, target.port, "", 0, MIGRATE_MS)
-            source.ask("MIGRATE", *where, "KEYS", *keys)
+            self.move_key(source, target, *keys)
         return len(keys)
+
+    def move_key(self, source: Process, target: Process, *keys: bytes | str) -> None:
+        """Move *keys* of one slot."""
+        source.ask("MIGRATE", HOST, target.port, "", 0, MIGRATE_MS, "KEYS", *keys)
 
     def end_move(self, slot: int, target: Process) -> None:
         """Have *target* be the one that has *slot*."""

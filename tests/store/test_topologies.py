@@ -19,6 +19,7 @@ from frontier.store.scripts import (
 )
 from frontier.store.sentinel import Watch
 from tests.topologies import (
+    DEADLINE,
     SERVICE,
     ClusterServers,
     SentinelServers,
@@ -82,8 +83,13 @@ async def test_a_key_that_is_gone_ahead_is_found(cluster, primaries, unique):
     assert await cluster.run([calls[0], calls[1]]) == [4, b"site-1"]
 
 
-async def test_keys_on_both_sides_are_waited_for(cluster, primaries, unique):
+async def test_keys_on_both_sides_are_waited_for(
+    cluster, primaries, unique, until, monkeypatch
+):
+    """Which key moves is named: the slot may have keys of other tests, too."""
+    monkeypatch.setattr("frontier.store.cluster_router.PATIENCE", DEADLINE)
     keys = [f"{{{unique}}}:seed_lists", f"{{{unique}}}:lock", f"{{{unique}}}:meta"]
+    await cluster.call(Call.command("SET", f"{{{unique}}}", "of another test"))
     await cluster.call(Call.command("HSET", keys[2], "state", "open"))
     take = Call.to(START_ACQUIRE, keys, ["seeds", "me", 60_000, ""])
     assert await cluster.call(take) == b"yours"
@@ -91,16 +97,23 @@ async def test_keys_on_both_sides_are_waited_for(cluster, primaries, unique):
     slot = slot_of(unique)
     target = other(primaries, primaries.owner(slot))
     source = primaries.begin_move(slot, target)
-    primaries.move_keys(slot, source, target, 1)
+    primaries.move_key(source, target, keys[1])
+    before = refused(source)
 
     waiting = asyncio.create_task(cluster.call(take))
+    await until(lambda: refused(source) >= before + 2, "that it is sent away twice")
     plain = Call.command("HGET", keys[0], "others")
     assert await cluster.call(plain) == b"done"
-    await asyncio.sleep(0.1)
     assert not waiting.done()
     primaries.move_keys(slot, source, target)
     primaries.end_move(slot, target)
     assert await waiting == b"yours"
+
+
+def refused(server):
+    """How often *server* said that a call has to wait for the end of a move."""
+    found = server.ask("INFO", "errorstats").get("errorstat_TRYAGAIN", {"count": 0})
+    return found["count"]
 
 
 async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
