@@ -6,7 +6,6 @@ again and again, by the methods that the module calls. A text `TIMES` as long ma
 not much more than `TIMES` the work: the thread's CPU time, the least of all runs.
 """
 
-import ast
 import gc
 import importlib
 import math
@@ -165,25 +164,21 @@ PIECES = [
 SIZE = 8_192
 SLOW = 0.004
 """Seconds that no linear expression takes for that many characters."""
-METHODS = {"match", "fullmatch", "search", "finditer", "findall", "split", "sub"}
+METHODS = "match|fullmatch|search|finditer|findall|split|sub"
+CALL = re.compile(rf"\b([A-Z_][A-Z0-9_]*)\.({METHODS})\b")
 
 
 def expressions():
     """Each expression of a module by its name, and how it is called there."""
     for path in sorted(ROOT.rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
         called = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                called.setdefault(node.value.id, set()).add(node.attr)
+        for name, method in CALL.findall(path.read_text("utf-8")):
+            called.setdefault(name, set()).add(method)
         dotted = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
-        module = None
         for name, methods in sorted(called.items()):
-            if name.isupper() and methods & METHODS:
-                module = module or importlib.import_module(dotted)
-                found = getattr(module, name, None)
-                if isinstance(found, re.Pattern):
-                    yield pytest.param(found, methods & METHODS, id=f"{dotted}.{name}")
+            found = getattr(importlib.import_module(dotted), name, None)
+            if isinstance(found, re.Pattern):
+                yield pytest.param(found, methods, id=f"{dotted}.{name}")
 
 
 EXPRESSIONS = list(expressions())

@@ -1,7 +1,9 @@
 """Answers that are hardly HTTP, too much of it, or none."""
 
 import gzip
+import struct
 import zlib
+from functools import reduce
 
 import brotli
 
@@ -11,11 +13,24 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
 def zeros(megabytes, window=31):
-    deflate = zlib.compressobj(9, zlib.DEFLATED, window)
-    made = b"".join(deflate.compress(bytes(1 << 20)) for _ in range(megabytes))
-    return made + deflate.flush()
+    """That many as gzip, or as zlib with *window* 15: one block again and again."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = deflate.compress(MEGABYTE) + deflate.flush(zlib.Z_FULL_FLUSH)
+    body = block * megabytes + deflate.flush()
+    if window == 15:
+        check = reduce(grown(zlib.adler32), range(megabytes), 1)
+        return b"\x78\xda" + body + struct.pack(">I", check)
+    check = reduce(grown(zlib.crc32), range(megabytes), 0)
+    size = megabytes * len(MEGABYTE)
+    head = b"\x1f\x8b\x08\0\0\0\0\0\2\xff"
+    return head + body + struct.pack("<II", check, size)
 
 
+def grown(checksum):
+    return lambda made, _: checksum(MEGABYTE, made)
+
+
+MEGABYTE = bytes(1 << 20)
 BOMB = zeros(200)
 
 
