@@ -25,9 +25,10 @@ from frontier.cli.options import (
     WarcDir,
 )
 from frontier.cli.output import ExitCode, complain, say, show, show_json
-from frontier.cli.report import WarcFiles, crawl_table, duration, when
+from frontier.cli.report import WarcFiles, crawl_table, when
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, OtherSchema
+from frontier.status.durations import duration
 from frontier.status.validate import printable, text
 from frontier.store.keys import SCHEMA, CrawlKeys
 

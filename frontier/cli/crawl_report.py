@@ -12,7 +12,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.report import Rows, duration, percent, report, when
+from frontier.cli.report import Rows, percent, report, when
+from frontier.status.durations import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,6 @@ from frontier.cli.output import ExitCode, complain
 from frontier.cli.report import (
     WarcFiles,
     busy_nodes,
-    duration,
     facts,
     headline,
     node_table,
@@ -34,6 +33,7 @@ from frontier.cli.report import (
 )
 from frontier.cli.watch import LiveView, watch
 from frontier.errors import ConfigurationError, CrawlLost
+from frontier.status.durations import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

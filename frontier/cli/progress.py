@@ -18,8 +18,8 @@ from rich.progress import (
 from rich.text import Text
 
 from frontier.cli.output import messages
-from frontier.cli.report import duration
 from frontier.errors import FrontierError
+from frontier.status.durations import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

@@ -10,6 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from frontier.status.durations import duration
 from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
@@ -222,16 +223,6 @@ def facts(rows: Rows) -> Table:
     for name, value in rows:
         table.add_row(name, Text(value))
     return table
-
-
-def duration(seconds: float) -> str:
-    """*seconds* for people, as ``6.3 s`` or ``1 h 02 min``."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def when(at_ms: int) -> str:

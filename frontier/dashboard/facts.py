@@ -19,6 +19,7 @@ from frontier.dashboard.ring_picture import (
     sparkline,
 )
 from frontier.status.document import requeue_command
+from frontier.status.durations import duration
 from frontier.status.views import Figures
 
 if TYPE_CHECKING:
@@ -72,18 +73,6 @@ def size(value: float) -> str:
         if value < 999.5 or unit == UNITS[-1]:
             break
     return f"{value:,.{0 if value >= 99.5 else 1}f} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """*seconds* for people, as ``6 s`` or ``1 h 02 min``."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    if minutes < 48 * 60:
-        return f"{minutes // 60} h {minutes % 60:02} min"
-    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
 def moment(at_ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:

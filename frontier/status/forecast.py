@@ -14,6 +14,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frontier.status.durations import duration
 from frontier.status.validate import printable, whole
 from frontier.status.views import LimitProgress
 
@@ -168,7 +169,7 @@ class History:
         if found is None or span < LEAST_S:
             return TimeLeft(None, at_least(seen))
         shrinks = (found[0].queued - found[1].queued) / span
-        over = f"over {_span(span)}"
+        over = f"over {duration(span)}"
         if not queued:
             return TimeLeft(None if more else 0.0, f"nothing is queued{more}")
         if shrinks <= 0:
@@ -210,15 +211,15 @@ def at_least(seen: CrawlSnapshot) -> str:
     if pace and queued:
         least = queued / pace
         if at_limit is not None and at_limit[0] < least:
-            return f"about {_span(at_limit[0])}: {at_limit[1]}"
+            return f"about {duration(at_limit[0])}: {at_limit[1]}"
         found = (
-            f"at least {_span(least)}: {queued:,} requests at the mean "
+            f"at least {duration(least)}: {queued:,} requests at the mean "
             f"{pace:,.1f} pages/s of its nodes, and what they will find"
         )
     if waiting:
         found += f"; {waiting:,} wait until they are due"
     if at_limit is not None:
-        found += f"; at most {_span(at_limit[0])}: {at_limit[1]}"
+        found += f"; at most {duration(at_limit[0])}: {at_limit[1]}"
     return found
 
 
@@ -274,12 +275,3 @@ def _amount(text: str, times: int) -> int:
         return whole(float(text) * times)
     except (ValueError, OverflowError):
         return 0
-
-
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02} min"
