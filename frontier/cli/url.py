@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.text import Text
 from frontier.cli.options import WARC_DIR, Commands, CrawlOptions, Output
 from frontier.cli.output import ExitCode
 from frontier.cli.progress import bar
-from frontier.errors import InvalidURL
+from frontier.errors import ConfigurationError, InvalidURL
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 app = Commands("Ask why a URL was, or was not, crawled.")
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://|(?:data|about):", re.IGNORECASE)
+"""What Scrapy takes for the begin of a URL."""
+_HOST = re.compile(
+    r"(?:[\w-]+(?:\.[\w-]+)+\.?|localhost|[\w-]+(?=:[0-9])|\[[0-9a-f:.]+\])"
+    r"(?::[0-9]*)?(?=[/?#]|\Z)",
+    re.IGNORECASE,
+)
+"""The host that what has no scheme must begin with: two names, or one and a port."""
+_SPACE = re.compile(r"\s")
 
 Logs = Annotated[
     list[str] | None,
@@ -119,11 +130,26 @@ def _explained(
 
 
 def _spellings(typed: str) -> list[str]:
-    """*typed* as a URL; without a scheme it may be one of two."""
-    if "://" in typed:
-        return [typed]
-    rest = typed.removeprefix("//")
-    return [f"https://{rest}", f"http://{rest}"]
+    """*typed* as a URL; without a scheme it may be one of two.
+
+    Raises:
+        ConfigurationError: It is no URL, nor what follows a scheme.
+    """
+    from frontier.cli.project_urls import SHOWN
+    from frontier.seeds.read import SCHEMES
+
+    shown = f"{typed[:SHOWN]!r} is not a URL"
+    scheme = _SCHEME.match(typed)
+    if scheme is None:
+        rest = typed.removeprefix("//")
+        if not _HOST.match(rest):
+            raise ConfigurationError(f"{shown}: it names no host; write https://HOST/")
+        return [f"https://{rest}", f"http://{rest}"]
+    host = re.split(r"[/?#]", typed[scheme.end() :], maxsplit=1)[0].rpartition("@")[2]
+    if scheme[1].lower() in SCHEMES and (not host or _SPACE.search(host)):
+        what = "white space in the name of its host" if host else "no host"
+        raise ConfigurationError(f"{shown}: it has {what}")
+    return [typed]
 
 
 def _subject(identities: Identities, typed: str, url: str) -> Subject:

@@ -260,5 +260,9 @@ def test_what_is_no_url_and_what_is_no_crawl_are_one_line(crawl, frontier, serve
 
     assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
     assert "is not a URL" in bad.stderr
+    for typed in ("not-a-url", "a b.example", "mailto:me@a.example", "http:///x", ""):
+        done = frontier("url", "explain", typed, *here)
+        assert (done.returncode, done.stdout) == (2, ""), typed
+        assert done.stderr.startswith(f"frontier: {typed!r} is not a URL: it ")
     assert (gone.returncode, gone.stderr.count("\n")) == (4, 1)
     assert "nodes take http and https" in scheme.stdout
