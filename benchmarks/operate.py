@@ -237,7 +237,7 @@ async def _page(store: BlockingStore) -> dict[str, float]:
         begun = time.process_time()
         pages.crawl_parts(history, watched, None)
         renders.append((time.process_time() - begun) * 1000)
-    async with application(Source(store, KEYS.namespace, "a store")) as app:
+    async with application(Source(lambda: store, KEYS.namespace, "a store")) as app:
         path = f"/crawls/{KEYS.crawl_id}"
         await _ask(app, path)
         begun = time.thread_time()  # another thread looks meanwhile
@@ -293,7 +293,7 @@ async def _viewers(
     await asyncio.sleep(seconds / 3)
     idle = (_server_cpu(server) - idle_from) / (time.monotonic() - begun)
     events: Counter[int] = Counter()
-    async with application(Source(store, KEYS.namespace, "a store")) as app:
+    async with application(Source(lambda: store, KEYS.namespace, "a store")) as app:
         path = f"/crawls/{KEYS.crawl_id}"
         await _ask(app, path)  # the first look, at everything
         viewing = [

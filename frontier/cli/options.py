@@ -283,6 +283,11 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def is_made(store_dir: Path) -> bool:
+    """Whether there is an embedded store in *store_dir*, running or not."""
+    return (store_dir / "store").is_dir()
+
+
 @contextmanager
 def connected(
     server: str | Mapping[str, Any], store_dir: Path, *, create: bool = False
@@ -309,7 +314,7 @@ def connected(
         finally:
             store.close()
         return
-    if not create and not (store_dir / "store").is_dir():
+    if not create and not is_made(store_dir):
         raise NoStore(str(store_dir.absolute()))
     embedded = EmbeddedStore.join(store_dir)
     try:

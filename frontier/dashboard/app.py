@@ -25,7 +25,7 @@ from starlette.routing import Route
 from frontier.dashboard.history import CrawlHistory
 from frontier.dashboard.page import Pages
 from frontier.dashboard.poller import Poller
-from frontier.errors import FrontierError, StoreUnavailable, UnknownCrawl
+from frontier.errors import FrontierError, NoStore, StoreUnavailable, UnknownCrawl
 from frontier.status.document import (
     VERSION,
     overview_document,
@@ -65,8 +65,8 @@ INDEX, MEMORY = "", "/memory"
 class Source:
     """What is to be shown."""
 
-    store: BlockingStore
-    """Of the thread that looks, alone."""
+    store: Callable[[], BlockingStore]
+    """Gives it to the thread that looks, which alone uses it; or raises `NoStore`."""
     namespace: str
     where: str
     """The store, for people, without a password."""
@@ -107,13 +107,14 @@ class _Application:
     def _watch(self, name: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
         store, namespace = self._source.store, self._source.namespace
         if name == INDEX:
-            return lambda: overview(store, namespace), self._pages.index_parts
+            return lambda: overview(store(), namespace), self._pages.index_parts
         if name == MEMORY:
             from frontier.metrics.crawl import StoreMemory
 
-            return lambda: StoreMemory.look(store), lambda *_: {}
+            return lambda: StoreMemory.look(store()), lambda *_: {}
+        watch = functools.cache(lambda: Watch(store(), namespace, name))
         render = functools.partial(self._pages.crawl_parts, CrawlHistory())
-        return Watch(store, namespace, name).look, render
+        return lambda: watch().look(), render
 
     def routes(self) -> list[Route]:
         """What there is to ask for."""
@@ -211,7 +212,7 @@ class _Application:
 def _failure(error: FrontierError | None) -> tuple[str, int]:
     if isinstance(error, UnknownCrawl):
         return str(error), 404
-    if error is None or isinstance(error, StoreUnavailable):
+    if error is None or isinstance(error, StoreUnavailable | NoStore):
         return str(error or "the store has not answered yet"), 503
     return str(error), 500
 

@@ -9,6 +9,7 @@ What always holds:
 3.  What was seen last stays until something newer is seen. Nothing is queued: who
     is slow gets the newest result, and never hears of those between.
 4.  The event loop never waits for the store: it is told when something is seen.
+5.  The thread goes on whatever it meets: a fault of ours is an error of that look.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ class Poller:
 
         Or, if there is none in `PATIENCE` seconds, what there is.
         """
-        polled = self._ask_for(name)
+        polled, is_back = self._ask_for(name)
+        if is_back:  # what was seen for nobody may be `SELDOM` seconds old
+            after = max(after, polled.result.number)
         try:
             async with asyncio.timeout(PATIENCE):
                 while polled.result.number <= after and not self._stopped:
@@ -143,7 +146,8 @@ class Poller:
         polled.asked = time.monotonic()
         return polled.result
 
-    def _ask_for(self, name: str) -> _Polled:
+    def _ask_for(self, name: str) -> tuple[_Polled, bool]:
+        """What is looked at as *name*, and whether nobody had asked for a while."""
         now = time.monotonic()
         with self._changed:
             polled = self._polled.get(name)
@@ -153,11 +157,12 @@ class Poller:
                 look, render = self._watch(name)
                 polled = self._polled[name] = _Polled(look, render, asked=now)
                 self._changed.notify()
-            if polled.asked <= now - FRESH:
-                polled.due = min(polled.due, now + EVERY)
+            is_back = polled.asked <= now - FRESH
+            if is_back:
+                polled.due = now
                 self._changed.notify()
             polled.asked = now
-        return polled
+        return polled, is_back
 
     def _asked(self, name: str) -> float:
         return self._polled[name].asked
@@ -191,13 +196,21 @@ class Poller:
         return None
 
     def _look(self, polled: _Polled) -> None:
-        before, error = polled.result, None
+        before: PollResult = polled.result
+        error: FrontierError | None = None
         try:
             view = polled.look()
+            contents = polled.render(view, None)
         except FrontierError as failed:
-            view, error = before.view, failed
+            error = failed
+        except Exception as failed:  # else nothing would be looked at any more
+            error = FrontierError(f"the page has a fault ({failed!r}), see its log")
+            if str(error) != str(before.error):
+                logger.exception("the status page cannot show what the store has")
+        if error is not None:
+            view = before.view
+            contents = {} if view is None else polled.render(view, error)
         number = next(self._numbers)
-        contents = {} if view is None else polled.render(view, error)
         parts = {
             name: part
             if (part := before.parts.get(name)) and part.content == content

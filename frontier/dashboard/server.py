@@ -160,10 +160,7 @@ class PageOfNode:
         """
         sock = listen("127.0.0.1", port)
         store = BlockingStore.from_settings(settings, ANSWER)
-        page = cls(
-            sock,
-            Source(store, namespace, store.where),
-        )
+        page = cls(sock, Source(lambda: store, namespace, store.where))
         page._thread.start()
         return page
 
@@ -173,7 +170,7 @@ class PageOfNode:
         except Exception:  # of the page alone: the crawl goes on
             logger.exception("the status page of this node has ended")
         finally:
-            self._source.store.close()
+            self._source.store().close()
 
     def _begun(self, server: uvicorn.Server) -> None:
         self._server = server

@@ -103,7 +103,7 @@ def page(blocking, namespace):
 
     def serve_page(token="", store=None):
         store = store or blocking()
-        made.append(Page(Source(store, namespace, store.where), token))
+        made.append(Page(Source(lambda: store, namespace, store.where), token))
         return made[-1]
 
     yield serve_page
