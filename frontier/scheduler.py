@@ -492,6 +492,10 @@ class Scheduler(BaseScheduler):
         """Have the process end badly, whatever becomes of the rest of the crawl."""
         self._session.note_aside()
 
+    def on_undone(self) -> None:
+        """Have the process end badly, though the crawl is whole."""
+        self._session.note_undone()
+
     def on_incomplete(self, harmed: str) -> None:
         """Close the spider: nothing is left but what is *harmed*."""
         self._session.end_incomplete(harmed)

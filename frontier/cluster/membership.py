@@ -12,7 +12,10 @@ What always holds:
     forgets what was ordered of an earlier one of the same name.
 4.  The leases of a node that was removed are ended with their fencing tokens:
     it cannot renew them, and what it writes is refused.
-5.  What changes the map also notes it, in one script, in a log of the last 500
+5.  When a crawl has ended, a node leaves only if no other is on the map, or one that
+    has sent a heartbeat since: that one knows of the end, and leaves later. So of those
+    that live, one finds itself to be the last, whoever was killed before.
+6.  What changes the map also notes it, in one script, in a log of the last 500
     entries. A heartbeat that changes nothing notes nothing.
 """
 
@@ -117,6 +120,18 @@ class View:
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
     controls: str = ""
     """The version of what an operator wants of the crawl; empty if that is nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """What a node learns as it leaves."""
+
+    left: int
+    """How many nodes are left on the map."""
+    state: str
+    """Of the crawl; see `View`."""
+    silent: tuple[str, ...] = ()
+    """Nodes that were silent since the crawl ended: the caller has not left."""
 
 
 class Membership:
@@ -237,19 +252,30 @@ class Membership:
         me = self._member.node_id
         return sum(member.node_id < me for member in self._members if member.weight)
 
-    async def leave(self, report: Mapping[str, Any]) -> int:
-        """Leave the map; return how many nodes are left.
+    async def leave(
+        self, report: Mapping[str, Any], *, stay: bool = False
+    ) -> Departure:
+        """Leave the map.
+
+        With *stay* not yet if the crawl has ended and each other node there is silent
+        since: it may be dead, and the last node has something to do. Repeat it then.
 
         Raises:
             CrawlLost: The crawl is not in the store any more.
         """
         keys = self._keys
         node_id = self._member.node_id
-        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.hints(node_id)]
-        names += [keys.order(node_id), keys.meta(), keys.membership()]
+        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
+        names += [keys.order(node_id), keys.membership(), keys.hints(node_id)]
         last = json.dumps({**report, "left": True})
-        args = [node_id, last, keys.born, self._process]
-        (left,) = await self._run([Call.to(NODE_LEAVE, names, args)])
-        if left < 0:
+        args: list[Argument] = [node_id, last, keys.born, self._process]
+        args += [self._ttl_ms, int(stay)]
+        (reply,) = await self._run([Call.to(NODE_LEAVE, names, args)])
+        if reply[0] < 0:
             raise CrawlLost(keys.crawl_id)
-        return int(left)
+        left, state, *silent = reply
+        return Departure(
+            int(left),
+            state.decode("utf-8", "replace"),
+            tuple(each.decode("utf-8", "replace") for each in silent),
+        )

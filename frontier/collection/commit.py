@@ -170,13 +170,13 @@ class Collection:
         """
         return self._committer.commit(self._every_s)
 
-    def commit(self) -> int | None:
-        """Offer the crawl's digests to all crawls; return how many it has.
+    def commit(self) -> Committed | None:
+        """Offer the crawl's digests to all crawls; return what that did.
 
         ``None`` if it was canceled: nothing is left of it in the index then.
         """
         try:
-            return commit(self._store, self._keys, self._crawl_id).digests
+            return commit(self._store, self._keys, self._crawl_id)
         except CrawlCanceled:
             self.cancel()
             return None

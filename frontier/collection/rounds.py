@@ -113,8 +113,9 @@ class OpenRound:
             known, part = self.number, self.parts()[-1]
             names = [self._keys.commit_rounds(self._crawl_id)]
             names += [self._keys.crawl(part), self._keys.counts(part)]
+            names += [self._keys.committed(), self._keys.allcounts()]
             counts: list[Argument] = [captures, revisits, conserved_bytes]
-            call = Call.to(COLLECTION_ADD, names, [known or "", *counts, *flat])
+            call = Call.to(COLLECTION_ADD, names, [part, known or "", *counts, *flat])
             self.note(self._store.call(call))
             if self.number == known:
                 return

@@ -250,6 +250,8 @@ class Archive:
         self._counted = (0, 0, 0)
         self._selection = Selection(config.warc_include, config.warc_exclude)
         self._told_length = False
+        self._repeated = False
+        """Whether another node had committed the crawl before this one did."""
 
     def _listing(self) -> Listing | None:
         """What writes a CDXJ file beside each file, where one is wanted."""
@@ -525,35 +527,55 @@ class Archive:
                 )
 
     async def commit(self) -> None:
-        """Offer the crawl's payloads to later ones."""
-        try:
-            count = await asyncio.to_thread(self._collection.commit)
-        except CollectionInUse as error:
-            logger.error("%s", error)  # noqa: TRY400 - all is said
-            return
-        if count is None:
+        """Offer the crawl's payloads to later ones.
+
+        Raises:
+            CollectionInUse: Another one commits, or purges, for too long.
+            StoreUnavailable: Repeat it.
+        """
+        done = await asyncio.to_thread(self._collection.commit)
+        if done is None:
             logger.info("canceled: no payload digests are committed to the collection")
+        elif done.first:
+            logger.info("committed %d payload digests to the collection", done.digests)
         else:
-            logger.info("committed %d payload digests to the collection", count)
+            self._repeated = True
+            logger.info(
+                "the crawl had been committed; %d of its %d payload digests are new",
+                done.added,
+                done.digests,
+            )
 
     async def cancel(self) -> None:
         """Forget the crawl's payloads, in place of the commit."""
         await asyncio.to_thread(self._collection.cancel)
         logger.info("canceled: no payload digests are committed to the collection")
 
-    async def package(self) -> None:
+    async def package(self) -> bool:
         """Make a WACZ of the crawl's closed files, where the settings want one.
 
-        The WARC files stay. What goes wrong is logged: the crawl is whole, and
-        ``frontier wacz create`` makes the file later.
+        The WARC files stay. What goes wrong is logged, and returned as false: the crawl
+        is whole, and ``frontier wacz create`` makes the file later. A node that had
+        nothing to add to the one that another node has made leaves it.
         """
-        if self._config.wacz_dir is None:
-            return
+        directory = self._config.wacz_dir
+        if directory is None:
+            return True
+        out, own = self._wacz(directory), self.counters.exchanges
+        if self._repeated and await asyncio.to_thread(out.exists):
+            if own:
+                logger.error(
+                    "%s was made by another node, and may lack %d captures of this "
+                    "one; frontier wacz create makes another",
+                    out,
+                    own,
+                )
+            return not own
         try:
-            made = await asyncio.to_thread(self._make_wacz, self._config.wacz_dir)
+            made = await asyncio.to_thread(self._make_wacz, directory)
         except (ArchiveError, OSError) as error:
             logger.error("no WACZ was made: %s", error)  # noqa: TRY400 - all is said
-            return
+            return False
         logger.info("made %s: %d captures", made.path, made.captures)
         if made.missing:
             logger.warning(
@@ -561,12 +583,16 @@ class Archive:
                 made.path,
                 made.missing,
             )
+        return True
+
+    def _wacz(self, directory: Path) -> Path:
+        return directory / f"{safe_name(self._crawl_id)}.wacz"
 
     def _make_wacz(self, directory: Path) -> Made:
         # Few nodes make one, and none before its end.
         from frontier.wacz.create import Options, create, warc_files
 
-        out = directory / f"{safe_name(self._crawl_id)}.wacz"
+        out = self._wacz(directory)
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
         warcs = warc_files([self._config.warc_dir], crawl_id=self._crawl_id)
         logs = tuple(logs_of(self._config.warc_dir, self._crawl_id))

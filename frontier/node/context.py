@@ -102,6 +102,9 @@ class Owner(Protocol):
     def on_aside(self) -> None:
         """A partition is set aside: the crawl is not going to be whole."""
 
+    def on_undone(self) -> None:
+        """Something that the last node does is not done, as the log tells."""
+
     def on_incomplete(self, harmed: str) -> None:
         """The crawl is over, on every node, but for what is *harmed*."""
 

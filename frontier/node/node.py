@@ -17,6 +17,7 @@ import logging
 import math
 import time
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ from frontier.urls.fingerprint import seen_hash
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from frontier.cluster.membership import Departure
     from frontier.model import Attempt
     from frontier.node.context import Owner
     from frontier.node.crawl_limits import Spending
@@ -83,6 +85,11 @@ INDEX_TIMEOUT = 1.0
 """Seconds in which the digest index has to answer the writer thread."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
+SILENT_LEASES = 3
+"""Leases for which a node that leaves waits at most for others that are silent. One is
+enough, unless the store is unreachable meanwhile, or its clock is set."""
+HEARD = 3.0
+"""Seconds in which others should have heard of the end of the crawl."""
 
 
 class Node:
@@ -94,7 +101,8 @@ class Node:
     _canceled = False
     _at_limit = False
     _incomplete = False
-    _was_last = False
+    _departure: Departure | None = None
+    """What it has learned as it left the crawl."""
     _telling: asyncio.Task[None] | None = None
     _ending: asyncio.Task[None] | None = None
     """Asks whether anything was fetched, as the crawl is over."""
@@ -550,18 +558,20 @@ class Node:
         if self._composition.quotas is not None:
             self._composition.quotas.tell()
         self.back_offs.tell()
-        if self._was_last:  # takes as long as the disk does, or the server
-            if self.archive is not None and not self._canceled:
-                await self.archive.package()
-            if not self.config.keep_frontier:
-                await self._remove_frontier()
+        if not self._outside:
+            await self._conclude()
 
     async def _depart_in_time(self, seconds: float, reason: str) -> None:
-        """Leave within *seconds*; *reason* says what kept all from being stored."""
+        """Leave; *reason* says what kept all from being stored.
+
+        The store may be silent for *seconds*.
+        """
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
                 try:
-                    await self._depart(graceful=not reason)
+                    report = await self._depart(graceful=not reason)
+                    if not self._outside:
+                        self._departure = await self._leave(report, limit, seconds)
                 except (CrawlLost, KeyDamaged) as error:
                     self.fail(error)
                 except StoreRefused as error:
@@ -587,7 +597,8 @@ class Node:
         await self.back_offs.stored()
         await self._composition.heartbeat.stop()
 
-    async def _depart(self, *, graceful: bool) -> None:
+    async def _depart(self, *, graceful: bool) -> dict[str, Any]:
+        """Give back what it has; return its last report."""
         report = self.report()  # while there is an archive, and leases
         await self.inbox.give_back(list(self._leases.held))
         if graceful:
@@ -601,21 +612,108 @@ class Node:
         if self.archive is not None:
             await self.archive.finish()
         await self.claims.leave()
-        if self._outside:
-            return
-        left = await self._answered(lambda: self._membership.leave(report))
-        if self.finished or self._canceled or self._at_limit:
+        return report
+
+    async def _leave(
+        self, report: Mapping[str, Any], limit: asyncio.Timeout, seconds: float
+    ) -> Departure:
+        """Leave the map, where the crawl has ended as the last one if nobody else may.
+
+        Each answer of the store moves *limit*, by *seconds*.
+        """
+        began, told = time.monotonic(), False
+        most = SILENT_LEASES * self.config.lease_ttl
+        clock = asyncio.get_running_loop().time
+        while True:
+            waited = time.monotonic() - began
+            leave = partial(self._membership.leave, report, stay=waited < most)
+            gone: Departure = await self._answered(leave)
+            limit.reschedule(clock() + seconds)
+            if not gone.silent:
+                break
+            if waited > HEARD and not told:
+                told = True
+                logger.info(
+                    "the crawl %s has ended; nothing was heard of %s since: this node "
+                    "waits for %g s to see if it is dead, and then does what the last "
+                    "node does (frontier node remove makes it shorter)",
+                    self.keys.crawl_id,
+                    ", ".join(gone.silent),
+                    self.config.lease_ttl,
+                )
+            await asyncio.sleep(REACH_PAUSE)
+        if gone.state.encode() in crawls.ENDED:
             namespace, crawl_id = self.config.namespace, self.keys.crawl_id
             await crawls.retire(
                 self._outage_retry.retry, namespace, self._spider, crawl_id
             )
-            if left == 0:
-                if self.archive is not None:
-                    archive = self.archive
-                    await self._answered(
-                        archive.cancel if self._canceled else archive.commit
-                    )
-                self._was_last = True
+            if waited >= most:  # whoever is left there has not said so for that long
+                gone = replace(gone, left=0)
+        return gone
+
+    async def _conclude(self) -> None:
+        """Do what the last node of a crawl that has ended does.
+
+        It takes as long as the disk does, or the server. What cannot be done is said.
+        """
+        gone, crawl_id = self._departure, self.keys.crawl_id
+        if gone is None:
+            if self.finished or self._canceled or self._at_limit:
+                self._undone(
+                    "this node could not leave the crawl %s in order: whether its "
+                    "payloads are committed is not known; frontier collection list "
+                    "tells it",
+                    crawl_id,
+                )
+            return
+        if gone.left or gone.state.encode() not in crawls.ENDED:
+            return
+        if self.archive is not None and await self._settle(self.archive, gone.state):
+            made = gone.state == crawls.CANCELED or await self.archive.package()
+            if not made:
+                self._owner.on_undone()
+        if not self.config.keep_frontier:
+            await self._remove_frontier()
+
+    async def _settle(self, archive: Archive, state: str) -> bool:
+        """Commit the crawl's payloads, or forget them; say so if that cannot be done.
+
+        However long it takes, the store may be silent for `CLOSE_TIMEOUT` only.
+        """
+        settle = archive.cancel if state == crawls.CANCELED else archive.commit
+        limit = time.monotonic() + CLOSE_TIMEOUT
+        while True:
+            began = time.monotonic()
+            try:
+                await settle()
+            except StoreUnavailable as error:
+                now = time.monotonic()
+                if now - began > CLOSE_TIMEOUT:  # it went on before that
+                    limit = now + CLOSE_TIMEOUT
+                if now < limit:
+                    await asyncio.sleep(REACH_PAUSE)
+                    continue
+                reason: FrontierError = error
+            except FrontierError as error:
+                reason = error
+            else:
+                return True
+            crawl_id = self.keys.crawl_id
+            self._undone(
+                "the payloads of %s are not %s: %s; the next crawl of the collection "
+                "does it, or frontier collection %s --crawl %s",
+                crawl_id,
+                "forgotten" if state == crawls.CANCELED else "committed",
+                reason,
+                "cancel" if state == crawls.CANCELED else "commit",
+                crawl_id,
+            )
+            return False
+
+    def _undone(self, message: str, *arguments: object) -> None:
+        """Say what of the crawl's end is not done, also by the exit code."""
+        logger.error(message, *arguments)
+        self._owner.on_undone()
 
     async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """What *ask*, which may be done twice, returns once the store answers."""
@@ -626,17 +724,25 @@ class Node:
                 await asyncio.sleep(REACH_PAUSE)
 
     async def _remove_frontier(self) -> None:
+        keys, undone = self.keys, list[str]()
         try:
-            await remove_frontier(self._outage_retry.call, self.keys, self.config)
+            undone = await remove_frontier(self._outage_retry.call, keys, self.config)
         except FrontierError as error:
-            logger.error(  # noqa: TRY400 (all is said)
+            self._undone(
                 "the frontier of %s is not removed: %s; frontier crawl close "
                 "--remove-frontier does it",
-                self.keys.crawl_id,
+                keys.crawl_id,
                 error,
             )
-        else:
-            logger.info("removed the frontier of %s", self.keys.crawl_id)
+            return
+        logger.info("removed the frontier of %s", keys.crawl_id)
+        if undone:
+            self._undone(
+                "keys of %s could not be read, and what they named may still be there: "
+                "%s",
+                keys.crawl_id,
+                ", ".join(undone[:10]),
+            )
 
     async def _close_archive(self) -> None:
         if self.archive is not None:

@@ -543,6 +543,10 @@ class Session:
         """Exit with 1 later: a partition was set aside, which the log tells."""
         self._end_badly()
 
+    def note_undone(self) -> None:
+        """Exit with 1: what the last node does is not done, which the log tells."""
+        self._end_badly()
+
     def end_incomplete(self, harmed: str) -> None:
         """Close the spider: the crawl has ended but for the partitions *harmed*."""
         crawl_id = self.node.keys.crawl_id

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from frontier.cluster.membership import Membership, remove
+from frontier.cluster.membership import Departure, Membership, remove
 from frontier.errors import NodeReplaced
 from frontier.model import Member
 from frontier.status.membership_log import KEPT
@@ -51,11 +51,101 @@ async def test_a_leave_raises_the_epoch_once(join):
     a, b = join("a"), join("b")
     await beat(a, b)
 
-    assert await b.leave({}) == 1
-    assert await b.leave({}) == 1
+    assert (await b.leave({})).left == 1
+    assert (await b.leave({})).left == 1
     view = await beat(a)
     assert view.epoch == 3
     assert view.members == (Member("a", 1),)
+
+
+@pytest.fixture
+def end(db, crawl):
+    """End the crawl; return when what follows is later, by the server's clock."""
+
+    def now():
+        seconds, micros = db("TIME")
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def end(state="finished"):
+        ended = now()
+        db("HSET", crawl.meta(), "state", state, "finished_ms", ended)
+        while now() <= ended:
+            pass
+
+    return end
+
+
+@pytest.mark.parametrize("state", ["finished", "canceled", "limit"])
+async def test_a_node_stays_while_nobody_else_has_heard_of_the_end(
+    join, end, db, crawl, state
+):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    end(state)
+    before = db("HGET", crawl.nodes(), "a")
+
+    gone = await a.leave({}, stay=True)
+    assert (gone.left, gone.state, gone.silent) == (2, state, ("b",))
+    after = db("HGET", crawl.nodes(), "a")
+    assert int(after.split()[0]) >= int(before.split()[0])
+    assert after.split()[1:] == before.split()[1:]
+    assert (await a.leave({}, stay=False)).silent == ()
+    assert db("HKEYS", crawl.nodes()) == [b"b"]
+
+
+async def test_a_node_leaves_when_another_has_heard_of_the_end(join, end):
+    a, b, c = join("a"), join("b"), join("c")
+    await beat(a, b, c)
+    end()
+    await beat(b)
+
+    assert await a.leave({}, stay=True) == Departure(2, "finished")
+    assert (await b.leave({}, stay=True)).silent == ("c",), "c may be dead"
+
+
+async def test_the_dead_are_taken_off_before_the_last_node_leaves(
+    join, end, silence, db, crawl
+):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    end()
+    silence("b")
+
+    assert await a.leave({}, stay=True) == Departure(0, "finished")
+    assert not db("EXISTS", crawl.nodes())
+    entries = db("LRANGE", crawl.membership(), -2, -1)
+    said = [(entry.split()[2], entry.split()[4]) for entry in entries]
+    assert said == [(b"died", b"b"), (b"left", b"a")]
+
+
+async def test_of_two_that_stay_for_a_third_one_leaves_at_once(join, end):
+    a, b, c = join("a"), join("b"), join("c")
+    await beat(a, b, c)
+    end()
+    assert (await a.leave({}, stay=True)).silent == ("b", "c")
+
+    assert await b.leave({}, stay=True) == Departure(2, "finished")
+    assert (await a.leave({}, stay=True)).silent == ("c",)
+
+
+@pytest.mark.parametrize("state", ["open", "incomplete"])
+async def test_a_node_leaves_a_crawl_that_has_not_ended_at_once(join, end, state):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    end(state)
+
+    assert await a.leave({}, stay=True) == Departure(1, state)
+
+
+async def test_an_end_whose_time_cannot_be_read_is_one_that_nobody_heard_of(
+    join, end, db, crawl
+):
+    a, b = join("a"), join("b")
+    await beat(a, b)
+    end()
+    db("HSET", crawl.meta(), "finished_ms", "soon")
+
+    assert (await a.leave({}, stay=True)).silent == ("b",)
 
 
 async def test_a_death_raises_the_epoch_once_whoever_finds_it(join, silence):
@@ -298,7 +388,7 @@ async def test_a_log_of_another_type_is_begun_again(join, db, crawl, logged):
 
     db("DEL", crawl.membership())
     db("SADD", crawl.membership(), "x")
-    assert await a.leave({}) == 0
+    assert (await a.leave({})).left == 0
     assert logged() == [(2, "left", "a")]
 
 

@@ -46,6 +46,20 @@ def test_a_commit_offers_everything_and_counts_once(index):
     assert "commit:a" not in found
 
 
+def test_what_a_node_adds_after_the_commit_is_offered_and_summed_once(index):
+    """It was frozen, or the crawl was committed by hand while it ran."""
+    crawl = crawled(index, "a", range(5))
+    commit(index.store, index.keys, "a")
+    crawl.add([Entry(digest(9), DATE, "http://a/9", 100)])
+    crawl.count(4, 1, 50)
+    again = crawl.commit()
+
+    assert (again.digests, again.added, again.first) == (6, 1, False)
+    sums = {"totalUrls": "11", "dupeUrls": "4", "conservedSize": "50"}
+    assert index.everything()["allcounts"] == sums
+    assert index.everything()["h:a:counts"] == sums
+
+
 def test_a_commit_that_was_cut_off_goes_on_where_it_was(index):
     crawled(index, "a", range(CHUNK * 3))
     looked = []

@@ -37,6 +37,9 @@ class Owner:
     def on_aside(self):
         self.aside = True
 
+    def on_undone(self):
+        self.undone = True
+
     def on_incomplete(self, harmed):
         self.harmed = harmed
         self.on_finished()

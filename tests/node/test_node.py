@@ -253,6 +253,26 @@ async def test_the_last_node_commits_once_the_store_answers(
     store.close()
 
 
+async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
+    new_node, servers, db, unique, tmp_path, caplog
+):
+    where = {"collection": unique, "warc_dir": tmp_path}
+    node = new_node(servers("any"), "a", warc_enabled=True, **where)
+    await node.open()
+    await node._owner.finished.wait()
+    store = BlockingStore.from_settings({"REDIS_URL": servers("any").url})
+    names = collection_keys(store, unique)
+    store.call(Call.command("SET", names.canceled(), "garbage"))
+    store.close()
+    await node.close()
+
+    (said,) = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert "are not committed: " in said
+    assert names.canceled() in said
+    assert f"frontier collection commit --crawl {node.keys.crawl_id}" in said
+    assert node._owner.undone
+
+
 async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
     a = new_node(server, "a")
     a._owner.busy = True

@@ -172,24 +172,25 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
 
 async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):
     crawl = CrawlKeys("test", unique)
-    names = [crawl.nodes(), crawl.epoch(), crawl.reports()]
-    names += [crawl.hints("a"), crawl.order("a"), crawl.meta(), crawl.membership()]
+    names = [crawl.nodes(), crawl.epoch(), crawl.reports(), crawl.meta()]
+    names += [crawl.order("a"), crawl.membership(), crawl.hints("a")]
     await cluster.run(
         [
             Call.command("HSET", names[0], "a", "1 1 0"),
             Call.command("SET", names[1], 1),
             Call.command("HSET", names[2], "a", "{}"),
-            Call.command("RPUSH", names[3], "x"),
+            Call.command("HSET", names[3], "state", "open"),
             Call.command("SET", names[4], "drain"),
-            Call.command("HSET", names[5], "state", "open"),
-            Call.command("RPUSH", names[6], "1 1 joined 1 a"),
+            Call.command("RPUSH", names[5], "1 1 joined 1 a"),
+            Call.command("RPUSH", names[6], "x"),
         ]
     )
     slot = slot_of(names[0])
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    assert await cluster.call(Call.to(NODE_LEAVE, names, ["a", "{}", "", "p"])) == 0
+    leave = Call.to(NODE_LEAVE, names, ["a", "{}", "", "p", 60_000, 1])
+    assert await cluster.call(leave) == [0, b"open"]
     primaries.move(slot, target)
 
 

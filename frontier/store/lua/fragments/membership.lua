@@ -6,7 +6,8 @@
 -- read_map(ttl, resumed) returns {node, weight, node, weight, ...} and the ids of those
 -- that were silent for longer than the ttl, since resumed at least, in ms. An entry that
 -- cannot be is that of a dead node. Needs `clock`.
--- drop(dead) takes these off the map.
+-- drop(dead) takes these off the map. unheard(live, since) returns the ids in *live* if
+-- none of them has sent a heartbeat after *since*, else nothing.
 
 local function read_map(ttl, resumed)
   local live, dead = {}, {}
@@ -34,4 +35,14 @@ local function drop(dead)
   for i = 1, #dead, 1000 do
     redis.call('HDEL', KEYS[1], unpack(dead, i, math.min(#dead, i + 999)))
   end
+end
+
+local function unheard(live, since)
+  local silent = {}
+  for i = 1, #live, 2 do
+    local beat = tonumber(string.match(redis.call('HGET', KEYS[1], live[i]) or '', '^%d+') or '0')
+    if since and beat > since then return {} end
+    silent[#silent + 1] = live[i]
+  end
+  return silent
 end

@@ -1,0 +1,111 @@
+"""What the last node does is done, whoever else was killed or stands still."""
+
+import signal
+
+import pytest
+from conftest import HELD, after, until
+
+from frontier.collection.check import Check
+from frontier.collection.summary import look
+from frontier.status.snapshot import snapshot
+from frontier.store.client import Call
+from frontier.store.keys import CrawlKeys, collection_keys
+
+NODES = ("node-1", "node-2")
+
+
+@pytest.fixture
+def running(serve, cluster, tmp_path):
+    """A crawl of one host on two nodes; return the site, who fetches, and who idles."""
+
+    def running(**settings):
+        server = serve(urls=70, hosts=1, delay=HELD, until=after(30))
+        settings = {
+            "FRONTIER_LEASE_TTL": "20",
+            "FRONTIER_KEEP_FRONTIER": "False",
+            "FRONTIER_WACZ_DIR": str(tmp_path / "wacz"),
+            **settings,
+        }
+        for node in NODES:
+            cluster.start(node, "-a", f"seeds={server.seeds[0]}", **settings)
+        cluster.share("site-1")
+        server.delay = 0
+        until(lambda: server.holds, "a request that is not answered")
+        (busy,) = server.holds
+        (idle,) = set(NODES) - {busy}
+        return server, busy, idle
+
+    return running
+
+
+def has_left(cluster, node):
+    there = Call.command("HEXISTS", CrawlKeys("frontier", "site-1").nodes(), node)
+    return not cluster.store.call(there)
+
+
+def assert_is_done(cluster):
+    """The crawl is committed once, and its frontier is removed."""
+    keys = collection_keys(cluster.store, "")
+    seen = look(cluster.store, keys)
+    (crawl,) = seen.crawls
+    assert (crawl.state, crawl.uncommitted) == ("committed", 0)
+    assert crawl.urls == seen.counts["totalUrls"] > crawl.digests > 10
+    assert Check(cluster.store, keys).run().sound
+    assert snapshot(cluster.store, "frontier", "site-1").removed_ms
+
+
+def assert_all_is_done(cluster, tmp_path):
+    """That, and its WACZ is made."""
+    assert_is_done(cluster)
+    assert (tmp_path / "wacz" / "site-1.wacz").exists()
+
+
+def test_the_survivor_of_a_node_that_was_killed_commits(running, cluster, tmp_path):
+    server, busy, idle = running()
+    cluster.kill(idle)
+    server.go_on()
+
+    assert cluster.wait(busy) == [0]
+    assert_all_is_done(cluster, tmp_path)
+    assert f"has ended; nothing was heard of {idle} since" in cluster.text_of(busy)
+
+
+def test_a_node_that_stood_still_at_the_end_adds_nothing_twice(running, cluster):
+    server, busy, idle = running(FRONTIER_LEASE_TTL="5", FRONTIER_WACZ_DIR="")
+    cluster.nodes[idle].send_signal(signal.SIGSTOP)
+    server.go_on()
+    assert cluster.wait(busy) == [0]
+    assert_is_done(cluster)
+    cluster.nodes[idle].send_signal(signal.SIGCONT)
+
+    assert cluster.wait(idle) == [0]
+    assert "had been committed" in cluster.text_of(idle)
+    assert_is_done(cluster)
+
+
+def test_a_node_that_wakes_up_while_the_other_waits_for_it_commits(
+    running, cluster, tmp_path
+):
+    server, busy, idle = running(FRONTIER_LEASE_TTL="120")
+    cluster.nodes[idle].send_signal(signal.SIGSTOP)
+    server.go_on()
+    until(lambda: "nothing was heard of" in cluster.text_of(busy), "that it waits")
+    cluster.nodes[idle].send_signal(signal.SIGCONT)
+
+    assert cluster.wait() == [0, 0]
+    texts = [cluster.text_of(node) for node in (busy, idle)]
+    assert sum("payload digests to the collection" in text for text in texts) == 1
+    assert_all_is_done(cluster, tmp_path)
+
+
+def test_a_node_told_to_stop_as_the_crawl_ended_commits_it(running, cluster, tmp_path):
+    """It leaves last, and has not heard of the end by a heartbeat."""
+    server, busy, idle = running(FRONTIER_LEASE_TTL="120")
+    cluster.nodes[idle].send_signal(signal.SIGSTOP)
+    server.go_on()
+    until(lambda: "Closing spider (finished)" in cluster.text_of(busy), "the end")
+    cluster.nodes[idle].send_signal(signal.SIGTERM)
+    cluster.nodes[idle].send_signal(signal.SIGCONT)
+
+    assert cluster.wait() == [0, 0]
+    assert_all_is_done(cluster, tmp_path)
