@@ -13,10 +13,10 @@ What a page may have, and what the runner makes of it:
 * A block of any language after a sentence that ends with "Save as `PATH`:" is written
   to that file; after one that ends with "Add to `PATH`:" it is put at its end.
 * A comment of HTML in the line above a block says how to compare:
-  ``<!-- figures vary -->``: a number but 0 stands for any, kB for MB, and columns may
-  be wider;
+  ``<!-- figures vary -->``: a number stands for any, but 0 for 0 and no other for 0;
+  a time of day for any, kB for MB, and columns may be wider;
   ``<!-- repeat until so -->``: the command is run again until it prints that.
-  Both: ``<!-- figures vary, repeat until so -->``, and whole numbers but 0 are not 0.
+  Both: ``<!-- figures vary, repeat until so -->``.
 * A comment in the block, ``# Not run by our tests: REASON``, is for the reader as well:
   commands below it are counted and not run.
 * Numbers after ``--port`` are replaced by free ports, wherever they stand on the page
@@ -54,7 +54,10 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HOW = re.compile(r"<!-- ([a-z, ]+) -->\n\Z")
 FILE = re.compile(r"\b(Save as|Add to)\s+`([^`]+)`:\s*\Z")
 PORT = re.compile(r"--port[ =](\d{4,5})\b")
-FIGURE = re.compile(r"\d(?:(?:\\\.|,|\d)*\d)?")
+FIGURE = re.compile(
+    r"(?P<time>\d\d:\d\d(?::\d\d(?:\\\.\d+)?)?)|\d(?:(?:\\\.|,|\d)*\d)?"
+)
+TIME = r"\d\d:\d\d(?::\d\d(?:\.\d+)?)?"
 SIZE = re.compile(r"\\ (?:bytes|[kMG]B)\b")
 WAYS = {"figures vary", "repeat until so"}
 
@@ -87,8 +90,7 @@ class Command:
                 continue
             text = re.escape(line).replace(r"\.\.\.", ".*")
             if "figures vary" in self.ways:
-                figure = _some if "repeat until so" in self.ways else _any_figure
-                text = FIGURE.sub(figure, text)
+                text = FIGURE.sub(_any_figure, text)
                 text = SIZE.sub(lambda _: "\\ (?:bytes|[kMG]B)", text)
                 text = re.sub(r"(?:\\ )+", lambda _: " +", text)
             made.append(text + r"\s*\n")
@@ -224,13 +226,11 @@ def _commands(body: str, line: int, ways: frozenset[str]) -> list[Command]:
 
 
 def _any_figure(figure: re.Match[str]) -> str:
-    return r"0(?![\d.,]*\d)" if figure[0] == "0" else r"\d[\d.,]*"
-
-
-def _some(figure: re.Match[str]) -> str:
-    """As `_any_figure`, but a whole number but 0 stands for none that is 0."""
-    is_whole = figure[0].isdecimal() and figure[0] != "0"
-    return r"(?=[\d,]*[1-9])\d[\d,]*" if is_whole else _any_figure(figure)
+    if figure["time"]:
+        return TIME
+    if figure[0] == "0":
+        return r"0(?![\d.,]*\d)"
+    return r"(?=[\d.,]*[1-9])\d[\d.,]*" if figure[0].strip("0.,\\") else r"\d[\d.,]*"
 
 
 def _wait_for_ports(text: str, where: str) -> None:

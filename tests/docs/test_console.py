@@ -96,6 +96,36 @@ def test_a_zero_is_a_zero_where_figures_vary(page, tmp_path, said):
         )
 
 
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ("388 pages", "0 pages"),
+        ("3.9 pages/s", "0.0 pages/s"),
+        ("1,234 pages", "0 pages"),
+        ("12 of 12", "12 of 0"),
+        ("0.5 s", "0 s"),
+        ("at 11:00", "at 1,100"),
+    ],
+)
+def test_no_other_figure_is_a_zero_and_none_is_a_time(page, tmp_path, shown, said):
+    with pytest.raises(PageFailed):
+        page(block(f"$ echo {said}", shown, how="<!-- figures vary -->")).run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        ("388 pages", "1,204 pages"),
+        ("0.9 s", "12.05 s"),
+        ("0.0 s", "0.3 s"),
+        ("2026-11-23T11:09:15.67Z", "2026-12-01T00:00:00.001Z"),
+        ("at 11:09", "at 00:00"),
+    ],
+)
+def test_a_figure_is_any_other_one(page, tmp_path, shown, said):
+    page(block(f"$ echo {said}", shown, how="<!-- figures vary -->")).run(tmp_path)
+
+
 def test_a_command_is_repeated_until_it_prints_what_is_shown(page, tmp_path):
     lines = ["$ echo >> count; wc -l < count", "4"]
 
