@@ -6,7 +6,7 @@
 #
 # No container engine is at hand where our tests run. They read this file, and do what
 # its lines say in namespaces of their own, with the Python of the machine in place of the
-# image (tests/release/engine.py). The image is taken on trust, and its tag from memory.
+# image (tests/release/engine.py). The image is taken on trust; its tag is used by others.
 # Python 3.11 is the one for which .ci/locks has versions.
 
 ARG PYTHON=3.11
