@@ -1,11 +1,21 @@
 """``frontier migrate scrapy-redis``: what is taken over, and what is left out."""
 
 import base64
+import contextlib
 import datetime as dt
 import json
+import os
 import pickle
+import signal
+import socket
 import stat
+import subprocess
+import sys
+import threading
+from collections import Counter
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +24,7 @@ from frontier.seen.imported_tier import SCRAPY_26, SCRAPY_REDIS, others_fingerpr
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
 
 SPIDER = """
@@ -143,6 +154,131 @@ def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out
     code, said, _ = migrate()
     assert (said["queue"]["queued"], said["queue"]["seen_already"]) == (0, 5)
     assert sum(map(len, queued(ask).values())) == 4
+
+
+class Wire:
+    """Passes so many bytes on to a server, and holds back all others."""
+
+    def __init__(self, url, most=None):
+        self._there = urlsplit(url)
+        self._most = most
+        self.passed = 0
+        self.held = threading.Event()
+        self._lock = threading.Lock()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._threads = []
+        self.url = f"redis://127.0.0.1:{self._server.getsockname()[1]}"
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    def _accept(self):
+        while True:
+            try:
+                ours, _ = self._server.accept()
+            except OSError:
+                return
+            theirs = self._connected()
+            for one, other, counts in ((ours, theirs, True), (theirs, ours, False)):
+                passing = partial(self._pass, one, other, counts=counts)
+                self._threads.append(threading.Thread(target=passing, daemon=True))
+                self._threads[-1].start()
+
+    def _connected(self):
+        if self._there.scheme != "unix":
+            return socket.create_connection((self._there.hostname, self._there.port))
+        theirs = socket.socket(socket.AF_UNIX)
+        theirs.connect(self._there.path)
+        return theirs
+
+    def _pass(self, one, other, *, counts):
+        with one:
+            with contextlib.suppress(OSError):
+                while data := one.recv(4096):
+                    other.sendall(self._counted(data) if counts else data)
+            with contextlib.suppress(OSError):
+                other.shutdown(socket.SHUT_RDWR)
+
+    def _counted(self, data):
+        """As much of *data* as is passed on."""
+        with self._lock:
+            room = len(data) if self._most is None else self._most - self.passed
+            if room < len(data):
+                self.held.set()
+            self.passed += len(data[:room])
+            return data[:room]
+
+    def close(self):
+        """When who used it has ended."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()
+        self._server.close()
+        for each in self._threads:
+            each.join()
+
+
+@pytest.fixture
+def killed(own_server, migrate, tmp_path, request):
+    """Run the command, and kill it when it has sent so many bytes to the store."""
+
+    def killed(most=None):
+        wire = Wire(own_server.url, most)
+        request.addfinalizer(wire.close)
+        words = ("migrate", "scrapy-redis", "--spider", "shop", "--redis-url", wire.url)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "frontier", *words, "--from", own_server.url],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if most is not None:
+            while process.poll() is None and not wire.held.wait(0.05):
+                pass
+            process.kill()
+        return process.wait(), wire.passed
+
+    return killed
+
+
+def test_what_is_killed_on_its_way_loses_and_doubles_nothing_when_it_is_repeated(
+    migrate, put, ask, killed
+):
+    for number in range(2_500):
+        put(url=url(number), cb_kwargs={"page": number})
+    for number in range(2_500, 2_600):
+        put(url=url(number), dont_filter=True)
+    had = [f"http://h.example/{n}" for n in range(3_000)]
+    for first in range(0, len(had), 1_000):
+        some = had[first : first + 1_000]
+        ask("SADD", FILTER, *(others_fingerprints([SCRAPY_REDIS], u)[0] for u in some))
+    before = ask.store.run([Call.command("DUMP", key) for key in (QUEUE, FILTER)])
+    code, whole = killed()
+    assert code == 0
+    for name in ask.store.scan("*frontier*"):
+        ask("DEL", name)
+
+    reached = []
+    for part in (0.3, 0.5, 0.65, 0.8):
+        assert killed(int(whole * part))[0] == -signal.SIGKILL
+        keys = CrawlKeys("frontier", "shop-1")
+        here = ask("HMGET", keys.meta(), "imported_buckets", "imported_whole")
+        reached.append((*map(bool, here), len(every(ask)) // 1_000))
+    code, said, _ = migrate()
+
+    assert len(set(reached)) > 2, reached  # it was killed at different things
+    assert code == 0
+    assert said["crawl_id"] == "shop-1"
+    assert said["dupefilter"]["imported"] == ask("SCARD", FILTER) == 5_500
+    assert said["queue"]["seen_already"] + said["queue"]["queued"] == 2_600
+    assert Counter(every(ask)) == Counter(map(url, range(2_600)))
+    assert (
+        ask.store.run([Call.command("DUMP", key) for key in (QUEUE, FILTER)]) == before
+    )
+
+
+def every(ask):
+    """The URLs that are in the queues of the crawl."""
+    return [record["url"] for records in queued(ask).values() for record in records]
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(migrate, put, ask, tmp_path):
