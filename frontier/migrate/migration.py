@@ -22,7 +22,7 @@ import os
 import secrets
 import socket
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -44,9 +44,11 @@ from frontier.seen.imported_tier import (
     ImportedTier,
     about_call,
     add_calls,
+    guard_calls,
     mark_of,
     note_calls,
     others_fingerprints,
+    whole_call,
 )
 from frontier.status.controls import reach
 from frontier.store.client import Call, check_server
@@ -289,19 +291,24 @@ class Migration:
             progress(min(read, found.source))
         for first in range(0, tier.buckets, BATCH):
             numbers = range(first, min(first + BATCH, tier.buckets))
+            store.run(guard_calls(keys, numbers))
             names = [keys.imported_marks(number) for number in numbers]
-            found.imported += sum(store.run([Call.command("SCARD", n) for n in names]))
+            sizes = store.run([Call.command("SCARD", name) for name in names])
+            found.imported += sum(sizes) - len(sizes)  # the guards
+        store.call(whole_call(keys))
 
     def _tier(self, keys: CrawlKeys, found: Filter) -> ImportedTier:
         """The tier of the crawl, with the kinds of what it has and is to have."""
         try:
             there = ImportedTier.of(self._store.call(about_call(keys)))
         except ValueError as error:
-            raise KeyDamaged(self._store.where, keys.imported(), str(error)) from None
+            reason = f"imported: {error}"
+            raise KeyDamaged(self._store.where, keys.meta(), reason) from None
         if there is None:
             return ImportedTier.planned(found.source, found.kinds)
         wanted = {*there.kinds, *found.kinds}
-        return ImportedTier(there.buckets, tuple(k for k in KINDS if k in wanted))
+        kinds = tuple(kind for kind in KINDS if kind in wanted)
+        return replace(there, kinds=kinds)
 
     def mark(self, keys: CrawlKeys, pushes: Iterable[tuple[int, Push]]) -> list[str]:
         """Have the crawl of *keys* have seen *pushes*, which name no queue.

@@ -251,6 +251,7 @@ class Composition:
             self._keys,
             self._owner.others_fingerprints,
             self._owner.on_seen_before,
+            self._node.on_aside,
         )
         self.aside = self._outage_retry.aside = SettingAside(
             self.context,

@@ -7,7 +7,8 @@ What always holds:
 2.  What was seen leaves the queue by an ack, as what was fetched does: a node that dies
     in between leaves it reserved, and who has it next is told the same.
 3.  A server that does not answer keeps back its own answers alone. A set that is
-    damaged counts as empty, with a warning: its URLs may be fetched again.
+    damaged or lost counts as empty: its URLs may be fetched again. The first is named,
+    the URLs are counted, and the node fails in the end.
 4.  What is not a link is not asked for: requests that were not to be tested, and those
     that came from the old scheduler's queue.
 """
@@ -43,16 +44,19 @@ class ImportedTest:
         keys: CrawlKeys,
         fingerprints: Callable[[Reservation, Sequence[str]], Sequence[bytes]],
         on_seen: Callable[[Reservation], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self._outage_retry = outage_retry
         self._keys = keys
         self._fingerprints = fingerprints
         self._on_seen = on_seen
+        self._on_lost = on_lost
         self.tier: ImportedTier | None = None
         self.asked = 0
         """Reservations that were asked for."""
         self.round_trips = 0
-        self._told: set[str] = set()
+        self.lost = 0
+        """Reservations of which nobody knows whether they were seen."""
 
     async def learn(self) -> None:
         """Learn whether there is a tier.
@@ -65,14 +69,15 @@ class ImportedTest:
         try:
             self.tier = ImportedTier.of(found)
         except ValueError as error:
-            raise KeyDamaged("", self._keys.imported(), str(error)) from None
+            raise KeyDamaged("", self._keys.meta(), f"imported: {error}") from None
 
     async def parted(
         self, reservations: Sequence[Reservation]
     ) -> tuple[list[Reservation], list[Reservation], list[Reservation]]:
         """Which of *reservations* are new, which were seen, and which are not known.
 
-        The last are those of a server that does not answer.
+        The last are to be asked for again: their server does not answer, or an import
+        has ended meanwhile.
         """
         tier = self.tier
         if tier is None:
@@ -81,16 +86,42 @@ class ImportedTest:
         asked = [mark for some in marks for mark in some]
         self.asked += sum(map(bool, marks))
         answers = iter(await self._answers(ask_calls(self._keys, tier, asked)))
-        new, seen, unknown = [], [], []
+        new: list[Reservation] = []
+        seen: list[Reservation] = []
+        unknown: list[Reservation] = []
+        lost: list[Reservation] = []
+        where = ""
         for reservation, some in zip(reservations, marks, strict=True):
             said = [next(answers) for _ in some]
-            if any(one == 1 for one in said):
+            if any(isinstance(one, list) and one[0] for one in said):
                 seen.append(reservation)
             elif any(isinstance(one, StoreUnavailable) for one in said):
                 unknown.append(reservation)
             else:
-                new.append(reservation)
-        return new, seen, unknown
+                bad = [m for m, one in zip(some, said, strict=True) if not _sure(one)]
+                (lost if bad else new).append(reservation)
+                if bad:
+                    where = where or self._keys.imported_marks(tier.bucket(bad[0]))
+        if not lost:
+            return new, seen, unknown
+        if not tier.whole:  # an import was under way, at least when that was read
+            await self.learn()
+            if self.tier is not None and self.tier.whole:
+                return new, seen, unknown + lost
+        else:
+            self._tell(len(lost), where)
+        return new + lost, seen, unknown
+
+    def _tell(self, lost: int, where: str) -> None:
+        if not self.lost:
+            logger.error(
+                "%s is lost or damaged: what was seen before the crawl may be fetched "
+                "again; stop its nodes, and repeat frontier migrate scrapy-redis "
+                "before you start them",
+                where,
+            )
+            self._on_lost()
+        self.lost += lost
 
     def drop(self, reservation: Reservation) -> None:
         """Have *reservation*, which was seen, be done."""
@@ -114,12 +145,11 @@ class ImportedTest:
     async def _answer(self, call: Call) -> Any:
         try:
             (reply,) = await self._outage_retry.partial([call])
-        except KeyDamaged as error:
-            if error.key not in self._told:
-                self._told.add(error.key)
-                logger.warning(
-                    "%s: URLs that were seen before the crawl may be fetched again",
-                    error,
-                )
-            return 0
+        except KeyDamaged:
+            return [0, 0]
         return reply
+
+
+def _sure(reply: Any) -> bool:
+    """Whether *reply* is of a set that has its guard."""
+    return isinstance(reply, list) and bool(reply[1])

@@ -483,6 +483,7 @@ class Node:
             "partitions": self.partitions_held,
             "given_up": self.back_offs.given_up.total(),
             "inbox": len(self.inbox),
+            "seen_lost": self.imported_test.lost,
             **self.process_stats.report(self._leases.held),
             **self._owner.figures(),
         }

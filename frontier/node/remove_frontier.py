@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CrawlOpen
 from frontier.seen.config import seen_config
-from frontier.seen.imported_tier import ImportedTier, about_call
+from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
 from frontier.seen.seen_set import partition_state, state_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_REMOVE
@@ -67,7 +67,7 @@ async def remove_frontier(
     await _remove_named(run, keys.cookies(), lambda jar: [keys.jar(jar)])
     await _remove_named(run, keys.sites(), lambda site: _of_site(keys, site))
     if not await _remove_imported(run, keys):
-        unreadable.append(keys.imported())
+        unreadable.append(keys.imported_marks(0))
     rest = (keys.addresses(), keys.allowances(), keys.back_off(), keys.sitemaps())
     await run([Call.command("UNLINK", *rest)])
     return unreadable
@@ -136,7 +136,7 @@ async def _remove_imported(run: Run, keys: CrawlKeys) -> bool:
     for first in range(0, len(numbers), MAX_KEYS):
         some = numbers[first : first + MAX_KEYS]
         await run([Call.command("UNLINK", keys.imported_marks(n)) for n in some])
-    await run([Call.command("UNLINK", keys.imported())])
+    await run([forget_call(keys)])
     return found is not None
 
 

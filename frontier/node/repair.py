@@ -36,6 +36,7 @@ from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
 from frontier.queue.spill_files import count_of, is_address, sizes_of
 from frontier.seen.config import MAX_URLS, SeenLayout, grow_call, seen_config
+from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
 from frontier.seen.seen_set import stored_crawl
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
@@ -209,6 +210,7 @@ class Repair:
             reason = f"its state was {self._state[:40]!r}, and is open now"
             self.outcome.removed.append(Fault("meta", reason))
         self._drop_spent()
+        self._drop_imported()
         start = self._keys.meta().removesuffix("meta")
         found = self._store.scan(_escaped(start) + "*")
         for name in {key.decode("utf-8", "surrogateescape") for key in found}:
@@ -226,6 +228,15 @@ class Repair:
             self._store.call(Call.command("HDEL", name, *bad))
             cost = f"{bad[0][:40]!r} was not a number, and counts from 0"
             self.outcome.removed.append(Fault("spent", cost))
+
+    def _drop_imported(self) -> None:
+        """Have the crawl have no imported tier if what says so cannot be read."""
+        try:
+            ImportedTier.of(self._store.call(about_call(self._keys)))
+        except ValueError as error:
+            self._store.call(forget_call(self._keys))
+            cost = "repeat frontier migrate, or what was seen before is fetched again"
+            self.outcome.removed.append(Fault("meta", f"imported: {error}; {cost}"))
 
     def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
         """Remove the key *name* if it is of another type; return whether it was."""

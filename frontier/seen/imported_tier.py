@@ -13,6 +13,8 @@ What always holds:
     same answer, or learns that the URL was seen.
 2.  How many buckets there are is decided when it is made, and never changes.
 3.  What the store says of it is not trusted: numbers are checked, kinds are known.
+4.  Once an import is through, each set has `GUARD`: one without it was lost. That there
+    is a tier stands with the settings of the crawl, without which there is no crawl.
 """
 
 from __future__ import annotations
@@ -39,6 +41,10 @@ PER_BUCKET = 200
 MAX_BUCKETS = 50_000_000
 MAX_ADDED = 500
 """Marks per call."""
+GUARD = -1
+"""A member of each set, and no mark: where it is not, the set was lost."""
+FIELDS = ("imported_buckets", "imported_kinds", "imported_whole")
+"""Of `CrawlKeys.meta`."""
 SCRAPY_REDIS, SCRAPY_26, SCRAPY_27 = "scrapy-redis", "scrapy-2.6", "scrapy-2.7"
 KINDS = (SCRAPY_REDIS, SCRAPY_26, SCRAPY_27)
 """Who makes fingerprints: scrapy-redis from 0.7.3 on; Scrapy up to 2.6, and
@@ -52,25 +58,25 @@ class ImportedTier:
     buckets: int
     kinds: tuple[str, ...]
     """Who made the fingerprints that are in it, some of `KINDS`."""
+    whole: bool = False
+    """Whether an import is through, so that each set has `GUARD`."""
 
     @classmethod
-    def of(cls, found: Any) -> Self | None:
-        """The tier that *found*, a hash, describes; ``None`` if there is none.
+    def of(cls, found: Sequence[bytes | None]) -> Self | None:
+        """The tier that *found*, the values of `FIELDS`, describes; ``None`` if none.
 
         Raises:
             ValueError: It describes none.
         """
-        if not isinstance(found, dict):
-            raise ValueError("it is not a hash")  # noqa: TRY004 (as the others are)
-        if not found:
+        if not any(found):
             return None
-        text, names = found.get(b"buckets", b""), found.get(b"kinds", b"")
+        text, names, whole = (each or b"" for each in found)
         if not (text.isdigit() and len(text) < 10 and 0 < int(text) <= MAX_BUCKETS):
             raise ValueError(f"its buckets are {text[:40]!r}")
         kinds = tuple(names[:200].decode("utf-8", "replace").split())
         if not kinds or not set(kinds) <= set(KINDS):
             raise ValueError(f"its kinds are {names[:40]!r}")
-        return cls(int(text), kinds)
+        return cls(int(text), kinds, bool(whole))
 
     @classmethod
     def planned(cls, marks: int, kinds: Iterable[str]) -> Self:
@@ -85,16 +91,31 @@ class ImportedTier:
 
 def about_call(keys: CrawlKeys) -> Call:
     """The call whose reply `ImportedTier.of` reads."""
-    return Call.command("HGETALL", keys.imported())
+    return Call.command("HMGET", keys.meta(), *FIELDS)
 
 
 def note_calls(keys: CrawlKeys, tier: ImportedTier) -> list[Call]:
     """The calls that make *tier* that of the crawl, unless it has one of its own."""
-    name = keys.imported()
+    buckets, kinds, _ = FIELDS
     return [
-        Call.command("HSETNX", name, "buckets", tier.buckets),
-        Call.command("HSET", name, "kinds", " ".join(tier.kinds)),
+        Call.command("HSETNX", keys.meta(), buckets, tier.buckets),
+        Call.command("HSET", keys.meta(), kinds, " ".join(tier.kinds)),
     ]
+
+
+def guard_calls(keys: CrawlKeys, numbers: Iterable[int]) -> list[Call]:
+    """The calls that have the sets *numbers* be known from sets that were lost."""
+    return [Call.command("SADD", keys.imported_marks(n), GUARD) for n in numbers]
+
+
+def whole_call(keys: CrawlKeys) -> Call:
+    """The call that says that an import is through, when all sets have `GUARD`."""
+    return Call.command("HSET", keys.meta(), FIELDS[2], "yes")
+
+
+def forget_call(keys: CrawlKeys) -> Call:
+    """The call that has the crawl have no tier; its sets stay."""
+    return Call.command("HDEL", keys.meta(), *FIELDS)
 
 
 def add_calls(
@@ -111,9 +132,9 @@ def add_calls(
 
 
 def ask_calls(keys: CrawlKeys, tier: ImportedTier, marks: Sequence[int]) -> list[Call]:
-    """The calls that ask for each of *marks* whether it is there."""
+    """The calls that ask for each of *marks* whether it is there, and `GUARD`."""
     return [
-        Call.command("SISMEMBER", keys.imported_marks(tier.bucket(mark)), mark)
+        Call.command("SMISMEMBER", keys.imported_marks(tier.bucket(mark)), mark, GUARD)
         for mark in marks
     ]
 

@@ -44,6 +44,7 @@ COUNTS = (
     "refused",
     "excluded",
     "trapped",
+    "seen_lost",
     "new",
     "given_up",
     "local",

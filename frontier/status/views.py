@@ -137,6 +137,9 @@ class Figures:
     """Links, and queued requests, that an operator has excluded: neither is sent."""
     trapped: int = 0
     """Links that were not followed because they look like a trap."""
+    seen_lost: int = 0
+    """URLs that may be fetched again, as the store had lost whether they were seen
+    before the crawl."""
     new: int = 0
     """URLs that were new and therefore queued."""
     given_up: int = 0
@@ -422,6 +425,17 @@ class CrawlSnapshot:
             f"damaged keys: {', '.join(named)}{more}; what is in these partitions is "
             "not fetched; frontier crawl repair --crawl "
             f"{self.crawl_id} puts them right"
+        )
+
+    @property
+    def loss(self) -> str:
+        """What the store has lost of what was seen before the crawl; in one line."""
+        if not (count := self.totals.seen_lost):
+            return ""
+        return (
+            f"{count:,} URLs may have been fetched again: the store had lost whether "
+            "they were seen before the crawl; while it is open, stop its nodes, and "
+            "repeat frontier migrate scrapy-redis before you start them"
         )
 
     @property

@@ -203,12 +203,11 @@ class CrawlKeys:
         """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each."""
         return f"{self._tag()}:sitemaps"
 
-    def imported(self) -> str:
-        """Hash ``{buckets, kinds}`` of what another scheduler had seen, if imported."""
-        return f"{self._tag()}:imported"
-
     def imported_marks(self, number: int) -> str:
-        """Set of marks of what it had seen, integers; of a hash slot of its own."""
+        """Set of marks of what another scheduler had seen; of a hash slot of its own.
+
+        Integers, and -1 from the end of the import on.
+        """
         return f"{{{self.namespace}:{self.crawl_id}:imported-{number}}}:marks"
 
     def partition(self, number: int) -> PartitionKeys:

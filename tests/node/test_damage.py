@@ -83,6 +83,7 @@ META = [
     "limit",
     "paused",
     "controls",
+    "imported_buckets",
 ]
 OF_A_CRAWL = {
     "meta": ("hash", META),
@@ -109,7 +110,6 @@ OF_A_CRAWL = {
     "had": ("set", []),
     "rounds": ("list", []),
     "sitemaps": ("hash", ["http://h1.example/sitemap.xml"]),
-    "imported": ("hash", ["buckets", "kinds"]),
     "imported_marks": ("set", []),
 }
 ELSEWHERE = (RegistryKeys, CollectionKeys)

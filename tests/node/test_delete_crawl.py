@@ -25,13 +25,13 @@ MEMBERS = {  # what names other keys, as `names_of` names them
     "sites": (b"news", 1),
 }
 FIELDS = {
+    "meta": {"imported_buckets": 1, "imported_kinds": "scrapy-redis"},
     "seen": {"buckets": 1, "count": 1, "blooms": 1, "last": 1},
     "pushers": {"0123456789ab": "1 2 0"},
     "seed_lists": {"abc": "done"},
     "nodes": {"n1": "1 1 0 abc"},
     "reports": {"n1": "{}"},
     "allowances": {"n1": "p 1 0"},
-    "imported": {"buckets": 1, "kinds": "scrapy-redis"},
 }
 
 
@@ -85,8 +85,6 @@ async def delete(store, keys):
 def fill(db, keys):
     """Put something into every key that *keys* can name."""
     for what, name in names_of(keys, spread=True).items():
-        if what == "meta":
-            continue
         if what in MEMBERS:
             member, score = MEMBERS[what]
             db("ZADD", name, score, member)

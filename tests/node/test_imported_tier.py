@@ -3,19 +3,24 @@
 import asyncio
 import hashlib
 import logging
+import random
 
 import pytest
 from owner import fetch, push
 
 from frontier.errors import KeyDamaged
+from frontier.node.repair import Repair
 from frontier.seen.imported_tier import (
     SCRAPY_REDIS,
     ImportedTier,
     about_call,
     add_calls,
+    guard_calls,
     mark_of,
     note_calls,
+    whole_call,
 )
+from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 
 PAGES = 200
@@ -65,10 +70,16 @@ def fill(store, keys, pages):
     store.run(note_calls(keys, tier))
     tier = ImportedTier.of(store.call(about_call(keys)))
     added = store.run([*add_calls(keys, tier, marks(pages))])
+    store.run([*guard_calls(keys, range(tier.buckets)), whole_call(keys)])
     return tier, sum(added)
 
 
-async def end(*nodes):
+def shared(a, b):
+    """Whether both hold their partitions."""
+    return b.partitions_held and a.partitions_held + b.partitions_held == 16
+
+
+async def end(*nodes, children=children):
     for node in nodes:
         node._owner.busy = False
     fetched = []
@@ -79,10 +90,13 @@ async def end(*nodes):
     return fetched
 
 
-async def test_what_was_seen_is_not_fetched_and_is_asked_for_once(start, blocking):
+async def test_what_was_seen_is_not_fetched_and_is_asked_for_once(
+    start, blocking, until
+):
     a, b = await start("a"), await start("b")
     seen = range(101, PAGES)  # that lead to nothing else
     fill(blocking(), a.keys, seen)
+    await until(lambda: shared(a, b))  # else some are asked for twice
     for node in (a, b):
         await node.imported_test.learn()
     push(a, b"0", "h0.example")
@@ -152,6 +166,62 @@ async def test_a_damaged_set_counts_as_empty_and_is_named_once(start, blocking, 
     warned = [r for r in caplog.messages if "may be fetched again" in r]
     assert len(warned) == 1
     assert a.keys.imported_marks(0) in warned[0]
+    assert a._owner.aside
+
+
+async def test_a_set_that_is_lost_is_told_once_and_its_urls_are_counted(
+    start, blocking, caplog, until
+):
+    a, b = await start("a"), await start("b")
+    store = blocking()
+    seen = range(101, 101 + 5 * 200)  # in five sets
+    tier, _ = fill(store, a.keys, seen)
+    lost = random.Random(1).sample(range(tier.buckets), 2)
+    store.call(Call.command("DEL", *map(a.keys.imported_marks, lost)))
+    await until(lambda: shared(a, b))  # else some are asked for twice
+    for node in (a, b):
+        await node.imported_test.learn()
+    push(a, b"0", "h0.example")
+    await a.outbox.flush()
+    fetched = await end(a, b)
+
+    known = [m for m in marks(range(PAGES)) if tier.bucket(m) not in lost]
+    again = [m for m in marks(range(101, PAGES)) if tier.bucket(m) in lost]
+    assert again
+    assert len(fetched) == 101 + len(again)
+    told = [r for r in caplog.messages if "may be fetched again" in r]
+    assert 1 <= len(told) <= 2  # a line of each node that asked
+    assert a._owner.aside or b._owner.aside
+    found = snapshot(store, a.keys.namespace, a.keys.crawl_id)
+    assert found.totals.seen_lost == PAGES - len(known)
+    assert f"{PAGES - len(known)} URLs may have been fetched again" in found.loss
+
+
+async def test_no_set_is_lost_while_an_import_is_under_way(
+    start, blocking, caplog, until
+):
+    a = await start("a")
+    store = blocking()
+    store.run(note_calls(a.keys, ImportedTier.planned(600, [SCRAPY_REDIS])))
+    await a.imported_test.learn()
+    push(a, b"700", "h0.example")
+    await a.outbox.flush()
+    await until(lambda: len(a.inbox))
+    assert a.imported_test.round_trips
+    tier, _ = fill(store, a.keys, range(600))
+    assert not a.imported_test.lost
+
+    # The node has not been told that the import is through, and a set is lost by now.
+    (mark,) = marks([5])
+    store.call(Call.command("DEL", a.keys.imported_marks(tier.bucket(mark))))
+    for page in (b"5", b"701"):
+        push(a, page, "h0.example")
+    await a.outbox.flush()
+    fetched = await end(a, children=lambda _: [])
+
+    assert set(fetched) == {b"700", b"5", b"701"}
+    assert a.imported_test.lost == 1
+    assert len([r for r in caplog.messages if "may be fetched again" in r]) == 1
 
 
 @pytest.mark.parametrize(
@@ -163,16 +233,22 @@ async def test_a_damaged_set_counts_as_empty_and_is_named_once(start, blocking, 
         {"buckets": "1"},
         {"buckets": "1", "kinds": "scrapy-redis os.system"},
         {"kinds": SCRAPY_REDIS},
+        {"whole": "yes"},
     ],
 )
 async def test_a_node_ends_where_nobody_knows_what_was_seen(start, blocking, fields):
     a = await start("a")
-    pairs = [part for pair in fields.items() for part in pair]
-    blocking().call(Call.command("HSET", a.keys.imported(), *pairs))
+    pairs = [text for what in fields for text in (f"imported_{what}", fields[what])]
+    store = blocking()
+    store.call(Call.command("HSET", a.keys.meta(), *pairs))
 
     with pytest.raises(KeyDamaged, match="imported"):
         await a.imported_test.learn()
 
+    done = Repair(store, a.keys.namespace, a.keys.crawl_id).run()
+    assert [one.reason for one in done.removed if "imported" in one.reason]
+    await a.imported_test.learn()
+    assert a.imported_test.tier is None
     await a.close()
 
 
