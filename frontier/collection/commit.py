@@ -63,6 +63,8 @@ class Collection:
         self._revisits = revisits
         self._every_s = every_s
         self._open = OpenRound(store, self._keys, crawl_id)
+        # Counts are added in another thread: each knows of rounds by itself.
+        self._counted = OpenRound(store, self._keys, crawl_id)
         self._committer = Committer(store, self._keys, crawl_id)
         self.committed: CommittedFilter | None = None
         """What is not looked up, because no committed crawl has it."""
@@ -158,7 +160,7 @@ class Collection:
 
     def count(self, captures: int, revisits: int, conserved_bytes: int) -> None:
         """Add to the crawl's counts. To repeat it would count twice."""
-        self._open.add(
+        self._counted.add(
             captures=captures, revisits=revisits, conserved_bytes=conserved_bytes
         )
 

@@ -107,6 +107,32 @@ def test_a_node_that_does_not_know_of_a_round_adds_to_the_one_that_is_open(index
     assert known(early, [1, 2]) == {1: "a", 2: "a"}
 
 
+class Before:
+    """A store that has *what* done before the next calls are sent."""
+
+    def __init__(self, store, what):
+        self._store, self._what = store, what
+
+    def run(self, calls):
+        what, self._what = self._what, None
+        if what is not None:
+            what()
+        return self._store.run(calls)
+
+
+def test_a_thread_that_counts_keeps_no_round_from_who_looks_a_digest_up(index):
+    def open_a_round_and_count():
+        assert round_now(index).number == 1
+        add(other, [1])
+        node.count(1, 0, 0)
+
+    node, other = entered(index), entered(index)
+    add(node, [0])
+    node._store = Before(index.store, open_a_round_and_count)
+
+    assert known(node, [0, 1]) == {0: "a", 1: "a"}
+
+
 def test_a_round_of_nothing_is_not_begun(index):
     node = entered(index)
     add(node, [1])
