@@ -110,6 +110,7 @@ class Inbox:
         self._ends: list[tuple[float, int, str]] = []
         """When each of these may be asked again, a heap."""
         self._withdrawn: list[Reservation] = []
+        """Reservations that go back: their hosts are left alone."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
         self.others: dict[int, set[str]] = defaultdict(set)
@@ -267,9 +268,10 @@ class Inbox:
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
-        here = (*self._waiting, *self._asking)
+        here = (*self._waiting, *self._asking, *self._withdrawn)
         waiting = {id(r) for r in here if r.key[:2] == which}
         self._asking = [r for r in self._asking if id(r) not in waiting]
+        self._withdrawn = [r for r in self._withdrawn if id(r) not in waiting]
         lost = [r for r in self.open.values() if r.key[:2] == which]
         self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
         for reservation in lost:
@@ -357,7 +359,6 @@ class Inbox:
     async def _put_back_withdrawn(self) -> None:
         """Have URLs of hosts that are left alone wait in the store."""
         back, self._withdrawn = self._withdrawn, []
-        back = [r for r in back if r.key in self.open]
         await self.put_back(back)
         for reservation in back:
             self.note_ready(reservation.lease.partition, [reservation.queue])

@@ -113,6 +113,23 @@ async def test_what_waits_here_goes_back_and_counts_as_no_delivery(holder, until
     assert items == [b"0%s-%d" % (HOST.encode(), n) for n in range(4)]
 
 
+async def test_what_goes_back_when_its_lease_ends_is_not_under_way(
+    holder, until, db, crawl
+):
+    node = await holder(HOST, count=8)
+    await until(lambda: len(node.inbox) == 8)
+    refuse(node)
+    assert node.inbox.take() is None
+    lease = node.leases.current(0)
+
+    assert node.inbox.lose(lease) == []
+    node.leases.forget(lease)
+    db("DEL", crawl.partition(0).lease)
+    node.inbox.back_offs = None
+    await take(node)
+    await until(lambda: len(node.inbox) == 8)
+
+
 async def test_hundreds_that_are_left_alone_keep_no_other_waiting(holder, until):
     node = await holder(*REST, OTHER, count=1)
     for host in REST:
