@@ -8,7 +8,8 @@ own handlers look at it again when the connection is made, which may take long.
 What always holds:
 
 1.  No request from the store is sent without a current lease on its partition, nor
-    one that this node, as it closes, gives back.
+    one that this node, as it closes, gives back. Nor is the one for the robots.txt
+    that it waits for.
 2.  Requests that waited here for a lease are sent one after the other, with the
     delay of their slot between them.
 3.  While the crawl is paused nothing is sent, whoever made it. What has been handed to
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 MAX_TURNS = 10_000
 """Hosts and slots of which the next turn is known; then those that are over go."""
 CLOSING = "this node closes, and another sends it"
+LOST = "the lease on its partition is lost"
 PAUSED = "the crawl is paused, and this node closes"
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
@@ -120,12 +122,14 @@ class LeaseGuard:
             self._session.node.sent(reservation, self._delay(request))
         else:
             await self._unpaused(request)
+            if not self.covers(request):
+                await self.covered(request)
             self._hops.require_included(request)
         return await self._send_now(request)
 
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
-        reservation = self._session.requests.reservation(request)
+        reservation = self._session.requests.reservation(self._led_by(request))
         return reservation is None or self._session.node.may_send(reservation)
 
     async def covered(self, request: Request) -> None:
@@ -134,13 +138,30 @@ class LeaseGuard:
         Raises:
             LeaseGone: Another node has its partition now.
         """
-        reservation = self._session.requests.reservation(request)
+        leader = self._led_by(request)
+        reservation = self._session.requests.reservation(leader)
         if reservation is None:
             return
-        if self._host_concurrency.is_divided:
+        if leader is not request:
+            await self._led(leader, reservation)
+        elif self._host_concurrency.is_divided:
             await self._in_turn(request, reservation)
         else:
             await self._spaced(request, reservation)
+
+    def _led_by(self, request: Request) -> Request:
+        """Whose lease *request* stands on: its own, or of who waits for its answer."""
+        return self._session.requests.known(request).waiting or request
+
+    async def _led(self, leader: Request, reservation: Reservation) -> None:
+        """Return once the lease that *leader* stands on is current."""
+        node, state = self._session.node, self._session.requests.known(leader)
+        while not node.may_send(reservation):
+            if state.put_back:
+                raise LeaseGone(CLOSING)
+            if node.has_lost(reservation):
+                raise LeaseGone(LOST)
+            await asyncio.sleep(PATIENCE)
 
     async def _spaced(self, request: Request, reservation: Reservation) -> None:
         """Return when the lease is current, and the delay of the host is kept.
@@ -225,7 +246,7 @@ class LeaseGuard:
                 # Another node has it now; this one's spider need not know.
                 request.errback = None
                 self._crawler.stats.inc_value("frontier/queue/lost")
-                raise LeaseGone("the lease on its partition is lost")
+                raise LeaseGone(LOST)
             if node.paused:
                 await node.controls.resumed(LOOK)
             else:

@@ -185,9 +185,18 @@ class RobotsTxtMiddleware(BaseRobots):
         if request.url.startswith(("data:", "file:")):
             return
         known = await self._known(request)
+        while isinstance(known.error, LeaseGone) and self._is_sent_here(request):
+            known = await self._known(request)  # it was asked for by one that is not
         if known.error is not None:
             raise self._refusal(request, known.error)
         self.process_request_2(known.parser, request)
+
+    def _is_sent_here(self, request: Request) -> bool:
+        """Whether *request* is from the store, and its lease is not lost."""
+        state = self._session.requests.known(request)
+        if state.reservation is None or state.put_back:
+            return False
+        return not self._session.node.has_lost(state.reservation)
 
     def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
         """Keep the Crawl-delay of *request*'s host.
@@ -294,6 +303,7 @@ class RobotsTxtMiddleware(BaseRobots):
                 },
                 callback=NO_CALLBACK,
             )
+            self._session.requests.of(asks).waiting = request
             if passed:
                 asks.meta["redirect_urls"] = passed[:]
             try:
@@ -387,6 +397,8 @@ class RobotsTxtMiddleware(BaseRobots):
         """The error of *request*, without rules because of *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
+        if isinstance(error, LeaseGone):
+            request.errback = None  # another node has it; its spider need not know
         if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
         if self._left_alone.waits(request):  # it said so to the request for its rules

@@ -142,6 +142,8 @@ class RequestState:
     """Whether it is tested once more, for another process had claimed it."""
     reservation: Reservation | None = None
     """What it stands on, if it came from the store."""
+    waiting: Request | None = None
+    """Who waits for its answer, if it asks for a robots.txt."""
     claim: Claim | None = None
     """What was queued for it, if it cannot be stored and was started."""
     lineage: Lineage | None = None

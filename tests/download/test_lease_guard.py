@@ -158,3 +158,58 @@ def test_those_whose_lease_is_lost_are_not_sent(run, node, send, sent):
     run(one())
 
     assert sent == []
+
+
+@pytest.fixture
+def ask(gate):
+    """Ask for the robots.txt that a request waits for; return that request, too."""
+
+    def ask():
+        request, asks = Request("http://host/"), Request("http://host/robots.txt")
+        gate._session.requests.of(request).reservation = SimpleNamespace(key=1)
+        gate._session.requests.of(asks).waiting = request
+        return request, asyncio.ensure_future(gate.send(asks))
+
+    return ask
+
+
+def test_a_robots_txt_waits_for_the_lease_of_who_waits_for_it(run, node, ask, sent):
+    async def one():
+        node.has_lease = False
+        _, asking = ask()
+        await asyncio.sleep(1.0)
+        assert sent == []
+        node.has_lease = True
+        await asking
+
+    run(one())
+
+    assert len(sent) == 1
+
+
+def test_no_robots_txt_is_asked_for_where_another_node_asks(run, node, ask, sent):
+    async def one():
+        node.has_lease = False
+        _, asking = ask()
+        await asyncio.sleep(1.0)
+        node.inbox.open.clear()
+        with pytest.raises(IgnoreRequest):
+            await asking
+
+    run(one())
+
+    assert sent == []
+
+
+def test_a_node_that_closes_waits_for_no_robots_txt(run, node, gate, ask, sent):
+    async def one():
+        node.has_lease = False
+        request, asking = ask()
+        await asyncio.sleep(1.0)
+        gate._session.requests.of(request).put_back = True
+        with pytest.raises(IgnoreRequest):
+            await asking
+
+    run(one())
+
+    assert sent == []
