@@ -10,7 +10,7 @@ What always holds:
     item pipelines, whatever became of it.
 3.  A request that cannot be stored is kept in this process, and a claim is queued
     for it, which brings it back with its parent should the process be gone; see
-    `frontier.queue.claims`. It is started when its claim is reserved, like any.
+    `frontier.queue.item`. It is started when its claim is reserved, like any.
 4.  Where the crawl began with what others saw, or links to start URLs are to be
     followed, a start request is queued once whatever was seen: what is tested and
     marked with it, in one step, is a mark that only start requests have.
@@ -36,10 +36,9 @@ from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt
-from frontier.queue.claims import claim_of
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
-from frontier.queue.item import EXEMPT, RECRAWL, Codec
+from frontier.queue.item import EXEMPT, RECRAWL, Codec, claim_of
 from frontier.queue.priority import queue_name
 from frontier.queue.push import (
     ARE_SEEN,

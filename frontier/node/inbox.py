@@ -9,7 +9,7 @@ What always holds:
     priorities first. A key that another node has asked is left alone until its
     delay is over.
 3.  Nothing is reserved that another process has to make, see
-    `frontier.queue.claims`; the queues of others are known apart.
+    `frontier.queue.item`; the queues of others are known apart.
 4.  A reservation is known here from the reply that made it until `forget`. If
     a reply was lost, what it reserved is found and put back, and until then
     nothing is reserved from that partition.

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.node.outbox import hint_calls, hints_of
-from frontier.queue.claims import Claim
+from frontier.queue.item import Claim
 from frontier.queue.priority import new_process, process_of
 from frontier.store.client import Call
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from frontier.cluster.membership import Membership
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
-    from frontier.queue.claims import Origin
+    from frontier.queue.item import Origin
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry

@@ -16,8 +16,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
-from frontier.queue.claims import Claim, Origin, claim_of
-from frontier.queue.item import decode
+from frontier.queue.item import Claim, Origin, claim_of, decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, GONE, Push
 from frontier.queue.reserve import MAX_TRIES, deliveries, reserve_call, reserved

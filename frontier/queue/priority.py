@@ -7,7 +7,7 @@ with the greatest priority (`frontier.node.inbox`), whatever their hosts are; eq
 take turns. Within a queue ``FRONTIER_ORDER`` decides.
 
 Requests that only one process can make have queues of that process,
-``<priority>@<process>:<queue key>`` (`frontier.queue.claims`).
+``<priority>@<process>:<queue key>`` (`frontier.queue.item`).
 """
 
 from __future__ import annotations

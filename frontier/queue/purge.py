@@ -9,7 +9,7 @@ What always holds:
 2.  No lease is needed, and nodes need not stop: what a node has reserved, or puts back
     meanwhile, it drops itself. A purge that was cut off is gone on with by another.
 3.  What cannot be read is left where it is. Requests that only one process can make
-    (`frontier.queue.claims`), and blocks that are in files, are left to nodes.
+    (`frontier.queue.item`), and blocks that are in files, are left to nodes.
 """
 
 from __future__ import annotations

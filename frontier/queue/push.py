@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
 on; always, and nothing is remembered; if it is new, and only one process has its
-request (see `frontier.queue.claims`)."""
+request (see `frontier.queue.item`)."""
 GONE = "0123456789"
 """The mode of a mark that was claimed by a process that is gone, by the number of
 times that it was delivered: the next push of it finds it new."""

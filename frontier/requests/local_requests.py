@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from frontier.errors import NotSerializable
-from frontier.queue.claims import Lineage, Origin
+from frontier.queue.item import Lineage, Origin
 from frontier.queue.priority import process_of, queue_name
 from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
 from frontier.requests.seen_mode import ONCE

@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from frontier.metrics.node import Reading
     from frontier.model import Stored
     from frontier.node.context import Owner
-    from frontier.queue.claims import Claim, Lineage
     from frontier.queue.due import Again
+    from frontier.queue.item import Claim, Lineage
     from frontier.queue.reserve import Reservation
     from frontier.urls.exclusions import Exclusions, Rule
 

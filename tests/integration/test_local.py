@@ -10,8 +10,7 @@ from conftest import DEADLINE, HELD, SHORT, after, home_of, until
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
-from frontier.queue.claims import claim_of
-from frontier.queue.item import decode
+from frontier.queue.item import claim_of, decode
 from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call

@@ -4,8 +4,7 @@ import pytest
 
 from frontier.cluster.lease import Acquired
 from frontier.node.lending import ASK, GRACE, MAX_ASKED, SLICE
-from frontier.queue.claims import Origin, claim_of
-from frontier.queue.item import decode, encode
+from frontier.queue.item import Origin, claim_of, decode, encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import CLAIM, FORCE, Push
 from frontier.queue.reserve import requeue_calls

@@ -3,8 +3,7 @@
 import pytest
 
 from frontier.errors import CodecError
-from frontier.queue.claims import Claim, Origin, claim_of
-from frontier.queue.item import decode, encode
+from frontier.queue.item import Claim, Origin, claim_of, decode, encode
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.push import CLAIM, FORCE, GONE, MARK, TEST, Push
 from frontier.seen.config import SeenLayout
