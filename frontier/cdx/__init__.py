@@ -1,9 +1,8 @@
 """CDXJ: which record of which WARC file holds a capture of which URL.
 
-`lines` makes and reads the lines as cdxj-indexer and pywb write them, `methods` says
-how a request other than a GET is filed, and `sorting` keeps memory flat while an index
-is made. `cdxj_fields` adds what a WACZ needs, and `declared_rules` reads under which
-rules a WARC file was made.
+`lines` makes and reads the lines as cdxj-indexer and pywb write them, files requests
+other than a GET, and adds what a WACZ needs. `sorting` keeps memory flat while an index
+is made, and `declared_rules` reads under which rules a WARC file was made.
 
 A line that another tool wrote is never trusted: each field is checked and its length
 is capped. Callers: the writer thread (`warc.cdxj_sidecar`), commands of `cli`, and

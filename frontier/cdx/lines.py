@@ -2,27 +2,47 @@
 
 ``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
 JSON are strings, and a revisit has the mime ``warc/revisit``. A line for another method
-than GET names it (`frontier.cdx.methods`). Lines beside our WARC files end with notes
-(`frontier.cdx.cdxj_fields`).
+than GET names it. Lines beside our WARC files end with notes.
 
 Only this module makes the key under which an index files a URL. pywb takes its keys
 from a Python package that was made after webarchive-commons' rules and differs from
 them: in how a URL is parsed, in ``www`` before the host, which it removes once, and in
 dots of host names. The differences are here, the rules in `frontier.urls.canon`.
+
+**Methods.** ``cdxj-indexer -p``, pywb and wabac file the answer to another request than
+a GET under the URL with the method and the request's body as a query. So a replay tool
+that gets the same form again finds its answer, and a GET of the page does not find it::
+
+    com,example)/form?__wb_method=post&a=1 20260102030405 {"url": ..., ...,
+        "requestBody": "a=1", "method": "POST"}
+
+For POST and PUT this is cdxj-indexer 1.5, byte for byte (`tests/warc/
+test_methods.py` compares the two). Other methods have no query; cdxj-indexer files
+them as if they were GET, pywb and wabac by method, and so does this module: the
+empty answer to a HEAD is not the page.
+
+**Notes** on a capture spare reading its record. A WACZ needs the title and the whole
+date of a page, and where the payload of a revisit is. Records have these; if the index
+has them, too, a WACZ is made from indexes alone. `frontier.warc.cdxj_sidecar` writes
+the notes, and `frontier.wacz.indexing` reads them. If they are missing or odd, it reads
+the WARC file.
 """
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
+import zlib
 from contextlib import suppress
+from io import BytesIO
 from json.encoder import encode_basestring_ascii as _json
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote_to_bytes
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote_plus, unquote_to_bytes, urlencode
 
-from frontier.cdx import cdxj_fields as notes
-from frontier.cdx.cdxj_fields import NONE, Notes
-from frontier.cdx.methods import GET, Asked
+from multipart import MultipartParser
+
 from frontier.errors import BadWarc, InvalidURL
 from frontier.urls.canon.surt import (
     NO_PORT,
@@ -35,13 +55,347 @@ from frontier.urls.canon.surt import (
     normal_path,
     unescape_repeatedly,
 )
-from frontier.warc.reader import http_head
+from frontier.warc.reader import Head, http, http_head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from frontier.urls.canon.rulesets import RuleSet
     from frontier.warc.reader import Found
+
+QUERY_LIMIT = 4096
+"""Most characters of a body that an index has."""
+_UNSAID = 8192
+"""Bytes that are taken of a body whose length is not said."""
+_WITH_BODY = frozenset({"POST", "PUT"})
+_ANSWERS = frozenset({"response", "revisit", "resource"})
+
+
+class Asked(NamedTuple):
+    """How a resource was asked for, if not with GET."""
+
+    method: str = ""
+    """Upper case; empty for GET."""
+    body: str | None = ""
+    """The request's body as a query; ``None`` if its length cannot be."""
+
+    def filed(self, url: str) -> str:
+        """The URL that an answer is filed under, not yet a key."""
+        if not self.method:
+            return url
+        query = f"&{self.body}" if self.body else ""
+        return f"{url}{'&' if '?' in url else '?'}__wb_method={self.method}{query}"
+
+
+GET = Asked()
+
+
+def asked(head: bytes, body: bytes) -> Asked:
+    """What the request with *head* and *body* asked; of no request, a GET."""
+    method = head.split(b" ", 1)[0].decode("latin-1").upper()
+    if method in {"", "GET"}:
+        return GET
+    if method not in _WITH_BODY:
+        return Asked(method)
+    headers = Head(head)
+    said = headers.get("content-length", "")
+    try:
+        size = int(said) if said else _UNSAID
+    except ValueError:
+        return Asked(method, None)
+    return Asked(method, _query(headers.get("content-type"), body[: max(size, 0)]))
+
+
+def paired(records: Iterable[Found]) -> Iterator[tuple[Found, Asked]]:
+    """Yield *records*, and of each answer how it was asked for.
+
+    Request and answer are neighbours of one URL, of which one names the other in
+    WARC-Concurrent-To. Of an answer without a request nothing is known: a GET.
+
+    Raises:
+        BadWarc: As *records*; all that came before is yielded.
+    """
+    last: Found | None = None
+    try:
+        for found in records:
+            if last is not None and _belong(last, found):
+                is_first = last.kind == "request"
+                request, answer = (last, found) if is_first else (found, last)
+                head, gap, body = request.block.partition(b"\r\n\r\n")
+                how = asked(head + gap, body)
+                yield last, how if last is answer else GET
+                yield found, how if found is answer else GET
+                last = None
+                continue
+            if last is not None:
+                yield last, GET
+            last = found
+    except BadWarc:
+        if last is not None:
+            yield last, GET
+        raise
+    if last is not None:
+        yield last, GET
+
+
+def _belong(one: Found, other: Found) -> bool:
+    kinds = one.kind, other.kind
+    if "request" not in kinds or _ANSWERS.isdisjoint(kinds):
+        return False
+    a, b = one.headers, other.headers
+    named, names = "warc-record-id", "warc-concurrent-to"
+    return a.get("warc-target-uri") == b.get("warc-target-uri") and (
+        b.get(names) == a.get(named) or a.get(names) == b.get(named)
+    )
+
+
+def _query(mime: str, body: bytes) -> str:
+    """The *body* of type *mime* as a query, at most `QUERY_LIMIT` characters."""
+    if mime.startswith("application/x-www-form-urlencoded"):
+        try:
+            query = unquote_plus(body.decode("utf-8"))
+        except UnicodeDecodeError:
+            query = _binary(body)
+    elif mime.startswith("multipart/"):
+        query = _multipart(mime, body)
+    elif mime.startswith("application/json"):
+        query = _query_of_json(body) or ""
+    elif mime.startswith("text/plain"):
+        found = _query_of_json(body)
+        query = _binary(body) if found is None else found
+    else:
+        query = _binary(body)
+    return query[:QUERY_LIMIT]
+
+
+def _binary(body: bytes) -> str:
+    return "__wb_post_data=" + base64.b64encode(body[:QUERY_LIMIT]).decode("ascii")
+
+
+def _multipart(mime: str, body: bytes) -> str:
+    _, marked, boundary = mime.partition("boundary=")
+    if not marked:
+        return _binary(body)
+    boundary = boundary.partition("boundary=")[0]
+    try:
+        parser = MultipartParser(BytesIO(body), boundary, charset="utf8")
+        values = [
+            (part.name, part.raw if part.filename else part.value) for part in parser
+        ]
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is some bytes
+        return _binary(body)
+    return urlencode(values, doseq=True)
+
+
+def _query_of_json(body: bytes) -> str | None:
+    """The values in *body*, a JSON text or one a line; ``None`` if it is none."""
+    values: dict[str, str] = {}
+    again: dict[str, int] = {}
+
+    def take(value: Any, name: str = "") -> None:
+        if isinstance(value, dict):
+            for key, each in value.items():
+                take(each, key)
+        elif isinstance(value, list):
+            for each in value:
+                take(each, name)
+        elif name:
+            if name in values:
+                again[name] = again.get(name, 1) + 1
+                name = f"{name}.{again[name]}_"
+            values[name] = str(value)
+
+    try:
+        try:
+            take(json.loads(body))
+        except json.JSONDecodeError:
+            if b"\n" not in body:
+                return None
+            for line in body.split(b"\n"):
+                take(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+    return urlencode(values)
+
+
+TITLE_LIMIT = 300
+"""Longest title, in characters."""
+TITLE_REACH = 1 << 17
+"""Bytes of a body, as it was received, in which a title is looked for."""
+HTML = ("text/html", "application/xhtml+xml")
+URL_LIMIT = 1 << 14
+"""Longest URL that is noted, in characters."""
+
+_NEAR, _FAR = 1 << 12, 1 << 18
+"""Bytes that are inflated of a body at first, and at most."""
+# Letter by letter: to ignore case costs the search for "<" its speed. In two steps:
+# in one, a page of nothing but "<title>" takes time with the square of its size.
+_TITLE = re.compile(rb"<[Tt][Ii][Tt][Ll][Ee][^>]{0,200}>")
+_TITLE_END = re.compile(rb"</[Tt][Ii][Tt][Ll][Ee]")
+_INSIDE = 4_000
+"""Most bytes between the two."""
+_PLAIN = re.compile(rb"[\t\n\r -%'-*,-}]*")
+"""The same in all charsets, but UTF-16: no entity, no shift of UTF-7 or HZ."""
+_CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
+PRECISE = (
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]{1,9})?Z"
+)
+"""A WARC-Date (WARC 1.1, section 5.4) to the second or better; a pattern."""
+_PRECISE_DATE = re.compile(PRECISE)
+_URL = re.compile(r"[!#-\[\]-~]*")
+
+
+class Notes(NamedTuple):
+    """What is noted of one capture; what is empty was not."""
+
+    date: str = ""
+    """WARC-Date of a page, in full; of what is not a page it is not noted."""
+    title: str = ""
+    """Of a page; many have none."""
+    original: str = ""
+    """WARC-Refers-To-Target-URI of a revisit."""
+    original_date: str = ""
+    """WARC-Refers-To-Date of a revisit."""
+
+    def encode(self) -> str:
+        """The members of a JSON object, each after a comma; the last of a line."""
+        text = ""
+        if self.original:
+            text = f', "refers-to": {_json(self.original)}'
+            text += f', "refers-to-date": {_json(self.original_date)}'
+        if self.date:
+            text += f', "date": {_json(self.date)}, "title": {_json(self.title)}'
+        return text
+
+
+NONE = Notes()
+
+
+def notes_of(found: Found) -> Notes:
+    """What is to be noted of a record that an index lists."""
+    headers = found.headers
+    refers = ("", "")
+    if found.kind == "revisit":
+        refers = (
+            headers.get("warc-refers-to-target-uri").strip("<>"),
+            headers.get("warc-refers-to-date"),
+        )
+    elif found.kind == "resource":
+        title = title_of_resource(headers.get("content-type"), found.block)
+        return make_notes(headers.get("warc-date"), title)
+    elif found.kind != "response":
+        return NONE
+    return make_notes(headers.get("warc-date"), title_in(found.block), *refers)
+
+
+def make_notes(
+    date: str, title: str | None, original: str = "", original_date: str = ""
+) -> Notes:
+    """The notes of a capture, which is a page unless *title* is ``None``.
+
+    What cannot be noted unchanged is left out: the record has it.
+    """
+    known = len(original) <= URL_LIMIT and _URL.fullmatch(original)
+    if not known or not _PRECISE_DATE.fullmatch(original_date):
+        original = original_date = ""
+    if title is None or not _PRECISE_DATE.fullmatch(date):
+        date = title = ""
+    return Notes(date, title, original, original_date)
+
+
+def read_notes(facts: Mapping[str, object], timestamp: str) -> Notes:
+    """What an index notes of a capture at *timestamp*, 14 digits, in *facts*.
+
+    If some are of another time, or not as `Notes.encode` writes them, there are none.
+    """
+    said = [
+        facts.get(name) for name in ("date", "title", "refers-to", "refers-to-date")
+    ]
+    date, title, original, original_date = said
+    if date is None:
+        date = title = None
+    elif not isinstance(date, str) or not isinstance(title, str):
+        return NONE
+    else:
+        title = title.encode("utf-8", "replace").decode()[:TITLE_LIMIT]
+        if digits(date) != timestamp or not _PRECISE_DATE.fullmatch(date):
+            return NONE
+    if original is None:
+        return make_notes(date or "", title)
+    if not isinstance(original, str) or not isinstance(original_date, str):
+        return NONE
+    made = make_notes(date or "", title, original, original_date)
+    return made if made.original else NONE
+
+
+def digits(date: str) -> str:
+    """The first 14 digits of a date."""
+    usual = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
+    if len(usual) == 14 and usual.isdecimal():
+        return usual
+    return "".join(filter(str.isdigit, date))[:14]
+
+
+def title_in(block: bytes) -> str | None:
+    """The title of the page whose HTTP response begins with *block*.
+
+    ``None`` if the response is not a page: those are HTML with status 200.
+    """
+    status, headers, body = http(block)
+    mime = headers.get("content-type").partition(";")[0].strip().lower()
+    return title_of(headers, body) if status == "200" and mime in HTML else None
+
+
+def title_of_resource(kind: str, block: bytes) -> str | None:
+    """The title of the document *block* of type *kind*; ``None`` if it is not a page.
+
+    What is stored without its response has no status, and is served with 200.
+    """
+    if kind.partition(";")[0].strip().lower() not in HTML:
+        return None
+    return title_of(Head(f"\r\ncontent-type: {kind}".encode()), block)
+
+
+def title_of(headers: Head, body: bytes) -> str:
+    """Return the title in the begin of an HTML body, or the empty string."""
+    body = body[:TITLE_REACH]
+    coding = headers.get("content-encoding").lower()
+    if coding in {"", "identity"}:
+        found = _inside(body)
+    elif coding in {"gzip", "x-gzip", "deflate"}:
+        inflate = zlib.decompressobj(47 if "gzip" in coding else 15)
+        try:
+            body = inflate.decompress(body, _NEAR)
+            found = _inside(body)
+            if found is None and len(body) == _NEAR:
+                body += inflate.decompress(inflate.unconsumed_tail, _FAR - _NEAR)
+                found = _inside(body)
+        except zlib.error:
+            return ""
+    else:
+        return ""
+    if found is None:
+        return ""
+    if _PLAIN.fullmatch(found):
+        return " ".join(found.decode("ascii").split())[:TITLE_LIMIT]
+    sources = (headers.get("content-type").encode(), body[:4096])
+    named = next(filter(None, map(_CHARSET.search, sources)), None)
+    charset = named[1].decode() if named else "utf-8"
+    try:
+        text = found.decode(charset, "replace")
+    except (LookupError, ValueError, Warning):  # Python knows strange ones: "idna"
+        text = found.decode("utf-8", "replace")
+    return " ".join(html.unescape(text).split())[:TITLE_LIMIT]
+
+
+def _inside(body: bytes) -> bytes | None:
+    """What the first title element of *body* holds, if it ends."""
+    begin = _TITLE.search(body)
+    if begin is None:
+        return None
+    end = _TITLE_END.search(body, begin.end(), begin.end() + _INSIDE + len("</title"))
+    return body[begin.end() : end.start()] if end is not None else None
 
 
 _SPACES = re.compile(r"\s+")
@@ -267,7 +621,7 @@ def parse(raw: bytes) -> Line:
         raise ValueError("a CDXJ line without url, length or offset")
     length, offset = map(int, numbers)
     url, mime, status, digest, filename = words
-    noted = notes.read(facts, timestamp) if len(facts) > _USUAL else NONE
+    noted = read_notes(facts, timestamp) if len(facts) > _USUAL else NONE
     return Line(
         key,
         timestamp,

@@ -10,8 +10,7 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.cdx.cdxj_fields import digits
-from frontier.cdx.lines import sort_key
+from frontier.cdx.lines import digits, sort_key
 from frontier.dedupe.digest import parse
 from frontier.files import FILE_MODE, creating
 

@@ -36,8 +36,7 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from isal import igzip, isal_zlib
 
-from frontier.cdx.lines import INDEXED, REVISIT
-from frontier.cdx.methods import paired
+from frontier.cdx.lines import INDEXED, REVISIT, paired
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.dedupe.cdx_server import pool_for
@@ -50,7 +49,7 @@ from frontier.warc.reader import GZIP, block_of, payload_digest, records_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontier.cdx.methods import Asked
+    from frontier.cdx.lines import Asked
     from frontier.warc.reader import Found
 
 TIMEOUT = 30.0

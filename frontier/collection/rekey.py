@@ -31,8 +31,7 @@ from frontier.cdx.declared_rules import (
     meta_line,
     stated_by,
 )
-from frontier.cdx.lines import asked_of, key_under, sort_key
-from frontier.cdx.methods import GET, Asked
+from frontier.cdx.lines import GET, Asked, asked_of, key_under, sort_key
 from frontier.collection.open_source import Texts, indexes_of
 from frontier.errors import BadWarc, ConfigurationError, SourceBroken
 from frontier.files import creating, mode_of_environment, open_input

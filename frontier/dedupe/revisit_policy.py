@@ -128,7 +128,7 @@ class Policy:
     of what the server has, and a revisit says ``length`` in WARC-Truncated, where
     the real reason would have to stand (WARC 1.1, section 6.7.2). And only answers
     to GET: a revisit names the URL and the date of its original, and replay tools
-    file what a form was answered under another URL (`frontier.cdx.methods`).
+    file what a form was answered under another URL (`frontier.cdx.lines`).
     """
 
     statuses: frozenset[int] = frozenset({200})

@@ -18,17 +18,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
 
-from frontier.cdx import cdxj_fields as notes
 from frontier.cdx.lines import (
     DIGITS,
+    GET,
+    HTML,
     INDEXED,
     MOMENT,
+    NONE,
     REVISIT,
+    TITLE_REACH,
+    Asked,
     Line,
+    digits,
     line_of,
+    make_notes,
+    notes_of,
     sort_key,
+    title_of,
+    title_of_resource,
 )
-from frontier.cdx.methods import GET, Asked
 from frontier.warc.reader import HEAD_LIMIT, Found, Head
 from frontier.warc.records import escaped
 
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
 
 CLAIM = 200
 """Characters of a claimed digest that a manifest has."""
-_REACH = HEAD_LIMIT - notes.TITLE_REACH
+_REACH = HEAD_LIMIT - TITLE_REACH
 """Bytes of the heads of a record, in front of all in which a title is looked for."""
 
 
@@ -119,11 +127,11 @@ def dated(date: str) -> str:
 def _title(found: Found, status: str, head: Head, start: int) -> str | None:
     if found.kind == "resource":
         kind = found.headers.get("content-type")
-        return notes.title_of_resource(kind, found.block)
+        return title_of_resource(kind, found.block)
     mime = head.get("content-type").partition(";")[0].strip().lower()
-    if status != "200" or mime not in notes.HTML:
+    if status != "200" or mime not in HTML:
         return None
-    return notes.title_of(head, found.block[start : start + notes.TITLE_REACH])
+    return title_of(head, found.block[start : start + TITLE_REACH])
 
 
 def _is_text(text: str | None) -> bool:
@@ -156,7 +164,7 @@ class Lines:
         found = Found(offset, length, Head(bytes(head)[:-4]), _begin(block))
         line = line_of(found, self._name)
         if line is not None:
-            made = line._replace(notes=notes.notes_of(found))
+            made = line._replace(notes=notes_of(found))
             self._made.append(made.encode())
 
     def of(self, manifest: Path, moved: Callable[[int], int]) -> Iterator[bytes]:
@@ -170,18 +178,18 @@ class Lines:
                         yield from self._line(row, moved(row.record_offset))
 
     def _line(self, row: Row, offset: int) -> Iterator[bytes]:
-        timestamp = notes.digits(row.date)
+        timestamp = digits(row.date)
         if not row.url or len(timestamp) != 14:
             return
         how = GET if row.method == "GET" else Asked(row.method, row.request_body)
         mime = row.mime if row.index_type is None else row.index_type
-        noted = notes.NONE
+        noted = NONE
         if row.type == "revisit":
             mime = REVISIT
             refers = row.refers_to_url or "", row.refers_to_date or ""
-            noted = notes.make(row.date, row.title, *refers)
+            noted = make_notes(row.date, row.title, *refers)
         elif row.title is not None:
-            noted = notes.make(row.date, row.title)
+            noted = make_notes(row.date, row.title)
         yield Line(
             sort_key(how.filed(row.url)),
             timestamp,

@@ -26,8 +26,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import INDEXED
-from frontier.cdx.methods import paired
+from frontier.cdx.lines import INDEXED, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, published
 from frontier.postcrawl import index_lines
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.cdx.methods import Asked
+    from frontier.cdx.lines import Asked
     from frontier.warc.reader import Found
 
 SCHEMA = pa.schema(

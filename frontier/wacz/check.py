@@ -27,8 +27,7 @@ import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from frontier.cdx.lines import LINE_LIMIT, MOMENT, line_of, parse
-from frontier.cdx.methods import paired
+from frontier.cdx.lines import LINE_LIMIT, MOMENT, line_of, paired, parse
 from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.errors import BadWarc
 from frontier.files import open_input

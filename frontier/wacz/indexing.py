@@ -10,7 +10,7 @@ What always holds:
     captures are whole gzip members with records that no index lists. So the index of
     another file, or one that is older than its file or lacks a capture, is not used.
 4.  If its index is used, no record of a file is read. So an index without the notes
-    for the list of pages and for revisits (`frontier.cdx.cdxj_fields`) is not used.
+    for the list of pages and for revisits (`frontier.cdx.lines`) is not used.
 
 If an index is used, two faults are not found here: a damaged body, and a line that
 disagrees with its record. `frontier.wacz.check` finds both.
@@ -32,9 +32,16 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from isal import isal_zlib
 
-from frontier.cdx.cdxj_fields import HTML
-from frontier.cdx.lines import INDEXED, LINE_LIMIT, REVISIT, line_of, parse
-from frontier.cdx.methods import GET, paired
+from frontier.cdx.lines import (
+    GET,
+    HTML,
+    INDEXED,
+    LINE_LIMIT,
+    REVISIT,
+    line_of,
+    paired,
+    parse,
+)
 from frontier.cdx.sorting import BATCH, Captures, canonical, need, need_of
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input

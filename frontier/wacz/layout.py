@@ -13,8 +13,7 @@ import zipfile
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
-from frontier.cdx.cdxj_fields import title_in, title_of_resource
-from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse
+from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse, title_in, title_of_resource
 from frontier.cdx.sorting import Need, canonical
 from frontier.errors import BadWacz
 from frontier.files import open_input

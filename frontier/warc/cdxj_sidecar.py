@@ -25,10 +25,25 @@ import tempfile
 from collections import defaultdict
 from typing import IO, TYPE_CHECKING
 
-from frontier.cdx import cdxj_fields as notes
 from frontier.cdx.declared_rules import meta_line
-from frontier.cdx.lines import REVISIT, Line, key_under, line_of, sort_key
-from frontier.cdx.methods import GET, Asked, asked, paired
+from frontier.cdx.lines import (
+    GET,
+    HTML,
+    REVISIT,
+    TITLE_REACH,
+    Asked,
+    Line,
+    Notes,
+    asked,
+    key_under,
+    line_of,
+    make_notes,
+    notes_of,
+    paired,
+    sort_key,
+    title_in,
+    title_of_resource,
+)
 from frontier.errors import BadWarc
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.warc.file_rotation import OPEN
@@ -204,7 +219,7 @@ class Listing:
                     unlisted(error)
                     continue
                 if line is not None:
-                    noted = notes.notes_of(found)
+                    noted = notes_of(found)
                     if how is not GET:  # the answer to a form is not a page
                         noted = noted._replace(date="", title="")
                     key = self._key(how.filed(line.url))
@@ -212,21 +227,21 @@ class Listing:
                     yield line.encode()
 
 
-def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> notes.Notes:
-    """What `cdxj_fields.notes_of` finds in the record, without reading it."""
+def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> Notes:
+    """What `notes_of` finds in the record, without reading it."""
     title, original = None, stored.original
     if is_resource(exchange):
         kind, body = resource_type(exchange), exchange.response_body
-        title = notes.title_of_resource(kind, bytes(body[: notes.TITLE_REACH]))
-        return notes.make(stored.date, title)
-    is_page = exchange.status == 200 and mime in notes.HTML and how is GET
+        title = title_of_resource(kind, bytes(body[:TITLE_REACH]))
+        return make_notes(stored.date, title)
+    is_page = exchange.status == 200 and mime in HTML and how is GET
     if is_page and exchange.unmodified is None:
         body = exchange.response_body if original is None else b""
-        title = notes.title_in(exchange.response_head + body[: notes.TITLE_REACH])
+        title = title_in(exchange.response_head + body[:TITLE_REACH])
     if original is None:
-        return notes.make(stored.date, title)
+        return make_notes(stored.date, title)
     refers_to = escaped(original.url)
-    return notes.make(stored.date, title, refers_to, original.date)
+    return make_notes(stored.date, title, refers_to, original.date)
 
 
 _PACKED = (".warc", ".warc.gz", ".warc.zst")

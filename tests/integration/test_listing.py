@@ -4,8 +4,7 @@ import signal
 
 from conftest import SHORT, until
 
-from frontier.cdx.cdxj_fields import notes_of
-from frontier.cdx.lines import line_of, parse
+from frontier.cdx.lines import line_of, notes_of, parse
 from frontier.warc.reader import records
 
 

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from frontier.cdx.cdxj_fields import TITLE_LIMIT, title_in
+from frontier.cdx.lines import TITLE_LIMIT, title_in
 
 HTML = "Content-Type: text/html"
 

@@ -7,8 +7,7 @@ from zipfile import ZipFile
 import pytest
 from cdxj_indexer.main import CDXJIndexer
 
-from frontier.cdx.lines import parse
-from frontier.cdx.methods import QUERY_LIMIT, asked
+from frontier.cdx.lines import QUERY_LIMIT, asked, parse
 from frontier.dedupe.digest import sha256_hex
 from frontier.wacz.check import check
 from frontier.wacz.create import create
