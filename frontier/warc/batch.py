@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, TypeVar
 from frontier.dedupe.cdx_lookup import Asked
 from frontier.dedupe.digest import labelled
 from frontier.dedupe.digest_index import Entry
-from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules
-from frontier.dedupe.statistics import Statistics
+from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
 from frontier.dedupe.url_history import last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
 from frontier.model import Original, Stored

@@ -1,12 +1,12 @@
 from dataclasses import replace
 
-from frontier.dedupe import statistics
-from frontier.dedupe.statistics import Statistics
+from frontier.dedupe import revisit_policy
+from frontier.dedupe.revisit_policy import Statistics
 from tests.warc.samples import an_exchange
 
 
 def test_payloads_and_bytes_are_counted_by_host_and_media_type(monkeypatch):
-    monkeypatch.setattr(statistics, "MOST", 2)
+    monkeypatch.setattr(revisit_policy, "MOST_COUNTED", 2)
     made = Statistics()
     for number in range(4):
         exchange = an_exchange(number, body=b"x" * (10 + number))
