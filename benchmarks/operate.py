@@ -22,7 +22,7 @@ from frontier.metrics.exposition import families
 from frontier.metrics.node import NODE, Reading
 from frontier.model import Member
 from frontier.queue.item import encode
-from frontier.session.outcomes import KINDS, Outcomes
+from frontier.session.request_stats import KINDS, Outcomes
 from frontier.settings.config import Config
 from frontier.status.document import watch_document
 from frontier.status.snapshot import snapshot

@@ -294,7 +294,7 @@ def reason_of(error: BaseException) -> str | None:
 
 
 def kind_of(error: BaseException, *, sent: bool) -> str | None:
-    """The kind of *error* (`frontier.session.outcomes`) of a request that was *sent*.
+    """The kind of *error* (`frontier.session.request_stats`) of a request *sent*.
 
     ``None`` if it is none: the request is not allowed, or waits in the store.
     """

@@ -47,9 +47,8 @@ from frontier.scrapy_internals import (
     wake_engine,
 )
 from frontier.session.launch import fail_program, launched, run_of
-from frontier.session.limits import Charged, Counted, limits_of
 from frontier.session.live_settings import LiveSettings
-from frontier.session.outcomes import Outcomes
+from frontier.session.request_stats import Charged, Counted, Outcomes, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import QueueAddresses

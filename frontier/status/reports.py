@@ -62,7 +62,7 @@ MAX_PORT = 65_535
 HOLDS = re.compile(r"(?:[0-9]{1,5}(?:-[0-9]{1,5})?)(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
 MAX_HOLDS = 4_000
 KINDS = ("dns", "refused", "timeout", "tls", "reset", "http_429", "http_5xx", "other")
-"""Kinds of errors, see `frontier.session.outcomes`."""
+"""Kinds of errors, see `frontier.session.request_stats`."""
 SHARES = ("hosts", "mimes")
 MOST_SHARES = 200
 """Of each kind, from one node, or from those that are gone."""

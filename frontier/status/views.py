@@ -210,7 +210,7 @@ class Figures:
     """Partitions that it holds, as ``0-41,77``; with ``...`` at the end if there are
     more."""
     error_kinds: dict[str, int] = field(default_factory=dict)
-    """Errors by kind, as `frontier.session.outcomes` names them."""
+    """Errors by kind, as `frontier.session.request_stats` names them."""
     host_errors: dict[str, dict[str, int]] = field(default_factory=dict)
     """Hosts with most errors, to their errors by kind."""
     host_seconds: dict[str, HostSeconds] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from frontier.download.origin import (
     URLTooLong,
 )
 from frontier.download.politeness import LeaseGone
-from frontier.session.outcomes import KINDS, MAX_NAMES, MOST, SHOWN, Outcomes
+from frontier.session.request_stats import KINDS, MAX_NAMES, MOST, SHOWN, Outcomes
 from frontier.status import reports
 
 
