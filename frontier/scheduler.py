@@ -52,7 +52,6 @@ from frontier.queue.push import (
     Push,
 )
 from frontier.requests.discovery import found_of, hops_of, noting_of
-from frontier.requests.item_classes import ItemClasses
 from frontier.requests.local_requests import LocalRequests
 from frontier.requests.recrawls import Recrawls
 from frontier.requests.seen_mode import ONCE, SeenModes
@@ -60,6 +59,7 @@ from frontier.requests.spider_output import PARENT
 from frontier.requests.stored_request import (
     WITH_PROXY,
     Allowed,
+    ItemClasses,
     Recorder,
     from_record,
 )

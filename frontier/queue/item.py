@@ -117,7 +117,7 @@ class Named:
 
 
 class Classes:
-    """No class travels, and none is looked up; see `frontier.requests.item_classes`."""
+    """No class travels, none is looked up; see `frontier.requests.stored_request`."""
 
     def apart(self, value: Any) -> tuple[str, str, Any] | None:  # noqa: ARG002
         """Module, name and content of *value*; `None` if it is of no such class.

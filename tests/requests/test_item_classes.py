@@ -14,7 +14,7 @@ from scrapy.settings import Settings
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec
 from frontier.queue.item import Codec, Named
-from frontier.requests.item_classes import ItemClasses
+from frontier.requests.stored_request import ItemClasses
 
 ITEMS = """
     import dataclasses, enum, functools, typing

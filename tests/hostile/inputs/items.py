@@ -94,7 +94,7 @@ CLASSES = {
 @hostile_each("item", CLASSES)
 def _(given, named):
     from frontier.queue.item import Codec
-    from frontier.requests.item_classes import ItemClasses
+    from frontier.requests.stored_request import ItemClasses
 
     given.file("evil.py", "open('owned', 'w').write('x')")
     codec = Codec(ItemClasses(("spiders",)))
