@@ -36,11 +36,19 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.store.address import CLUSTER, SENTINEL, address_of, given, malformed
+from frontier.store.address import (
+    CLUSTER,
+    SENTINEL,
+    Watch,
+    address_of,
+    given,
+    leave_others,
+    malformed,
+    primary_of,
+)
 from frontier.store.calls import Argument, Call, Copies
 from frontier.store.cluster_router import Batch, Router
 from frontier.store.damage import damaged, is_damage, type_calls
-from frontier.store.sentinel import Watch, leave_others, primary_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

@@ -8,6 +8,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from frontier.errors import StoreRefused, StoreUnavailable
+from frontier.store.address import Watch
 from frontier.store.client import CHANGED, HERE, BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import (
@@ -17,7 +18,6 @@ from frontier.store.scripts import (
     QUEUE_RESERVE,
     START_ACQUIRE,
 )
-from frontier.store.sentinel import Watch
 from tests.topologies import (
     DEADLINE,
     SERVICE,
