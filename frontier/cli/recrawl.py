@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.queue.hasten import Hastened
+    from frontier.queue.due import Hastened
     from frontier.recrawl.schedule import Schedule
     from frontier.recrawl.simulation import Outcome, Site
     from frontier.seen.seen_set import StoredCrawl
@@ -431,7 +431,7 @@ def now(
 
 def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastened:
     """Make due what *given* means: a URL, or else how URLs begin."""
-    from frontier.queue.hasten import Hastening
+    from frontier.queue.due import Hastening
 
     partitions = _partitions_of(crawl, given)
     prefix = given.removesuffix("*")

@@ -3,8 +3,7 @@ import math
 import pytest
 
 from frontier.errors import KeyDamaged
-from frontier.queue.due import DUE, bucket_of
-from frontier.queue.hasten import MOST, Hastening, url_of
+from frontier.queue.due import DUE, MOST_HASTENED, Hastening, bucket_of, url_of
 from frontier.queue.item import RECRAWL, encode
 from frontier.queue.push import FORCE, Push
 from frontier.recrawl.schedule import Mark, State
@@ -88,7 +87,7 @@ def test_what_is_meant_is_due_now_and_nothing_else(
 
 
 def test_a_long_list_is_gone_through_once(wait, hasten, waiting):
-    paths = [f"{number:05}" for number in range(3 * MOST + 7)]
+    paths = [f"{number:05}" for number in range(3 * MOST_HASTENED + 7)]
     wait(paths)
 
     done = hasten(lambda url: url.endswith("3"))
