@@ -16,7 +16,7 @@ from frontier.cluster.shared_settings import CANONICALIZATION, FINGERPRINTER
 from frontier.cluster.shared_settings import fingerprinter_name as name_in
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
-from frontier.node.host_ips import BlockingAddresses
+from frontier.node.host_addresses import BlockingAddresses
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import fault_of
 from frontier.status.validate import printable

@@ -173,7 +173,7 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
     from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
-    from frontier.node.host_ips import BlockingAddresses
+    from frontier.node.host_addresses import BlockingAddresses
     from frontier.requests.seen_mode import StartTest
     from frontier.seeds.push import SeedPushes
     from frontier.seen.imported_tier import about_call

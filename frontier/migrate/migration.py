@@ -35,7 +35,7 @@ from frontier.files import creating
 from frontier.migrate.queue_import import QueueImport
 from frontier.migrate.scrapy_redis import ItemFault
 from frontier.node.archiving import claim
-from frontier.node.host_ips import BlockingAddresses
+from frontier.node.host_addresses import BlockingAddresses
 from frontier.seeds.load_once import Seeder, SeedLock
 from frontier.seen.blocking_test import has_filters
 from frontier.seen.config import seen_config

@@ -20,7 +20,6 @@ from frontier.errors import StoreUnavailable
 from frontier.files import mode_of
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
-from frontier.node.address_classes import AddressClasses
 from frontier.node.back_off import BackOffs
 from frontier.node.context import NodeContext, Reporting
 from frontier.node.controls import Controlling
@@ -30,7 +29,7 @@ from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_ips import Addresses
+from frontier.node.host_addresses import AddressClasses, Addresses
 from frontier.node.host_politeness import HostDelays, SingleHostWarning
 from frontier.node.host_quotas import Quotas
 from frontier.node.imported_tier import ImportedTest

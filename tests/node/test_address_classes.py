@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from frontier.node.address_classes import AddressClasses
+from frontier.node.host_addresses import AddressClasses
 from frontier.store.outage_retry import OutageRetry
 
 

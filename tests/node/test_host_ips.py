@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from frontier.errors import CrawlLost, StoreRefused
-from frontier.node import host_ips as addresses
-from frontier.node.host_ips import Addresses, BlockingAddresses, least
+from frontier.node import host_addresses as addresses
+from frontier.node.host_addresses import Addresses, BlockingAddresses, least
 from frontier.queue.push import TEST, Push
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
-from frontier.node.address_classes import TYPED
+from frontier.node.host_addresses import TYPED
 from frontier.node.journal.compaction import START, only_one
 from frontier.node.journal.entries import (
     OPEN,
