@@ -3,7 +3,7 @@
 What always holds:
 
 1.  Each block is the bytes that it was. Records of ARC get the headers that
-    `frontier.warc.arc` says; those of WARC keep theirs, byte for byte.
+    `frontier.warc.containers` says; those of WARC keep theirs, byte for byte.
 2.  A file gets its name after what was written has been read again, and has the
     records, payloads and HTTP heads that the old one has.
 3.  A second run makes the same bytes. What is there already is only compared.

@@ -8,19 +8,41 @@ What always holds:
     found by the offset that it has in the unpacked file: that is read from its begin.
 3.  No record is read twice: who wants more of it than is kept gets the rest as it
     comes (`frontier.warc.reader.Rest`).
+
+ARC files, the format before WARC: its records, as the WARC records that they become.
+
+Of that always holds:
+
+1.  A record ends where its length says. The line end behind it may be there or not:
+    Heritrix and others differ, and between versions too.
+2.  Nothing is lost: the block is the bytes that it was, and the line in front of it is
+    in the header `LINE`.
+3.  The id of a record follows from the file's name, its place and its line: whoever
+    reads the file again finds the same.
+
+Version 1 has ``URL IP-address Archive-date Content-type Archive-length`` in front of
+each block; version 2 has five more fields before the length. What a server has
+answered with HTTP is a response, all else (``dns:``, FTP) a resource of the declared
+type, and the record that describes the file is metadata.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import re
+import uuid
+from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from frontier.errors import BadWarc
-from frontier.warc.arc import ARC, BEGIN, arc_records
 from frontier.warc.reader import (
     GAP,
     GZIP,
     HEAD_LIMIT,
     WARC,
+    Found,
+    Head,
+    Source,
     blocks_of,
     gzip_member,
     plain_records,
@@ -28,12 +50,14 @@ from frontier.warc.reader import (
     records_in,
     unpacked,
 )
+from frontier.warc.records import NAMESPACE, escaped
 from frontier.warc.zstd import frames_of, is_zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from frontier.warc.reader import Found, Inflate, Rest
+    from frontier.warc.reader import Begin, Inflate, Rest
+
 
 _WARC = b"WARC/"
 _END = b"\r\n\r\n"
@@ -138,7 +162,7 @@ def every_record(
 ) -> Iterator[Found]:
     """Yield the records of *file*, which is called *name*; see `records`.
 
-    Those of an ARC file have headers as `frontier.warc.arc` makes them.
+    Those of an ARC file have headers as `frontier.warc.containers` makes them.
 
     Raises:
         BadWarc: It is cut off, or is no such file; what is before that was given.
@@ -168,3 +192,118 @@ def every_record(
         name = f"{name} (unpacked)"
     each = arc_records if is_arc else plain_records
     yield from each(name, blocks, rest, kept)
+
+
+BEGIN = b"filedesc:"
+"""What an ARC file begins with."""
+LINE = "X-Frontier-Arc-Header"
+"""The header that has the line which was in front of the block."""
+_LINE_LIMIT = 1 << 15
+_DATE = re.compile(rb"[0-9]{12,17}")
+_TYPE = re.compile(r"[!-~]+/[!-~]+(?: *;[ -~]*)?")
+
+
+def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
+    end = start.find(b"\n", 0, _LINE_LIMIT)
+    if end < 0:
+        raise BadWarc(name, offset, "no line of an ARC record")
+    line = start[:end].rstrip(b"\r")
+    fields = line.split(b" ")
+    at = _date_at(fields)
+    size = fields[-1]
+    if not at or not (size.isdigit() and len(size) < 16):
+        raise BadWarc(name, offset, f"no ARC record: {line[:60]!r}")
+    block = start[end + 1 : end + 1 + int(size)]
+    version = 2 if at == len(fields) - 8 else 1
+    url = b" ".join(fields[: at - 1])
+    kind = _kind(url, block)
+    mime = b" ".join(fields[at + 1 : -6 if version == 2 else -1])
+    fact = b"arc %b %d %b" % (PurePath(name).name.encode(), offset, line)
+    record_id = uuid.uuid5(NAMESPACE, fact.decode("latin-1")).urn
+    lines = [
+        f"ARC/{version}",
+        f"WARC-Type: {kind}",
+        f"WARC-Record-ID: <{record_id}>",
+        f"WARC-Target-URI: {escaped(url.decode('utf-8', 'replace'))}",
+        f"WARC-Date: {_date(name, offset, fields[at])}",
+        f"{LINE}: {line.decode('latin-1')}",
+        f"Content-Type: {_content_type(kind, mime.decode('latin-1'))}",
+        f"Content-Length: {int(size)}",
+    ]
+    if address := _address(fields[at - 1]):
+        lines.insert(5, f"WARC-IP-Address: {address}")
+    top = "\r\n".join(lines).encode("latin-1", "replace")
+    return Found(offset, 0, Head(top), block), end + 1
+
+
+ARC: Begin = _begun
+
+
+def arc_records(
+    name: str, blocks: Iterable[bytes], rest: Rest | None = None, kept: int = 0
+) -> Iterator[Found]:
+    """Yield the records of the ARC file *name*, given its bytes without compression.
+
+    For *rest* and *kept* see `frontier.warc.reader.records`. A length is that of line
+    and block.
+
+    Raises:
+        BadWarc: It is cut off, or is no ARC file.
+    """
+    source = Source(name, blocks)
+    while True:
+        source.skip_any(b"\r\n")
+        offset = source.offset
+        line = source.take_until(b"\n", _LINE_LIMIT)
+        if not line:
+            return
+        found, _ = _begun(name, offset, line)
+        size = int(found.headers.get("content-length"))
+        block = source.take(min(size, max(kept, HEAD_LIMIT)))
+        found, _ = _begun(name, offset, line + block)  # its kind follows from both
+        if left := size - len(block):
+            source.skip(left, rest(found) if rest else lambda _: None)
+        yield Found(offset, source.offset - offset, found.headers, block)
+
+
+def _date_at(fields: list[bytes]) -> int:
+    """Which of *fields* is the date; 0 if none is. A URL may have spaces in it."""
+    count = len(fields)
+    if count >= 10 and _DATE.fullmatch(fields[-8]) and fields[-3].isdigit():
+        return count - 8
+    for at in range(count - 3, 1, -1):
+        if _DATE.fullmatch(fields[at]):
+            return at
+    return 0
+
+
+def _kind(url: bytes, block: bytes) -> str:
+    if url.startswith(BEGIN):
+        return "metadata"
+    is_web = url[:6].lower().startswith((b"http:/", b"https:"))
+    return "response" if is_web and block.startswith(b"HTTP/") else "resource"
+
+
+def _content_type(kind: str, declared: str) -> str:
+    if kind == "response":
+        return "application/http; msgtype=response"
+    return declared if _TYPE.fullmatch(declared) else "application/octet-stream"
+
+
+def _date(name: str, offset: int, digits: bytes) -> str:
+    """WARC-Date of an Archive-date; of one with a fraction, too."""
+    text = digits.decode("ascii")[:14].ljust(14, "0")
+    year, rest = text[:4], [text[at : at + 2] for at in range(4, 14, 2)]
+    month, day, hour, minute, second = map(int, rest)
+    if not (0 < month < 13 and 0 < day < 32 and hour < 24 and minute < 60):
+        raise BadWarc(name, offset, f"no ARC record: its date is {text}")
+    return f"{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{min(second, 59):02}Z"
+
+
+def _address(field: bytes) -> str:
+    """The server's address; empty if there is none."""
+    try:
+        found = ipaddress.ip_address(field.decode("ascii"))
+    except ValueError:
+        return ""
+    return "" if found.is_unspecified else str(found)
