@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier.errors import ConfigurationError
-from frontier.urls.linear_patterns import MOST_STATES, Pattern
+from frontier.urls.exclusions import MOST_STATES, Pattern
 
 URLS = (
     "",
