@@ -293,7 +293,7 @@ def export_file(
     from frontier.cli.project_urls import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER
     from frontier.seen.config import seen_config
-    from frontier.seen.export.transfer import export
+    from frontier.seen.export import export
 
     with options.connected() as store:
         crawl = _crawl(store, options)
@@ -325,7 +325,7 @@ def import_file(
     from frontier.cli.project_urls import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
     from frontier.seen.config import seen_config
-    from frontier.seen.export.transfer import Import
+    from frontier.seen.export import Import
     from frontier.store.keys import CrawlKeys
 
     if bool(options.given) == bool(new):

@@ -6,7 +6,7 @@ import zlib
 
 from frontier.cli.output import ExitCode
 from frontier.errors import SeenFileBroken, SeenFileMismatch
-from frontier.seen.export.file import BITS, END, ENTRIES, LAYOUT, MAGIC, SeenFile
+from frontier.seen.export import BITS, END, ENTRIES, LAYOUT, MAGIC, SeenFile
 from tests.hostile.corpus import hostile, hostile_each, refused
 from tests.hostile.making import nested
 

@@ -2,9 +2,9 @@ import threading
 
 import pytest
 
+from frontier.seen import export
 from frontier.seen.config import MAX_URLS, SeenConfig
-from frontier.seen.export import transfer
-from frontier.seen.export.transfer import add, entries, reserve
+from frontier.seen.export import add, entries, reserve
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.urls.fingerprint import seen_hash
 
@@ -63,7 +63,7 @@ def test_sorted_entries_overfill_no_bucket(blocking, db, keys, shape):
 
 
 def test_a_set_that_grows_meanwhile_is_read_whole(blocking, keys, monkeypatch):
-    monkeypatch.setattr(transfer, "MAX_BUCKETS", 2)  # one call is not enough
+    monkeypatch.setattr(export, "MAX_BUCKETS", 2)  # one call is not enough
     store, other = blocking(), blocking()
     old, new = ENTRIES[::10], sorted(set(ENTRIES) - set(ENTRIES[::10]))
     put(store, keys, old)

@@ -13,9 +13,7 @@ from frontier.errors import (
 )
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
-from frontier.seen.export import transfer
-from frontier.seen.export.file import Header, SeenFile, SeenFileWriter
-from frontier.seen.export.transfer import Import, export
+from frontier.seen.export import Header, Import, SeenFile, SeenFileWriter, export
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -257,7 +255,7 @@ def test_a_file_that_is_refused_is_closed(make, tmp_path, monkeypatch):
             super().close()
             closed.append(self)
 
-    monkeypatch.setattr(transfer, "SeenFile", Noted)
+    monkeypatch.setattr("frontier.seen.export.SeenFile", Noted)
     with pytest.raises(SeenFileMismatch, match="fingerprinter"):
         Import(tmp_path / "f", "of.another.Fingerprinter")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier.errors import ConfigurationError, SeenFileBroken, SeenFileMismatch
-from frontier.seen.export.file import (
+from frontier.seen.export import (
     BLOCK_ENTRIES,
     MAGIC,
     MAX_GENERATIONS,
