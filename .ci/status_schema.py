@@ -21,9 +21,9 @@ from frontier.status import (
     back_offs,
     forecast,
     membership_log,
-    overview,
     quotas,
     schedules,
+    snapshot,
     views,
     watch,
 )
@@ -34,7 +34,7 @@ MODULES = (
     watch,
     forecast,
     schedules,
-    overview,
+    snapshot,
     back_offs,
     membership_log,
 )
@@ -160,7 +160,7 @@ def made():
     summary = schema.define(views.CrawlSummary)
     taken = [
         schema.defs.pop(schema.define(cls))["properties"]
-        for cls in (views.CrawlSnapshot, watch.Watched, overview.Overview)
+        for cls in (views.CrawlSnapshot, watch.Watched, snapshot.Overview)
     ]
     crawl, watched, everything = taken
     del watched["crawl"]

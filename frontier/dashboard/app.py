@@ -32,7 +32,7 @@ from frontier.status.document import (
     schema,
     watch_document,
 )
-from frontier.status.overview import overview
+from frontier.status.snapshot import overview
 from frontier.status.watch import Watch
 
 if TYPE_CHECKING:

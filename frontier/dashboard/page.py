@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from frontier.dashboard.history import CrawlHistory
     from frontier.dashboard.poller import PollResult
     from frontier.errors import FrontierError
-    from frontier.status.overview import Overview
+    from frontier.status.snapshot import Overview
     from frontier.status.watch import Watched
 
 ORDER = ("nodes", "log", "hosts", "dead", "seen", "archive", "later")

@@ -19,8 +19,7 @@ from frontier.status.document import (
     schema,
     watch_document,
 )
-from frontier.status.overview import overview
-from frontier.status.snapshot import list_crawls, snapshot
+from frontier.status.snapshot import list_crawls, overview, snapshot
 from frontier.status.views import Figures
 from frontier.status.watch import Watch
 from frontier.store.keys import SCHEMA, CollectionKeys, CrawlKeys, RegistryKeys
