@@ -28,7 +28,7 @@ from frontier.errors import BadWarc, KeyDamaged, SourceBroken
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, names_a_crawl, round_of
 from frontier.urls.canon.rulesets import SCRAPY, label_of
-from frontier.wacz.canonicalization import listed
+from frontier.wacz.layout import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

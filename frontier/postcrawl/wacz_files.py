@@ -33,10 +33,11 @@ from frontier.files import (
 )
 from frontier.postcrawl.manifest import identity, to_second
 from frontier.postcrawl.remote_files import open_file
-from frontier.wacz import canonicalization, layout
+from frontier.wacz import layout
 from frontier.wacz.check import readable
 from frontier.wacz.create import write_zipnum
 from frontier.wacz.indexing import Indexing
+from frontier.wacz.layout import CANONICALIZATION
 from frontier.wacz.packing import Pack
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ class _Packing:
         else:
             with self._archive.open(info) as source:
                 self._pack.add(name, layout.blocks(source.read))
-            if name != canonicalization.MEMBER:
+            if name != CANONICALIZATION:
                 where = f"{self._unpacked.path}: {name}"
                 self._say(f"{where} is what it was, and may name what has left")
 

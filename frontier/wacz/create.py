@@ -34,9 +34,10 @@ from isal import isal_zlib
 
 from frontier.errors import BadWacz, FileTaken
 from frontier.files import FILE_MODE, is_at, make_directory, open_input, sync_directory
-from frontier.wacz import canonicalization, layout
+from frontier.wacz import layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
+from frontier.wacz.layout import canonicalization_members
 from frontier.wacz.packing import Pack
 from frontier.warc.file_rotation import OPEN, safe_name
 from frontier.warc.records import software
@@ -274,7 +275,7 @@ class _Maker:
             for log in self._options.logs:
                 with open_input(log) as stream:
                     self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
-            for name, member in canonicalization.members(warcs):
+            for name, member in canonicalization_members(warcs):
                 self._pack.add(name, [member])
             self._package(needed)
             self._pack.finish()

@@ -7,7 +7,7 @@ import pytest
 
 from frontier.store.keys import CrawlKeys
 from frontier.urls.canon.rulesets import label_of, named
-from frontier.wacz.canonicalization import MEMBER, members
+from frontier.wacz.layout import CANONICALIZATION, canonicalization_members
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.collection.samples import line, make_wacz
 from tests.warc.samples import an_exchange
@@ -30,7 +30,7 @@ def sources(tmp_path):
         (warc,) = tmp_path.glob(f"{name}-*.warc.gz")
         wacz = make_wacz(tmp_path / f"{name}.wacz", [line(name)])
         with zipfile.ZipFile(wacz, "a") as archive:
-            for member in members([warc]):
+            for member in canonicalization_members([warc]):
                 archive.writestr(*member)
         found += [warc, wacz]
     return found
@@ -58,7 +58,7 @@ def test_sources_under_other_rules_than_the_crawls_are_told_and_imported(
 
 def test_the_rules_can_be_named_and_a_broken_member_is_passed_over(index, sources):
     with zipfile.ZipFile(sources[-1], "a") as archive:
-        archive.writestr(MEMBER, '{"canonicalization": [5]}')
+        archive.writestr(CANONICALIZATION, '{"canonicalization": [5]}')
     words = ("import", *sources, "--rules", "heritrix", "--json")
     code, out, err = index.run(*words)
 

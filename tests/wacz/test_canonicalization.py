@@ -11,9 +11,9 @@ import pytest
 from frontier.cdx.declared_rules import declared_in
 from frontier.collection.rekey import Rekeying, rules_of_files
 from frontier.urls.canon.rulesets import named
-from frontier.wacz.canonicalization import MEMBER
 from frontier.wacz.check import check
 from frontier.wacz.create import create
+from frontier.wacz.layout import CANONICALIZATION
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.warc.samples import an_exchange
 
@@ -52,7 +52,7 @@ def test_others_pass_over_the_rules_and_we_read_them(wacz):
     assert judge.returncode == 0, judge.stdout
     assert check(wacz) == []
     with zipfile.ZipFile(wacz) as archive:
-        said = json.loads(archive.read(MEMBER))["canonicalization"]
+        said = json.loads(archive.read(CANONICALIZATION))["canonicalization"]
     assert [(one["name"], one["sha256"]) for one in said] == [
         (name, named(name).digest) for name in ("heritrix", "surt")
     ]
@@ -83,13 +83,13 @@ def test_rules_that_lie_are_told(wacz, tmp_path, change, complaint):
     with zipfile.ZipFile(wacz) as archive, zipfile.ZipFile(changed, "w") as to:
         for info in archive.infolist():
             data = archive.read(info)
-            if info.filename == MEMBER:
+            if info.filename == CANONICALIZATION:
                 given = json.loads(data)
                 change(given["canonicalization"])
                 data = json.dumps(given).encode()
             to.writestr(info, data)
 
-    said = [text for text in check(changed) if text.startswith(f"{MEMBER}:")]
+    said = [text for text in check(changed) if text.startswith(f"{CANONICALIZATION}:")]
     assert any(complaint in text for text in said), said
 
 
