@@ -187,7 +187,7 @@ def _take(migration: Migration, source: Source, known: Filter, left: LeftOut) ->
 
 def _mark(store: BlockingStore, migration: Migration, file: Path, taken: Taken) -> None:
     """Have the crawl have seen the URLs of *file*; name the other lines."""
-    from frontier.cli.project_urls import Identities, urls_in
+    from frontier.cli.project import Identities, urls_in
     from frontier.queue.push import TEST, Push
     from frontier.seen.seen_set import stored_crawl
 

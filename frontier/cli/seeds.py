@@ -80,7 +80,7 @@ def seed(
     priority, callback and cb_kwargs; a file has one a line. A line that is not
     a seed is named and left out. To finish an interrupted load, run it again.
     """
-    from frontier.cli.project_urls import Identities
+    from frontier.cli.project import Identities
     from frontier.cluster.crawls import BY_FINGERPRINT
     from frontier.seeds.load_once import Seeder, SeedLock
     from frontier.seen.config import seen_config

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.cli.project_urls import Identity
+    from frontier.cli.project import Identity
     from frontier.seen.capacity_plan import Forecast
     from frontier.seen.seen_set import Answer, StoredCrawl
     from frontier.settings.config import Config
@@ -232,7 +232,7 @@ def check(
     url: Annotated[str, typer.Argument(metavar="URL")],
 ) -> None:
     """Say whether a crawl has seen a URL, and which tier says so."""
-    from frontier.cli.project_urls import Identities
+    from frontier.cli.project import Identities
     from frontier.seen.config import seen_config
     from frontier.seen.seen_set import look
 
@@ -261,7 +261,7 @@ def forget(
     Shows its plan first; add --yes to do it. Takes whole URLs only: the store keeps
     hashes, and a hash does not tell what its URL begins with.
     """
-    from frontier.cli.project_urls import Identities, lines_of
+    from frontier.cli.project import Identities, lines_of
 
     lines = lines_of(target)
     with options.connected() as store:
@@ -290,7 +290,7 @@ def export_file(
     file: Annotated[Path, typer.Argument(metavar="FILE")],
 ) -> None:
     """Write what a crawl has seen to a file that other crawls can import."""
-    from frontier.cli.project_urls import require_project_of
+    from frontier.cli.project import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER
     from frontier.seen.config import seen_config
     from frontier.seen.export import export
@@ -322,7 +322,7 @@ def import_file(
     new: NewCrawl = "",
 ) -> None:
     """Let a crawl skip what another one has seen. A file that is cut off is refused."""
-    from frontier.cli.project_urls import fingerprinter_name, require_project_of
+    from frontier.cli.project import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
     from frontier.seen.config import seen_config
     from frontier.seen.export import Import

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.cli.project_urls import Identities
+    from frontier.cli.project import Identities
     from frontier.explain.in_store import Subject
     from frontier.explain.sources import CrawlFiles
     from frontier.explain.verdict import Explanation
@@ -95,7 +95,7 @@ def _default() -> list[str]:
 def _seeds(path: Path | None) -> list[str]:
     if path is None:
         return []
-    from frontier.cli.project_urls import lines_of
+    from frontier.cli.project import lines_of
 
     return [line.url for line in lines_of(str(path))]
 
@@ -107,7 +107,7 @@ def _explained(
     files: CrawlFiles,
     seeds: list[str],
 ) -> Explanation:
-    from frontier.cli.project_urls import Identities
+    from frontier.cli.project import Identities
     from frontier.explain.in_store import look
     from frontier.explain.sources import ask
 
@@ -135,7 +135,7 @@ def _spellings(typed: str) -> list[str]:
     Raises:
         ConfigurationError: It is no URL, nor what follows a scheme.
     """
-    from frontier.cli.project_urls import SHOWN
+    from frontier.cli.project import SHOWN
     from frontier.seeds.read import SCHEMES
 
     shown = f"{typed[:SHOWN]!r} is not a URL"

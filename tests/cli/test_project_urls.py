@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.cli.project_urls import Line, lines_of
+from frontier.cli.project import Line, lines_of
 from frontier.errors import ConfigurationError
 
 
