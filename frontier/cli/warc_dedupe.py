@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import Engine
-    from frontier.postcrawl.indexed_originals import Known
+    from frontier.postcrawl.originals import Known
     from frontier.postcrawl.plan import Choice
     from frontier.postcrawl.verify import Verified
 
@@ -191,8 +191,8 @@ class Indexed(StoreOptions):
             yield None
             return
         from frontier.collection.commit import Collection
-        from frontier.postcrawl.indexed_originals import Known
         from frontier.postcrawl.manifest import place_of
+        from frontier.postcrawl.originals import Known
         from frontier.postcrawl.rewriting import ORIGINALS
 
         name, where = collection_named(self.collection), directory / ORIGINALS
@@ -492,7 +492,7 @@ def _plan(
     indexed: Indexed,
 ) -> dict[str, Any]:
     from frontier.files import mode_of_environment
-    from frontier.postcrawl.indexed_originals import NAMED
+    from frontier.postcrawl.originals import NAMED
     from frontier.postcrawl.plan import Planner
 
     policy, choice = which.policy(), which.choice()

@@ -27,7 +27,7 @@ from frontier.cli.warc_files import (
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from frontier.postcrawl.remote_originals import Servers
+    from frontier.postcrawl.originals import Servers
     from frontier.postcrawl.selection import Selection
 
 
@@ -80,8 +80,8 @@ class Sources:
             ConfigurationError: An address is invalid, or `replay` is of none.
         """
         from frontier.postcrawl.files import ENDINGS, WACZ, ends_with
+        from frontier.postcrawl.originals import Servers
         from frontier.postcrawl.remote_files import path_of
-        from frontier.postcrawl.remote_originals import Servers
         from frontier.settings.values import addresses as parsed
 
         found = [

@@ -34,7 +34,7 @@ from frontier.postcrawl.verify import compare
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from frontier.postcrawl.remote_originals import Servers
+    from frontier.postcrawl.originals import Servers
     from frontier.postcrawl.removal import Leaving
     from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.verify import Verified

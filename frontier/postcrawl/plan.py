@@ -5,7 +5,7 @@ What always holds:
 1.  A copy has an original that is no copy itself, of the same payload and of the same
     stored bytes: with the original's body behind its own head it is what it was.
 2.  A capture that a revisit refers to already stays what it is, and so does one that a
-    collection's index has (`frontier.postcrawl.indexed_originals`).
+    collection's index has (`frontier.postcrawl.originals`).
 3.  No original is named by a URL and a second at which another payload was captured,
     too, or by its copy's own: replay finds originals by these alone.
 4.  What a manifest could not read, what was cut short, and what does not have the
@@ -34,16 +34,16 @@ from frontier.errors import NoManifest, StaleManifest
 from frontier.files import FILE_MODE, publish, published
 from frontier.postcrawl import byte_comparison
 from frontier.postcrawl.engines import duckdb_engine
-from frontier.postcrawl.indexed_originals import (
-    CAPTURES,
-    INDEXED,
-    SCHEMA,
-    creating_whole,
-)
 from frontier.postcrawl.manifest import (
     SUFFIX,
     require_current,
     stored_manifest,
+)
+from frontier.postcrawl.originals import (
+    CAPTURES,
+    INDEXED,
+    SCHEMA,
+    creating_whole,
 )
 from frontier.postcrawl.payload import parsed
 
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import Engine
-    from frontier.postcrawl.indexed_originals import Known
     from frontier.postcrawl.manifest import Manifest
+    from frontier.postcrawl.originals import Known
 
 _ELIGIBLE = """
 WITH referred AS (
@@ -217,7 +217,7 @@ def text_of(query: str, policy: Policy, choice: Choice) -> str:
 
     It asks the tables ``manifest``, ``compared`` with the columns of
     `frontier.postcrawl.byte_comparison.SCHEMA`, ``indexed`` with those of
-    `frontier.postcrawl.indexed_originals.SCHEMA`, and ``admitted`` with `admitted`.
+    `frontier.postcrawl.originals.SCHEMA`, and ``admitted`` with `admitted`.
     """
     by_time = "" if choice.order is Order.INPUT else "captured_us, "
     order = f"is_ambiguous, is_referred DESC, {by_time}file, record_offset"

@@ -34,9 +34,9 @@ from frontier.files import FILE_MODE
 from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.manifest import payload_of
+from frontier.postcrawl.originals import RemoteOriginals, Servers
 from frontier.postcrawl.payload import hashing, parsed, spelled
 from frontier.postcrawl.remote_files import open_file
-from frontier.postcrawl.remote_originals import RemoteOriginals, Servers
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import stored_body
