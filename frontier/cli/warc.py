@@ -24,8 +24,7 @@ from frontier.cli.warc_dedupe import (
     verify,
 )
 from frontier.cli.warc_files import require_extra
-from frontier.cli.warc_remove import remove
-from frontier.cli.warc_restore import restore
+from frontier.cli.warc_remove import remove, restore
 from frontier.errors import BadWarc, ConfigurationError
 
 if TYPE_CHECKING:
