@@ -45,7 +45,7 @@ from frontier.queue.spill_files import spill_files_of
 from frontier.seen.config import seen_config
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
-from frontier.status.gone_nodes import GoneNodes
+from frontier.status.reports import GoneNodes
 from frontier.store.client import given
 from frontier.store.embedded import EmbeddedStore
 from frontier.watchdog.child import Watchdog

@@ -37,9 +37,14 @@ from frontier.queue.reserve import Scan
 from frontier.settings.values import NAME
 from frontier.status import back_offs
 from frontier.status.forecast import SPENT, limits_of
-from frontier.status.gone_nodes import without_sum
 from frontier.status.partitions import dead_letters, holders, look_at
-from frontier.status.reports import figures_of, read_reports, sum_of, together
+from frontier.status.reports import (
+    figures_of,
+    read_reports,
+    sum_of,
+    together,
+    without_sum,
+)
 from frontier.status.seen_tiers import tiers_in, tiers_of
 from frontier.status.validate import mapping, printable, text, whole
 from frontier.status.views import (

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
 from frontier.status.forecast import History, Rates, TimeLeft
-from frontier.status.gone_nodes import GONE
 from frontier.status.membership_log import log_call, read_log
 from frontier.status.partitions import (
     PartitionLook,
@@ -35,7 +34,7 @@ from frontier.status.partitions import (
     longest_queues,
     look_at,
 )
-from frontier.status.reports import read_reports
+from frontier.status.reports import GONE, read_reports
 from frontier.status.schedules import feeds_of, recrawl_of
 from frontier.status.snapshot import assembled, read_crawl
 from frontier.status.validate import text, whole

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import months
 from benchmarks.months import Sizes, index_faults, rounds
 from benchmarks.server import private_server
-from frontier.status import gone_nodes
+from frontier.status import reports
 from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore
 
@@ -20,7 +20,7 @@ KEPT = 4
 def crawled(tmp_path_factory):
     """24 rounds, two of which end with the death of their node."""
     with pytest.MonkeyPatch.context() as patch, private_server(None) as server:
-        patch.setattr(gone_nodes, "KEPT", KEPT)
+        patch.setattr(reports, "KEPT", KEPT)
         patch.setattr(months, "KILLS", 12)
         patch.setattr(months, "COMPACTED", 4)
         patch.setattr(months, "CHANGES", 8)

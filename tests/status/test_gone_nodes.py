@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from frontier.status import gone_nodes
-from frontier.status.gone_nodes import GONE, KEPT, MOST_SHARES, GoneNodes
+from frontier.status import reports as gone_nodes
+from frontier.status.reports import GONE, KEPT, MOST_SHARES, GoneNodes
 from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
 from frontier.store.keys import SCHEMA, CrawlKeys
