@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from frontier.recrawl.schedule import Schedule
     from frontier.recrawl.simulation import Outcome, Site
     from frontier.seen.seen_set import StoredCrawl
-    from frontier.status.recrawls import Intervals, Waiting
+    from frontier.status.schedules import Intervals, Waiting
 
 app = Commands("Plan when pages are fetched again, see what is due, visit pages now.")
 
@@ -302,13 +302,13 @@ def status(
 
     Counts are of all pages; hosts and intervals are of a sample.
     """
-    from frontier.status.recrawls import look
+    from frontier.status.schedules import waiting_of
 
     with options.connected() as store:
         crawl = options.crawl(store)
         partitions = crawl.config.partitions
         with bar("partitions", 2 * partitions) as progress:
-            found = look(
+            found = waiting_of(
                 store, crawl.keys, partitions, sample=sample, progress=progress
             )
     output.result(_status_facts(crawl, found, hosts), _status_text(crawl, found, hosts))

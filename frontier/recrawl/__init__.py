@@ -12,5 +12,5 @@ whether the text of a page has changed, where its bytes always have. `simulation
 answers what a schedule would do before anybody runs it.
 
 Nothing here speaks to the store or to Scrapy. `frontier.requests.recrawls` asks these
-modules after each visit, and `frontier.status.recrawls` reports what waits.
+modules after each visit, and `frontier.status.schedules` reports what waits.
 """

@@ -1,28 +1,46 @@
 """What a crawl does again and again: pages that are visited again, and sites of feeds.
 
-For who keeps looking: `frontier.status.recrawls` and `frontier.feeds.followed` say
+For who keeps looking: `frontier.status.schedules` and `frontier.feeds.followed` say
 more, and cost more. What always holds:
 
 1.  Looking changes nothing.
 2.  What is read is bounded: `SAMPLE` pages that wait, `MOST_SITES` sites. Counts of
     sites are of all of them.
+
+What waits in a crawl until it is due: how much, when, and at which intervals.
+
+Of that always holds:
+
+1.  Looking changes nothing: no lease is taken and nothing is moved.
+2.  Counts are of all partitions. Hosts and intervals are read from a sample of what
+    waits, spread over all partitions and times; `Waiting.sampled` says how much that
+    was.
+3.  Nothing that is read is trusted: the buckets of a partition, the elements of a
+    sample and the hosts that are told apart are limited, and what cannot be read is
+    counted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import heapq
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from frontier.errors import KeyDamaged
-from frontier.status import recrawls
+from frontier.errors import CodecError, KeyDamaged
+from frontier.queue.due import buckets_in, read_waiting
+from frontier.queue.item import RECRAWL, decode
+from frontier.recrawl.schedule import State
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
+
 
 SAMPLE = 500
 """Pages that wait, of which intervals are read."""
@@ -107,7 +125,7 @@ def recrawl_of(
     store: BlockingStore, keys: CrawlKeys, partitions: int, at_ms: int
 ) -> RecrawlView:
     """What waits in a crawl of so many *partitions* until it is due."""
-    found = recrawls.look(store, keys, partitions, sample=SAMPLE)
+    found = waiting_of(store, keys, partitions, sample=SAMPLE)
     return RecrawlView(
         at_ms=at_ms,
         waiting=found.waiting,
@@ -180,3 +198,157 @@ def _site(name: bytes, score: float, reply: Any) -> SiteView:
         lost=whole(known["lost"]),
         wait_s=whole(known["wait"]),
     )
+
+
+BATCH = 64
+"""Partitions per round trip."""
+HOUR_MS = 3_600_000
+MOST_WAITING_HOSTS = 100_000
+"""That are told apart."""
+CHUNK = 500
+"""Elements of a bucket that are read in one call."""
+
+
+@dataclass(slots=True)
+class Intervals:
+    """The intervals of some pages, in seconds."""
+
+    pages: int = 0
+    total: float = 0.0
+    least: float = 0.0
+    most: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Note one."""
+        self.least = min(self.least, seconds) if self.pages else seconds
+        self.most = max(self.most, seconds)
+        self.pages += 1
+        self.total += seconds
+
+    @property
+    def mean(self) -> float:
+        """Their mean; 0 if there are none."""
+        return self.total / self.pages if self.pages else 0.0
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What waits in a crawl."""
+
+    waiting: int = 0
+    overdue: int = 0
+    """Of these, those whose time has come, and that nobody has made ready."""
+    next_hour: int = 0
+    """Of these, those that will be due within an hour."""
+    ready: int = 0
+    """URLs that wait for their host's turn: those that are due, and new ones."""
+    sampled: int = 0
+    unscheduled: int = 0
+    """Of the sample, those that wait for another reason than a schedule."""
+    unreadable: int = 0
+    """Of the sample, those that are no items of this version."""
+    intervals: Intervals = field(default_factory=Intervals)
+    hosts: dict[str, Intervals] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+    """Keys that cannot be read."""
+
+    def largest(self, count: int) -> list[tuple[str, Intervals]]:
+        """The *count* hosts with the most pages in the sample, the largest first."""
+        by_pages = ((name, one) for name, one in self.hosts.items())
+        return heapq.nlargest(count, by_pages, key=lambda each: each[1].pages)
+
+
+def waiting_of(
+    store: BlockingStore,
+    keys: CrawlKeys,
+    partitions: int,
+    *,
+    sample: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Waiting:
+    """What waits in the crawl of *keys*; hosts and intervals of *sample* pages.
+
+    *progress* is told how many partitions are done, of twice as many.
+    """
+    found = Waiting()
+    lists: list[tuple[str, int]] = []
+    for first in range(0, partitions, BATCH):
+        numbers = range(first, min(first + BATCH, partitions))
+        lists += _count(store, keys, numbers, found)
+        progress(numbers[-1] + 1)
+    pieces = list(_pieces(lists, min(1.0, sample / max(found.waiting, 1))))
+    for first in range(0, len(pieces), BATCH):
+        calls = pieces[first : first + BATCH]
+        for reply in store.run(calls, tolerant=True):
+            if not isinstance(reply, KeyDamaged):
+                for element in reply[: sample - found.sampled]:
+                    _note(found, element)
+        progress(partitions + partitions * (first + len(calls)) // len(pieces))
+    return found
+
+
+def _count(
+    store: BlockingStore, keys: CrawlKeys, numbers: Sequence[int], found: Waiting
+) -> Iterator[tuple[str, int]]:
+    """Count what is in partitions; the keys of lists that wait, and their lengths."""
+    parts = [keys.partition(number) for number in numbers]
+    calls = [Call.command("HGET", p.counts, "ready") for p in parts]
+    *replies, time = store.run([*calls, Call.command("TIME")], tolerant=True)
+    now = int(time[0]) * 1000 + int(time[1]) // 1000
+    names: list[tuple[str, float]] = []
+    for one in buckets_in(partial(store.run, tolerant=True), keys, numbers):
+        if one.damage is not None:
+            found.damaged.append(one.damage.key)
+        names += [(one.keys.waiting(bucket), at) for bucket, at in one.scores]
+    for reply in replies:
+        found.ready += 0 if isinstance(reply, KeyDamaged) else whole(reply)
+    lengths = store.run([Call.command("LLEN", n) for n, _ in names], tolerant=True)
+    for (name, at), length in zip(names, lengths, strict=True):
+        if isinstance(length, KeyDamaged):
+            found.damaged.append(length.key)
+            continue
+        found.waiting += length
+        found.overdue += length if at <= now else 0
+        found.next_hour += length if now < at <= now + HOUR_MS else 0
+        if length:
+            yield name, length
+
+
+def _pieces(lists: Sequence[tuple[str, int]], share: float) -> Iterator[Call]:
+    """The calls that read that *share* of *lists*, evenly spread, in small pieces."""
+    owed = 0.0
+    for key, length in lists:
+        for begin in range(0, length, CHUNK):
+            size = min(CHUNK, length - begin)
+            owed += size * share
+            if owed >= 1:
+                count = min(int(owed), size)
+                owed -= count
+                yield Call.command("LRANGE", key, begin, begin + count - 1)
+
+
+def _note(found: Waiting, element: bytes) -> None:
+    found.sampled += 1
+    try:
+        queue, item = read_waiting(element)
+        record = decode(item, queue)
+    except CodecError:
+        found.unreadable += 1
+        return
+    carried = record.get(RECRAWL)
+    packed = carried[0] if isinstance(carried, list) and carried else carried
+    state = State.unpacked(packed)
+    if state is None:
+        found.unscheduled += 1
+        return
+    found.intervals.add(state.interval)
+    host = _host_of(record["url"])
+    if host in found.hosts or len(found.hosts) < MOST_WAITING_HOSTS:
+        found.hosts.setdefault(host, Intervals()).add(state.interval)
+
+
+def _host_of(url: str) -> str:
+    try:
+        return printable(urlsplit(url).netloc.rpartition("@")[2])
+    except ValueError:
+        return ""

@@ -7,7 +7,7 @@ from frontier.queue.due import DUE, MOST_HASTENED, Hastening, bucket_of, url_of
 from frontier.queue.item import RECRAWL, encode
 from frontier.queue.push import FORCE, Push
 from frontier.recrawl.schedule import Mark, State
-from frontier.status.recrawls import look
+from frontier.status.schedules import waiting_of
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_HASTEN
 
@@ -174,7 +174,7 @@ def test_the_status_counts_what_waits_and_shows_intervals(
     (last,) = db("ZRANGE", keys.due, -1, -1)
     db("RPUSH", keys.waiting(last.decode()), b"garbage")
 
-    found = look(blocking(), crawl, 16, sample=100)
+    found = waiting_of(blocking(), crawl, 16, sample=100)
 
     assert (found.waiting, found.overdue, found.next_hour) == (5, 1, 2)
     assert (found.sampled, found.unreadable, found.damaged) == (5, 1, [])
@@ -187,7 +187,7 @@ def test_the_status_counts_what_waits_and_shows_intervals(
 def test_the_status_of_many_is_of_a_sample(wait, blocking, crawl):
     wait([str(number) for number in range(3_000)])
 
-    found = look(blocking(), crawl, 16, sample=700)
+    found = waiting_of(blocking(), crawl, 16, sample=700)
 
     assert found.waiting == 3_000
     assert 690 <= found.sampled <= 700
@@ -202,7 +202,7 @@ def test_the_status_names_what_is_damaged(wait, blocking, crawl, keys, db, which
     db("DEL", name)
     db("HSET", name, "x", "y")
 
-    assert look(blocking(), crawl, 16, sample=10).damaged == [name]
+    assert waiting_of(blocking(), crawl, 16, sample=10).damaged == [name]
 
 
 def test_what_fails_fails_before_anything_is_moved(wait, blocking, keys, server_ms, db):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from frontier.status import reports as gone_nodes
+from frontier.status import reports
 from frontier.status.reports import GONE, KEPT, MOST_SHARES, GoneNodes
 from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
@@ -113,7 +113,7 @@ async def test_sums_are_summed_up_again_as_more_nodes_go(db, keys, gone, look):
 
 
 async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkeypatch):
-    monkeypatch.setattr(gone_nodes, "KEPT", 0)
+    monkeypatch.setattr(reports, "KEPT", 0)
     now = time.time()
     for name in ("lives", "stays"):
         db("HSET", keys.nodes(), name, "1 1 0 aa")
@@ -138,15 +138,15 @@ async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkey
 async def test_a_node_that_came_back_meanwhile_is_not_summed_up(
     db, keys, gone, look, monkeypatch
 ):
-    monkeypatch.setattr(gone_nodes, "KEPT", 0)
+    monkeypatch.setattr(reports, "KEPT", 0)
     told(db, keys, {"a": a_report(1), "b": a_report(2)})
-    original = gone_nodes.folded
+    original = reports.folded
 
     def and_then(reports):
         told(db, keys, {"a": a_report(1, pages=77_777, left=False)})
         return original(reports)
 
-    monkeypatch.setattr(gone_nodes, "folded", and_then)
+    monkeypatch.setattr(reports, "folded", and_then)
 
     assert await gone.fold() == 0
     assert db("HLEN", keys.reports()) == 2
