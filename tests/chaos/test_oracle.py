@@ -7,7 +7,9 @@ import pytest
 
 from frontier.testing.oracle import Entry, RequestLog
 from tests.chaos.oracle import Facts, Wrong, extra_fetches, judge
+from tests.chaos.plan import Plan
 from tests.chaos.records import Indexed, Original, Records, Revisit
+from tests.chaos.trial import Trial
 
 PATHS = ("/", "/a", "/b")
 EXPECTED = frozenset(f"http://h:1{path}" for path in PATHS)
@@ -67,6 +69,15 @@ def test_a_good_trial_has_no_fault():
 
 def test_a_page_that_was_never_fetched_is_lost_and_its_end_was_early():
     assert found(without=[B]) == [Wrong.LOST, Wrong.EARLY]
+
+
+def test_a_crawl_that_has_ended_without_one_request_has_lost_all():
+    trial = Trial(Plan(0, 2, ()))
+
+    trial._conclude(replace(FACTS, log=RequestLog([])))
+
+    assert trial._outcome.count(Wrong.LOST) == len(EXPECTED)
+    assert trial._outcome.ending == 0
 
 
 def test_a_page_whose_answer_was_cut_off_is_lost():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import shutil
 import tempfile
 import time
@@ -68,6 +69,7 @@ class Trial(StoreFaults):
         super().__init__(plan)
         self._names = itertools.count(1)
         self._starving = Starving(LEASE)
+        self._epoch = time.time()
 
     def run(self) -> Outcome:
         """Crawl, and judge."""
@@ -329,7 +331,7 @@ class Trial(StoreFaults):
         outcome.pages = len(facts.expected)
         outcome.refetched = facts.log.repeated().total() - len(facts.log.repeated())
         if facts.finished is not None:
-            last = max(entry.end for entry in facts.log.entries)
+            last = max((entry.end for entry in facts.log.entries), default=math.inf)
             outcome.ending = max(0.0, facts.finished - last)
             seconds = facts.finished - self._epoch
             outcome.happened.append(f"{seconds:6.2f} s: the crawl is finished")
