@@ -80,9 +80,26 @@ def close(
             raise typer.Exit(ExitCode.IN_USE)
         _retire(store, options.namespace, seen)
         show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
+        for name in _uncommitted_in(store, options.namespace, crawl_id):
+            say(
+                "its payloads are not committed: the next crawl of the collection does "
+                f"that, or {_commit_command(crawl_id, name)}"
+            )
         if remove_frontier:
             _remove(store, options.namespace, crawl_id)
             show([Text("its queues and what it had seen are removed")])
+
+
+def _uncommitted_in(store: BlockingStore, namespace: str, crawl_id: str) -> list[str]:
+    from frontier.collection.summary import uncommitted_in
+
+    return uncommitted_in(store, namespace, crawl_id)
+
+
+def _commit_command(crawl_id: str, collection: str) -> str:
+    from frontier.collection.summary import commit_command
+
+    return commit_command(crawl_id, collection)
 
 
 def _require_consent(seen: CrawlSnapshot, *, remove_frontier: bool) -> None:
@@ -133,7 +150,11 @@ def cancel(
             _forget_payloads(store, collection, crawl_id)
     show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
     if live:
-        say(f"its {live:,} nodes will stop; frontier node list --watch shows it")
+        say(
+            f"its {live:,} nodes will stop; frontier node list --watch shows it. If "
+            "they were killed, repeat this when they are dead: else its payloads stay "
+            "until the next crawl of the collection"
+        )
 
 
 def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
@@ -190,7 +211,7 @@ def delete(
             return
         deletion = Deletion(store, crawl, ttl=Config().lease_ttl)
         deletion.check()
-        _require_committed(store, collection, crawl_id)
+        _require_committed(store, options.namespace, collection, crawl_id)
         _require_deletion(store, crawl, yes=yes)
         done = _deleted(deletion, crawl)
     output.result({"crawl_id": crawl_id, **asdict(done)}, _said(crawl, done))
@@ -215,14 +236,17 @@ def _deleted(deletion: Deletion, crawl: StoredCrawl) -> Deleted:
         raise
 
 
-def _require_committed(store: BlockingStore, collection: str, crawl_id: str) -> None:
+def _require_committed(
+    store: BlockingStore, namespace: str, collection: str, crawl_id: str
+) -> None:
     """Raise where nobody would commit the crawl's payloads any more."""
     from frontier.collection.commit import has_rounds
     from frontier.store.client import Call
 
     keys = collection_keys(store, collection)
     waits = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
-    if store.call(waits) or has_rounds(store, keys, crawl_id):
+    others = _uncommitted_in(store, namespace, crawl_id)
+    if store.call(waits) or has_rounds(store, keys, crawl_id) or others:
         raise CollectionInUse(
             f"the payloads of {crawl_id} are not committed yet, and nobody would do it "
             "once the crawl is deleted; do frontier collection commit, or cancel, first"

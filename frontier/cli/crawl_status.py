@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from frontier.status.quotas import Had
     from frontier.status.views import CrawlSnapshot
     from frontier.status.watch import Watched
+    from frontier.store.client import BlockingStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +117,42 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
         else:
             found = look()
             output.result(_facts(found), _report(found, hosts=how.hosts))
+        undone = _uncommitted_in(store, options.namespace, found.watched.crawl)
     seen = found.watched.crawl
     if how.plot is not None:
         draw_shares(how.plot, seen)
     if not how.again or seen.state != "open":
         _end(seen, failed=how.again)
+        _require_committed(seen, undone)
+
+
+def _uncommitted_in(
+    store: BlockingStore, namespace: str, seen: CrawlSnapshot
+) -> list[str]:
+    """Collections to which nobody is going to commit *seen*, which has ended."""
+    from frontier.collection.summary import uncommitted_in
+
+    over = seen.state in {"finished", "limit", "canceled"}
+    if not over or any(node.state == "live" for node in seen.nodes):
+        return []
+    return uncommitted_in(store, namespace, seen.crawl_id)
+
+
+def _require_committed(seen: CrawlSnapshot, undone: list[str]) -> None:
+    """Say what nobody has done before the next crawl, and end with that."""
+    from frontier.collection.summary import commit_command
+
+    for name in undone:
+        command = commit_command(seen.crawl_id, name)
+        if seen.state == "canceled":
+            command = command.replace("commit", "cancel", 1)
+        what = "forgotten" if seen.state == "canceled" else "committed"
+        complain(
+            f"the payloads of {seen.crawl_id} are not {what} yet: if its last node is "
+            f"gone, the next crawl of the collection does that, or {command}"
+        )
+    if undone:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _end(seen: CrawlSnapshot, *, failed: bool) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.errors import KeyDamaged
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, round_id, round_of
+from frontier.store.keys import (
+    CrawlKeys,
+    RegistryKeys,
+    collection_keys,
+    round_id,
+    round_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,6 +127,41 @@ def runs(store: BlockingStore, namespace: str, crawl_id: str) -> bool:
     """Whether the crawl is open, so that its nodes may still add to the index."""
     meta = CrawlKeys(namespace, crawl_id).meta()
     return bool(store.call(Call.command("HGET", meta, "state")) == b"open")
+
+
+def uncommitted_in(store: BlockingStore, namespace: str, crawl_id: str) -> list[str]:
+    """The collections of this store that have payloads of the crawl uncommitted.
+
+    Of those that crawls of *namespace* have joined. One that is damaged is left out.
+    """
+    registry = RegistryKeys(namespace)
+    calls = [
+        Call.command("SMEMBERS", registry.collections()),
+        Call.command("GET", registry.store()),
+    ]
+    members, mine = store.run(calls, tolerant=True)
+    names = set() if isinstance(members, KeyDamaged) else _texts(members)
+    found = []
+    for name in sorted(names):
+        keys = collection_keys(store, name)
+        waits, rounds, owner = store.run(
+            [
+                Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
+                Call.command("HEXISTS", keys.commit_rounds(crawl_id), "open"),
+                Call.command("HGET", keys.owners(), crawl_id),
+            ],
+            tolerant=True,
+        )
+        is_ours = owner is None or owner == mine
+        if is_ours and (waits == 1 or rounds == 1):
+            found.append(name)
+    return found
+
+
+def commit_command(crawl_id: str, collection: str) -> str:
+    """The command that commits the crawl to the collection."""
+    words = ["frontier", "collection", "commit", "--crawl", crawl_id]
+    return shlex.join([*words, *(["--collection", collection] if collection else [])])
 
 
 def pairs(reply: object) -> list[tuple[bytes, bytes]]:

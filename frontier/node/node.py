@@ -25,6 +25,7 @@ from frontier.cluster import crawls
 from frontier.cluster import set_aside as aside
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
+from frontier.collection.summary import commit_command, uncommitted_in
 from frontier.dashboard import require_libraries
 from frontier.errors import (
     ConfigurationError,
@@ -125,7 +126,7 @@ class Node:
         self.config = config
         self._run_of = run_of
         self.limits = limits or Limits()
-        self._settings = settings
+        self._settings = self._reached = settings
         self.process_stats = ProcessStats(
             settings, config.warc_dir if config.warc_enabled else None
         )
@@ -157,7 +158,7 @@ class Node:
             ArchiveError: The archive cannot be written.
         """
         self._opened.push_async_callback(self._server.leave)
-        settings = await self._server.join(self._settings)
+        settings = self._reached = await self._server.join(self._settings)
         try:
             await self._enter(settings)
         except BaseException:
@@ -673,6 +674,8 @@ class Node:
             made = gone.state == crawls.CANCELED or await self.archive.package()
             if not made:
                 self._owner.on_undone()
+        if self.archive is None:
+            await self._require_settled()
         if not self.config.keep_frontier:
             await self._remove_frontier()
 
@@ -710,6 +713,32 @@ class Node:
                 crawl_id,
             )
             return False
+
+    async def _require_settled(self) -> None:
+        """Say so if nodes with an archive have left before this one, which has none."""
+        crawl_id = self.keys.crawl_id
+        try:
+            names = await asyncio.to_thread(self._uncommitted)
+        except FrontierError as error:
+            self._undone(
+                "whether %s is committed is not known: %s; frontier crawl status "
+                "tells it",
+                crawl_id,
+                error,
+            )
+            return
+        for name in names:
+            self._undone(
+                "the payloads of %s are not committed, as this node, the last, has no "
+                "archive; the next crawl of the collection does it, or %s",
+                crawl_id,
+                commit_command(crawl_id, name),
+            )
+
+    def _uncommitted(self) -> list[str]:
+        store = BlockingStore.from_settings(self._reached, INDEX_TIMEOUT)
+        with contextlib.closing(store):
+            return uncommitted_in(store, self.config.namespace, self.keys.crawl_id)
 
     def _undone(self, message: str, *arguments: object) -> None:
         """Say what of the crawl's end is not done, also by the exit code."""

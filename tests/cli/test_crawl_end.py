@@ -82,3 +82,64 @@ async def test_a_crawl_in_use_or_not_committed_is_refused_and_one_cut_off_is_lis
     assert listed["state"] == "deleting"
     done = frontier("crawl", "delete", *named, "--yes", "--json")
     assert json.loads(done.stdout)["keys"] == 17
+
+
+@pytest.fixture
+def uncommitted(db, unique, blocking):
+    """Have a crawl's payloads be uncommitted in a collection that it has joined."""
+
+    def uncommitted(keys):
+        within = collection_keys(blocking(), unique)
+        db("SADD", RegistryKeys(unique).collections(), unique)
+        db("SADD", within.uncommitted(), keys.crawl_id)
+        return within
+
+    return uncommitted
+
+
+async def test_a_close_says_who_commits(ended, frontier, db, unique, uncommitted):
+    keys, named = await ended()
+    db("HSET", keys.meta(), "state", "open")
+    uncommitted(keys)
+
+    done = frontier("crawl", "close", *named, "--yes")
+    assert done.returncode == 0
+    command = f"frontier collection commit --crawl site-1 --collection {unique}"
+    assert command in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "verb"),
+    [("finished", "commit"), ("limit", "commit"), ("canceled", "cancel")],
+)
+async def test_the_status_of_a_crawl_that_nobody_has_committed_is_not_ok(
+    ended, frontier, db, unique, uncommitted, state, verb
+):
+    keys, named = await ended()
+    db("HSET", keys.meta(), "state", state)
+    within = uncommitted(keys)
+    alone = frontier("crawl", "status", *named)
+    assert alone.returncode == 6
+    command = f"frontier collection {verb} --crawl site-1 --collection {unique}"
+    assert command in alone.stderr
+
+    db("HSET", within.owners(), "site-1", "another store")
+    assert frontier("crawl", "status", *named).returncode == 0
+    db("DEL", within.owners())
+    later = int(db("TIME")[0]) * 1000 + 600_000  # however long the process takes
+    db("HSET", keys.nodes(), "n1", f"{later} 1 0 abc")
+    assert frontier("crawl", "status", *named).returncode == 0
+    db("DEL", keys.nodes(), within.uncommitted())
+    assert frontier("crawl", "status", *named).returncode == 0
+
+
+async def test_no_collection_of_a_crawl_need_be_named_to_keep_it(
+    ended, frontier, db, uncommitted
+):
+    keys, named = await ended()
+    uncommitted(keys)
+
+    refused = frontier("crawl", "delete", *named, "--yes")
+    assert refused.returncode == 5
+    assert "not committed yet" in refused.stderr
+    assert db("EXISTS", keys.meta())
