@@ -31,6 +31,7 @@ from frontier.errors import StoreUnavailable
 from frontier.queue.back_off import (
     ABSENT,
     BUSY,
+    JITTER,
     Failure,
     Limits,
     answered_call,
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-JITTER = 0.1
-"""The most that is added to a back-off, as a part of it."""
 POLL = 0.25
 """Seconds between looks at what other nodes have heard, where hosts are shared."""
 MOST_COUNTED = 10_000

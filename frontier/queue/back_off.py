@@ -35,6 +35,8 @@ REASONS = BUSY | ABSENT
 GROWTH_ABSENT = 4.0
 """By how much each time is longer than the one before for which a host is left alone
 that cannot be reached: 5, 20 and 80 minutes, then hours."""
+JITTER = 0.1
+"""The most that is added to a back-off, as a part of it."""
 KEPT = 7 * 86_400
 """Seconds for which failures are counted on after the end of the last back-off."""
 MOST = 10_000

@@ -7,19 +7,23 @@ may be asked again, but was not yet, is not among them.
 from __future__ import annotations
 
 import heapq
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
-from frontier.queue.back_off import ABSENT, BUSY, read
+from frontier.queue.back_off import ABSENT, BUSY, JITTER, read
 from frontier.status.validate import printable, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from frontier.queue.back_off import Limits
+    from frontier.queue.reserve import Scan
 
 MOST = 100
 """Hosts that are named: those that are left alone for longest."""
+MOST_COUNTED = 100_000
+"""Back-offs in a row: the most that `FRONTIER_BACKOFF_TIMES` may be."""
 REASONS = {
     "throttled": "it said 429",
     "unavailable": "it said 503",
@@ -59,16 +63,32 @@ class BackOffsView:
     """Of these, those that cannot be reached."""
     named: tuple[LeftAlone, ...] = ()
     """Those that are left alone for longest, the longest first."""
+    hold_up: bool = False
+    """Whether nothing but their requests is left: no request is reserved, and each
+    partition where some are ready has such a host."""
 
 
 def together(
-    shared: Iterable[LeftAlone], of_partitions: Iterable[Iterable[LeftAlone]]
+    shared: Sequence[LeftAlone], partitions: Iterable[tuple[Scan, Sequence[LeftAlone]]]
 ) -> BackOffsView:
     """Those that the crawl has *shared*, and those of all partitions."""
-    every = [*shared, *itertools.chain.from_iterable(of_partitions)]
+    every, is_busy, is_ready = [*shared], False, False
+    for scan, hosts in partitions:
+        every += hosts
+        is_ready = is_ready or scan.ready > 0
+        is_busy = is_busy or scan.reserved > 0
+        is_busy = is_busy or (scan.ready > 0 and not (hosts or shared))
     unreachable = sum(one.reason in ABSENT for one in every)
     longest = heapq.nlargest(MOST, every, key=_until)
-    return BackOffsView(len(every), unreachable, tuple(longest))
+    hold_up = is_ready and not is_busy
+    return BackOffsView(len(every), unreachable, tuple(longest), hold_up)
+
+
+def given_up_in_s(one: LeftAlone, limits: Limits, now_ms: int) -> float:
+    """Seconds until *one* is given up at the latest, if it answers nothing any more."""
+    left = max(0, one.until_ms - now_ms) / 1000
+    more = range(one.failures + 1, min(limits.times, MOST_COUNTED) + 1)
+    return left + sum(limits.wait(times, 0.0, JITTER) for times in more)
 
 
 def _until(one: LeftAlone) -> tuple[int, str]:

@@ -14,6 +14,11 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frontier.errors import ConfigurationError
+from frontier.queue.back_off import Limits
+from frontier.settings.config import Config
+from frontier.settings.live import BACK_OFF
+from frontier.status.back_offs import given_up_in_s
 from frontier.status.durations import duration
 from frontier.status.validate import printable, whole
 from frontier.status.views import LimitProgress
@@ -162,6 +167,8 @@ class History:
     def _by_queue(self, seen: CrawlSnapshot) -> TimeLeft:
         found = self._since(TREND_S)
         queued = seen.queue.ready + seen.queue.reserved
+        if held := held_up(seen):
+            return TimeLeft(None, held)
         more = ""
         if seen.queue.waiting:
             more = f"; {seen.queue.waiting:,} more wait until they are due"
@@ -216,11 +223,51 @@ def at_least(seen: CrawlSnapshot) -> str:
             f"at least {duration(least)}: {queued:,} requests at the mean "
             f"{pace:,.1f} pages/s of its nodes, and what they will find"
         )
-    if waiting:
+    if held := held_up(seen):
+        found = held
+    elif waiting:
         found += f"; {waiting:,} wait until they are due"
     if at_limit is not None:
         found += f"; at most {duration(at_limit[0])}: {at_limit[1]}"
     return found
+
+
+def held_up(seen: CrawlSnapshot) -> str:
+    """Why a crawl goes on of which only hosts that are left alone have anything left.
+
+    Empty if there is more to do. How long that may take follows from the settings of
+    the node that came last.
+    """
+    hosts = seen.back_offs
+    if not hosts.hold_up or not hosts.named:
+        return ""
+    latest = max(
+        (n.figures for n in seen.nodes if n.figures),
+        key=lambda f: f.opened,
+        default=None,
+    )
+    own = {} if latest is None else latest.own
+    try:
+        config = Config.from_settings({n: own[n] for n in BACK_OFF if n in own})
+    except ConfigurationError:
+        config = Config()
+    first = min(one.until_ms for one in hosts.named) - seen.taken_ms
+    last = max(
+        given_up_in_s(one, Limits.of(config, one.reason), seen.taken_ms)
+        for one in hosts.named
+    )
+    is_all = hosts.hosts == len(hosts.named)
+    many = "a host that is" if hosts.hosts == 1 else f"{hosts.hosts:,} hosts that are"
+    more = seen.queue.waiting
+    waiting = f", and {more:,} that wait until they are due" if more else ""
+    asked = (
+        f"; one is asked again in {duration(max(0, first / 1000))}" if is_all else ""
+    )
+    return (
+        f"unknown: all that is left is {seen.queue.ready:,} requests to {many} left "
+        f"alone{waiting}{asked}; without an answer they are given up in "
+        f"{duration(last)}; frontier crawl exclude HOST gives one up now"
+    )
 
 
 def _until_limit(

@@ -34,7 +34,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from frontier.errors import StoreUnavailable
-from frontier.settings.live import LIVE
+from frontier.settings.live import BACK_OFF, LIVE
 from frontier.settings.values import HOST, NAME
 from frontier.status.validate import (
     MAX_JSON,
@@ -275,7 +275,8 @@ def _read_statuses(value: Any) -> dict[str, int]:
 
 def _read_own(value: Any) -> dict[str, str]:
     known = value if isinstance(value, dict) else {}
-    found = {name: known[name] for name in LIVE if isinstance(known.get(name), str)}
+    names = (*LIVE, *BACK_OFF)
+    found = {name: known[name] for name in names if isinstance(known.get(name), str)}
     return {name: printable(text[:MAX_LIMIT]) for name, text in found.items()}
 
 

@@ -201,7 +201,7 @@ def assembled(
         controls=ControlsView.of(crawl.controls),
         limits=limits_of(crawl.spent, crawl.controls, figures) if crawl.spent else (),
         back_offs=back_offs.together(
-            crawl.left_alone, (look.left_alone for look in looks)
+            crawl.left_alone, [(look.scan, look.left_alone) for look in looks]
         ),
     )
 

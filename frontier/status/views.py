@@ -177,7 +177,7 @@ class Figures:
     """The version of what an operator wants that is in force there; 0 for nothing."""
     own: dict[str, str] = field(default_factory=dict)
     """What it was started with, of the settings that can be changed while it runs, but
-    for those that are 0."""
+    for those that are 0; and those of back-offs."""
     left: bool = False
     """Whether it is the last report of a node that closed by itself."""
     memory_bytes: int = 0

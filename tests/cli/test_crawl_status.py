@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from frontier.cli.report import WarcFiles
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.reserve import Scan
 from frontier.settings.config import Config
+from frontier.status.back_offs import LeftAlone, together
 from frontier.status.forecast import at_least
 from frontier.status.views import CrawlSnapshot, Figures, LimitProgress, NodeView
 from frontier.status.watch import HostView
@@ -249,6 +251,52 @@ TIME = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 50_000, 60_000, 0.83)
 )
 def test_one_look_invents_no_time(seen, begins):
     assert at_least(seen).startswith(begins), at_least(seen)
+
+
+def left_alone(*hosts, settings=None):
+    """A crawl of which only what is queued for *hosts* is left."""
+    own = {f"FRONTIER_BACKOFF_{name}": text for name, text in (settings or {}).items()}
+    node = a_node()
+    node = replace(node, figures=replace(node.figures, own=own))
+    looks = [(Scan(ready=4, pushed=9), hosts), (Scan(pushed=7), ())]
+    seen = seen_of([node], ready=4)
+    return replace(seen, back_offs=together((), looks))
+
+
+GONE = LeftAlone("gone.example", "unconnected", 61_000 + 300_000, 1)
+SLOW = LeftAlone("slow.example", "throttled", 61_000 + 6 * 3_600_000, 12)
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (left_alone(GONE), "4 requests to a host.* again in 5 min; .* in 1 h 55 min;"),
+        (
+            left_alone(GONE, settings={"UNREACHABLE_TIMES": "1"}),
+            "again in 5 min; .* given up in 5 min;",
+        ),
+        (
+            left_alone(GONE, settings={"UNREACHABLE_TIMES": "soon"}),
+            "again in 5 min; .* given up in 1 h 55 min;",
+        ),
+        (left_alone(GONE, SLOW), "to 2 hosts .* again in 5 min; .* in 6 h 00 min;"),
+    ],
+)
+def test_a_crawl_that_only_hosts_left_alone_hold_up_says_so_and_for_how_long(
+    seen, said
+):
+    assert re.search(said, at_least(seen)), at_least(seen)
+    assert "frontier crawl exclude HOST" in at_least(seen)
+
+
+@pytest.mark.parametrize(
+    "scan", [Scan(reserved=1), Scan(ready=2)], ids=["under way", "another host"]
+)
+def test_a_crawl_with_more_to_do_is_not_held_up_by_hosts_left_alone(scan):
+    looks = [(Scan(ready=4), (GONE,)), (scan, ())]
+    seen = replace(seen_of([a_node()], ready=6), back_offs=together((), looks))
+
+    assert at_least(seen).startswith("at least")
 
 
 def test_a_crawl_of_which_nothing_more_is_known_has_no_such_lines():
