@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,6 +46,7 @@ LEVELS = 3
 """Of indexes; the protocol has one."""
 MOST_IN_ROBOTS = 1_000
 """Sitemaps that one robots.txt may name."""
+_HYPHEN = re.compile(rb"(?im)(^[ \t]*)site-map[ \t]*:")
 
 
 class Found(NamedTuple):
@@ -172,6 +174,7 @@ class Sitemaps:
     def of_robots(self, response: Response) -> list[str]:
         """The sitemaps that the robots.txt *response* names."""
         body, _ = first_part(response.body)
+        body = _HYPHEN.sub(rb"\1sitemap:", body)  # which Google's parser takes, too
         named = sitemap_urls_from_robots(body, base_url=response.url)
         found: dict[str, None] = {}
         for url in named:

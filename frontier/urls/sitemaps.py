@@ -1,7 +1,9 @@
 """Sitemaps as bytes: which URLs they name, and when those have changed.
 
-Those of https://www.sitemaps.org/protocol.html: a list of URLs, an index of sitemaps,
-or a text file with a URL in each line; packed with gzip or not; with Google's news.
+Those of https://www.sitemaps.org/protocol.html: a list of URLs, an index of sitemaps, a
+feed, or a text file with a URL in each line; packed with gzip or not; with Google's
+news. Of feeds, RSS and Atom, the protocol takes the links of items and their last
+changes, no more: who wants all of a feed follows it (`frontier.feeds`).
 
 What always holds:
 
@@ -18,10 +20,19 @@ from __future__ import annotations
 
 import re
 import zlib
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from frontier.urls.markup import End, Markup, NotXML, Start, decoded, iso_date
+from frontier.urls.markup import (
+    LONGEST_DATE,
+    End,
+    Markup,
+    NotXML,
+    Start,
+    decoded,
+    iso_date,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +57,17 @@ _PROTOCOL = (
     "http://www.google.com/schemas/sitemap/",
 )
 """How namespaces of the protocol begin, and the one that Google had before."""
+_FEEDS = (
+    "http://www.w3.org/2005/atom",
+    "http://purl.org/atom/ns#",
+    "http://purl.org/rss/1.0/",
+    "http://backend.userland.com/rss",
+)
+"""How namespaces of feeds begin, in lower case."""
+_ITEMS = {"rss": ("item", 2), "rdf": ("item", 1), "feed": ("entry", 1)}
+"""Roots of feeds: what their items are called, and how deep they stand."""
+_CHANGED = ("lastmod", "news:publication_date", "updated", "modified", "pubdate")
+"""Where the last change of an entry is told; the first that is there counts."""
 _LINE = re.compile(rb"[^\r\n]++")
 _MONTH = re.compile(r"\d{4}(?:-\d\d)?+")
 
@@ -205,27 +227,36 @@ class _Sitemap:
         path: list[str] = []
         text: list[str] = []
         found: dict[str, str] = {}
+        depth, items, is_feed = 1, ("url", "sitemap"), False
         for event in markup.events():
             if isinstance(event, Start):
-                if not path and not self._begins(event):
-                    return
+                if not path:
+                    if not self._begins(event):
+                        return
+                    if event.name in _ITEMS:
+                        item, depth = _ITEMS[event.name]
+                        items, is_feed = (item, item), True
                 path.append(_name(event))
                 text.clear()
-                if len(path) == 2:
+                if len(path) == depth + 1:
                     found.clear()
+                if len(path) == depth + 2 and is_feed and _is_page(event, path[-1]):
+                    found.setdefault("loc", event.attributes["href"].strip())
             elif isinstance(event, End):
-                name = path.pop()
-                if len(path) == 2 or name == "news:publication_date":
-                    found.setdefault(name, "".join(text).strip())
-                elif len(path) == 1 and name in ("url", "sitemap") and "loc" in found:
+                name, told = path.pop(), "".join(text).strip()
+                if name == "link" and is_feed:
+                    name = "loc" if told else ""
+                if len(path) == depth + 1 or name == "news:publication_date":
+                    found.setdefault(name, told)
+                elif len(path) == depth and name in items and "loc" in found:
                     yield found["loc"], self._changed(found)
                 text.clear()
-            elif len(path) > 2 and len(text) < LONGEST_URL:
+            elif len(path) > depth + 1 and len(text) < LONGEST_URL:
                 text.append(event[: LONGEST_URL + 1])
 
     def _begins(self, root: Start) -> bool:
         self._is_index = root.name == "sitemapindex"
-        if root.name in ("sitemapindex", "urlset"):
+        if root.name in ("sitemapindex", "urlset", *_ITEMS):
             return True
         kind = "an HTML page" if root.name == "html" else f"<{root.name[:50]}>"
         self.faults.append(f"is {kind}, and no sitemap")
@@ -233,12 +264,14 @@ class _Sitemap:
 
     def _changed(self, found: Mapping[str, str]) -> str | None:
         """The last change that is told: ``lastmod``, or when the news was published."""
-        written = found.get("lastmod") or found.get("news:publication_date")
+        written = next(filter(None, map(found.get, _CHANGED)), None)
         if not written:
             return None
         if _MONTH.fullmatch(written):
             written += "-01-01" if len(written) == 4 else "-01"
         try:
+            if found.get("pubdate") == written:
+                written = parsedate_to_datetime(written[:LONGEST_DATE]).isoformat()
             return iso_date(written).isoformat()
         except (ValueError, OverflowError):
             self._bad_dates += 1
@@ -249,6 +282,15 @@ def _name(element: Start) -> str:
     """With ``news:``, or no prefix if it is the protocol's; others are not read."""
     if element.space.lower().startswith(NEWS) or element.space == "news:":
         return f"news:{element.name}"
-    if not element.space or element.space.lower().startswith(_PROTOCOL):
+    space = element.space.lower()
+    if not space or space.startswith((*_PROTOCOL, *_FEEDS)):
         return element.name
     return "?"
+
+
+def _is_page(link: Start, name: str) -> bool:
+    """Whether *link*, an element called *name*, leads to the page of an Atom entry."""
+    given = link.attributes
+    if name != "link" or "href" not in given:
+        return False
+    return given.get("rel", "alternate").lower() == "alternate"

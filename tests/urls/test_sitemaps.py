@@ -55,6 +55,47 @@ def test_a_date_that_cannot_be_read_is_told_and_costs_no_url(date):
     assert faults == ["1 of its dates cannot be read"]
 
 
+FEEDS = {
+    "RSS 2.0": "<rss version='2.0'><channel><link>http://a.example/</link><item>"
+    "<title>x</title><link> /1 </link><guid>http://a.example/g</guid>"
+    "<pubDate>Thu, 01 Feb 2024 10:00:00 +0100</pubDate></item>"
+    "<item><link>http://a.example/2</link></item></channel></rss>",
+    "RSS 1.0": "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' "
+    "xmlns='http://purl.org/rss/1.0/'><channel><link>http://a.example/</link></channel>"
+    "<item><link>/1</link><pubDate>Thu, 01 Feb 2024 09:00:00 GMT</pubDate></item>"
+    "<item><link>/2</link></item></rdf:RDF>",
+    "Atom 1.0": "<feed xmlns='http://www.w3.org/2005/Atom'><link href='/home'/>"
+    "<entry><link rel='self' href='/self'/><link href='/1'/>"
+    "<link rel='alternate' href='/other'/><updated>2024-02-01T09:00:00Z</updated>"
+    "</entry><entry><link rel='alternate' href='http://a.example/2'/></entry></feed>",
+    "Atom 0.3": "<feed version='0.3' xmlns='http://purl.org/atom/ns#'><entry>"
+    "<link rel='alternate' href='/1'/><modified>2024-02-01T09:00:00Z</modified>"
+    "</entry><entry><link href='/2'/></entry></feed>",
+}
+
+
+@pytest.mark.parametrize("text", FEEDS.values(), ids=FEEDS)
+def test_a_feed_is_a_sitemap_of_its_items(text):
+    assert read(text) == (
+        [
+            ("http://a.example/1", "2024-02-01T09:00:00+00:00"),
+            ("http://a.example/2", None),
+        ],
+        {False},
+        [],
+    )
+
+
+@pytest.mark.parametrize("date", ["soon", "x" * 9999, "Thu, 01 Feb 99999 10:00:00 GMT"])
+def test_a_date_of_a_feed_that_cannot_be_read_costs_no_url(date):
+    item = f"<item><link>/1</link><pubDate>{date}</pubDate></item>"
+
+    found, _, faults = read(f"<rss><channel>{item}</channel></rss>")
+
+    assert found == [("http://a.example/1", None)]
+    assert faults == ["1 of its dates cannot be read"]
+
+
 def test_an_index_has_sitemaps():
     text = "<sitemapindex><sitemap><loc>/1.xml.gz</loc></sitemap></sitemapindex>"
 
@@ -147,7 +188,7 @@ def test_what_is_no_url_is_counted(url):
     [
         ("", "is empty"),
         ("<html><loc>/1</loc></html>", "is an HTML page, and no sitemap"),
-        ("<rss><url><loc>/1</loc></url></rss>", "is <rss>, and no sitemap"),
+        ("<opml><url><loc>/1</loc></url></opml>", "is <opml>, and no sitemap"),
         ("<!DOCTYPE a [<!ENTITY b 'c'>]><urlset/>", "has a DOCTYPE with a body, where"),
     ],
 )
