@@ -117,6 +117,7 @@ RATIOS = {
         "server_us_per_due",
         "bytes_per_scheduled",
         "freshness_adaptive_vs_fixed",
+        "freshness_best_vs_fixed",
         "freshness_of_pages_adaptive_vs_fixed",
         "freshness_of_pages_best_vs_fixed",
     },
@@ -250,6 +251,7 @@ def test_a_scheduled_url_takes_few_bytes_and_little_of_the_server():
     assert recrawl["bytes_per_scheduled"] <= 30
     assert recrawl["server_us_per_due"] <= 10
     assert recrawl["freshness_adaptive_vs_fixed"] >= 1.5
+    assert recrawl["freshness_adaptive_vs_fixed"] < recrawl["freshness_best_vs_fixed"]
     assert recrawl["freshness_of_pages_best_vs_fixed"] < 1.1
 
 

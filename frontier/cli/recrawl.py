@@ -164,12 +164,15 @@ class _Plan:
     """Seconds between two visits of the fixed schedule that it is compared with."""
     best: float
     """The highest freshness of any schedule with as many visits."""
+    best_captured: float
+    """The largest share of versions that any such schedule captures."""
 
     @classmethod
     def made(cls, site: Site, schedule: Schedule, days: float, seed: int) -> _Plan:
         from frontier.recrawl.schedule import Kind
         from frontier.recrawl.simulation import (
             DAY,
+            best_captured,
             best_freshness,
             fixed_at_equal_visits,
             simulate,
@@ -183,8 +186,9 @@ class _Plan:
             fixed, done = fixed_at_equal_visits(rates, schedule, asked, seed=seed)
             outcomes["fixed, as many visits"], interval = done, fixed.interval
         pace = asked.visits / (days * DAY)
-        best = best_freshness(rates[: asked.sampled], pace)
-        return cls(site, schedule, outcomes, interval, best)
+        simulated = rates[: asked.sampled]
+        best = best_freshness(simulated, pace), best_captured(simulated, pace)
+        return cls(site, schedule, outcomes, interval, *best)
 
     def draw(self, path: Path) -> None:
         """What they do, day by day."""
@@ -198,6 +202,7 @@ class _Plan:
             "schedule": asdict(replace(self.schedule, text=False)),
             "fixed_interval": round(self.fixed, 1),
             "best_freshness": round(self.best, 4),
+            "best_captured": round(self.best_captured, 4),
             "outcomes": {
                 name: {
                     "days": one.days,
@@ -243,7 +248,7 @@ class _Plan:
         yield Text("revisits: visits that found nothing new")
         yield Text(
             f"fixed:    every {fixed}; no schedule with as many visits has more than "
-            f"{self.best:.1%} fresh"
+            f"{self.best:.1%} fresh, or {self.best_captured:.1%} captured"
         )
 
 

@@ -231,6 +231,17 @@ def best_freshness(rates: Sequence[float], visits_a_second: float) -> float:
     return (fresh + len(rates) - len(moving)) / len(rates)
 
 
+def best_captured(rates: Sequence[float], visits_a_second: float) -> float:
+    """The largest share of versions that any schedule can capture with so many visits.
+
+    One more visit captures as many versions of each page where all are visited in
+    proportion to their rates, so that is the best: the "proportional policy" of Cho and
+    Garcia-Molina, of somebody who knows the rates.
+    """
+    changes = sum(rates) / visits_a_second
+    return -math.expm1(-changes) / changes if changes else 1.0
+
+
 def _freshness(rate: float, visits: float) -> float:
     if visits <= 0:
         return 0.0

@@ -43,8 +43,8 @@ def test_a_fixed_plan_stands_alone(frontier):
     [
         ("--schedule", "daily", "adaptive or fixed"),
         ("--minimum", "90d", "--minimum is more than the maximum"),
-        ("--interval", "soon", "--interval: 'soon' is not a wait"),
-        ("--interval", "nan", "--interval must be from"),
+        ("--interval", "soon", "--interval: must be a time such as"),
+        ("--interval", "nan", "--interval: must be a time"),
         ("--growth", "0.5", "--growth must be from 1 to 100"),
         ("--pages", "many", "is not a number of URLs"),
         ("--fastest", "0", "--fastest must be more"),

@@ -7,6 +7,7 @@ from frontier.recrawl.simulation import (
     DAY,
     MOST_PAGES,
     Site,
+    best_captured,
     best_freshness,
     fixed_at_equal_visits,
     simulate,
@@ -73,10 +74,28 @@ def test_nobody_is_fresher_than_the_best():
     adaptive = simulate(rates, Schedule(), days=90)
     _, done = fixed_at_equal_visits(rates, Schedule(), adaptive)
 
-    best = best_freshness(rates, done.visits / (done.days * DAY))
+    pace = done.visits / (done.days * DAY)
+    best, captured = best_freshness(rates, pace), best_captured(rates, pace)
 
     assert max(adaptive.freshness, done.freshness) <= best * 1.01
-    assert best < 1
+    assert done.versions_captured < adaptive.versions_captured <= captured * 1.01
+    assert max(best, captured) < 1
+
+
+def test_whoever_visits_in_proportion_to_the_rates_captures_most():
+    rates = [1 / HOUR, 1 / DAY]
+    each = [
+        simulate([rate], Schedule(Kind.FIXED, interval=1 / rate), days=4_000)
+        for rate in rates
+    ]
+    pace = sum(rates)
+
+    changes = sum(one.changes for one in each)
+    assert sum(one.captured for one in each) / changes == pytest.approx(
+        best_captured(rates, pace), rel=0.02
+    )
+    assert best_captured(rates, 2 * pace) > best_captured(rates, pace)
+    assert best_captured([0.0], 1.0) == 1
 
 
 def test_pages_that_are_alike_are_best_visited_alike():
