@@ -56,6 +56,7 @@ from frontier.feeds.round_state import (
     taken_of,
     update_call,
 )
+from frontier.queue.back_off import read, read_call
 from frontier.queue.push import ARE_SEEN
 from frontier.queue.reserve import Scan, scan_call
 from frontier.requests.discovery import META as FOUND
@@ -63,6 +64,7 @@ from frontier.requests.discovery import SEED
 from frontier.session.session import session_of
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
+from frontier.urls.partition import queue_key
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -97,6 +99,8 @@ MAX_PENDING = 2_000
 """URLs that wait for the store above which a node begins no round."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that a closing node waits for the round that it is emitting."""
+HOST_KEYS = ("host", "domain")
+"""Kinds of queue keys by which hosts are left alone, as URLs tell them."""
 SHOWN = 5
 """URLs in a line about a round."""
 
@@ -404,6 +408,7 @@ class Rounds:
             if reply[0] == ASIDE or not _has_work(Scan(*reply[:-1])):
                 empty.add(partition)
         gone += [one for one in taken.left if one.partition in empty]
+        await self._leave_behind(name, taken, partitions)
         before = self._suspects.get(name, set())
         self._suspects[name] = {one.id for one in gone}
         lost = [one for one in gone if one.id in before]
@@ -416,6 +421,51 @@ class Rounds:
             )
             self._crawler.stats.inc_value("frontier/feeds/lost", len(lost))
             self._facts[name, taken.number].lost += [one.id for one in lost]
+
+    async def _leave_behind(
+        self, name: str, taken: Taken, partitions: Sequence[int]
+    ) -> None:
+        """Have a round that takes longer than the wait not wait for hosts left alone.
+
+        It goes on without items and what they embed on such hosts; these stay queued.
+        Feeds and implied pages keep it: the next round would queue them once more.
+        """
+        site, kind = self._live.sites.get(name), self._node.config.queue_key
+        if site is None or kind not in HOST_KEYS or not partitions:
+            return
+        (times, clock, *replies) = await self._node.run(
+            [
+                Call.command("HMGET", self._keys.site(name), "emitted", "wait"),
+                Call.command("TIME"),
+                read_call(self._keys.back_off()),
+                *(read_call(self._keys.partition(p).back_off) for p in partitions),
+            ]
+        )
+        emitted, wait = map(whole, times)
+        if int(clock[0]) * 1000 < emitted + wait * 1000:
+            return
+        alone = {
+            host
+            for reply in replies
+            for host, entry in read(reply)[1].items()
+            if entry.left > 0
+        }
+        keep = {url for feed in site.feeds for url in (feed.url, *feed.implied)}
+        left = [
+            one
+            for one in taken.left
+            if one.url not in keep and queue_key(one.url, kind) in alone
+        ]
+        if left:
+            logger.warning(
+                "round %d of the site %s does not wait for hosts that are left alone; "
+                "what is fetched later is archived all the same: %s",
+                taken.number,
+                name,
+                _listed(left),
+            )
+            self._crawler.stats.inc_value("frontier/feeds/left_behind", len(left))
+            self._facts[name, taken.number].lost += [one.id for one in left]
 
     # What becomes of requests.
 

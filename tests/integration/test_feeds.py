@@ -1,5 +1,6 @@
 """Feeds that are followed by real nodes, which are killed, frozen and told to stop."""
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from frontier.store.client import Call
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
+from tests.rawsite import RawSite
 
 KEYS = CrawlKeys("frontier", "feeds-1")
 QUICK = {"FRONTIER_FEEDS_REFRESH": "0.2"}
@@ -224,6 +226,30 @@ def test_a_site_whose_feeds_are_excluded_has_no_rounds_until_they_are_not(follow
     followed.cluster.store.call(Call.command("ZADD", KEYS.sites(), 0, "quiet"))
     until(lambda: rounds("quiet") > before, "a round again")
     followed.stop("node-1")
+
+
+def test_rounds_go_on_though_an_item_is_on_a_host_that_is_gone(followed):
+    page = "<rss><channel><item><link>{}</link></item></channel></rss>"
+    gone = "http://127.0.0.250:1/item"
+    body = page.format(gone).encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/rss+xml\r\n"
+    length = b"Content-Length: %d\r\n\r\n" % len(body)
+    with contextlib.closing(RawSite({"/feed": head + length + body})) as feed:
+        text = (
+            f'[[site]]\nname = "news"\nwait = "1s"\nfeeds = ["{feed.url("/feed")}"]\n'
+        )
+        followed.file.write_text(text)
+        followed.start("node-1", FRONTIER_BACKOFF_UNREACHABLE_AFTER="1")
+        followed.ends_a_round(3)
+        status = followed.cluster.ask("crawl", "status", "--json")
+        followed.stop("node-1")
+
+    first, *others = sorted(followed.past(), key=lambda one: one.number)
+    assert (first.lost, {one.lost for one in others}) == (1, {0})
+    assert json.loads(status.stdout)["back_offs"]["hosts"] == 1
+    said = followed.cluster.text_of("node-1")
+    assert "does not wait for hosts that are left alone; " in said
+    assert gone in said
 
 
 def test_a_node_that_was_frozen_loses_nothing_and_holds_up_nothing(followed):
