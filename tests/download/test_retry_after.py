@@ -95,8 +95,8 @@ def test_the_most_of_several_counts():
 
 
 def test_hostile_values_are_read_quickly():
-    began = time.perf_counter()
+    began = time.thread_time()
     for value in (b"1" * 10**6, b"Sun, " * 10**5, b"\t" * 10**6 + b"x"):
         assert asked(value) is None
 
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1

@@ -179,12 +179,12 @@ def test_what_is_no_file_is_not_waited_for(tmp_path):
 def test_a_file_that_is_hostile_is_read_in_linear_time(tmp_path):
     path = tmp_path / "feeds.toml"
     path.write_text(('"a"' + '."a"' * 2000 + " = 1\n") * 500, "utf-8")
-    began = time.perf_counter()
+    began = time.thread_time()
 
     with pytest.raises(FeedConfigError):
         TomlSites(path).read()
 
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_a_file_is_parsed_when_it_has_changed(file):

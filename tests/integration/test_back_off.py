@@ -120,21 +120,48 @@ def all_of(host):
     return {"/", *host._pages}
 
 
+def let_ask(cluster, host, seconds):
+    """Have the store say that *host* may be asked in *seconds*; return when that is."""
+    key = KEYS.partition(partition_of(host, 1024)).back_off
+    _, rest = noted(cluster, host).split(b" ", 1)
+    at = time.monotonic() + seconds
+    now, _ = cluster.store.call(Call.command("TIME"))
+    until = (int(now) + 1 + seconds) * 1000
+    cluster.store.call(Call.command("HSET", key, host, b"%d %b" % (until, rest)))
+    return at
+
+
 def test_no_node_asks_a_host_before_the_time_that_it_said_and_others_go_on(
     cluster, sites
 ):
-    busy = sites(answers=[said(BUSY, "Retry-After: 4")])
+    """Nor does one that goes on with the crawl when it was interrupted."""
+    busy = sites(answers=[said(BUSY, "Retry-After: 3600")])
     others = [sites(30) for _ in range(3)]
     start(cluster, busy, *others)
+    until(lambda: all(len(other.asked) >= 31 for other in others), "others go on")
+    until(lambda: noted(cluster, busy.host), "a note of it")
+    assert len(busy.asked) == 2
+    for node in cluster.nodes.values():
+        node.send_signal(signal.SIGTERM)
+    cluster.wait()
+    assert len(busy.asked) == 2
+    told = json.loads(cluster.ask("crawl", "status", "--json").stdout)["back_offs"]
+    (named,) = told.pop("named")
+    assert told == {"hosts": 1, "unreachable": 0}
+    assert (named["host"], named["reason"]) == (busy.host, "throttled")
+    assert 0 < named["until_ms"] - time.time() * 1000 <= 1100 * 3600
+    report = cluster.ask("crawl", "status").stdout
+    assert "Hosts left alone (1, 0 cannot be reached):" in report
+    assert re.search(rf"{busy.host} .* it said 429 +1 *\n", report)
+    may_ask = let_ask(cluster, busy.host, 2)
+    start(cluster, busy, *others, nodes=["node-3"])
 
-    assert cluster.wait() == [0, 0]
-    assert min(busy.gaps()) >= 4
+    assert cluster.wait("node-3") == [0]
+    assert min(when for when, *_ in busy.asked[2:]) >= may_ask
     assert busy.pages() == all_of(busy)
     assert len(busy.asked) == 8  # and none was asked for twice but the one refused
-    back = busy.refused[0] + 4
-    for other in others:
-        assert len(other.asked) == 31
-        assert max(when for when, *_ in other.asked) < back
+    assert {len(other.asked) for other in others} == {31}
+    assert "is in crawl site-1" in cluster.text_of("node-3")
 
 
 def test_many_that_are_on_the_way_are_one_failure(cluster, sites):
@@ -153,9 +180,10 @@ def test_many_that_are_on_the_way_are_one_failure(cluster, sites):
     assert len(busy.asked) == 21 + 4
     on_the_way = busy.refused[-1] + 1
     back = min(when for when, *_ in busy.asked if when > on_the_way)
-    assert 3 <= back - busy.refused[-1] < 6  # the second in a row would be as long
+    assert back - busy.refused[-1] >= 3
     text = cluster.text_of("node-1") + cluster.text_of("node-2")
     assert text.count("is left alone for") == 1
+    assert f"{busy.host} is left alone for 3 s (throttled, 1 in a row)" in text
 
 
 @pytest.mark.chaos
@@ -191,30 +219,6 @@ def test_it_holds_when_the_host_changes_hands(cluster, sites):
     assert min(busy.gaps()) >= seconds
     assert busy.pages() == all_of(busy)
     assert nodes_after(busy) == {"node-2"}
-
-
-def test_it_holds_when_the_crawl_is_interrupted(cluster, sites):
-    seconds = 10
-    busy = sites(answers=[said(BUSY, f"Retry-After: {seconds}")])
-    start(cluster, busy, nodes=["node-1"])
-    until(lambda: busy.refused, "the refusal")
-    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
-    cluster.wait("node-1")
-    assert len(busy.asked) == 2
-    told = json.loads(cluster.ask("crawl", "status", "--json").stdout)["back_offs"]
-    (named,) = told.pop("named")
-    assert told == {"hosts": 1, "unreachable": 0}
-    assert (named["host"], named["reason"]) == (busy.host, "throttled")
-    assert 0 < named["until_ms"] - time.time() * 1000 <= 1100 * seconds
-    report = cluster.ask("crawl", "status").stdout
-    assert "Hosts left alone (1, 0 cannot be reached):" in report
-    assert re.search(rf"{busy.host} .* it said 429 +1 *\n", report)
-    start(cluster, busy, nodes=["node-2"])
-
-    assert cluster.wait("node-2") == [0]
-    assert min(busy.gaps()) >= seconds
-    assert busy.pages() == all_of(busy)
-    assert "is in crawl site-1" in cluster.text_of("node-2")
 
 
 @pytest.mark.parametrize(
@@ -255,17 +259,19 @@ def test_a_date_is_kept_by_the_clock_of_the_server(cluster, sites):
     start(cluster, busy)
 
     assert cluster.wait() == [0, 0]
-    assert 4 <= busy.gaps()[0] < 30
+    assert busy.gaps()[0] >= 4
+    text = cluster.text_of("node-1") + cluster.text_of("node-2")
+    assert f"{busy.host} is left alone for 4 s (throttled, 1 in a row)" in text
     assert busy.pages() == all_of(busy)
 
 
 def test_each_back_off_is_longer_until_the_host_answers(cluster, sites):
     again = [said("503 Busy")] * 2 + [said(BUSY, "Retry-After: soon")] * 2
     busy = sites(answers=again)
-    start(cluster, busy, FRONTIER_BACKOFF_MIN="0.5", FRONTIER_BACKOFF_GROWTH="2")
+    start(cluster, busy, FRONTIER_BACKOFF_MIN="0.25", FRONTIER_BACKOFF_GROWTH="2")
 
     assert cluster.wait() == [0, 0]
-    for gap, least in zip(busy.gaps(), (0.5, 1.0, 2.0, 4.0), strict=True):
+    for gap, least in zip(busy.gaps(), (0.25, 0.5, 1.0, 2.0), strict=True):
         assert least <= gap
     assert busy.pages() == all_of(busy)
     assert noted(cluster, busy.host) is None
@@ -275,10 +281,15 @@ def test_hostile_values_are_cut_to_what_is_allowed(cluster, sites):
     hostile = [b"9" * 40, b"Fri, 31 Dec 9999 23:59:59 GMT"]
     answers = [said(BUSY, f"Retry-After: {value.decode()}") for value in hostile]
     busy = sites(answers=answers)
-    start(cluster, busy, FRONTIER_BACKOFF_RETRY_AFTER_MAX="3")
+    most = {"FRONTIER_BACKOFF_RETRY_AFTER_MAX": "2", "FRONTIER_BACKOFF_MIN": "0.5"}
+    start(cluster, busy, **most)
 
     assert cluster.wait() == [0, 0]
-    assert all(3 <= gap < 60 for gap in busy.gaps())
+    assert all(gap >= 2 for gap in busy.gaps())
+    text = cluster.text_of("node-1") + cluster.text_of("node-2")
+    for times in (1, 2):
+        told = f"{busy.host} is left alone for 2 s (throttled, {times} in a row)"
+        assert told in text
     assert busy.pages() == all_of(busy)
 
 
@@ -339,7 +350,7 @@ def test_a_dead_host_is_set_aside_and_asked_again_when_it_may_be_back(
 ):
     port = dead.getsockname()[1]
     links = [f"http://127.0.0.1:{port}/{number}" for number in range(6)]
-    here = sites(200)
+    here = sites(80)
     host = f"127.0.0.1:{port}"
     start(
         cluster,
@@ -352,12 +363,12 @@ def test_a_dead_host_is_set_aside_and_asked_again_when_it_may_be_back(
     )
     until(lambda: noted(cluster, host), "the host is set aside")
     assert noted(cluster, host).split(b" ")[2:] == [b"1", b"unconnected"]
-    until(lambda: len(here.asked) > 150, "others go on")
+    until(lambda: len(here.asked) > 50, "others go on")
     dead.listen()
     there = sites(6, listener=dead)
 
     assert cluster.wait() == [0, 0]
-    assert here.pages() >= {f"/{number}" for number in range(200)}
+    assert here.pages() >= {f"/{number}" for number in range(80)}
     assert there.pages() >= {f"/{number}" for number in range(3, 6)}
     assert noted(cluster, host) is None
     logs = cluster.text_of("node-1") + cluster.text_of("node-2")
