@@ -24,7 +24,7 @@ from again import ClusterAgain, SentinelAgain
 from hypothesis import HealthCheck, settings
 
 from frontier.model import Lease
-from frontier.store import sentinel
+from frontier.store import address
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from tests import foreign
@@ -114,7 +114,7 @@ the mark `store`.
 Those that only a server of their own can serve say why, with the mark ``one_server``.
 """
 if CHOSEN == "sentinel":  # one that is late, as the machine is busy, is not gone
-    sentinel.SENTINEL_TIMEOUT = DEADLINE
+    address.SENTINEL_TIMEOUT = DEADLINE
 ANY = CHOSEN or "valkey-9"
 """One kind of server, for tests to which the kind makes no difference."""
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
