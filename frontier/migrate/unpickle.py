@@ -38,6 +38,10 @@ MAX_INT = 1024
 """Bytes, or digits, of a number."""
 SHOWN = 100
 """Characters of a name in a message."""
+TEXTS = frozenset(["lxml.etree._ElementUnicodeResult"])
+"""Classes that are read as the text they are made of; only their names are compared.
+
+`CrawlSpider` has the text of each link in ``meta``, as lxml gave it."""
 _KEYS = frozenset((str, bytes, int, float, bool, type(None)))
 _TEXT = frozenset((str, bytes))
 
@@ -307,10 +311,11 @@ class _Machine:
         self._push(Opaque(_said(made[0])))
 
     def call(self, arguments: int) -> None:
-        """Push what stands for the result of a call."""
-        for _ in range(arguments):
-            self._pop()
-        self._push(Opaque(_said(self._pop())))
+        """Push what stands for the result of a call, or the text that it makes."""
+        given = [self._pop() for _ in range(arguments)]
+        called = self._pop()
+        text = _text_of(called, given)
+        self._push(Opaque(_said(called)) if text is None else text)
 
     def build(self) -> None:
         """Leave what is on top without the state that it is to have."""
@@ -333,6 +338,15 @@ class _Machine:
     def buffer(self) -> None:
         """Push what stands for data that is not in the pickle."""
         self._push(Opaque("buffer that is not in it"))
+
+
+def _text_of(called: Any, given: list[Any]) -> str | None:
+    """The text that *called* makes of *given*, if it is a class of mere text."""
+    if type(called) is not Opaque or called.what not in TEXTS or len(given) != 1:
+        return None
+    (values,) = given
+    one = values[0] if type(values) is tuple and len(values) == 1 else None
+    return one if type(one) is str else None
 
 
 def _said(value: Any) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import html
 
 from frontier.migrate.unpickle import MAX_STEPS, Opaque, PickleRefused, loads
 from frontier.queue.item import MAX_BYTES
@@ -95,6 +96,29 @@ class Evil:
 
     def __reduce__(self):
         return self.made
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_the_text_of_a_link_is_text(protocol):
+    """`CrawlSpider` has it in the meta of all requests, of a class of lxml."""
+    text = html.fromstring("<a href='/'>Home</a>").xpath("//text()")[0]
+    assert type(text) is not str
+
+    found = loads(pickle.dumps({"meta": {"link_text": text, "rule": 0}}, protocol))
+
+    assert found == {"meta": {"link_text": "Home", "rule": 0}}
+    assert type(found["meta"]["link_text"]) is str
+    empty = type(text)("")
+    assert loads(pickle.dumps([empty, empty], protocol)) == ["", ""]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"\x8c\x01a\x8c\x01b\x86", b"K\x01\x85", b")", b"\x8c\x01a", b"c_\nb\n\x85"],
+)
+def test_it_is_made_of_one_text_or_refused(given):
+    with pytest.raises(PickleRefused):
+        loads(b"\x80\x04clxml.etree\n_ElementUnicodeResult\n" + given + b"\x81.")
 
 
 def ran(path):
