@@ -99,7 +99,7 @@ def test_a_node_that_wakes_up_while_the_other_waits_for_it_commits(
 
 
 def test_a_node_told_to_stop_as_the_crawl_ended_commits_it(running, cluster, tmp_path):
-    """It leaves last, and has not heard of the end by a heartbeat."""
+    """It may leave last, and not have heard of the end by a heartbeat."""
     server, busy, idle = running(FRONTIER_LEASE_TTL="120")
     cluster.nodes[idle].send_signal(signal.SIGSTOP)
     server.go_on()
