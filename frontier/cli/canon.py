@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Commands, Force, Output
-from frontier.cli.output import ExitCode, complain, say
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain, say
 from frontier.errors import ConfigurationError, InvalidURL, RulesBroken, SourceBroken
 from frontier.files import open_input
 

@@ -20,8 +20,7 @@ from frontier.cli.options import (
     StoreOptions,
     Yes,
 )
-from frontier.cli.output import ExitCode, say, show
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, say, show
 from frontier.cli.report import facts
 from frontier.errors import (
     CollectionInUse,

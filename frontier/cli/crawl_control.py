@@ -9,8 +9,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output, Yes
-from frontier.cli.output import ExitCode, complain, say
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain, say
 from frontier.cli.report import controls_table, excluded_table, settings_table, when
 from frontier.errors import ConfigurationError
 

@@ -15,8 +15,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
-from frontier.cli.output import ExitCode, complain, say, show
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain, say, show
 from frontier.cli.report import facts
 from frontier.errors import (
     CollectionInUse,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output
-from frontier.cli.output import ExitCode, complain, say
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain, say
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable

@@ -29,8 +29,7 @@ from rich.text import Text
 
 from frontier import json_log
 from frontier.cli.options import STORE_DIR, WARC_DIR, connected
-from frontier.cli.output import ExitCode, complain, say
-from frontier.cli.progress import ProgressLine
+from frontier.cli.output import ExitCode, ProgressLine, complain, say
 from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.files import FILE_MODE, creating, make_directory, mode_of

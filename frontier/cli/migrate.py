@@ -16,8 +16,7 @@ from frontier.cli.options import (
     StoreOptions,
     connected,
 )
-from frontier.cli.output import ExitCode, complain, say
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain, say
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError
 from frontier.settings.config import PREFIX

@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Commands, CrawlOptions, Output
-from frontier.cli.output import ExitCode, complain
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain
 from frontier.cli.report import facts as rows_of
 from frontier.errors import ConfigurationError
 from frontier.settings.values import seconds_of

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from frontier.cli.options import CrawlOptions, Output
-from frontier.cli.output import ExitCode, complain, say
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar, complain, say
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input

@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Commands, CrawlOptions, Output, Yes
-from frontier.cli.output import say, show, show_json
-from frontier.cli.progress import bar
+from frontier.cli.output import bar, say, show, show_json
 from frontier.cli.report import facts
 from frontier.errors import CannotForget, ConfigurationError
 from frontier.status.validate import printable

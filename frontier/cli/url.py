@@ -10,8 +10,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import WARC_DIR, Commands, CrawlOptions, Output
-from frontier.cli.output import ExitCode
-from frontier.cli.progress import bar
+from frontier.cli.output import ExitCode, bar
 from frontier.errors import ConfigurationError, InvalidURL
 from frontier.status.validate import printable
 
