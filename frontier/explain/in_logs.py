@@ -9,16 +9,20 @@ What always holds:
 1.  A file is read once, from begin to end, a line at a time; a line of more than
     `LONGEST` bytes is none. So are columns that are not there.
 2.  Of the attempts the first and the last `KEPT` are kept, all are counted.
-3.  A log that a node still writes is read up to its last whole line.
+3.  A log that a node still writes is read up to its last whole line, and one that is
+    compressed up to where it is cut or damaged; that is said.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from frontier.files import require_ratio
 from frontier.postcrawl.remote_files import open_file
 from frontier.status.validate import printable
 from frontier.warc.records import target_uri
@@ -98,8 +102,8 @@ def read_logs(
     for path in paths:
         try:
             reader.read(path)
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (EOFError, OSError, ValueError, zlib.error) as error:
+            reason = getattr(error, "strerror", None) or str(error)
             reader.facts.unread.append(f"{printable(str(path))}: {reason}")
     return reader.done()
 
@@ -124,10 +128,17 @@ class _Reader:
 
         Raises:
             OSError: It cannot be read.
+            EOFError: It is compressed, and cut.
+            ValueError: It is compressed to very little of its size.
         """
         with open_file(path, ahead=True) as file:
             number, ahead = 0, b""
-            while block := file.read(EVERY):
+            text = gzip.GzipFile(fileobj=file) if path.name.endswith(".gz") else file
+            size = 0
+            while block := text.read(EVERY):
+                size += len(block)
+                if text is not file:
+                    require_ratio(size, file.tell())
                 self._bytes += len(block)
                 self._progress(self._bytes)
                 lines = (ahead + block).split(b"\n")

@@ -42,11 +42,19 @@ if TYPE_CHECKING:
     Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
 WARCS = (".warc.gz", ".warc", ".warc.zst")
-OTHERS = (".wacz", ".arc", ".arc.gz", ".cdx", ".cdx.gz", ".cdxj.gz", ".crawl.log.gz")
-"""Endings of files that may have something of the URL, and are not looked at."""
+OTHERS = {
+    ".wacz": "unpack its WARC files and indexes (unzip), and name their directory",
+    ".arc": "frontier warc convert makes WARC of it",
+    ".arc.gz": "frontier warc convert makes WARC of it",
+    ".cdx": "name the WARC files that it is of, or their CDXJ",
+    ".cdx.gz": "name the WARC files that it is of, or their CDXJ",
+    ".cdxj.gz": "gunzip it",
+}
+"""Endings of files that may have something of the URL and are not looked at, and what
+to do about each."""
 NAMED = 3
 _OURS = re.compile(
-    r"(.+)-[0-9]{17}-[0-9]{5,}-.+\.(?:crawl\.log|cdxj|warc\.gz|warc)(?:\.open)?"
+    r"(.+)-[0-9]{17}-[0-9]{5,}-.+\.(?:crawl\.log|cdxj|warc)(?:\.gz)?(?:\.open)?"
 )
 
 
@@ -81,7 +89,7 @@ class _FileSearch:
     def __init__(self, crawl: str) -> None:
         self.files = CrawlFiles()
         self._crawl = crawl
-        self._others: Counter[str] = Counter()
+        self._others: dict[str, list[str]] = {}
         self._indexes: list[Path] = []
 
     def look(self, place: str, *, logs_only: bool) -> None:
@@ -113,7 +121,7 @@ class _FileSearch:
         ours = _OURS.fullmatch(path.name)
         if ours is not None and ours[1] != self._crawl:
             self.files.of_others[ours[1]] += 1
-        elif name.endswith(LOG):
+        elif name.removesuffix(".gz").endswith(LOG):
             self.files.logs.append(path)
         elif logs_only:
             return
@@ -121,16 +129,21 @@ class _FileSearch:
             self.files.warcs.append(path)
         elif name.endswith(INDEX):
             self._indexes.append(path)
-        elif name.lower().endswith(OTHERS):
-            self._others[os.path.splitext(name)[1]] += 1  # noqa: PTH122
+        else:
+            kind = next((end for end in OTHERS if name.lower().endswith(end)), None)
+            if kind is not None:
+                self._others.setdefault(kind, []).append(str(path))
 
     def done(self, logs: Sequence[str], warcs: Sequence[str]) -> CrawlFiles:
         found = self.files
         found.logs = list(dict.fromkeys(found.logs))
         of_index = {name: path for path in found.warcs for name in _indexes_of(path)}
         found.indexes = {path: of_index.get(str(path)) for path in self._indexes}
-        for kind, count in self._others.items():
-            self._gap(f"{count:,} {kind} files are not looked at")
+        for kind, names in self._others.items():
+            what = ", ".join(names[:NAMED])
+            if (more := len(names) - NAMED) > 0:
+                what += f" and {more:,} more"
+            found.gaps.append(Gap(printable(what), OTHERS[kind], decides=True))
         if not found.logs:
             self._none("crawl logs", "--logs DIR", [*logs, *warcs])
         if not (found.warcs or found.indexes):

@@ -156,6 +156,30 @@ def test_what_was_not_looked_at_is_named_and_makes_the_answer_unsure(
     assert explain(f"{HOME}x")["reason"] == "robots"
 
 
+def test_files_of_kinds_that_are_not_read_are_named_with_what_to_do(
+    crawl, explain, tmp_path
+):
+    crawl()
+    for name in (
+        "a.wacz",
+        "b.arc.gz",
+        "c.cdxj.gz",
+        "d.cdx",
+        *(f"{n}.arc" for n in "pqrst"),
+    ):
+        (tmp_path / "warcs" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "warcs" / name).write_bytes(b"")
+
+    unsure = explain(f"{HOME}x")
+
+    told = {one["what"]: one["how"] for one in unsure["not_looked_at"]}
+    assert "unzip" in told["warcs/a.wacz"]
+    assert "frontier warc convert" in told["warcs/b.arc.gz"]
+    assert told["warcs/c.cdxj.gz"] == "gunzip it"
+    assert "warcs/d.cdx" in told
+    assert "warcs/p.arc, warcs/q.arc, warcs/r.arc and 2 more" in told
+
+
 def test_files_of_other_crawls_are_left_out_and_named(crawl, explain):
     made = crawl()
     made.archive([an_exchange(url=f"{HOME}x", found=LINK)])

@@ -1,6 +1,7 @@
 """Crawl logs are read as what they are: text of unknown origin."""
 
 import gc
+import gzip
 import os
 import tracemalloc
 
@@ -125,3 +126,28 @@ def test_memory_is_that_of_a_few_lines_whatever_the_file_has(tmp_path):
 
     assert facts.lines == 60_000
     assert peak < path.stat().st_size
+
+
+@pytest.mark.parametrize("cut", [0, 40])
+def test_a_compressed_log_is_read_and_one_that_is_cut_is_named(log, tmp_path, cut):
+    (path,) = log((URL, 200, None), *[("http://b.example/", 404, None)] * 500)
+    packed = path.with_name(f"{path.name}.gz")
+    whole = gzip.compress(path.read_bytes())
+    packed.write_bytes(whole[: len(whole) - cut])
+
+    facts = read_logs([packed], subject())
+
+    assert bool(facts.unread) == bool(cut)
+    if not cut:
+        assert [entry.status for entry in facts.entries] == [200]
+        assert facts.entries[0].source == f"{packed}:1"
+        assert facts.lines == 501
+
+
+def test_a_log_that_grows_without_end_is_not_read(tmp_path):
+    path = tmp_path / "big.crawl.log.gz"
+    path.write_bytes(gzip.compress(b"\n" * (70 << 20)))
+
+    facts = read_logs([path], subject())
+
+    assert facts.unread == [f"{path}: it grows more than 100 times: a bomb"]
