@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
 
+PACE = "pages/s"
 COLUMNS = (
     "node",
     "state",
     "share",
     "pages",
-    "pages/s",
+    PACE,
     "bytes",
     "new URLs",
     "errors",
@@ -184,15 +185,23 @@ def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
     The share is that of the pages, or with *ring* of the partitions.
     """
     share = _share_of_ring if ring else _share
+    lately = seen.state == "open"
     rows = [
-        (node.node_id, node.state, share(node, seen), *_columns(node.figures))
+        (
+            node.node_id,
+            node.state,
+            share(node, seen),
+            *_columns(node.figures, _pace(node.figures, node.state, lately=lately)),
+        )
         for node in seen.nodes
     ]
-    total = ("together", "", "", *_columns(seen.totals))
+    pace = _pace(seen.totals, "live", lately=lately)
+    total = ("together", "", "", *_columns(seen.totals, pace))
     if len(rows) != 1 or seen.gone:
         rows.append(total)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, heading in enumerate(COLUMNS):
+    for place, name in enumerate(COLUMNS):
+        heading = f"{name} (1 min)" if lately and name == PACE else name
         words = [*heading.split(), *(row[place] for row in rows)]
         table.add_column(
             heading,
@@ -257,12 +266,22 @@ def _share_of_ring(node: NodeView, seen: CrawlSnapshot) -> str:
     return percent(node.owned, seen.partitions) if node.state == "live" else "-"
 
 
-def _columns(figures: Figures | None) -> list[str]:
+def _pace(figures: Figures | None, state: str, *, lately: bool) -> str:
+    """Pages per second: in the last minute, or else from the start to the end."""
+    if figures is None:
+        return "-"
+    if not lately:
+        return f"{figures.rate:,.1f}"
+    is_there = state in {"live", "leaving"} and figures.lately_seconds
+    return f"{figures.lately:,.1f}" if is_there else "-"
+
+
+def _columns(figures: Figures | None, pace: str) -> list[str]:
     if figures is None:
         return ["-"] * 5
     return [
         f"{figures.pages:,}",
-        f"{figures.rate:,.1f}",
+        pace,
         decimal(figures.bytes),
         f"{figures.new:,}",
         f"{figures.errors:,}",

@@ -32,7 +32,7 @@ from frontier.status.document import (
     schema,
     watch_document,
 )
-from frontier.status.snapshot import overview
+from frontier.status.snapshot import OverviewWatch
 from frontier.status.watch import Watch
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class _Application:
     def _watch(self, name: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
         store, namespace = self._source.store, self._source.namespace
         if name == INDEX:
-            return lambda: overview(store(), namespace), self._pages.index_parts
+            index = functools.cache(lambda: OverviewWatch(store(), namespace))
+            return lambda: index().look(), self._pages.index_parts
         if name == MEMORY:
             from frontier.metrics.crawl import StoreMemory
 

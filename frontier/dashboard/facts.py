@@ -5,6 +5,7 @@ No I/O and no clock. All text is text here: templates escape it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from frontier.dashboard.ring_picture import (
 )
 from frontier.status.document import requeue_command
 from frontier.status.durations import duration
+from frontier.status.membership_log import lost_since
 from frontier.status.views import Figures
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 UNITS = ("kB", "MB", "GB", "TB", "PB")
 STATES = ("live", "leaving", "silent", "lost", "left")
 """Of nodes, in the order in which they are counted."""
+PLACES = {"silent": 0, "lost": 1, "live": 2, "leaving": 2, "left": 3}
+"""Of nodes in the table: who needs somebody comes first."""
 LATE_MS = 1000
 """Lag of a node that is shown as too much."""
 MOST_NAMED = 48
@@ -42,6 +46,12 @@ MOST_EVENTS = 100
 """Events of the membership log."""
 MOST_SHARES = 8
 """Hosts, and media types, by which bytes were saved."""
+LEAST_LEFT = re.compile(r"(at least|about) ([0-9][^:]{0,30}): (.*)", re.DOTALL)
+"""What a basis says of the time left before there is a trend."""
+LOST_MS = 3_600_000
+"""For so long after a node was lost it is said above all else."""
+MOST_LOST = 3
+"""Nodes of these that are named."""
 KINDS = {
     "dns": "name unknown",
     "refused": "refused",
@@ -115,14 +125,18 @@ def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
     """The numbers of the headline."""
     crawl, totals, rates = seen.crawl, seen.crawl.totals, seen.rates
     ended = crawl.state != "open"
-    now = totals.rate if ended or not rates.seconds else rates.pages
+    now = totals.rate if ended else rates.pages if rates.seconds else totals.lately
     about = f"{rate(totals.rate)}/s from its start"
-    left = seen.time_left
+    left, unit, basis = seen.time_left, "", seen.time_left.basis
+    if left.seconds is None and (found := LEAST_LEFT.match(basis)):
+        unit, value, basis = found.groups()
+    else:
+        value = "-" if left.seconds is None else duration(left.seconds)
     return [
         _tile(
             "Pages per second",
             rate(now),
-            notes=["from its start to its end" if ended else about],
+            notes=["from its start to its end" if ended else f"in a minute; {about}"],
             chart=known.trend,
         ),
         _tile(
@@ -142,11 +156,7 @@ def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
             ],
             kind="bad" if rates.errors and not ended else "",
         ),
-        _tile(
-            "Time left",
-            "-" if left.seconds is None else duration(left.seconds),
-            notes=[left.basis],
-        ),
+        _tile("Time left", value, unit, notes=[basis]),
     ]
 
 
@@ -237,11 +247,31 @@ def alerts(seen: Watched, error: FrontierError | None) -> list[dict[str, str]]:
     for node in crawl.nodes:
         if node.state == "silent":
             add("warn", f"{node.node_id} is silent: the others take its partitions.")
+    if crawl.state == "open":
+        found += _lost(seen)
     if crawl.twice:
         text = f"Two processes had the id {crawl.twice} at {moment(crawl.twice_ms)}: "
         text += "the first was stopped. Give each node a FRONTIER_NODE_ID of its own."
         add("warn", text)
     return found
+
+
+def _lost(seen: Watched) -> list[dict[str, str]]:
+    """The nodes that were lost in the last hour, and did not come back."""
+    now = seen.crawl.taken_ms
+    lost = {node.node_id for node in seen.crawl.nodes if node.state == "lost"}
+    names = [
+        f"{event.node_id} {ago(max(0, now - event.at_ms))}"
+        for event in lost_since(seen.membership, now - LOST_MS, MOST_EVENTS)
+        if event.node_id in lost
+    ]
+    if not names:
+        return []
+    more = len(names) - MOST_LOST
+    text = ", ".join(names[:MOST_LOST]) + (f" and {more:,} more" if more > 0 else "")
+    free = sum(not holder for holder in seen.holders)
+    then = f"{free:,} partitions are held by nobody" if free else "others hold all"
+    return [{"level": "warn", "text": f"Lost: {text}; {then}.", "command": ""}]
 
 
 def ring(seen: Watched, numbers: Mapping[str, int]) -> dict[str, Any]:
@@ -288,7 +318,7 @@ def nodes(seen: Watched, numbers: Mapping[str, int]) -> dict[str, Any]:
     """A row for each node."""
     crawl = seen.crawl
     order = {state: place for place, state in enumerate(STATES)}
-    every = sorted(crawl.nodes, key=lambda n: n.state == "left")
+    every = sorted(crawl.nodes, key=lambda n: PLACES[n.state])
     counts = Counter(node.state for node in every)
     words = [f"{counts[s]:,} {s}" for s in order if counts[s]]
     if crawl.gone:
@@ -312,7 +342,7 @@ def _node(seen: Watched, node: NodeView, number_: int | None) -> dict[str, Any]:
         "busy": f"busy for {duration(f.busy_seconds)} with {what}"
         if is_there and f.busy_seconds
         else "",
-        "rate": blank or rate(seen.rates.nodes.get(node.node_id, f.rate)),
+        "rate": blank or rate(seen.rates.nodes.get(node.node_id, f.lately)),
         "pages": number(f.pages),
         "in_flight": blank or number(f.in_flight),
         "inbox": blank or number(f.inbox),
@@ -567,6 +597,6 @@ def _site(one: SiteView, now_ms: int) -> dict[str, Any]:
         "state": one.state,
         "round": one.round,
         "urls": one.urls,
-        "items": one.items,
+        "found": one.items,
         "next": due if one.next_ms else "never",
     }

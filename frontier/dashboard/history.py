@@ -3,7 +3,8 @@
 What always holds:
 
 1.  It is of this page alone, and begins with its first look, but for what the store's
-    log says of the members before. What was before else is not made up.
+    log says of the members before, and nodes of partitions that they took. What was
+    before else is not made up.
 2.  It is bounded: the last `POINTS` of the trend, the last `EVENTS` that happened.
 3.  A node that is known keeps its colour, whoever comes and goes.
 """
@@ -85,6 +86,8 @@ class CrawlHistory:
         """Remember what there is to remember of *seen*."""
         self._note_pages(seen.crawl)
         self._note_members(seen)
+        if self._states is None:
+            self._note_taken(seen.crawl)
         self._note_states(seen.crawl)
         self._note_moves(seen)
         holding = set(seen.holders)
@@ -122,6 +125,13 @@ class CrawlHistory:
                 self._add(event.at_ms, event.what, said_of(event))
         self._log = frozenset(seen.membership)
 
+    def _note_taken(self, crawl: CrawlSnapshot) -> None:
+        """Note what nodes say they took before the first look."""
+        for node in crawl.nodes:
+            for taken in node.figures.taken if node.figures is not None else ():
+                count = _partitions(taken.partitions)
+                self._add(taken.at_ms, "moved", f"{node.node_id} took {count}")
+
     def _note_moves(self, seen: Watched) -> None:
         fresh = []
         for move in seen.hand_overs:
@@ -132,7 +142,7 @@ class CrawlHistory:
             self._told = seen.hand_overs[0]
         for move in reversed(fresh):
             source, target = move.source or "nobody", move.target or "nobody"
-            count = f"{move.partitions:,} partition{'s' * (move.partitions != 1)}"
+            count = _partitions(move.partitions)
             told = f"{count}: from {source} to {target}"
             self._add(seen.crawl.taken_ms, "moved", told)
 
@@ -146,3 +156,7 @@ class CrawlHistory:
             if len(self.events) == EVENTS:
                 self.events.pop()
             self.events.insert(later, Event(self._count, at_ms, kind, text))
+
+
+def _partitions(count: int) -> str:
+    return f"{count:,} partition{'s' * (count != 1)}"

@@ -35,6 +35,7 @@ class Pages:
         )
         self._env.filters |= {
             "number": facts.number,
+            "rate": facts.rate,
             "size": facts.size,
             "time": facts.moment,
         }

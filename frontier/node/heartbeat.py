@@ -24,6 +24,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from frontier.cluster.crawls import CANCELED, LIMIT
@@ -52,6 +53,8 @@ CANCEL = "cancel"
 """The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
+MOST_TAKEN = 8
+"""Times at which a node took partitions that its report has."""
 MOMENT = 30.0
 """Seconds between a death and a failover, beside those until a death is noticed."""
 AROUND_A_FAILOVER = (
@@ -137,6 +140,11 @@ class Heartbeat:
         self._stopped = False
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, context.ttl / 5)
+        self.taken: deque[tuple[int, int]] = deque(maxlen=MOST_TAKEN)
+        """When this node took partitions last, in milliseconds since the Unix epoch on
+        its own clock, and how many; what was lent is left out."""
+        self._taken_at = -1
+        """The epoch at which it took the last of these."""
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
         self.dead = 0
@@ -295,12 +303,21 @@ class Heartbeat:
                 len(surplus),
                 len(self._leases.held),
             )
+            self._note_taken(view.epoch, len(acquired))
         if acquired:
             self._took.set()
         await self._take_over(acquired, staying)
         # What is set aside is asked for with each beat: it may have been repaired.
         has_all = wanted - self._leases.aside == set(self._leases.held)
         return has_all and not self._leases.releasing
+
+    def _note_taken(self, epoch: int, count: int) -> None:
+        """Note that *count* partitions were taken; those of one *epoch* together."""
+        if not count:
+            return
+        before = self.taken.pop()[1] if epoch == self._taken_at else 0
+        self.taken.append((round(time.time() * 1000), before + count))
+        self._taken_at = epoch
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
         """Whether *changed* is more than what was lent and borrowed, many times."""

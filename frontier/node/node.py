@@ -488,6 +488,9 @@ class Node:
             **self.process_stats.report(self._leases.held),
             **self._owner.figures(),
         }
+        figures |= self.process_stats.pace(figures.get("pages", 0))
+        if taken := self._composition.heartbeat.taken:
+            figures["taken"] = list(taken)
         if self._composition.controls.version:
             figures["controls"] = self._composition.controls.version
         limit = self._composition.memory_limit

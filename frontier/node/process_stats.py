@@ -1,4 +1,4 @@
-"""How a node's process is: memory, CPU, disk, and how late its loop is.
+"""How a node's process is: memory, CPU, disk, how late its loop is, and its pace.
 
 What always holds:
 
@@ -31,6 +31,10 @@ EVERY = 1.0
 """Seconds between two measurements in a thread."""
 WINDOW = 20
 """Looks at the clock, five seconds of them, of which the latest counts as the lag."""
+PACE_S = 60.0
+"""Seconds over which the pace is: the last minute."""
+PACE_EVERY_S = 5.0
+"""Seconds between two marks of it, at least."""
 MAX_HOLDS = 4_000
 """Characters of the partitions that a report names."""
 CUT = "..."
@@ -55,6 +59,7 @@ class ProcessStats:
         self._settings = settings
         self._clock = clock
         self._late: deque[float] = deque(maxlen=WINDOW)
+        self._paces: deque[tuple[float, int]] = deque()
         self._memory = self._limit = 0
         self._disk = (0, 0)
         self._limit_known = False
@@ -90,6 +95,22 @@ class ProcessStats:
             self._limit, self._limit_known = memory_limit(self._settings), True
         if self._directory is not None:
             self._disk = disk_bytes(self._directory)
+
+    def pace(self, pages: int) -> dict[str, Any]:
+        """How many of its *pages* by now are of the last `PACE_S` seconds.
+
+        Of a node that has not run for so long, since it asked first.
+        """
+        now, marks = self._clock(), self._paces
+        if not marks or now - marks[-1][0] >= PACE_EVERY_S:
+            marks.append((now, pages))
+        while len(marks) > 2 and marks[1][0] <= now - PACE_S:
+            marks.popleft()
+        begin, before = marks[0]
+        return {
+            "lately_pages": max(0, pages - before),
+            "lately_seconds": round(now - begin, 1),
+        }
 
     def report(self, held: Iterable[int]) -> dict[str, Any]:
         """What there is to report, of a node that holds the partitions *held*."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 def duration(seconds: float) -> str:
     """*seconds* for people, as ``6.3 s``, ``73 s``, ``42 min`` or ``2 h 05 min``."""
     if seconds < 90:
-        return f"{seconds:.{1 if 0 < seconds < 9.95 else 0}f} s"
+        digits = f"{seconds:.{1 if seconds < 9.95 else 0}f}"
+        return f"{digits.removesuffix('.0')} s"
     minutes = round(seconds / 60)
     if minutes < 90:
         return f"{minutes} min"

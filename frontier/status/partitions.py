@@ -153,9 +153,14 @@ def dead_letters(
         Call.command("LRANGE", keys.partition(p).dead, 0, most - 1) for p in filled
     ]
     replies = store.run(calls, tolerant=True)
-    known = [reply for reply in replies if not isinstance(reply, KeyDamaged)]
-    values = [value for reply in known for value in reply]
-    return tuple(_letter(value) for value in values[:most])
+    letters: list[DeadLetter] = []
+    for number, reply in zip(filled, replies, strict=True):
+        if isinstance(reply, KeyDamaged):
+            why = f"those of partition {number} cannot be read: {reply.reason}"
+            letters.append(DeadLetter("", printable(why)))
+        else:
+            letters += map(_letter, reply)
+    return tuple(letters[:most])
 
 
 def _letter(value: bytes) -> DeadLetter:

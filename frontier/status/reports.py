@@ -51,6 +51,7 @@ from frontier.status.views import (
     HostSeconds,
     SeenFigures,
     ShareFigures,
+    Taken,
 )
 from frontier.store.client import Call
 from frontier.store.scripts import REPORTS_FOLD
@@ -96,6 +97,8 @@ OF_NODE = ("memory_limit_bytes", "disk_free_bytes", "disk_total_bytes", "lag_ms"
 """Numbers that are a node's own."""
 PORTS = ("metrics_port", "dashboard_port")
 MAX_PORT = 65_535
+MOST_TAKEN = 8
+"""Times at which a node took partitions."""
 HOLDS = re.compile(r"(?:[0-9]{1,5}(?:-[0-9]{1,5})?)(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*")
 MAX_HOLDS = 4_000
 KINDS = ("dns", "refused", "timeout", "tls", "reset", "http_429", "http_5xx", "other")
@@ -129,8 +132,12 @@ def figures_of(report: Mapping[str, Any]) -> Figures:
     seconds = real(report.get("seconds"))
     busy = report.get("busy")
     blocked = busy if isinstance(busy, dict) else {}
+    lately = real(report.get("lately_seconds"))
     return Figures(
         **known,
+        lately=whole(report.get("lately_pages")) / lately if lately else 0.0,
+        lately_seconds=lately,
+        taken=_read_taken(report.get("taken")),
         opened=real(report.get("opened")),
         seconds=seconds,
         rate=known["pages"] / seconds if seconds else 0.0,
@@ -187,6 +194,8 @@ def together(every: Collection[Figures], there: Collection[Figures] = ()) -> Fig
         statuses=dict(sorted(statuses.items())),
         set_limit=limit.set_limit,
         set_limit_bytes=limit.set_limit_bytes,
+        lately=round(sum(figures.lately for figures in there), 3),
+        lately_seconds=max((figures.lately_seconds for figures in there), default=0.0),
         **{name: sum(getattr(f, name) for f in there) for name in OF_NOW},
         cpu_seconds=round(sum(figures.cpu_seconds for figures in every), 2),
         **_sum_outcomes(every),
@@ -221,6 +230,15 @@ def _sum_outcomes(every: Iterable[Figures]) -> dict[str, Any]:
             for _, host in slow
         },
     }
+
+
+def _read_taken(value: Any) -> tuple[Taken, ...]:
+    known = value[-MOST_TAKEN:] if isinstance(value, list) else []
+    return tuple(
+        Taken(whole(one[0]), whole(one[1]))
+        for one in known
+        if isinstance(one, list) and len(one) == 2 and whole(one[0]) and whole(one[1])
+    )
 
 
 def _read_port(value: Any) -> int:
@@ -292,7 +310,7 @@ def _read_shares(value: Any) -> Shares:
     for kind in SHARES:
         shares = known.get(kind)
         found[kind] = {
-            str(name)[:NAME_LIMIT]: ShareFigures(*map(whole, numbers))
+            printable(str(name)[:NAME_LIMIT]): ShareFigures(*map(whole, numbers))
             for name, numbers in list(
                 (shares if isinstance(shares, dict) else {}).items()
             )[:MOST_SHARES]
@@ -356,6 +374,9 @@ OF_A_PROCESS = {
     "in_flight",
     "inbox",
     "lag_ms",
+    "lately_pages",
+    "lately_seconds",
+    "taken",
     "machine",
     "pid",
     "metrics_host",

@@ -17,11 +17,16 @@ Of that always holds:
     those that are registered. A collection that only imports have filled is not, before
     a crawl with an archive joins it; the default collection always is.
 2.  Sizes are asked for, and no payload is read. At most `MOST` collections are named.
+3.  What the nodes of a crawl report is read once in `PACE_S` seconds at most, of one
+    that has ended once, and of `AT_ONCE` crawls at a look: those that waited longest.
 """
 
 from __future__ import annotations
 
 import functools
+import heapq
+import math
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -64,7 +69,7 @@ from frontier.store.keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from frontier.cluster.controls import Controls
     from frontier.seen.config import SeenConfig
@@ -467,6 +472,9 @@ def _natural(node_id: str) -> tuple[str, int, str]:
 
 MOST = 200
 """Collections that are named."""
+AT_ONCE = 10
+"""Crawls whose reports one look reads."""
+PACE_S = 5.0
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted of the committed crawls of a collection."""
 
@@ -500,33 +508,107 @@ class CollectionSize:
 
 
 @dataclass(frozen=True, slots=True)
+class CrawlPace:
+    """What the nodes of a crawl have done, and how fast."""
+
+    pages: int
+    rate: float
+    """Pages per second: in the last minute, or of one that has ended from its start to
+    its end."""
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What there is in a store."""
 
     crawls: tuple[CrawlSummary, ...]
     """The newest first."""
+    paces: dict[str, CrawlPace]
+    """Of crawls, by id; those that were not looked at yet are not there."""
     collections: tuple[CollectionSize, ...]
     """By name."""
     unnamed: int = 0
     """Collections beyond those that are named."""
 
 
-def overview(store: BlockingStore, namespace: str) -> Overview:
-    """The crawls of *namespace*, and the collections that they have joined.
+class OverviewWatch:
+    """Keeps looking at the crawls of *namespace*, and the collections they joined."""
 
-    Raises:
-        StoreError: The store does not answer.
-    """
-    registry = RegistryKeys(namespace).collections()
-    (members,) = store.run([Call.command("SMEMBERS", registry)], tolerant=True)
-    found = set() if isinstance(members, KeyDamaged) else set(members)
-    names = sorted(found | {b""})
-    sizes = [_size(store, name.decode("utf-8", "replace")) for name in names[:MOST]]
-    return Overview(
-        crawls=tuple(list_crawls(store, namespace)),
-        collections=tuple(one for one in sizes if one.name or not _is_empty(one)),
-        unnamed=max(0, len(names) - MOST),
-    )
+    def __init__(
+        self,
+        store: BlockingStore,
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._clock = clock
+        self._paces: dict[str, CrawlPace] = {}
+        self._due: dict[tuple[str, str], float] = {}
+        """When a crawl is looked at again, by its id and state."""
+
+    def look(self) -> Overview:
+        """What there is now.
+
+        Raises:
+            StoreError: The store does not answer.
+        """
+        store = self._store
+        registry = RegistryKeys(self._namespace).collections()
+        (members,) = store.run([Call.command("SMEMBERS", registry)], tolerant=True)
+        found = set() if isinstance(members, KeyDamaged) else set(members)
+        names = sorted(found | {b""})
+        sizes = [_size(store, name.decode("utf-8", "replace")) for name in names[:MOST]]
+        crawls = tuple(list_crawls(store, self._namespace))
+        self._see_paces(crawls)
+        return Overview(
+            crawls=crawls,
+            paces=dict(self._paces),
+            collections=tuple(one for one in sizes if one.name or not _is_empty(one)),
+            unnamed=max(0, len(names) - MOST),
+        )
+
+    def _see_paces(self, crawls: Sequence[CrawlSummary]) -> None:
+        """Learn what crawls have done that are to be looked at again."""
+        now = self._clock()
+        there = {one.crawl_id: (one.crawl_id, one.state) for one in crawls}
+        self._paces = {
+            name: pace for name, pace in self._paces.items() if name in there
+        }
+        self._due = {key: at for key, at in self._due.items() if key in there.values()}
+
+        def due(one: CrawlSummary) -> float:
+            return self._due.get((one.crawl_id, one.state), -math.inf)
+
+        asked = [
+            one
+            for one in crawls
+            if one.kind == "crawl" and one.state != DAMAGED and due(one) <= now
+        ]
+        asked = heapq.nsmallest(AT_ONCE, asked, key=due)
+        keys = [CrawlKeys(self._namespace, one.crawl_id) for one in asked]
+        calls = [
+            Call.command("HGETALL", key)
+            for each in keys
+            for key in (each.nodes(), each.reports())
+        ]
+        replies = self._store.run(calls, tolerant=True) if calls else []
+        for place, one in enumerate(asked):
+            nodes, reports = replies[2 * place : 2 * place + 2]
+            self._paces[one.crawl_id] = _pace(one, _known(nodes, {}), reports)
+            is_open = one.state == "open"
+            self._due[there[one.crawl_id]] = now + PACE_S if is_open else math.inf
+
+
+def _pace(crawl: CrawlSummary, nodes: Mapping[bytes, bytes], reports: Any) -> CrawlPace:
+    single, gone = without_sum(_known(reports, {}))
+    figures = read_reports(single)
+    every = [*figures.values(), *([figures_of(gone)] if gone else [])]
+    there = [figures[name] for name in beats_of(nodes) if name in figures]
+    totals = together(every, there)
+    rate = totals.lately if crawl.state == "open" else totals.rate
+    return CrawlPace(totals.pages, round(rate, 3), totals.errors)
 
 
 def _size(store: BlockingStore, name: str) -> CollectionSize:

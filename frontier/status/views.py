@@ -117,6 +117,15 @@ class HostSeconds:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """Partitions that a node took when the members of its crawl changed."""
+
+    at_ms: int
+    """When, in milliseconds since the Unix epoch, on the node's clock."""
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What a node did since it was started, or what all nodes did."""
 
@@ -157,6 +166,14 @@ class Figures:
     """How long the node ran; of all, from the first start to the last report."""
     rate: float = 0.0
     """Pages per second, from the first start to the last report."""
+    lately: float = 0.0
+    """Pages per second in the last `lately_seconds`; of all, those of nodes on the map
+    together."""
+    lately_seconds: float = 0.0
+    """A minute, or less of a node that has not run for so long; 0 if not known. Of all,
+    the most."""
+    taken: tuple[Taken, ...] = ()
+    """When the node took partitions: the last eight times, the oldest first."""
     seen: SeenFigures = field(default_factory=SeenFigures)
     archive: ArchiveFigures = field(default_factory=ArchiveFigures)
     shares: Shares = field(default_factory=dict)

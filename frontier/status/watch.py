@@ -37,7 +37,8 @@ from frontier.status.partitions import (
 from frontier.status.reports import GONE, read_reports
 from frontier.status.schedules import feeds_of, recrawl_of
 from frontier.status.snapshot import assembled, read_crawl
-from frontier.status.validate import text, whole
+from frontier.status.validate import printable, text, whole
+from frontier.status.views import Harmed
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
@@ -168,6 +169,8 @@ class Watch:
         self._turn = 0
         self._events: deque[HandOver] = deque(maxlen=MAX_EVENTS)
         self._epoch = -1
+        self._harmed: tuple[Harmed, ...] = ()
+        """What only a watch reads, and cannot."""
         self._log: tuple[tuple[MemberEvent, ...], int] = ((), 0)
         self._letters: tuple[Any, ...] = ()
         self._delays: dict[str, int] = {}
@@ -202,6 +205,7 @@ class Watch:
         seen = assembled(
             crawl, self._figures, self._looks, held, self._letters, self._ttl
         )
+        seen = replace(seen, harmed=(*seen.harmed, *self._harmed))
         self._note_holders(held, seen.taken_ms)
         self._history.note(seen)
         self._looked = now
@@ -256,6 +260,9 @@ class Watch:
         """
         call = Call.command("GET", self._keys.epoch())
         (told,) = self._store.run([call], tolerant=True)
+        self._harmed = ()
+        if isinstance(told, KeyDamaged):
+            self._harmed = (Harmed(None, "epoch", printable(told.reason), aside=False),)
         epoch = 0 if isinstance(told, KeyDamaged) else whole(told)
         if slow or epoch != self._epoch:
             reply = self._store.run([log_call(self._keys)], tolerant=True)[0]

@@ -188,3 +188,34 @@ def test_an_extra_that_is_missing_is_named(monkeypatch):
     with pytest.raises(ConfigurationError) as refused:
         dashboard.require_libraries("frontier dashboard")
     assert "pip install 'frontier-crawl[dashboard]'" in str(refused.value)
+
+
+def test_a_crawl_of_feeds_has_a_page_with_its_sites(page, crawl_of, db):
+    keys = crawl_of("news")
+    db("ZADD", keys.sites(), 5, "daily.example")
+    fields = {"state": "waiting", "round": 3, "urls": 41, "items": 1789, "wait": 60}
+    db(
+        "HSET",
+        keys.site("daily.example"),
+        *(x for pair in fields.items() for x in pair),
+    )
+
+    answer, text = page().ask("/crawls/news-1")
+
+    assert answer.status == 200
+    assert "daily.example" in text
+    assert "1,789" in text
+
+
+def test_dead_letters_and_an_epoch_that_cannot_be_read_are_said(page, crawl_of, db):
+    keys = crawl_of("news")
+    db("HSET", keys.partition(5).counts, "dead", 2)
+    db("SET", keys.partition(5).dead, "no list")
+    db("DEL", keys.epoch())
+    db("RPUSH", keys.epoch(), "no number")
+
+    answer, text = page().ask("/crawls/news-1")
+
+    assert answer.status == 200
+    assert "those of partition 5 cannot be read: it is a string" in text
+    assert "damaged keys: epoch: it is a list" in text

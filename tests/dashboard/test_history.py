@@ -1,5 +1,7 @@
 """What a page has in its log of the members, of a crawl in a real store."""
 
+import json
+
 import pytest
 
 from frontier.dashboard import facts
@@ -49,6 +51,20 @@ def test_the_log_has_what_was_before_the_page_was_opened(looking, db):
     shown = facts.log(late, seen)
     assert shown[0]["at"] == "1970-01-01 00:00:04"
     assert shown[0]["iso"] == "1970-01-01T00:00:04Z"
+
+
+def test_what_nodes_took_before_the_page_was_opened_is_in_the_log_once(looking, db):
+    keys, look = looking
+    taken = {"pages": 1, "taken": [[1000, 512], [2000, 1]]}
+    db("HSET", keys.reports(), "node-1", json.dumps(taken))
+    page = CrawlHistory()
+    look(page)
+    look(page)
+
+    assert told(page) == [
+        ("moved", "node-1 took 1 partition"),
+        ("moved", "node-1 took 512 partitions"),
+    ]
 
 
 def test_what_the_page_saw_itself_stands_where_its_time_is(looking, db):

@@ -1,5 +1,6 @@
 """The JSON form of what is known of crawls, and the schema that says what it is."""
 
+import itertools
 import json
 import runpy
 from dataclasses import fields
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.item import encode
 from frontier.settings.config import Config
+from frontier.status import snapshot as in_store
 from frontier.status.document import (
     crawl_document,
     crawls_document,
@@ -19,7 +21,12 @@ from frontier.status.document import (
     schema,
     watch_document,
 )
-from frontier.status.snapshot import list_crawls, overview, snapshot
+from frontier.status.snapshot import (
+    CrawlPace,
+    OverviewWatch,
+    list_crawls,
+    snapshot,
+)
 from frontier.status.views import Figures
 from frontier.status.watch import Watch
 from frontier.store.keys import SCHEMA, CollectionKeys, CrawlKeys, RegistryKeys
@@ -128,7 +135,7 @@ def test_an_overview_has_the_collections_that_crawls_joined(keys, blocking, db, 
     db("HSET", within.allcounts(), "totalUrls", 7, "dupeUrls", 2, "conservedSize", 99)
     db("SET", CollectionKeys(f"{name}-bad").alldupes(), "no hash")
 
-    found = overview(store, keys.namespace)
+    found = OverviewWatch(store, keys.namespace).look()
 
     check("overview", overview_document(found))
     sizes = {one.name: one for one in found.collections}
@@ -137,6 +144,31 @@ def test_an_overview_has_the_collections_that_crawls_joined(keys, blocking, db, 
     assert (good.conserved_bytes, good.damaged) == (99, False)
     assert sizes[f"{name}-bad"].damaged
     assert [crawl.crawl_id for crawl in found.crawls] == ["site-1"]
+
+
+def test_an_overview_has_the_pace_of_crawls_and_none_waits_for_ever(
+    keys, blocking, db, monkeypatch
+):
+    monkeypatch.setattr(in_store, "AT_ONCE", 1)
+    meta = db("HGETALL", keys.meta())
+    for name in ("site-2", "site-3"):
+        other = CrawlKeys(keys.namespace, name)
+        db("SADD", RegistryKeys(keys.namespace).crawls(), name)
+        db("HSET", other.meta(), *(x for pair in meta.items() for x in pair))
+        db("HSET", other.nodes(), "a", "1 1 0 p")
+        lately = {"pages": 70, "errors": 2, "lately_pages": 30, "lately_seconds": 60}
+        ran = {"seconds": 7.0, "opened": 5.0}
+        db("HSET", other.reports(), "a", json.dumps({**lately, **ran}))
+    db("HSET", CrawlKeys(keys.namespace, "site-3").meta(), "state", "finished")
+    now = itertools.count(0, 60)
+    watch = OverviewWatch(blocking(), keys.namespace, clock=lambda: next(now))
+
+    found = [watch.look() for _ in range(4)][-1]
+
+    assert found.paces["site-2"] == CrawlPace(70, 0.5, 2)
+    assert found.paces["site-3"] == CrawlPace(70, 10.0, 2)
+    assert "site-1" in found.paces
+    check("overview", overview_document(found))
 
 
 def test_a_request_that_cannot_be_read_has_no_command():

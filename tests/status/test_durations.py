@@ -8,6 +8,7 @@ from frontier.status.durations import duration
     [
         (0, "0 s"),
         (0.26, "0.3 s"),
+        (6.04, "6 s"),
         (9.94, "9.9 s"),
         (9.96, "10 s"),
         (73.4, "73 s"),
