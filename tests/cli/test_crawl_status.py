@@ -243,7 +243,7 @@ TIME = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 50_000, 60_000, 0.83)
         (seen_of([a_node(0.0)], ready=9), "unknown: no page came yet"),
         (seen_of([a_node()]), "unknown: nothing is queued"),
         (seen_of([a_node()], ready=50), "at least 10 s: 50 requests"),
-        (seen_of([a_node(), a_node()], ready=50), "at least 5.0 s: 50 requests"),
+        (seen_of([a_node(), a_node()], ready=50), "at least 5 s: 50 requests"),
         (seen_of([a_node()], [PAGES], ready=5000), "about 76 s: its limit of pages"),
         (seen_of([a_node()], [PAGES, TIME], ready=99), "about 10 s: its limit of ti"),
         (seen_of([a_node()], waiting=7), "unknown: nothing is queued; 7 wait until"),
