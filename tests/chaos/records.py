@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastwarc.warc import ArchiveIterator
 
+from frontier.warc.crawl_log import repair_logs
 from frontier.warc.file_rotation import OPEN
 from frontier.warc.reader import members
 from frontier.warc.repair import repair
@@ -62,6 +63,7 @@ def read_archive(directory: Path) -> Records:
     """Repair what dead nodes have left in *directory*, and read all of it."""
     records = Records()
     records.repaired = len(repair(directory, None))
+    repair_logs(directory)
     for path in sorted(directory.iterdir()):
         if path.name.endswith(OPEN):
             records.broken.append(f"{path.name} is still open")

@@ -1,5 +1,6 @@
 """What is read from an archive in which something is wrong."""
 
+import fcntl
 import gzip
 
 import pytest
@@ -51,6 +52,17 @@ def test_a_file_that_a_dead_node_left_is_repaired(warcs):
 
     assert (records.repaired, records.broken) == (1, [])
     assert records.urls == {"http://example.com/0"}
+
+
+def test_a_log_that_a_dead_node_left_is_closed_and_one_of_a_live_node_is_open(warcs):
+    for node in ("dead", "live"):
+        name = f"crawl-20260102030405678-00000-{node}.crawl.log.open"
+        (warcs / name).write_bytes(b"a line\n")
+
+    with (warcs / name).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        assert read_archive(warcs).broken == [f"{name} is still open"]
 
 
 def test_a_closed_file_that_is_cut_is_broken(warcs):
