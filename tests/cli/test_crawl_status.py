@@ -87,7 +87,7 @@ def test_what_an_operator_asks_is_answered(made, frontier, db):
     said = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stderr
     assert "pages 620 of 1,000 (62%)" in said
-    assert "Time left at least 6.0 s: 30 requests at the mean 5.0 pages/s" in said
+    assert "Time left at least 6 s: 30 requests at the mean 5.0 pages/s" in said
     assert "at most 76 s: its limit of pages (CLOSESPIDER_PAGECOUNT)" in said
     assert "45 x 200, 5 x 503" in said
     assert "Errors 5 answer 5xx, 4 time-out" in said
