@@ -594,6 +594,7 @@ _SOURCES: tuple[NodeMetric, ...] = (
         _stats(
             {
                 "lost": "frontier/feeds/lost",
+                "left_behind": "frontier/feeds/left_behind",
                 "late": "frontier/feeds/late",
                 "after_the_round": "frontier/feeds/after_the_round",
             }
