@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from frontier.status.quotas import Had
     from frontier.status.views import CrawlSnapshot
-    from frontier.status.watch import Watched
+    from frontier.status.watch import Watch, Watched
     from frontier.store.client import BlockingStore
 
 
@@ -87,28 +88,14 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
 
     With --watch and --json it prints one object a line.
     """
-    from frontier.status.quotas import had
-    from frontier.status.snapshot import snapshot
     from frontier.status.watch import Watch
-    from frontier.store.keys import CrawlKeys
 
     if how.plot is not None and how.again:
         raise ConfigurationError("--plot draws one look; leave out --watch")
     with options.connected() as store:
         crawl_id = options.crawl_id(store)
         watching = Watch(store, options.namespace, crawl_id)
-        keys = CrawlKeys(options.namespace, crawl_id)
-        directory = how.warc_dir.absolute()
-
-        def look() -> _Seen:
-            watched = watching.look()
-            if how.again and watched.crawl.state != "open":  # all of it, and of now
-                last = snapshot(store, options.namespace, crawl_id)
-                watched = replace(watched, crawl=last)
-            quotas = had(store, keys, watched.crawl, watched.hosts)
-            files = WarcFiles.of(directory, watched.crawl.crawl_id)
-            return _Seen(watched, files, quotas)
-
+        look = partial(_look, store, options.namespace, watching, how)
         if how.again:
             view = _view(hosts=how.hosts)
             found = watch(look, view, as_json=output.as_json, every=how.every)
@@ -124,6 +111,24 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
     if not how.again or seen.state != "open":
         _end(seen, failed=how.again)
         _require_committed(seen, undone)
+
+
+def _look(
+    store: BlockingStore, namespace: str, watching: Watch, how: StatusOptions
+) -> _Seen:
+    """Look once; at all of a crawl that has ended."""
+    from frontier.status.quotas import had
+    from frontier.status.snapshot import snapshot
+    from frontier.store.keys import CrawlKeys
+
+    watched = watching.look()
+    crawl_id = watched.crawl.crawl_id
+    if how.again and watched.crawl.state != "open":  # all of it, and of now
+        watched = replace(watched, crawl=snapshot(store, namespace, crawl_id))
+    keys = CrawlKeys(namespace, crawl_id)
+    quotas = had(store, keys, watched.crawl, watched.hosts)
+    files = WarcFiles.of(how.warc_dir.absolute(), crawl_id)
+    return _Seen(watched, files, quotas)
 
 
 def _uncommitted_in(

@@ -433,23 +433,7 @@ class Rounds:
         site, kind = self._live.sites.get(name), self._node.config.queue_key
         if site is None or kind not in HOST_KEYS or not partitions:
             return
-        (times, clock, *replies) = await self._node.run(
-            [
-                Call.command("HMGET", self._keys.site(name), "emitted", "wait"),
-                Call.command("TIME"),
-                read_call(self._keys.back_off()),
-                *(read_call(self._keys.partition(p).back_off) for p in partitions),
-            ]
-        )
-        emitted, wait = map(whole, times)
-        if int(clock[0]) * 1000 < emitted + wait * 1000:
-            return
-        alone = {
-            host
-            for reply in replies
-            for host, entry in read(reply)[1].items()
-            if entry.left > 0
-        }
+        alone = await self._left_alone(name, partitions)
         keep = {url for feed in site.feeds for url in (feed.url, *feed.implied)}
         left = [
             one
@@ -466,6 +450,26 @@ class Rounds:
             )
             self._crawler.stats.inc_value("frontier/feeds/left_behind", len(left))
             self._facts[name, taken.number].lost += [one.id for one in left]
+
+    async def _left_alone(self, name: str, partitions: Sequence[int]) -> set[str]:
+        """Hosts that are left alone; none before the site's wait is over."""
+        (times, clock, *replies) = await self._node.run(
+            [
+                Call.command("HMGET", self._keys.site(name), "emitted", "wait"),
+                Call.command("TIME"),
+                read_call(self._keys.back_off()),
+                *(read_call(self._keys.partition(p).back_off) for p in partitions),
+            ]
+        )
+        emitted, wait = map(whole, times)
+        if int(clock[0]) * 1000 < emitted + wait * 1000:
+            return set()
+        return {
+            host
+            for reply in replies
+            for host, entry in read(reply)[1].items()
+            if entry.left > 0
+        }
 
     # What becomes of requests.
 
