@@ -4,18 +4,22 @@ import asyncio
 import contextlib
 import signal
 
+import msgpack
 import pytest
 from redis.exceptions import ResponseError
 
 from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.address import Watch
 from frontier.store.client import CHANGED, HERE, BlockingStore, Call, Store
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CollectionKeys, CrawlKeys, round_id
 from frontier.store.scripts import (
+    COMMIT_MOVE,
     CRAWL_ALLOT,
     NODE_LEAVE,
+    QUEUE_HASTEN,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
+    ROUND_NOTE,
     START_ACQUIRE,
 )
 from tests.topologies import (
@@ -168,6 +172,82 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
         b"0two",
         b"0three",
     ]
+
+
+async def test_a_round_is_committed_while_its_slot_is_moved(cluster, primaries, unique):
+    keys = CollectionKeys(unique, tagged=True)
+    part = keys.crawl(round_id("crawl-1", 1))
+    names = [keys.committer(), keys.canceled(), keys.committed(), keys.alldupes()]
+    names += [keys.crawl("crawl-1"), part]
+    await cluster.run(
+        [
+            Call.command("SET", keys.committer(), "me"),
+            Call.command("SADD", keys.canceled(), "crawl-0"),
+            Call.command("SADD", keys.committed(), "crawl-0"),
+            Call.command("HSET", keys.alldupes(), "sha-256:1", "crawl-0"),
+            Call.command("HSET", keys.crawl("crawl-1"), "sha-256:0", "value"),
+            Call.command("HSET", part, "sha-256:1", "value", "sha-256:2", "value"),
+        ]
+    )
+    slot = slot_of(part)
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    move = Call.to(COMMIT_MOVE, names, ["crawl-1", "me", 60_000, 0, 100])
+    assert await cluster.call(move) == [b"0", 2, 1, 0]
+    primaries.move(slot, target)
+
+
+@pytest.mark.parametrize("whole", ["", "1"])
+async def test_a_round_of_a_site_ends_while_its_slot_is_moved(
+    cluster, primaries, unique, whole
+):
+    keys = CrawlKeys("test", unique)
+    names = [keys.sites(), keys.site("s"), keys.round("s"), keys.had("s")]
+    names.append(keys.rounds("s"))
+    site = ["state", "crawling", "want", "active", "round", 1, "wait", 60]
+    await cluster.run(
+        [
+            Call.command("ZADD", names[0], 5, "s"),
+            Call.command("HSET", names[1], *site),
+            Call.command("HSET", names[2], "seen", "a3 u", "lost", "q3 u", "done", "q3"),
+            Call.command("SADD", names[3], "before"),
+            Call.command("LPUSH", names[4], "before"),
+        ]
+    )
+    slot = slot_of(names[0])
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    facts = msgpack.packb([[], ["seen"], ["lost"], ["done"], ["done", "x"], []])
+    note = Call.to(ROUND_NOTE, names, ["s", 1, whole, facts])
+    assert await cluster.call(note) == (1 if whole else 0)
+    primaries.move(slot, target)
+    assert await cluster.call(Call.command("EXISTS", names[2])) == 0
+    assert await cluster.call(Call.command("HGET", names[1], "lost")) == b"1"
+
+
+async def test_what_waits_is_hastened_while_its_slot_is_moved(
+    cluster, primaries, unique
+):
+    due, waiting, sooner = (f"{{{unique}}}:{name}" for name in ("due", "9", "1"))
+    await cluster.run(
+        [
+            Call.command("ZADD", due, 9000, "9000", 1000, "1000"),
+            Call.command("RPUSH", waiting, "0:h\none"),
+            Call.command("RPUSH", sooner, "0:h\ntwo"),
+        ]
+    )
+    slot = slot_of(due)
+    target = other(primaries, primaries.owner(slot))
+    primaries.begin_move(slot, target)
+
+    read = ["0:h\none", "0:h\none"]
+    args = ["9000", "1000", 1, *read, 1]
+    call = Call.to(QUEUE_HASTEN, [due, waiting, sooner], args)
+    assert await cluster.call(call) == [1, 0]
+    primaries.move(slot, target)
+    assert await cluster.call(Call.command("ZRANGE", due, 0, -1)) == [b"1000"]
 
 
 async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):

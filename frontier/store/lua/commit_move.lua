@@ -23,14 +23,15 @@ if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then
   return {'canceled'}
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local left = redis.call('HLEN', KEYS[6]) -- before it may vanish, as slots move
 local found = redis.call('HSCAN', KEYS[6], ARGV[4], 'COUNT', ARGV[5])
 local fields, added = found[2], 0
 for i = 1, #fields, 2 do
   added = added + redis.call('HSETNX', KEYS[4], fields[i], ARGV[1])
   redis.call('HSETNX', KEYS[5], fields[i], fields[i + 1])
-  redis.call('HDEL', KEYS[6], fields[i])
+  left = left - redis.call('HDEL', KEYS[6], fields[i])
 end
 if #fields > 0 then
   redis.call('SADD', KEYS[3], ARGV[1])
 end
-return {found[1], #fields / 2, added, redis.call('HLEN', KEYS[6])}
+return {found[1], #fields / 2, added, left}

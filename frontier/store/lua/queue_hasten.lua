@@ -28,9 +28,10 @@ for place, element in ipairs(head) do
     rest[#rest + 1] = element
   end
 end
+local long = redis.call('LLEN', KEYS[2]) -- before it may vanish, as slots move
 redis.call('LTRIM', KEYS[2], count, -1)
 if #rest > 0 then redis.call('RPUSH', KEYS[2], unpack(rest)) end
 if #chosen == 0 then return {0, 0} end
 local first = wait_for_due(KEYS[3], KEYS[1], ARGV[2], 0, chosen)
-if redis.call('EXISTS', KEYS[2]) == 0 then redis.call('ZREM', KEYS[1], ARGV[1]) end
+if long == #chosen then redis.call('ZREM', KEYS[1], ARGV[1]) end
 return {#chosen, first and 1 or 0}

@@ -16,6 +16,15 @@
 --
 -- Returns 1 if that ended the round, 0 if not, -1 if it was over before. May be sent twice.
 
+local left, last = redis.call('HLEN', KEYS[3]), nil
+
+local function end_one(id) -- the last one at the end: a key may not vanish as slots move
+  if id == last or redis.call('HEXISTS', KEYS[3], id) == 0 then return 0 end
+  left = left - 1
+  if left == 0 then last = id else redis.call('HDEL', KEYS[3], id) end
+  return 1
+end
+
 local state, round = unpack(redis.call('HMGET', KEYS[2], 'state', 'round'))
 local is_current = state == 'crawling' and round == ARGV[2]
 local queued, seen, lost, derived, done, feeds = unpack(cmsgpack.unpack(ARGV[4]))
@@ -33,17 +42,18 @@ for _, id in ipairs(queued) do
 end
 for _, id in ipairs(seen) do
   local value = redis.call('HGET', KEYS[3], id)
-  if value and value:sub(1, 1) == 'a' then redis.call('HDEL', KEYS[3], id) end
+  if value and value:sub(1, 1) == 'a' then end_one(id) end
 end
 local gone = 0
-for _, id in ipairs(lost) do gone = gone + redis.call('HDEL', KEYS[3], id) end
+for _, id in ipairs(lost) do gone = gone + end_one(id) end
 if gone > 0 then add('lost', gone) end
-for _, id in ipairs(derived) do redis.call('HDEL', KEYS[3], id) end
+for _, id in ipairs(derived) do end_one(id) end
 for _, id in ipairs(done) do
-  if redis.call('HDEL', KEYS[3], id) == 1 then redis.call('SADD', KEYS[4], id) end
+  if end_one(id) == 1 then redis.call('SADD', KEYS[4], id) end
 end
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[2], 'whole', '1', 'feeds', ARGV[3]) end
-if redis.call('HGET', KEYS[2], 'whole') ~= '1' or redis.call('HLEN', KEYS[3]) > 0 then
+if redis.call('HGET', KEYS[2], 'whole') ~= '1' or left > 0 then
+  if last then redis.call('HDEL', KEYS[3], last) end
   return 0
 end
 end_round(now, 0)
