@@ -210,7 +210,9 @@ async def test_a_round_of_a_site_ends_while_its_slot_is_moved(
         [
             Call.command("ZADD", names[0], 5, "s"),
             Call.command("HSET", names[1], *site),
-            Call.command("HSET", names[2], "seen", "a3 u", "lost", "q3 u", "done", "q3"),
+            Call.command(
+                "HSET", names[2], "seen", "a3 u", "lost", "q3 u", "done", "q3"
+            ),
             Call.command("SADD", names[3], "before"),
             Call.command("LPUSH", names[4], "before"),
         ]
