@@ -153,11 +153,13 @@ def repair(
 ) -> None:
     """Close the WARC files of nodes that died, cut back to the last whole record.
 
-    Writes the CDXJ index of each. Leaves the files of live nodes alone: they are
-    locked. A node that starts on the directory does the same.
+    Writes the CDXJ index of each, and closes crawl logs after their last whole line.
+    Leaves the files of live nodes alone: they are locked. A node that starts on the
+    directory does the same.
     """
     from frontier.files import mode_of_environment
     from frontier.warc.cdxj_sidecar import Listing
+    from frontier.warc.crawl_log import repair_logs
     from frontier.warc.repair import repair as repair_all
 
     if not directory.is_dir():
@@ -172,6 +174,7 @@ def repair(
 
     try:
         repaired = repair_all(directory, None, listing.write, refused)
+        logs = repair_logs(directory, refused)
     except OSError as error:
         complain(f"{directory} cannot be repaired: {error}")
         raise typer.Exit(ExitCode.INCOMPLETE) from None
@@ -181,6 +184,7 @@ def repair(
         else f"{one.file}: {one.records} records, {one.cut_bytes} bytes cut off"
         for one in repaired
     ]
+    lines += [f"{path.name}: closed after its last whole line" for path in logs]
     if lines or not left:
         show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
     if left:

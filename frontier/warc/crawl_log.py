@@ -39,6 +39,7 @@ from frontier.files import (
 from frontier.model import Attempt
 from frontier.warc.file_rotation import OPEN, file_name, safe_name
 from frontier.warc.records import target_uri, warc_date
+from frontier.warc.repair import log_refusal
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
@@ -251,23 +252,26 @@ class CrawlLog:
         self._closed(final)
 
 
-def repair_logs(directory: Path) -> list[Path]:
+def repair_logs(
+    directory: Path, refused: Callable[[Path, str], None] = log_refusal
+) -> list[Path]:
     """Close the logs in *directory* whose writer died, each after its last whole line.
 
-    Those of live nodes are locked, and left alone.
+    Those of live nodes are locked, and left alone. *refused* is told of what is no
+    regular file, and of a log whose final name is taken.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
     """
     found = sorted(directory.glob(f"*{SUFFIX}{OPEN}"))
     ours = (path for path in found if _NAME.fullmatch(path.name))
-    closed = [final for path in ours if (final := _close(path)) is not None]
+    closed = [final for path in ours if (final := _close(path, refused)) is not None]
     if closed:
         sync_directory(directory)
     return closed
 
 
-def _close(path: Path) -> Path | None:
+def _close(path: Path, refused: Callable[[Path, str], None]) -> Path | None:
     """Close the log at *path* if its writer died; ``None`` if nothing is closed."""
     try:
         descriptor = descriptor_of(path, os.O_RDWR)
@@ -276,7 +280,7 @@ def _close(path: Path) -> Path | None:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
+        refused(path, str(error.strerror))
         return None
     with FileIO(descriptor, "r+") as file:
         try:
@@ -287,7 +291,7 @@ def _close(path: Path) -> Path | None:
             return None
         final = path.with_name(path.name.removesuffix(OPEN))
         if final.exists():
-            logger.error("%s cannot be closed: %s exists", path, final.name)
+            refused(path, f"{final.name} exists")
             return None
         size = _whole(file)
         os.ftruncate(descriptor, size)

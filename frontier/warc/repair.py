@@ -61,7 +61,8 @@ def repair(
     looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
     what it raises is logged. What has such a name and is not a regular file, a link
-    included, is left alone: *refused* is called, or the log names it.
+    included, or whose final name is taken, is left alone: *refused* is called, or the
+    log names it.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
@@ -73,7 +74,7 @@ def repair(
     for path in sorted(directory.glob(f"*{OPEN}")):
         named = _NAME.fullmatch(path.name)
         if named and node_id in {None, named["node"]}:
-            outcome = _repair_file(path, ready, refused or _log)
+            outcome = _repair_file(path, ready, refused or log_refusal)
             if outcome is not None:
                 repaired.append(outcome)
     if repaired:
@@ -81,7 +82,8 @@ def repair(
     return repaired
 
 
-def _log(path: Path, reason: str) -> None:
+def log_refusal(path: Path, reason: str) -> None:
+    """Say that a file is not repaired, and why."""
     logger.error("%s is left alone: %s", path, reason)
 
 
@@ -107,7 +109,7 @@ def _repair_file(
             return None
         if not is_at(path, file.fileno()):
             return None
-        return _close(path, file, ready)
+        return _close(path, file, ready, refused)
 
 
 def _kept(file: FileIO) -> tuple[int, int]:
@@ -128,11 +130,14 @@ def _kept(file: FileIO) -> tuple[int, int]:
 
 
 def _close(
-    path: Path, file: FileIO, ready: Callable[[Path], None] | None
+    path: Path,
+    file: FileIO,
+    ready: Callable[[Path], None] | None,
+    refused: Callable[[Path, str], None],
 ) -> Repaired | None:
     final = path.with_name(path.name.removesuffix(OPEN))
     if final.exists():
-        logger.error("%s cannot be closed: %s exists", path, final.name)
+        refused(path, f"{final.name} exists")
         return None
     records, kept = _kept(file)
     cut = os.fstat(file.fileno()).st_size - kept

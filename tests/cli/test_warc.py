@@ -49,6 +49,20 @@ def test_a_killed_writers_file_is_closed_at_its_last_whole_record(tmp_path):
     assert len(index.read_text().splitlines()) == 3
 
 
+def test_a_killed_writers_log_is_closed_at_its_last_whole_line(tmp_path):
+    log = tmp_path / "c-20260101000000000-00000-n.crawl.log.open"
+    log.write_text("a line\nhalf a li")
+    taken = tmp_path / "c-20260101000000000-00001-n.crawl.log.open"
+    for path in (taken, taken.with_suffix("")):
+        path.write_text("a line\n")
+    done = repair(tmp_path)
+
+    assert log.with_suffix("").read_text() == "a line\n"
+    assert f"{log.stem}: closed after its last whole line" in done.stdout
+    assert f"{taken} is left alone: {taken.stem} exists" in done.stderr
+    assert done.returncode == ExitCode.INCOMPLETE
+
+
 def test_a_directory_that_is_none_is_named(tmp_path):
     done = repair(tmp_path / "none")
 
