@@ -257,8 +257,8 @@ def repair_logs(
 ) -> list[Path]:
     """Close the logs in *directory* whose writer died, each after its last whole line.
 
-    Those of live nodes are locked, and left alone. *refused* is told of what is no
-    regular file, and of a log whose final name is taken.
+    Those of live nodes are locked, and left alone. *refused* is called for what is no
+    regular file, and for a log whose final name is taken.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
