@@ -53,7 +53,7 @@ from frontier.download.origin import (
     status_of,
 )
 from frontier.download.pace import Pace
-from frontier.download.politeness import LeaseGone
+from frontier.download.politeness import PATIENCE, LeaseGone
 from frontier.errors import WorkerFailed
 from frontier.scrapy_internals import (
     EXCERPT_FLAG,
@@ -185,7 +185,8 @@ class RobotsTxtMiddleware(BaseRobots):
         if request.url.startswith(("data:", "file:")):
             return
         known = await self._known(request)
-        while isinstance(known.error, LeaseGone) and self._is_sent_here(request):
+        while _is_gone(known.error) and self._is_sent_here(request):
+            await asyncio.sleep(PATIENCE)
             known = await self._known(request)  # it was asked for by one that is not
         if known.error is not None:
             raise self._refusal(request, known.error)
@@ -397,7 +398,7 @@ class RobotsTxtMiddleware(BaseRobots):
         """The error of *request*, without rules because of *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
-        if isinstance(error, LeaseGone):
+        if _is_gone(error):
             request.errback = None  # another node has it; its spider need not know
         if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
@@ -433,6 +434,11 @@ def _is_given_up(error: Exception) -> bool:
     if isinstance(error, known):
         return False
     return isinstance(error, IgnoreRequest) and "DOWNLOAD_MAXSIZE" not in str(error)
+
+
+def _is_gone(error: Exception | None) -> bool:
+    """Whether another node has what the robots.txt was asked for; not if it waits."""
+    return isinstance(error, LeaseGone) and not isinstance(error, HostBackedOff)
 
 
 def _is_absent(error: Exception) -> bool:

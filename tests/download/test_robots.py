@@ -1,13 +1,19 @@
 """Every request that waits for a robots.txt obeys it."""
 
+import asyncio
 import itertools
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 import warm
+from scrapy import Request
+
+from frontier.download.back_off import HostBackedOff
+from frontier.download.robots import Known, RobotsTxtMiddleware
 
 SCRIPT = """
 import json, sys
@@ -141,3 +147,24 @@ def test_a_crawl_delay_is_cut_to_what_is_allowed(slow):
     delays = [delay for _, delay in sent(slow, FRONTIER_CRAWL_DELAY_MAX=0.02)]
 
     assert delays == [0.02] * 6
+
+
+def test_a_host_that_is_left_alone_is_not_asked_again_and_again():
+    asked = []
+
+    async def known(_):
+        asked.append(1)
+        assert len(asked) == 1
+        return Known(None, 0.0, error=HostBackedOff("it is left alone for 9 s"))
+
+    request = Request("http://host/")
+    state = SimpleNamespace(reservation=object(), put_back=False)
+    middleware = object.__new__(RobotsTxtMiddleware)
+    middleware._known = known
+    middleware._session = SimpleNamespace(
+        requests=SimpleNamespace(known=lambda _: state),
+        node=SimpleNamespace(has_lost=lambda _: False),
+    )
+
+    with pytest.raises(HostBackedOff):
+        asyncio.run(middleware.process_request(request))

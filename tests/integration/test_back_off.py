@@ -147,7 +147,7 @@ def test_no_node_asks_a_host_before_the_time_that_it_said_and_others_go_on(
     assert len(busy.asked) == 2
     told = json.loads(cluster.ask("crawl", "status", "--json").stdout)["back_offs"]
     (named,) = told.pop("named")
-    assert told == {"hosts": 1, "unreachable": 0}
+    assert (told["hosts"], told["unreachable"]) == (1, 0)
     assert (named["host"], named["reason"]) == (busy.host, "throttled")
     assert 0 < named["until_ms"] - time.time() * 1000 <= 1100 * 3600
     report = cluster.ask("crawl", "status").stdout

@@ -281,7 +281,7 @@ def test_a_scope_that_is_widened_lets_other_hosts_in(serve, cluster):
         (["FRONTIER_LEASE_TTL=9"], "is read when a node starts"),
         (["FRONTIER_LEASE_TTTL=9"], "did you mean FRONTIER_LEASE_TTL?"),
         (["CONCURRENT_ITEMS=9"], "is not among those"),
-        (["DOWNLOAD_DELAY=-1"], "must be greater than"),
+        (["DOWNLOAD_DELAY=-1"], "must be from 0 to 86,400 seconds"),
         (["DOWNLOAD_DELAY"], "must be NAME=VALUE"),
         (["scope=galaxy"], "must be one of host, domain"),
         (["scope=all", "--host", "a.example"], "is for all hosts"),
