@@ -20,11 +20,12 @@ from frontier.cli.options import (
     StoreOptions,
     Yes,
 )
-from frontier.cli.output import ExitCode, bar, say, show
+from frontier.cli.output import ExitCode, bar, complain, say, show
 from frontier.cli.report import facts
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
+    KeyDamaged,
     NotUncommitted,
     SourceBroken,
     UnknownCollection,
@@ -199,15 +200,21 @@ def list_all(
     output: Output,
     options: StoreOptions,
 ) -> None:
-    """List the collections in the store."""
+    """List the collections in the store; name those that cannot be read."""
     from frontier.collection.summary import collections, look
 
+    found, damaged = [], []
     with options.connected() as store:
-        found = [
-            look(store, collection_keys(store, name)) for name in collections(store)
-        ]
+        for name in collections(store):
+            try:
+                found.append(look(store, collection_keys(store, name)))
+            except KeyDamaged as error:
+                damaged.append(name)
+                complain(str(error))
     text = collections_table(found) if found else Text("no collections yet")
     output.result({"collections": [asdict(view) for view in found]}, [text])
+    if damaged:
+        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 @app.command()

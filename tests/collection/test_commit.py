@@ -8,7 +8,7 @@ from frontier.collection.commit import CHUNK, Canceled, Collection, cancel, comm
 from frontier.dedupe.digest_index import Entry
 from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CollectionKeys, CrawlKeys
 from tests.collection.samples import digest
 
 DATE = "2026-01-02T03:04:05.678Z"
@@ -170,3 +170,20 @@ def test_the_commands(index, unique):
     listed = json.loads(index.run("list", "--json")[1])["collections"]
     assert index.name in [each["name"] for each in listed]
     assert "committed" in index.run("status")[1]
+
+
+def test_a_damaged_collection_is_named_and_the_others_are_listed(index, unique):
+    crawled(index, "a", [1])
+    damaged = CollectionKeys(f"damaged-{unique}", index.keys.tagged)
+    index.store.run(
+        [
+            Call.command("SADD", damaged.uncommitted(), "a"),
+            Call.command("SET", damaged.alldupes(), "not a hash"),
+        ]
+    )
+    code, out, err = index.run("list", "--json")
+    index.store.call(Call.command("DEL", damaged.alldupes(), damaged.uncommitted()))
+
+    names = [each["name"] for each in json.loads(out)["collections"]]
+    assert (code, index.name in names) == (6, True)
+    assert f"the key {damaged.alldupes()}" in err
