@@ -177,7 +177,7 @@ async def test_a_set_that_is_lost_is_told_once_and_its_urls_are_counted(
     seen = range(101, 101 + 5 * 200)  # in five sets
     tier, _ = fill(store, a.keys, seen)
     lost = random.Random(1).sample(range(tier.buckets), 2)
-    store.call(Call.command("DEL", *map(a.keys.imported_marks, lost)))
+    store.run([Call.command("DEL", a.keys.imported_marks(one)) for one in lost])
     await until(lambda: shared(a, b))  # else some are asked for twice
     for node in (a, b):
         await node.imported_test.learn()
