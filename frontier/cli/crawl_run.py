@@ -163,8 +163,24 @@ class Nodes:
         """Run Scrapy's *command* as *node_id*; what it prints goes to *log*.
 
         The process is told it by its standard input: arguments are there for all to
-        read, and those of settings and spiders may be secrets.
+        read, and those of settings and spiders may be secrets. If it cannot be
+        started, those that run are stopped.
         """
+        try:
+            self._start(node_id, command, log, cwd, env)
+        except BaseException:
+            say(f"{node_id} cannot be started; {len(self.every)} that run are stopped")
+            self._stop()
+            raise
+
+    def _start(
+        self,
+        node_id: str,
+        command: Sequence[str],
+        log: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+    ) -> None:
         words = [sys.executable, "-m", __name__, node_id]
         with open(log, "ab", opener=creating(self._mode)) as output:
             process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
@@ -191,10 +207,14 @@ class Nodes:
                 time.sleep(PACE)
             self._tell()
         except BaseException:
-            self.signal(signal.SIGTERM)
-            for node in self.every:
-                node.process.wait()
+            self._stop()
             raise
+
+    def _stop(self) -> None:
+        """Have all end, and return when they have."""
+        self.signal(signal.SIGTERM)
+        for node in self.every:
+            node.process.wait()
 
     def _tell(self) -> None:
         """Say what became of the signals that came: a handler may not print."""

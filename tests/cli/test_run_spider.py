@@ -1,5 +1,6 @@
 """``frontier crawl run --spider``, in a project that ``scrapy startproject`` makes."""
 
+import contextlib
 import json
 import os
 import re
@@ -285,3 +286,34 @@ def test_a_third_signal_kills_a_node_that_hangs_and_each_says_what_it_did(
     assert process.returncode == 130, out + err
     line = "killed node-1: what was in flight there is fetched again when the crawl"
     assert line in " ".join(err.split())
+
+
+def running_in(directory):
+    """The nodes of ``crawl run`` that run in *directory*."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            is_node = b"frontier.cli.crawl_run" in words
+            if is_node and (process / "cwd").readlink() == directory:
+                found.append(int(process.name))
+    return found
+
+
+def test_no_node_stays_behind_if_one_of_them_cannot_be_started(
+    frontier, project, tmp_path
+):
+    logs = tmp_path / ".frontier" / "logs"
+    now = time.time()
+    for second in range(120):  # a directory stands where the log of the third would be
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(now + second))
+        (logs / f"{stamp}-node-3.log").mkdir(parents=True)
+    done = frontier(
+        "crawl", "run", "--spider", "walk", "--nodes", "3", "-a", "seeds=data:,x"
+    )
+    left = running_in(tmp_path)
+
+    assert done.returncode == 8
+    assert left == []
+    assert "node-3 cannot be started; 2 that run are stopped" in done.stderr
+    assert "node-3.log: Is a directory" in done.stderr
