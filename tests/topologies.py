@@ -380,7 +380,7 @@ class SentinelServers(Topology):
         ports = free_ports(3)
         options = ("--repl-diskless-sync-delay", "0", *options)
         self.primary = self.server("one", ports[0], *options)
-        follow = ("--replicaof", f"{HOST} {self.primary.shown}")
+        follow = ("--replicaof", HOST, str(self.primary.shown))
         self.replica = self.server("two", ports[1], *follow, *options)
         conf = f"""
 port {ports[2]}
