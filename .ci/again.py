@@ -1,13 +1,13 @@
-"""Run the tests that failed once more, each alone, and say which passed then.
+"""Run pytest, and the few tests that failed once more, each alone.
 
     python .ci/again.py PYTEST-OPTION...
 
-To be called when pytest has ended with 1. Two workers share the cores with the nodes,
-servers and sites of their tests: a machine that stands still for seconds fails a test
-that waits for a process. Such a test passes alone; a defect mostly fails again. What
-the first run printed stays in the log, and the last lines here name the tests: each is
-a fault to be looked into, of the test or of ours. More than `MOST` failures are no
-accident.
+Two workers share the cores with the nodes, servers and sites of their tests: a machine
+that stands still for seconds fails a test that waits for a process. Such a test passes
+alone; a defect mostly fails again. What the first run printed stays in the log, and the
+last lines here name the tests: each is a fault to be looked into, of the test or of
+ours. More than `MOST` failures are no accident, and what ends pytest in another way
+than by tests that failed is none at all.
 """
 
 import json
@@ -17,22 +17,31 @@ from pathlib import Path
 
 MOST = 3
 """Tests that may have failed."""
+TESTS_FAILED = 1
+"""Pytest's exit code for that alone; see `pytest.ExitCode`."""
 FAILED = Path(".pytest_cache/v/cache/lastfailed")
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
 
 
 def main() -> int:
-    """Run them; 0 if all have passed."""
-    tests = sorted(json.loads(FAILED.read_text()))
+    """Run them; pytest's exit code, or 0 if all that failed have passed alone."""
+    FAILED.unlink(missing_ok=True)  # of another stage
+    code = subprocess.run([*PYTEST, *sys.argv[1:]], check=False).returncode
+    if code != TESTS_FAILED:
+        return code
+    tests = sorted(json.loads(FAILED.read_text())) if FAILED.exists() else []
     print(f"{len(tests)} failed beside others:", *tests, sep="\n  ", flush=True)
     if not 1 <= len(tests) <= MOST:
-        return 1
-    pytest = [sys.executable, "-m", "pytest", "-q", *sys.argv[1:]]
-    ended = {test: subprocess.run([*pytest, test], check=False) for test in tests}
+        return code
+    # The marks that chose them are not asked again: the tests are named.
+    ended = {
+        test: subprocess.run([*PYTEST, "-m", "", test], check=False) for test in tests
+    }
     again = [test for test, done in ended.items() if done.returncode]
     for test in tests:
         result = "again" if test in again else "beside others, and passed alone"
         print(f"FAILED {result}: {test}", flush=True)
-    return 1 if again else 0
+    return code if again else 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import uuid
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 import redis
@@ -126,7 +127,19 @@ ANY = CHOSEN or "valkey-9"
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-def pytest_collection_modifyitems(items):
+SHARE = os.environ.get("TESTS_SHARE")
+"""``I/N``: of all tests only those of this share; `.ci/nightly.py` sets it."""
+
+
+def pytest_collection_modifyitems(config, items):
+    if SHARE:
+        mine, count = map(int, SHARE.split("/"))
+        chosen, others = [], []
+        for item in items:
+            share = crc32(item.nodeid.encode()) % count
+            (chosen if share == mine else others).append(item)
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
     for item in items:
         reason = item.get_closest_marker("one_server")
         if reason or "servers" in item.fixturenames:

@@ -4,8 +4,8 @@
 
 The rows are in `rows.toml`. A row fails if one of its tests does, or if none ran. The
 exit code is 1 if a row fails, or if Scrapy's own suite does (`scrapy_suite.py`).
-``--short`` is for CI, after `make test`: of our tests those with the mark ``compat``,
-of Scrapy's the files that crawl.
+``--short`` is for CI, after `make test`: of our tests some with the mark ``compat``,
+of Scrapy's the files that crawl. `.ci/nightly.py` has the others.
 """
 
 from __future__ import annotations

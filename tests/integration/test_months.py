@@ -11,6 +11,7 @@ from frontier.status import reports
 from frontier.status.snapshot import snapshot
 from frontier.store.client import BlockingStore
 
+pytestmark = pytest.mark.bench
 PAGES = 20
 ROUNDS = 24
 KEPT = 4
