@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.crawl_control import change, exclude, log, pause, resume
+from frontier.cli.crawl_control import change, exclude, log, pause, resume, retry
 from frontier.cli.crawl_end import cancel, close, delete
 from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_report import crawl_report
@@ -27,17 +28,25 @@ from frontier.cli.options import (
 from frontier.cli.output import ExitCode, complain, say, show, show_json
 from frontier.cli.report import WarcFiles, crawl_table, when
 from frontier.cli.seeds import seed
-from frontier.errors import ConfigurationError, OtherSchema
+from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
 from frontier.status.durations import duration
 from frontier.status.validate import printable, text
+from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frontier.cli.crawl_run import Outcome, Plan
     from frontier.queue.dead_letters import Letter
     from frontier.seen.seen_set import StoredCrawl
+    from frontier.settings.config import Config
     from frontier.status.views import CrawlSummary
     from frontier.store.client import BlockingStore
+
+
+LEAVING_S = 15.0
+"""Seconds after which a silent node of a crawl that has ended has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +191,8 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
         say(f"{seen.crawl_id} {seen.ended_at}")
     if seen is not None and seen.harmed:
         complain(seen.harm)
+    if seen is not None and seen.left_out:
+        complain(seen.left_out)
     for line in outcome.too_late:
         complain(line)
     if outcome.exit_code is ExitCode.INTERRUPTED:
@@ -311,7 +322,10 @@ def requeue(
         bool, typer.Option("--all", help="Requeue all that can be read.")
     ] = False,
 ) -> None:
-    """Queue dead letters again, in an open crawl: those of a URL, or all."""
+    """Queue dead letters again: those of a URL, or all. Their hosts are asked now.
+
+    A crawl that is finished is open again then: start its spider to go on with it.
+    """
     wanted = {url.strip() for url in urls or ()}
     if bool(wanted) == every:
         raise ConfigurationError("requeue needs either URLs or --all")
@@ -321,6 +335,13 @@ def requeue(
         show_json(asdict(done))
     else:
         say(f"{done.requeued:,} requests are queued again, {done.left:,} are left")
+    if done.open_crawl:
+        name = "" if done.open_crawl == done.crawl_id else done.crawl_id
+        setting = f" with FRONTIER_CRAWL_ID={name}" * bool(name)
+        say(
+            f"{done.crawl_id} had ended and can be resumed: start its "
+            f"spider{setting} to fetch them"
+        )
     for url in sorted(wanted):
         complain(f"{printable(url)!r} was not given up, or was requeued already")
     if wanted:
@@ -332,6 +353,8 @@ class _Revived:
     crawl_id: str = ""
     requeued: int = 0
     left: int = 0
+    open_crawl: str = ""
+    """The crawl that its spider's nodes join, if this one had ended; else empty."""
 
 
 def _revive(
@@ -352,6 +375,8 @@ def _revive(
         wanted -= {one.url for one in chosen}
         if not chosen:
             return done
+        done.open_crawl = _reopen(store, found.crawl) or done.open_crawl
+        _have_asked(store, found.crawl, chosen)
         # As for seeds: the crawl must not end while they are on their way.
         lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
         lock.hold(0)
@@ -361,6 +386,40 @@ def _revive(
         done.requeued += count
         if not count or not done.left:
             return done
+
+
+def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
+    """Let *crawl* be resumed if it is finished; what nodes of its spider join then."""
+    from frontier.cluster.crawls import reopen
+
+    meta = Call.command("HGET", crawl.keys.meta(), "spider")
+    spider = (store.call(meta) or b"").decode("utf-8", "replace")
+    return reopen(store, crawl.keys, spider, ttl=LEAVING_S)
+
+
+def _have_asked(
+    store: BlockingStore, crawl: StoredCrawl, chosen: Sequence[Letter]
+) -> None:
+    """Have hosts of *chosen* that are left alone be asked again, as `retry` does."""
+    from frontier.cluster.controls import RETRIED, Change, change, operator
+    from frontier.queue.back_off import forget
+
+    keys = crawl.keys
+    for host in {_host(crawl.config, one) for one in chosen}:
+        if forget(store, keys, crawl.config, [host]):
+            with contextlib.suppress(CrawlClosed):  # a node that comes reads it
+                change(store, keys, Change(RETRIED, host), operator())
+
+
+def _host(config: Config, letter: Letter) -> str:
+    """The host that is left alone where *letter* is not to be sent."""
+    from frontier.queue.priority import split_name
+    from frontier.urls.partition import SPREAD, host_of_shard, queue_key
+
+    if config.queue_key in SPREAD:
+        return queue_key(letter.url, "host")
+    key = split_name(letter.queue)[1]
+    return host_of_shard(key) if config.host_shards > 1 else key.partition("~")[0]
 
 
 def _dead_letters(store: BlockingStore, options: CrawlOptions) -> _DeadLetters:
@@ -405,6 +464,9 @@ app.command(
         "crawl exclude --prefix https://example.org/calendar/ --yes",
     )
 )(exclude)
+app.command(
+    examples=("crawl retry www.example.org", "crawl retry --all"),
+)(retry)
 app.command()(log)
 app.command()(dead)
 app.command(

@@ -60,6 +60,39 @@ def _switch(options: CrawlOptions, output: Output, wanted: Change, done: str) ->
     require_all(reached)
 
 
+def retry(
+    options: CrawlOptions,
+    output: Output,
+    hosts: Annotated[
+        list[str] | None, typer.Argument(metavar="HOST", show_default=False)
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All hosts that are left alone.")
+    ] = False,
+) -> None:
+    """Have hosts that are left alone be asked again now.
+
+    One that still does not answer is left alone again, as after a first failure.
+    """
+    from frontier.cluster.controls import ALL_HOSTS, RETRIED, Change
+    from frontier.queue.back_off import forget
+    from frontier.urls.exclusions import HOST, rule_of
+
+    if bool(hosts) == every:
+        raise ConfigurationError("retry needs either hosts or --all")
+    named = [rule_of(HOST, host).value for host in hosts or ()]
+    with options.connected() as store:
+        crawl = options.crawl(store)
+        keys, config = crawl.keys, crawl.config
+        forgotten = forget(store, keys, config, named)
+        for what in named or [ALL_HOSTS]:
+            _, reached = put_into_force(store, keys, Change(RETRIED, what))
+    text = f"{forgotten:,} hosts that were left alone are asked again"
+    facts = {"crawl_id": keys.crawl_id, "forgotten": forgotten}
+    output.result({**facts, **asdict(reached)}, [Text(text + _where(reached))])
+    require_all(reached)
+
+
 def log(options: CrawlOptions, output: Output) -> None:
     """List what operators have done to a crawl while it ran, the oldest first."""
     from frontier.cluster.controls import KEPT

@@ -359,6 +359,9 @@ class Outcome:
             return ExitCode.INTERRUPTED
         if self.snapshot is not None and self.snapshot.harmed:
             return ExitCode.INCOMPLETE
+        if self.snapshot is not None and self.snapshot.left_out:
+            others = {node.exit_code for node in self.nodes.failed()} - {1}
+            return ExitCode.CRAWL_FAILED if others else ExitCode.INCOMPLETE
         if self.nodes.failed() or (self.snapshot is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK

@@ -171,6 +171,9 @@ def _end(seen: CrawlSnapshot, *, failed: bool) -> None:
     if seen.loss:
         complain(seen.loss)
         raise typer.Exit(ExitCode.INCOMPLETE)
+    if seen.left_out:
+        complain(seen.left_out)
+        raise typer.Exit(ExitCode.INCOMPLETE)
     if failed and seen.has_failed:
         complain(f"{seen.crawl_id} has ended without one page")
         raise typer.Exit(ExitCode.CRAWL_FAILED)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 PAUSED, RESUMED = "paused", "resumed"
 EXCLUDED, INCLUDED, SKIPPED = "excluded", "included", "skipped"
 SET, UNSET = "set", "unset"
+RETRIED = "retried"
 """What entries of the log say."""
 MOST = 1_000
 """Exclusions and settings that a crawl may have."""
@@ -46,6 +47,8 @@ KEPT = 500
 MAX_WHO = 100
 MAX_FIELD = 3_000
 """Characters of what is excluded, or set."""
+ALL_HOSTS = "all hosts"
+"""What is retried, if it is no single host."""
 EXCLUDE = "exclude"
 """The first word of a field that excludes something; then kind and value follow."""
 YES = "yes"

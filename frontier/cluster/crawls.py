@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster.set_aside import INCOMPLETE
 from frontier.errors import (
     ConfigurationError,
+    CrawlInUse,
     CrawlLost,
     KeyDamaged,
     RunOver,
@@ -31,6 +32,7 @@ from frontier.store.scripts import (
     CRAWL_CANCEL,
     CRAWL_FINISH,
     CRAWL_OPEN,
+    CRAWL_REOPEN,
     CRAWL_RETIRE,
     START_ACQUIRE,
     START_DONE,
@@ -250,6 +252,29 @@ async def finish(
     if reply < 0:
         raise CrawlLost(keys.crawl_id)
     return None if reply in {0, 3} else reply == 1
+
+
+def reopen(
+    store: BlockingStore, keys: CrawlKeys, spider: str, *, ttl: float
+) -> str | None:
+    """Let a finished crawl be resumed: the next node of *spider* opens it again.
+
+    Returns the crawl that the spider's nodes join then, which is another if one is
+    open; ``None`` if this one is not finished.
+
+    Raises:
+        CrawlInUse: Nodes of it are still leaving.
+    """
+    ask = Call.to(CRAWL_REOPEN, [keys.meta(), keys.nodes()], [int(ttl * 1000)])
+    done = store.call(ask)
+    if done < 0:
+        raise CrawlInUse(keys.crawl_id, ["the last of them is leaving"])
+    if not done:
+        return None
+    registry = RegistryKeys(keys.namespace).spider(spider)
+    store.call(Call.command("HSETNX", registry, "open", keys.crawl_id))
+    found = store.call(Call.command("HGET", registry, "open"))
+    return str(found.decode("utf-8", "replace"))
 
 
 def cancel_call(keys: CrawlKeys, *, ttl: float) -> Call:

@@ -16,6 +16,8 @@ What always holds:
     503 without a Retry-After, from a host that has answered others.
 4.  One request is tried again for this ``FRONTIER_BACKOFF_TIMES`` times at the most;
     then RetryMiddleware and the spider have what came.
+5.  What came from the store and is not sent, as its host is given up, becomes a dead
+    letter, and the node ends with exit code 1.
 
 Retry-After: for how long a server wants to be left alone (RFC 9110, 10.2.3).
 
@@ -46,6 +48,7 @@ from frontier.download.origin import (
     TIMEOUT,
     UNCONNECTED,
     UNRESOLVED,
+    HostGivenUp,
     URLTooLong,
     status_of,
 )
@@ -86,10 +89,6 @@ TIMES = "backoff_times"
 
 class HostBackedOff(LeaseGone):
     """The host of a request is left alone, and the request waits in the store."""
-
-
-class HostGivenUp(IgnoreRequest):
-    """The host of a request was left alone too often, and the request is given up."""
 
 
 class LeftAlone:
@@ -152,13 +151,22 @@ class LeftAlone:
         if host is None:
             return
         if self.hosts.gives_up(host):
+            why = f"its host {host} is given up: {self.hosts.told(host)}"
             if EXCERPT not in request.meta:  # but of robots.txt, which is nobody's page
-                self.hosts.give_up(host)
-                self._session.count("frontier/backoff/given_up")
-            raise HostGivenUp(f"{host} was left alone too often: it does not answer")
+                self._give_up(request, host, why)
+            raise HostGivenUp(why)
         while self.hosts.waits(host):
             self._hold(request, host)
             await asyncio.sleep(min(STEP, self.hosts.left(host)))
+
+    def _give_up(self, request: Request, host: str, why: str) -> None:
+        """Have *request* be a dead letter, if it is from the store."""
+        self.hosts.give_up(host)
+        self._session.count("frontier/backoff/given_up")
+        state = self._session.requests.of(request)
+        if state.reservation is not None:
+            state.unread = why
+            self._session.note_given_up()
 
     def _hold(self, request: Request, host: str) -> None:
         """Have *request* wait here for a moment, if it may.

@@ -26,6 +26,7 @@ has in place of an HTTP status:
 ``-4``      nothing came in time
 ``-5``      another error
 ``-7``      the URL cannot be fetched: an unknown scheme, or it is too long
+``-8``      its host is given up: it was asked too often and has not answered
 ``-61``     robots.txt could not be fetched
 ``-5000``   out of scope, as we or Scrapy's OffsiteMiddleware find
 ``-5001``   its address is of a class that is not connected to
@@ -151,7 +152,7 @@ def _load(path: str) -> type:
 
 
 UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT = -1, -2, -3, -4
-UNKNOWN, UNFETCHABLE, NO_ROBOTS = -5, -7, -61
+UNKNOWN, UNFETCHABLE, GIVEN_UP, NO_ROBOTS = -5, -7, -8, -61
 OUT_OF_SCOPE, BLOCKED, REFUSED, ROBOTS = -5000, -5001, -5002, -9998
 
 
@@ -170,6 +171,10 @@ class AddressRefused(IgnoreRequest):
         super().__init__(f"{url[:200]} leads to a {kind} address")
         self.kind = kind
         """The class of the address; see `frontier.urls.addresses`."""
+
+
+class HostGivenUp(IgnoreRequest):
+    """The host of a request was left alone too often, and the request is given up."""
 
 
 class URLTooLong(IgnoreRequest):
@@ -214,6 +219,8 @@ def status_of(error: BaseException, *, sent: bool) -> int:
         return BLOCKED
     if isinstance(error, URLTooLong):
         return UNFETCHABLE
+    if isinstance(error, HostGivenUp):
+        return GIVEN_UP
     if isinstance(error, RobotsUnreachable):
         return NO_ROBOTS
     if isinstance(error, IgnoreRequest):

@@ -41,7 +41,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_unicode
 from w3lib.url import safe_url_string
 
-from frontier.download.back_off import HostBackedOff, HostGivenUp, LeftAlone
+from frontier.download.back_off import HostBackedOff, LeftAlone
 from frontier.download.body_spool import EXCERPT
 from frontier.download.hops import SEED, Hops
 from frontier.download.origin import (
@@ -49,6 +49,7 @@ from frontier.download.origin import (
     UNRESOLVED,
     AddressRefused,
     Excluded,
+    HostGivenUp,
     RobotsUnreachable,
     status_of,
 )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from frontier.explain.in_store import DEAD, HELD, RESERVED, STARTED, WAITING
 from frontier.node.crawl_limits import described
+from frontier.queue.back_off import MEANINGS
 from frontier.settings.live import QUOTAS
-from frontier.status.back_offs import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +37,7 @@ FAILURES = {
     -4: ("timeout", "nothing came in time"),
     -5: ("failed", "it failed; the log of its node says of what"),
     -7: ("unfetchable", "its scheme is not known, or it is too long"),
+    -8: ("host_given_up", "its host is given up, as it has not answered"),
     -61: ("robots_unreachable", "the robots.txt of its host could not be fetched"),
     -5000: ("out_of_scope", "it is out of scope"),
     -5001: ("address", "it leads to an address that is not connected to"),
@@ -230,7 +231,7 @@ def back_off_of(store: StoreFacts) -> str:
     """Until when the host is left alone, and why."""
     told = store.back_off
     assert told is not None  # noqa: S101 (for mypy)
-    why = REASONS.get(told.reason, told.reason)
+    why = MEANINGS.get(told.reason, told.reason)
     times = "1 time" if told.failures == 1 else f"{told.failures:,} times"
     if told.left <= 0:
         return f"may be asked again, and was not yet: {why}, {times}"

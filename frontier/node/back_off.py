@@ -27,11 +27,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.cluster.controls import ALL_HOSTS
 from frontier.errors import StoreUnavailable
 from frontier.queue.back_off import (
     ABSENT,
     BUSY,
     JITTER,
+    MEANINGS,
     Failure,
     Limits,
     answered_call,
@@ -46,6 +48,8 @@ from frontier.store.outage_retry import ASK_AGAIN
 from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from frontier.model import Lease
     from frontier.node.context import NodeContext
     from frontier.queue.back_off import BackOff
@@ -104,6 +108,8 @@ class BackOffs:
         self._changes = -1
         self._mark = b""
         self._asked_at = 0.0
+        self.on_retry: Callable[[], object] = lambda: None
+        """Told that hosts may be asked before the time that was known."""
         self.given_up: Counter[str] = Counter()
         """URLs that this node has given up, by host."""
 
@@ -196,13 +202,30 @@ class BackOffs:
             self._some.set()
             logger.info("%s answers again", host)
 
+    def told(self, host: str) -> str:
+        """What *host* has done, and how often, for people."""
+        why = MEANINGS.get(self.reason(host), self.reason(host))
+        return f"{why}, after {max(0, self.failures(host) - 1):,} back-offs in a row"
+
+    def retry(self, what: str) -> None:
+        """Ask a host, or all of them, at once: an operator wants it.
+
+        The store knows of no back-off by then.
+        """
+        hosts = [*self._known] if what == ALL_HOSTS else [what]
+        for host in hosts:
+            self._known.pop(host, None)
+            self._missed.pop(host, None)
+        self._untold = [one for one in self._untold if one[0] not in hosts]
+        self.on_retry()
+
     def give_up(self, host: str) -> None:
         """Count a URL of *host* that is given up, and say so of the first."""
         self.given_up[host] += 1
         if self.given_up[host] == 1 and len(self.given_up) <= NAMED:
             logger.warning(
                 "%s is given up after %d back-offs in a row (%s): its URLs are not "
-                "sent for %.0f s, and their errbacks are called",
+                "sent for %.0f s, and become dead letters",
                 host,
                 self.failures(host) - 1,
                 self.reason(host),
@@ -375,9 +398,10 @@ class BackOffs:
         """Say what this node has given up."""
         if self.given_up:
             most = self.given_up.most_common(NAMED)
-            logger.warning(
+            logger.error(
                 "%d requests to %d hosts were given up, as the hosts were left alone "
-                "too often without an answer (%s%s)",
+                "too often without an answer (%s%s); those of the queue are dead "
+                "letters, which frontier crawl requeue puts back",
                 self.given_up.total(),
                 len(self.given_up),
                 ", ".join(f"{host} {count:,}" for host, count in most),

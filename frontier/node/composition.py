@@ -224,7 +224,9 @@ class Composition:
         self.host_delays = HostDelays(outage_retry, keys)
         self.back_offs = BackOffs(self.context, config)
         self.portions = Portions(outage_retry, keys, partitions=config.partitions)
-        self.controls = Controlling(outage_retry, keys, note=self._node.note)
+        self.controls = Controlling(
+            outage_retry, keys, note=self._node.note, retry=self.back_offs.retry
+        )
         self.addresses = Addresses(outage_retry, keys)
         allowed = frozenset(config.allow_addresses)
         given = None if SEEDS in allowed else allowed
@@ -245,6 +247,7 @@ class Composition:
         )
         self.due_times = DueTimes(self.context, self.inbox)
         self.inbox.back_offs = self.back_offs
+        self.back_offs.on_retry = self.inbox.look_again
         self.imported_test = self.inbox.imported_test = ImportedTest(
             self._outage_retry,
             self._keys,

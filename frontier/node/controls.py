@@ -46,10 +46,12 @@ class Controlling:
         keys: CrawlKeys,
         *,
         note: Callable[[Attempt], None] = lambda _: None,
+        retry: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._outage_retry = outage_retry
         self._keys = keys
         self._note = note
+        self._retry = retry
         self.wanted = Controls()
         self.paused = False
         """Whether nothing may be started."""
@@ -107,6 +109,8 @@ class Controlling:
                 self._note(attempt_of(entry))
                 if not joins:
                     logger.warning("%s", described(entry))
+                if entry.verb == wanted.RETRIED:  # one that joins knows of no host yet
+                    self._retry(entry.what)
         self._logged = max([self._logged, *(e.version for e in self.wanted.log)])
         if joins and (by := self.wanted.paused) is not None:
             logger.warning(

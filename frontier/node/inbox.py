@@ -454,6 +454,15 @@ class Inbox:
                     )
         return [c for c in candidates if c[2] not in self._not_before]
 
+    def look_again(self) -> None:
+        """Have queues that are set apart be looked at before their time."""
+        for partition, queues in self._left_alone.items():
+            for queue in queues:
+                self._known[partition].setdefault(queue, 1)
+        self._left_alone.clear()
+        self._ends.clear()
+        self._wake.set()
+
     def _left(self, partition: int, queue: str) -> int:
         """How many more of *queue* may be reserved, as its host's quota has it."""
         lease = self._leases.current(partition)

@@ -21,17 +21,28 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import QUEUE_ANSWERED, QUEUE_BACK_OFF, QUEUE_BACKED_OFF
+from frontier.urls.partition import SPREAD, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from frontier.settings.config import Config
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
 
 BUSY = frozenset(("throttled", "unavailable"))
 """Reasons of hosts that have answered: 429, and 503."""
 ABSENT = frozenset(("unresolved", "unconnected", "tls"))
 """Reasons of hosts that could not be reached."""
 REASONS = BUSY | ABSENT
+MEANINGS = {
+    "throttled": "it said 429",
+    "unavailable": "it said 503",
+    "unresolved": "its name is not known",
+    "unconnected": "it cannot be connected to",
+    "tls": "TLS with it fails",
+}
+"""What each reason means, for people."""
 GROWTH_ABSENT = 4.0
 """By how much each time is longer than the one before for which a host is left alone
 that cannot be reached: 5, 20 and 80 minutes, then hours."""
@@ -135,6 +146,29 @@ def answered_call(key: str, answered: Iterable[tuple[str, float]]) -> Call:
     for host, ago in answered:
         args += (host, max(0, int(ago * 1000)))  # no earlier than it was sent
     return Call.to(QUEUE_ANSWERED, [key], args)
+
+
+def forget(
+    store: BlockingStore, keys: CrawlKeys, config: Config, hosts: Sequence[str]
+) -> int:
+    """Have the store know of no back-off of *hosts*, or of any without one.
+
+    Returns how many there were. Nodes that know of them have to be told.
+    """
+    shared = config.host_shards > 1 or config.queue_key in SPREAD
+    names = [keys.back_off()]
+    if not shared:
+        names = [keys.partition(n).back_off for n in range(config.partitions)]
+    if not hosts:
+        calls = [Call.command("HLEN", name) for name in names]
+        found = sum(max(0, n - 1) for n in store.run(calls) if isinstance(n, int))
+        store.run([Call.command("UNLINK", name) for name in names])
+        return found
+    calls = []
+    for host in hosts:
+        name = names[0 if shared else partition_of(host, config.partitions)]
+        calls.append(Call.to(QUEUE_ANSWERED, [name], [host, -LONGEST]))  # after any
+    return sum(store.run(calls))
 
 
 def read_call(key: str, mark: bytes = b"") -> Call:

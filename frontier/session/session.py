@@ -544,6 +544,10 @@ class Session:
         """Exit with 1 later: a partition was set aside, which the log tells."""
         self._end_badly()
 
+    def note_given_up(self) -> None:
+        """Exit with 1 later: a host was given up, which the log tells."""
+        self._end_badly()
+
     def note_undone(self) -> None:
         """Exit with 1: what the last node does is not done, which the log tells."""
         self._end_badly()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
-from frontier.queue.back_off import ABSENT, BUSY, JITTER, read
+from frontier.queue.back_off import ABSENT, BUSY, JITTER, MEANINGS, read
 from frontier.status.validate import printable, whole
 
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ MOST = 100
 """Hosts that are named: those that are left alone for longest."""
 MOST_COUNTED = 100_000
 """Back-offs in a row: the most that `FRONTIER_BACKOFF_TIMES` may be."""
-REASONS = {
-    "throttled": "it said 429",
-    "unavailable": "it said 503",
-    "unresolved": "its name is not known",
-    "unconnected": "it cannot be connected to",
-    "tls": "TLS with it fails",
-}
-"""What each reason means, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +42,7 @@ class LeftAlone:
     @property
     def why(self) -> str:
         """The reason in words."""
-        return REASONS.get(self.reason, self.reason)
+        return MEANINGS.get(self.reason, self.reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -456,6 +456,16 @@ class CrawlSnapshot:
         )
 
     @property
+    def left_out(self) -> str:
+        """What was not fetched, as its hosts did not answer; in one line."""
+        if self.state == "open" or not (self.totals.given_up and self.queue.dead):
+            return ""
+        return (
+            f"{self.queue.dead:,} requests were given up: frontier crawl dead --crawl "
+            f"{self.crawl_id} lists them, and frontier crawl requeue puts them back"
+        )
+
+    @property
     def ended_at(self) -> str:
         """That it has ended at a limit, and which, for people; else empty."""
         if not self.limit:

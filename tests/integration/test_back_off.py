@@ -307,7 +307,7 @@ def test_a_host_that_never_answers_is_given_up_and_the_crawl_ends(cluster, sites
         FRONTIER_BACKOFF_TIMES="2",
     )
 
-    assert cluster.wait() == [0]
+    assert cluster.wait() == [1]
     assert len(busy.refused) == 3
     text = cluster.text_of("node-1")
     assert f"{busy.host} is given up after 2 back-offs in a row (throttled)" in text
@@ -389,7 +389,7 @@ def test_a_name_that_is_not_known_is_given_up_in_time(cluster, sites):
         FRONTIER_BACKOFF_UNREACHABLE_TIMES="1",
     )
 
-    assert cluster.wait() == [0]
+    assert cluster.wait() == [1]
     text = cluster.text_of("node-1")
     assert "no-such-host.invalid is left alone for 1 s (unresolved, 1 in a row)" in text
     assert "no-such-host.invalid is given up after 1 back-offs in a row" in text
@@ -419,7 +419,7 @@ def test_a_host_that_breaks_off_tls_is_set_aside(cluster, sites, dead):
         FRONTIER_BACKOFF_UNREACHABLE_TIMES="0",
     )
 
-    assert cluster.wait() == [0]
+    assert cluster.wait() == [1]
     text = cluster.text_of("node-1")
     assert f"{host} is given up after 0 back-offs in a row (tls)" in text
 
@@ -498,3 +498,67 @@ def test_after_so_many_tries_scrapy_and_the_spider_have_the_answer(heard, sites)
     # of a host that answers others, a page that says 503 is tried as Scrapy does
     assert heard(busy, RETRY_TIMES=1, **quick)[0] == 200
     assert len(busy.asked) == 2
+
+
+def links_of(port, count):
+    return [f"http://127.0.0.1:{port}/{number}" for number in range(count)]
+
+
+def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead):
+    """Which the exit code and the logs tell of, and which can be put back."""
+    port = dead.getsockname()[1]
+    links, host = links_of(port, 20), f"127.0.0.1:{port}"
+    start(
+        cluster,
+        *(sites(10) for _ in range(2)),
+        more=links,
+        nodes=["node-1"],
+        FRONTIER_BACKOFF_UNREACHABLE_AFTER="4",
+        FRONTIER_BACKOFF_UNREACHABLE_MIN="1",
+        FRONTIER_BACKOFF_UNREACHABLE_TIMES="1",
+    )
+
+    assert cluster.wait() == [1]
+    assert "frontier crawl requeue" in cluster.text_of("node-1")
+    letters = json.loads(cluster.ask("crawl", "dead", "--json").stdout)["letters"]
+    why = f"its host {host} is given up: it cannot be connected to"
+    assert {one["url"] for one in letters} == set(links)
+    assert all(one["reason"].startswith(why) for one in letters)
+    seen = cluster.ask("crawl", "status")
+    assert seen.returncode == 6
+    assert "20 requests were given up" in seen.stderr
+    told = cluster.ask("url", "explain", links[-1], "--logs", str(cluster.warc_dir))
+    assert f"It was given up: {why}" in told.stdout
+    assert "its host is given up, as it has not answered" in told.stdout
+    assert "middleware" not in told.stdout
+
+    dead.listen()
+    there = sites(20, listener=dead)
+    done = cluster.ask("crawl", "requeue", "--all")
+    assert "20 requests are queued again" in done.stderr
+    assert "site-1 had ended and can be resumed" in done.stderr
+    start(cluster, nodes=["node-2"], more=links)
+    assert cluster.wait("node-2") == [0]
+    assert there.pages() == {f"/{number}" for number in range(20)}
+    assert "is in crawl site-1" in cluster.text_of("node-2")
+    assert cluster.ask("crawl", "status").returncode == 0
+
+
+def test_a_host_is_asked_again_at_once_if_an_operator_wants_it(cluster, sites, dead):
+    port = dead.getsockname()[1]
+    start(
+        cluster,
+        more=links_of(port, 20),
+        nodes=["node-1"],
+        FRONTIER_BACKOFF_UNREACHABLE_AFTER="4",
+        FRONTIER_BACKOFF_UNREACHABLE_MIN="3600",
+    )
+    until(lambda: noted(cluster, f"127.0.0.1:{port}"), "the host is left alone")
+    dead.listen()
+    there = sites(20, listener=dead)
+    done = cluster.ask("crawl", "retry", f"127.0.0.1:{port}")
+
+    assert "1 hosts that were left alone are asked again on 1 of 1" in done.stdout
+    assert cluster.wait() == [0]
+    assert there.pages() == {f"/{number}" for number in range(20)}
+    assert "retried" in cluster.ask("crawl", "log").stdout

@@ -9,13 +9,13 @@ from twisted.web._newclient import ResponseNeverReceived
 
 from frontier.download.back_off import (
     HostBackedOff,
-    HostGivenUp,
     kind_of,
     kind_of_status,
 )
 from frontier.download.origin import (
     AddressRefused,
     Excluded,
+    HostGivenUp,
     OutOfScope,
     RobotsUnreachable,
     URLTooLong,
