@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
-from frontier.queue.item import EXEMPT, RECRAWL, Codec, claim_of
+from frontier.queue.item import EXEMPT, FORCED, RECRAWL, Codec, claim_of
 from frontier.queue.priority import queue_name
 from frontier.queue.push import (
     ARE_SEEN,
@@ -49,6 +50,7 @@ from frontier.queue.push import (
     NOTED,
     SEEN_BY_BLOOM,
     TEST,
+    Forced,
     Push,
 )
 from frontier.requests.discovery import found_of, hops_of, noting_of
@@ -247,8 +249,13 @@ class Scheduler(BaseScheduler):
         address = self._queue_addresses.of(request.url, fingerprint)
         queue = "" if address is None else self._queue(request, address)
         due = self._due(request) if again or DUE_META in request.meta else 0
+        forced = None
+        if mode in {FORCE, MARK} and place is None:
+            forced = self._forced(fingerprint)
         try:
             record = self._record(request, mode)
+            if mode in {FORCE, MARK}:
+                record[FORCED] = forced[1] if forced else secrets.randbits(63)
             item = self._codec.encode(record, queue)
         except NotSerializable as error:
             return self._keep_here(request, fingerprint, mode, key, error)
@@ -256,13 +263,29 @@ class Scheduler(BaseScheduler):
         if self._recrawls.take_over(request, mode, record, partition, due):
             return True
         if address is None or place is not None:
-            later = self._push_later(request, fingerprint, item, mode, due)
+            later = self._push_later(request, fingerprint, item, mode, due, forced)
             if place is not None:
                 later = self._push_in_round(request, place, later)
             self._node.outbox.expect(later)
         else:
-            self._push(request, fingerprint, item, mode, (partition, queue), due)
+            where = (partition, queue)
+            self._push(request, fingerprint, item, mode, where, due, forced)
         return True
+
+    def _forced(self, fingerprint: bytes) -> tuple[Forced, int] | None:
+        """Whose the push of a request that is not tested is, and its id.
+
+        `None` if nobody knows what led to it: it would be queued again.
+        """
+        parent = PARENT.get()
+        reservation = self._delivered.get(parent) if parent is not None else None
+        if parent is None or reservation is None:
+            return None
+        state = self._session.requests.of(parent)
+        if state.forced is None:
+            item = reservation.queue.encode() + reservation.item[1:]
+            state.forced = Forced(b"%d" % state.push_id if state.push_id else item)
+        return state.forced, state.forced.next_id(fingerprint)
 
     def _dropped(self, request: Request) -> bool:
         """Count *request* as seen before; false, as it is not queued."""
@@ -342,8 +365,11 @@ class Scheduler(BaseScheduler):
         claim = claim_of(record, self._config.partitions)
         carried = record.pop(RECRAWL, None)
         record.pop(EXEMPT, None)
+        push_id = record.pop(FORCED, 0)
         if claim is None:
             made = from_record(record, self._spider, self._recorder.allowed)
+            if type(push_id) is int and push_id:
+                self._session.requests.of(made).push_id = push_id
             self._recrawls.begin(made, carried)
             return made
         request: Request | None = self._node.claims.take(claim, reservation)
@@ -600,8 +626,11 @@ class Scheduler(BaseScheduler):
         mode: str,
         where: tuple[int, str],
         due: int,
+        forced: tuple[Forced, int] | None,
     ) -> None:
         partition, queue = where
+        if forced is not None:
+            forced[0].partitions[forced[1]] = partition
         if mode == ONCE:
             if self._config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
@@ -617,18 +646,25 @@ class Scheduler(BaseScheduler):
             mode=mode,
             tag=request,
             due=due,
+            forced=forced[1] if forced is not None else 0,
         )
 
     async def _push_later(
-        self, request: Request, fingerprint: bytes, item: bytes, mode: str, due: int
+        self,
+        request: Request,
+        fingerprint: bytes,
+        item: bytes,
+        mode: str,
+        due: int,
+        forced: tuple[Forced, int] | None,
     ) -> None:
         """Push *request* when the address of its host is known."""
         address = None
         while address is None:
             await self._node.addresses.find(host_of(request.url))
             address = self._queue_addresses.of(request.url, fingerprint)
-        queue = self._queue(request, address)
-        self._push(request, fingerprint, item, mode, (address.partition, queue), due)
+        where = (address.partition, self._queue(request, address))
+        self._push(request, fingerprint, item, mode, where, due, forced)
 
     def _due(self, request: Request) -> int:
         """When *request* is due by the server's clock, in ms; 0 for at once.
@@ -785,7 +821,8 @@ class Scheduler(BaseScheduler):
                 if again is None and state.visit is not None:
                     now_ms = self._node.server_ms()
                     again = self._recrawls.again(request, reservation, now_ms)
-                self._node.acks.complete(reservation, again=again)
+                forced = state.forced
+                self._node.acks.complete(reservation, again=again, forced=forced)
 
     def _waits_for_host(self, request: Request, reservation: Reservation) -> bool:
         """Have *request* wait in the store until its host is asked again.

@@ -16,6 +16,8 @@ What always holds:
     with those of others, and has arrived long before a page could do any harm.
 5.  Whoever takes a partition over removes the delivery marks, after what they are
     about.
+6.  The ids of forced pushes stay until what led to them is acked: if it is delivered
+    again instead, they are not queued again.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
     from frontier.queue.due import Again
+    from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys, PartitionKeys
@@ -144,6 +147,7 @@ class Acks:
         self._completed: list[Reservation] = []
         self._replaced: set[tuple[int, int, int]] = set()
         self._again: dict[tuple[int, int, int], Again] = {}
+        self._forced: dict[tuple[int, int, int], Forced] = {}
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self.before_ack: Callable[[list[Reservation]], Awaitable[None]] | None = None
@@ -156,13 +160,17 @@ class Acks:
         *,
         is_done: bool = True,
         again: Again | None = None,
+        forced: Forced | None = None,
     ) -> None:
         """Count *reservation* as done, callbacks and item pipelines included.
 
         If it is not, others that were queued lead to it again: its journal is not told.
-        With *again* that waits in its place from the ack on, in one step.
+        With *again* that waits in its place from the ack on, in one step. *forced* is
+        what it has pushed untested.
         """
         self._inbox.finish(reservation)
+        if forced is not None:
+            self._forced[reservation.key] = forced
         if again is not None:
             self._again[reservation.key] = again
         if not is_done:
@@ -213,6 +221,9 @@ class Acks:
             lease = reservation.lease
             if reservation.key in self._inbox.open:
                 groups[lease.partition, lease.token].append(reservation)
+        # What is fetched again forces the same again: its ids go before the ack, those
+        # of all others after it, as a page that is not acked is delivered once more.
+        await self._forget_forced(r for r in completed if r.key in self._again)
         lost = await self._send(self._calls(groups.values()))
         if self._journal is not None:
             for group_key, group in groups.items():
@@ -224,14 +235,29 @@ class Acks:
                             done.lease.partition, done.queue, done.item, *more
                         )
         self._replaced.difference_update(r.key for r in completed)
-        self._on_ended(
-            [r for k, group in groups.items() if k not in lost for r in group]
-        )
+        acked = [r for k, group in groups.items() if k not in lost for r in group]
+        await self._forget_forced(acked)
+        self._on_ended(acked)
         for reservation in completed:
             self._inbox.forget(reservation)
+            self._forced.pop(reservation.key, None)
             if self._again:
                 self._again.pop(reservation.key, None)
         self._tell_acked(completed)
+
+    async def _forget_forced(self, reservations: Iterable[Reservation]) -> None:
+        """Remove the ids of what *reservations* forced: they come no more."""
+        ids: dict[int, list[int]] = defaultdict(list)
+        for reservation in reservations:
+            forced = self._forced.pop(reservation.key, None)
+            for one, partition in forced.partitions.items() if forced else ():
+                ids[partition].append(one)
+        calls = [
+            Call.command("SREM", self._keys.partition(partition).forced, *some)
+            for partition, some in ids.items()
+        ]
+        if calls:
+            await self._outage_retry.retry(calls)
 
     def _tell_acked(self, done: list[Reservation]) -> None:
         for tell in self.on_acked:

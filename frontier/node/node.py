@@ -353,9 +353,11 @@ class Node:
         mode: str,
         tag: Any,
         due: int = 0,
+        forced: int = 0,
     ) -> None:
         """Have a URL tested and queued, to be ready at *due*; never waits."""
-        push = Push(mode, seen_hash(fingerprint), queue, priority, item, tag, due)
+        mark = seen_hash(fingerprint)
+        push = Push(mode, mark, queue, priority, item, tag, due, forced)
         self.outbox.put(partition, push)
 
     def server_ms(self) -> float:

@@ -184,7 +184,8 @@ def _seen_names(
 
 def _rest(keys: PartitionKeys) -> list[str]:
     names = [keys.reserved, keys.started, keys.next_allowed, keys.pushers]
-    return [*names, keys.back_off, keys.groups, keys.spent, keys.claimed, keys.seen]
+    names += [keys.forced, keys.back_off, keys.groups, keys.spent, keys.claimed]
+    return [*names, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

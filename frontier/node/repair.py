@@ -70,6 +70,7 @@ LOST: dict[str, str] = {
     "next_allowed": "",
     "back_off": "hosts that were left alone may be asked at once",
     "claimed": "requests of one process that wait for it may be made twice",
+    "forced": "pages that are delivered again queue what they force twice",
     "pushers": "",
 }
 """What is lost with a key of a partition that is removed; empty for nothing."""

@@ -80,6 +80,7 @@ NAMES = (
     "_class",
     "recrawl",
     "exempt",
+    "forced",
 )
 """Names in records by their places, which never change; more may follow."""
 RECRAWL = "recrawl"
@@ -87,6 +88,9 @@ RECRAWL = "recrawl"
 EXEMPT = "exempt"
 """In a record, that what was seen before the crawl (`frontier.seen.imported_tier`) says
 nothing of it; no attribute of a request either."""
+FORCED = "forced"
+"""In a record, the id of its push, if it was queued untested; no attribute either. See
+`frontier.queue.push.Forced`."""
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,6 +50,7 @@ from frontier.seen.config import (
 )
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
+from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +85,29 @@ class Push(NamedTuple):
     """Whatever the caller wants back with the verdict."""
     due: int = 0
     """When it is to be ready, in ms of the server's clock; 0 for at once."""
+    forced: int = 0
+    """Its id of `Forced`; 0 if it has no parent, or is tested."""
+
+
+class Forced:
+    """What one *parent* pushes untested, with an id each.
+
+    The ids are the same if it is delivered again, so that each is queued once.
+    *parent* is what tells it from all that was ever queued: its item, or the id of its
+    own push if it was not tested either, as equal requests have equal items.
+    """
+
+    def __init__(self, parent: bytes) -> None:
+        self._parent = parent
+        self._equal: Counter[bytes] = Counter()
+        self.partitions: dict[int, int] = {}
+        """By the ids of what is pushed."""
+
+    def next_id(self, fingerprint: bytes) -> int:
+        """The id of one more push of what has *fingerprint*."""
+        self._equal[fingerprint] += 1
+        ordinal = self._equal[fingerprint]
+        return seen_hash(b"%d %b %b" % (ordinal, fingerprint, self._parent))
 
 
 def held(push: Push) -> tuple[str, bytes]:
@@ -165,7 +190,7 @@ def push_plan(
     of a push that was planned with another than the current one. *clock* is the
     server's, as far as the caller knows it, in milliseconds.
     """
-    modes, marks, queues, priorities, items, _, dues = zip(*pushes, strict=True)
+    modes, marks, queues, priorities, items, _, dues, ids = zip(*pushes, strict=True)
     space, urls = tiers.space, len(marks)
     total = layout.buckets or space.groups
     wanted = space.wanted(layout.count + urls) if tiers.has_set else total
@@ -185,10 +210,14 @@ def push_plan(
     lists, targets = made.lists(queues, priorities, dues, clock)
     if any(dues):
         items = tuple(map(_element, queues, items, dues))
+    forced: Sequence[Any] = ()
+    if any(ids):
+        made.names.append(keys.forced)
+        forced = (len(made.names), [str(one) if one else "" for one in ids])
     known, room = (total, layout.blooms, layout.era), tiers.room(layout)
     head = (len(made.names), keys.born, turn or (), known, space.groups, room)
     columns = ("".join(modes), texts, members, places, targets)
-    packed = pack((*head, filters, lists, *columns, items if targets else ()))
+    packed = pack((*head, filters, lists, *columns, items if targets else (), forced))
     return Plan(QUEUE_PUSH, made.names, packed, urls)
 
 

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from frontier.node.context import Owner
     from frontier.queue.due import Again
     from frontier.queue.item import Claim, Lineage
+    from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
     from frontier.urls.exclusions import Exclusions, Rule
 
@@ -143,6 +144,10 @@ class RequestState:
     """What it stands on, if it came from the store."""
     waiting: Request | None = None
     """Who waits for its answer, if it asks for a robots.txt."""
+    push_id: int = 0
+    """The id of its push, if it was queued untested."""
+    forced: Forced | None = None
+    """What it has led to that was queued untested."""
     claim: Claim | None = None
     """What was queued for it, if it cannot be stored and was started."""
     lineage: Lineage | None = None

@@ -348,6 +348,11 @@ class PartitionKeys:
         return f"{self.tag}:claimed"
 
     @property
+    def forced(self) -> str:
+        """Set of the ids of forced pushes whose parents are not acked yet."""
+        return f"{self.tag}:forced"
+
+    @property
     def pushers(self) -> str:
         """Hash: process to ``<number> <time, s> <verdicts>`` of its last push here."""
         return f"{self.tag}:pushers"

@@ -28,7 +28,7 @@ URL = f"http://{HOST}/5"
 PARTS = (
     *("lease", "fence", "counts", "queues", "due", "reserved", "started"),
     *("next_allowed", "back_off", "spent", "groups", "dead", "held", "seen"),
-    *("claimed", "pushers"),
+    *("claimed", "forced", "pushers"),
 )
 VALUES = (b"abc", b"\xff\xfe\x00\n", b"9" * 30, b"-5", b"")
 

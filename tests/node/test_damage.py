@@ -67,6 +67,7 @@ OF_A_PARTITION = {
     "held": ("hash", ["x"]),
     "seen": ("hash", ["buckets", "count", "blooms", "last", "era", "claims"]),
     "claimed": ("hash", ["1"]),
+    "forced": ("set", []),
     "pushers": ("hash", []),
     "bloom": ("string", []),
     "bucket": ("set", []),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from frontier.queue.push import FORCE, MARK, TEST, push_call, push_plan, pushed
+from frontier.queue.push import FORCE, MARK, TEST, Forced, push_call, push_plan, pushed
 from frontier.seen.config import (
     MAX_URLS,
     MOST,
@@ -319,3 +319,25 @@ def test_a_call_for_many_partitions_is_as_much_work_as_one_for_a_few(
     sent = [part for call in calls for part in call.parts[3 + int(call.parts[2]) :]]
     assert sent == [plan.packed for plan in plans]
     assert len(joined(plans, alone=False)) == 200
+
+
+@pytest.mark.parametrize("mode", [FORCE, MARK])
+@pytest.mark.parametrize("shape", [*TESTED, "none"])
+def test_what_one_parent_forces_is_queued_once_until_its_ids_go(
+    client, new_push, db, keys, shape, mode
+):
+    node = client(shape)
+
+    def pushes(parent):
+        forced = Forced(parent)
+        ids = [forced.next_id(url) for url in urls(1, 1, 2)]
+        made = [new_push(url, mode) for url in urls(1, 1, 2)]
+        return [push._replace(forced=id_) for push, id_ in zip(made, ids, strict=True)]
+
+    assert node.push(pushes(b"a")).verdicts == "fff"
+    assert node.push([*pushes(b"a"), *pushes(b"b")]).verdicts == "sssfff"
+    assert node.scan().ready == 6
+    assert len(db("SMEMBERS", keys.forced)) == 6
+
+    db("SREM", keys.forced, pushes(b"a")[0].forced)
+    assert node.push(pushes(b"a")).verdicts == "fss"

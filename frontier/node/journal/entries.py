@@ -80,6 +80,8 @@ class Pushed(NamedTuple):
     """Of the push; grows within a partition. 0 if it is not known."""
     due: int = 0
     """When it was to be ready, in ms of the server's clock; 0 for at once."""
+    forced: int = 0
+    """The id of a push that was not tested; see `frontier.queue.push.Forced`."""
 
 
 class Acked(NamedTuple):
@@ -343,6 +345,7 @@ def _pushed(
     item: Any,
     number: Any = 0,
     due: Any = 0,
+    forced: Any = 0,
 ) -> Pushed:
     _require_partition(partition)
     if mode not in ("t", "m", "f"):
@@ -352,7 +355,9 @@ def _pushed(
     _require_item(queue, item, due)
     if type(number) is not int or number < 0:
         raise ValueError("its number is invalid")
-    return Pushed(partition, mode, mark, queue, item, number, due)
+    if type(forced) is not int or not 0 <= forced < 2 * LEAST_MARK:
+        raise ValueError("its id is invalid")
+    return Pushed(partition, mode, mark, queue, item, number, due, forced)
 
 
 def _acked(partition: Any, digest: Any) -> Acked:

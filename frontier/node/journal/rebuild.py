@@ -188,6 +188,7 @@ class Rebuild:
         self._again_due: dict[bytes, int] = {}
         """The last time for which each was put back, to be fetched again."""
         self._done: set[int] = set()
+        self._forced: set[int] = set()
         self._stored: set[str] = set()
         self._done_in: Counter[int] = Counter()
         self._spelled: set[str] = set()
@@ -371,6 +372,10 @@ class Rebuild:
     def _find_done(self, path: Path) -> None:
         """Learn which marks are done; queue what is queued whatever was seen."""
         for entry in self._pushes(path):
+            if entry.forced in self._forced:
+                continue  # its parent was delivered again
+            if entry.forced:
+                self._forced.add(entry.forced)
             digest = digest_of(entry.queue, entry.item)
             is_done = self._acked[digest] > 0
             by_warc = not is_done and self._is_stored(entry)
@@ -457,7 +462,7 @@ class _Sender:
             item = b"0" + entry.item[1:]
             priority = split_name(entry.queue)[0]
             push = Push(entry.mode, entry.mark, entry.queue, priority, item)
-            push = push._replace(due=entry.due)
+            push = push._replace(due=entry.due, forced=entry.forced)
         else:
             push = Push(TEST, entry.mark, "", 0, b"")
         self._waiting[entry.partition].append(push)

@@ -396,6 +396,7 @@ class Journaling:
                     Pushed(
                         *(partition, mode, push.mark, push.queue, push.item, number),
                         due=push.due,
+                        forced=push.forced,
                     )
                 )
 

@@ -10,7 +10,7 @@
 --             only one process has or had; from 6 on the Bloom generations, then buckets
 --             of the set, ready lists, lists of what waits, and `due`
 -- ARGV[1...]  plans, a partition each, msgpack [keys, born, turn, layout, base, room,
---             made, lists, modes, marks, members, places, targets, items]:
+--             made, lists, modes, marks, members, places, targets, items, forced]:
 --    keys     how many of the KEYS are the plan's
 --    born     the mark of the crawl, as `counts` has it; '' if none
 --    turn     {process, number, before}: the number of this push, which only grows, and
@@ -31,11 +31,14 @@
 --    targets  the place in `lists` of each URL's queue, or 0 to mark and not queue; empty
 --             if that holds for all
 --    items    of each URL, as targets; '<queue>\n<item>' of one that waits
+--    forced   empty, or {key, ids}: the place of `forced`, the set of the ids of forced
+--             pushes whose parents are not acked, and the id of each URL's push, or ''
 --
 -- Returns a reply per plan:
 -- {1, buckets, count, blooms, last, era, verdicts, became_ready}, with a letter per URL (n new,
 -- s seen, b seen as Bloom says, c seen and claimed, now or before, f queued untested, o
--- noted) and the `lists` that were empty before, or are due next now. A claimed URL whose
+-- noted) and the `lists` that were empty before, or are due next now. What `forced` has
+-- is s, and not queued: its parent was delivered before, and had pushed it. A claimed URL whose
 -- process is gone is new to the next push of it. A push that has the number of the last
 -- one was done already: its verdicts are told again, and all its lists.
 -- Or nothing of the plan is done, and the reply is

@@ -14,7 +14,7 @@ local function check_lists(keys, lists)
 end
 
 local function push(keys, verdicts, born, turn, known, base, room, made, lists, modes,
-    marks, members, places, targets, items)
+    marks, members, places, targets, items, forced)
   local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed', 'waiting')
   if not is_of(born, counts[1]) then return {-1} end
   local why = no_number(1, {'ready', 'pushed', 'waiting'}, {unpack(counts, 2, 4)})
@@ -35,8 +35,8 @@ local function push(keys, verdicts, born, turn, known, base, room, made, lists, 
   end
   check_lists(keys, lists)
   if #members == 0 then members = marks end
-  local filters = {unpack(keys, 6, 5 + #made)}
-  local tries = seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places)
+  local tries = seen_test(verdicts, keys, layout, {unpack(keys, 6, 5 + #made)}, made, modes,
+    marks, members, places, forced)
   local became_ready = {}
   if #targets > 0 then became_ready = queue(keys, lists, targets, items, verdicts, tries) end
   if count ~= layout[2] or last ~= layout[4] then
@@ -48,10 +48,13 @@ local function push(keys, verdicts, born, turn, known, base, room, made, lists, 
   return told(1, layout, letters, became_ready)
 end
 
-local function unmark(keys, verdicts, _, _, _, _, _, _, _, _, marks, members, places)
+local function unmark(keys, verdicts, _, _, _, _, _, _, _, _, marks, members, places, _, _,
+    forced)
   if #members == 0 then members = marks end
   for i, verdict in ipairs(verdicts) do
     local place = verdict == 'n' and places[i]
     if place then redis.call('SREM', keys[place], members[i]) end
+    local id = verdict == 'f' and forced[2] and forced[2][i] or ''
+    if id ~= '' then redis.call('SREM', keys[forced[1]], id) end
   end
 end

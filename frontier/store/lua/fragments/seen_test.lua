@@ -1,7 +1,7 @@
 -- seen_test: test the URLs of a push, and mark those that are new.
 --
--- seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places) fills
--- verdicts, a letter per URL, and changes count, last and claims of the layout; what it
+-- seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places, forced)
+-- fills verdicts, a letter per URL, and changes count, last and claims of the layout; what it
 -- needs is told in `queue_push`. It returns the deliveries of those whose process is
 -- gone, by their numbers. Needs `bloom` and `bloom_note`.
 -- Where there is a set it answers, and Bloom is only written, if it has a filter: the
@@ -26,11 +26,16 @@ local function tested(layout, filters, made, mark, member, place, noted)
   return 'n'
 end
 
-local function seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places)
+local function seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places,
+    forced)
   local noted, tries = {}, {}
   for i = 1, #modes do
     local mode, mark, verdict = modes:byte(i), marks[i], 'n'
-    if mode == 102 then -- f
+    local id = forced[2] and forced[2][i] or ''
+    local is_again = id ~= '' and redis.call('SADD', keys[forced[1]], id) == 0
+    if is_again then
+      verdict = 's'
+    elseif mode == 102 then -- f
       verdict = 'f'
     elseif mode < 58 then -- a digit
       verdict = 'o'
@@ -42,10 +47,11 @@ local function seen_test(verdicts, keys, layout, filters, made, modes, marks, me
     if #made > 0 and verdict == 'n' then layout[4] = layout[4] + 1 end
     if mode == 108 and verdict == 'n' and mark then -- l
       claim(keys, layout, mark, '')
-    elseif layout[6] and (verdict == 's' or verdict == 'b') and mode ~= 109 then
+    elseif layout[6] and (verdict == 's' or verdict == 'b') and mode ~= 109
+        and not is_again then
       verdict, tries[i] = claimed(keys[5], mark, verdict)
     end
-    verdicts[i] = mode == 109 and 'f' or verdict -- m
+    verdicts[i] = mode == 109 and not is_again and 'f' or verdict -- m
   end
   if #noted > 0 then note(filters[#made], made[#made], noted) end
   return tries

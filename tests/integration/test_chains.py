@@ -1,0 +1,131 @@
+"""Chains of requests with ``dont_filter``, whose nodes are killed: none forks."""
+
+import textwrap
+from collections import Counter
+from http.server import BaseHTTPRequestHandler
+from typing import ClassVar
+
+import pytest
+from conftest import serving
+
+SPIDER = """
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import scrapy
+
+LENGTH = 24
+
+
+class ChainSpider(scrapy.Spider):
+    name = "chain"
+    kinds = ("page", "poll", "form", "moved")
+
+    def __init__(self, site="", kills="", notes="", **kwargs):
+        super().__init__(**kwargs)
+        self.site, self.notes = site, Path(notes)
+        self.kills = [int(number) for number in kills.split()]
+        self.later = set()
+        self.never = asyncio.Event()  # what nobody refers to is collected
+
+    async def start(self):
+        for kind in self.kinds:
+            yield self.of(kind, 0)
+
+    def of(self, kind, number):
+        options = {"dont_filter": number > 0, "meta": {"kind": kind, "number": number}}
+        if kind == "poll":
+            return scrapy.Request(f"{self.site}/poll", **options)
+        if kind == "form":
+            form = {"at": str(number)}
+            return scrapy.FormRequest(f"{self.site}/form", formdata=form, **options)
+        return scrapy.Request(f"{self.site}/{kind}/{number}", **options)
+
+    async def parse(self, response):
+        kind, number = response.meta["kind"], response.meta["number"]
+        yield {"kind": kind, "number": number}
+        at = next((k for k in self.kills if not (self.notes / str(k)).exists()), -9)
+        if number == at + 1:
+            self.later.add(kind)
+            if len(self.later) == len(self.kinds):
+                (self.notes / str(at)).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            await self.never.wait()
+        if number < LENGTH:
+            yield self.of(kind, number + 1)
+        if number == at:  # what it has made is queued; it is not acked
+            await self.never.wait()
+"""
+
+
+class ChainSite(BaseHTTPRequestHandler):
+    """Answers, and counts what it is asked; ``/moved/N`` leads to ``/there/N``."""
+
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[Counter[str]] = Counter()
+
+    def do_GET(self):
+        if self.path == "/robots.txt":
+            self.send_error(404)
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        type(self).asked[f"{self.path} {body}".strip()] += 1
+        if self.path.startswith("/moved/"):
+            self.send_response(302)
+            self.send_header("Location", self.path.replace("moved", "there"))
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def chain(tmp_path):
+    root = tmp_path / "project"
+    (root / "own" / "spiders").mkdir(parents=True)
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
+    for package in (root / "own", root / "own" / "spiders"):
+        (package / "__init__.py").write_text("")
+    (root / "own" / "spiders" / "chain.py").write_text(textwrap.dedent(SPIDER))
+    (root / "own" / "settings.py").write_text(
+        'SPIDER_MODULES = ["own.spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+    return root
+
+
+def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(
+    cluster, chain, tmp_path
+):
+    kills = (5, 12)
+    with serving(ChainSite):
+        args = [f"site={ChainSite.url}", f"kills={' '.join(map(str, kills))}"]
+        args += [f"notes={tmp_path}"]
+        options = [word for arg in args for word in ("-a", arg)]
+        codes = []
+        for _ in range(len(kills) + 1):
+            cluster.start(
+                "node-1",
+                *options,
+                spider="chain",
+                cwd=chain,
+                FRONTIER_LEASE_TTL="3",
+                FRONTIER_RUN_ID="1",
+            )
+            codes += cluster.wait("node-1")
+    assert codes == [-9] * len(kills) + [0]
+    asked = ChainSite.asked
+    # What was in flight: two that wait, and what is before them and not acked yet.
+    again = {number for kill in kills for number in range(kill - 3, kill + 2)}
+    for kind in ("/page/{}", "/moved/{}", "/there/{}", "/form at={}"):
+        counts = {number: asked[kind.format(number)] for number in range(25)}
+        assert min(counts.values()) == 1, (kind, counts)
+        assert {number for number, count in counts.items() if count > 1} <= again
+    assert 25 <= asked["/poll"] <= 25 + len(again)
