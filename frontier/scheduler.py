@@ -781,7 +781,8 @@ class Scheduler(BaseScheduler):
         """Do not wait for hosts that are to be left alone for long, or for a resume.
 
         What has not been sent to them stays reserved until the node leaves, and then
-        goes back to the queue. It is not a delivery.
+        goes back to the queue. It is not a delivery. What a page that was fetched
+        needs, as its files, is waited for: its item has to have them.
         """
         slots = Slots(self._crawler)
         longest = 0.0 if self._node.paused else LONG_DELAY
@@ -793,8 +794,13 @@ class Scheduler(BaseScheduler):
                 self._recrawls.end(request)
                 request.errback = None  # its spider need not know
                 self._session.requests.of(request).put_back = True
-        slots.turn_away(longest, lambda: LeaseGone(CLOSING))
+        slots.turn_away(self._is_put_back, lambda: LeaseGone(CLOSING))
         self._session.gives_back = self._node.paused
+
+    def _is_put_back(self, request: Request) -> bool:
+        """Whether *request*, or the one that waits for its robots.txt, goes back."""
+        known = self._session.requests.known
+        return known(known(request).waiting or request).put_back
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""

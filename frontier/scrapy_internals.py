@@ -919,12 +919,17 @@ class Slots:
         delay = self._downloader.per_slot_settings.get(key, {}).get("delay")
         return None if delay is None else float(delay)
 
-    def turn_away(self, delay: float, error: Callable[[], Exception]) -> None:
-        """Fail what waits for its turn where turns are *delay* s and more apart."""
+    def turn_away(
+        self, which: Callable[[Request], bool], error: Callable[[], Exception]
+    ) -> None:
+        """Fail what waits for its turn, of *which*."""
         for slot in self._downloader.slots.values():
-            while slot.delay >= delay and slot.queue:
-                _, waiting = slot.queue.popleft()
-                waiting.errback(error())
+            entries = list(slot.queue)
+            slot.queue.clear()
+            slot.queue.extend(entry for entry in entries if not which(entry[0]))
+            for request, waiting in entries:
+                if which(request):
+                    waiting.errback(error())
 
     def slow_down(self, key: str, delay: float) -> None:
         """Give *key* at least *delay*, without jitter, whether it exists or not."""

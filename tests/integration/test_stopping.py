@@ -1,0 +1,80 @@
+"""What a node that is stopped by a signal still does, and what it leaves."""
+
+import contextlib
+import json
+import signal
+
+import pytest
+from conftest import until
+
+from tests.rawsite import RawSite
+
+SPIDERS = """
+import scrapy
+
+
+class FilesSpider(scrapy.Spider):
+    name = "files"
+    custom_settings = {
+        "ROBOTSTXT_OBEY": False,
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
+    }
+
+    def __init__(self, url="", **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = [url]
+
+    def parse(self, response):
+        yield {"url": response.url, "file_urls": [response.urljoin("/file")]}
+        yield response.follow("/next", self.parse_next)
+        self.logger.info("the page is parsed")
+
+    def parse_next(self, response):
+        yield {"url": response.url}
+"""
+CONF = 'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+
+
+def page(body=b"x"):
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+@pytest.fixture
+def site():
+    pages = {"/": page(), "/next": page(), "/file": page(b"its file")}
+    with contextlib.closing(RawSite(pages)) as site:
+        yield site
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(CONF)
+    (root / "spiders.py").write_text(SPIDERS)
+    return root
+
+
+def says(cluster, line, node="node-1"):
+    until(lambda: line in cluster.text_of(node), line)
+
+
+def test_a_page_that_was_fetched_gets_its_files_before_the_node_stops(
+    cluster, project, site, tmp_path
+):
+    items, files = tmp_path / "items.jsonl", tmp_path / "files"
+    words = ["-a", f"url={site.url('/')}", "-o", str(items)]
+    options = {"cwd": project, "spider": "files", "FILES_STORE": str(files)}
+    cluster.start("node-1", *words, **options, DOWNLOAD_DELAY="30")
+    says(cluster, "the page is parsed")
+    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
+    says(cluster, "Closing spider (shutdown)")
+    done = cluster.ask("crawl", "set", "DOWNLOAD_DELAY=0", "--crawl", "files-1")
+    assert done.returncode == 0, done.stderr
+    assert cluster.wait() == [0]
+
+    (item,) = map(json.loads, items.read_text().splitlines())
+    assert [each["status"] for each in item["files"]] == ["downloaded"]
+    assert "/next" not in site.requests
