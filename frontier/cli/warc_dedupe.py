@@ -29,6 +29,7 @@ from frontier.cli.warc_files import (
     hold,
     manifests_of,
     originals_of,
+    require_closed,
     rewritten,
     troubles,
 )
@@ -423,6 +424,7 @@ def dedupe(
 
     trouble, directory = Trouble(), out / "manifests"
     paths = files_given(given, trouble, without=out)
+    require_closed(trouble, output)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
     bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
@@ -454,6 +456,7 @@ def verify(
     roots = path_of(before), path_of(after)
     paths = files_given([before], trouble, without=roots[1])
     made = files_given([after], trouble)
+    require_closed(trouble, output)
     with (
         temporary("verify") as scratch,
         Bar("comparing", [*paths, *made]) as progress,

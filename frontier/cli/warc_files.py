@@ -18,6 +18,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from frontier.cli.options import Output
 from frontier.cli.output import ExitCode, complain, messages, say
 from frontier.errors import ConfigurationError
 
@@ -110,11 +111,17 @@ class Trouble:
         require_extra()
         self.files: list[str] = []
         self.records: list[str] = []
+        self.is_unclosed = False
 
     def file(self, reason: str) -> None:
         """Note that a file is left, and why."""
         self.files.append(reason)
         complain(f"left as it is: {reason}")
+
+    def unclosed(self, reason: str) -> None:
+        """Note that a file is left which is not closed, and why."""
+        self.is_unclosed = True
+        self.file(reason)
 
     def record(self, reason: str) -> None:
         """Note that a record is left, and why."""
@@ -209,9 +216,24 @@ def files_given(
             complain(f"{spelled(path)}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
     endings = (*ENDINGS, WACZ) if waczs else ENDINGS
-    paths = files_in(named, say, trouble.file, endings, without)
-    require_files(paths)
+    paths = files_in(named, say, trouble.file, endings, without, trouble.unclosed)
+    if not (paths or trouble.is_unclosed):
+        require_files(paths)
     return paths
+
+
+def require_closed(trouble: Trouble, output: Output) -> None:
+    """End the command before it does anything, if a file that was given is not closed.
+
+    What it has may be the original of others, or refer to what they have.
+
+    Raises:
+        Exit: One is not.
+    """
+    if trouble.is_unclosed:
+        complain("nothing is done: close it, or leave it out")
+        output.result(troubles(trouble), [])
+        trouble.exit()
 
 
 def require_files(paths: Sequence[Path]) -> None:

@@ -26,6 +26,7 @@ from frontier.cli.warc_files import (
     hold,
     manifests_of,
     originals_of,
+    require_closed,
     rewritten,
     troubles,
     unpacked_of,
@@ -114,6 +115,8 @@ def remove(
     paths = files_given(given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("from files elsewhere nothing can be removed")
+    if not paths:  # the only ones are not closed
+        require_closed(trouble, output)
     with beside(paths[0], COMMAND) if yes else temporary("remove") as scratch:
         waczs, warcs = unpacked_of(paths, scratch / "waczs", trouble)
         removal = _Removal(warcs, waczs, scratch, running, wanted, trouble)
@@ -166,7 +169,7 @@ class _Removal:
         """Do it, or with *yes* false tell what would be done."""
         from frontier.postcrawl.removal import find
 
-        if not self._all_read("before"):
+        if not self._goes_on(0) or not self._all_read("before"):
             return self._facts()
         found, manifests = find(self.scratch / "before", self.wanted), "before"
         self.gone = found.leaving

@@ -5,8 +5,8 @@ What always holds:
 1.  A directory is looked through to its bottom. What is in it and not read is told:
     files with other names by how they end, links to directories, what a node still
     writes, and what the command itself has written there.
-2.  What cannot be read is told as a failure: a directory that nobody may read, and a
-    file whose name is not UTF-8, which no manifest can have.
+2.  What cannot be read is told as a failure: a directory that nobody may read, a file
+    that is not closed, and one whose name is not UTF-8, which no manifest can have.
 3.  A file is given once, however often it is named.
 """
 
@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frontier.files import OPEN
 from frontier.postcrawl.remote_files import RemotePath
 from frontier.postcrawl.working_directory import BESIDE, LOCK
 
@@ -31,7 +32,6 @@ ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 WACZ = ".wacz"
 FROM_WACZ = ".from-wacz"
 """How names of WARC files end that were taken out of a WACZ only to be read."""
-_OPEN = ".open"
 _OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ, LOCK)
 """What is made of WARC files and stands beside them: not worth telling."""
 _NAMED = frozenset(
@@ -57,13 +57,16 @@ def files_in(
     failed: Callable[[str], None],
     endings: tuple[str, ...] = ENDINGS,
     without: Path | None = None,
+    unclosed: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """*given* files, and those in *given* directories, in the order of their names.
 
     Of a directory, those with *endings* (in capitals, too), and nothing of *without*,
-    which may be in it. *say* is told what is not looked at, *failed* what cannot be.
+    which may be in it. *say* is told what is not looked at, *failed* what cannot be,
+    and *unclosed* which files are not closed, if it is given.
     """
-    look = _Look(say, failed, endings, without.resolve() if without else None)
+    apart = without.resolve() if without else None
+    look = _Look(say, failed, unclosed or failed, endings, apart)
     found: dict[Path, None] = {}
     for path in given:
         if isinstance(path, RemotePath):
@@ -71,7 +74,7 @@ def files_in(
             found |= dict.fromkeys([path] if is_one else look.elsewhere(path))
         elif path.is_dir():
             found |= dict.fromkeys(look.below(path))
-        elif look.is_named(path):
+        elif look.is_named(path) and not look.is_open(path):
             found[path] = None
     return list(found)
 
@@ -87,6 +90,7 @@ class _Look:
 
     say: Callable[[str], None]
     failed: Callable[[str], None]
+    unclosed: Callable[[str], None]
     endings: tuple[str, ...]
     without: Path | None
 
@@ -122,6 +126,21 @@ class _Look:
             return False
         return True
 
+    def is_open(self, path: Path | RemotePath) -> bool:
+        """Whether *path* is not closed; that is told."""
+        name = path.name.removesuffix(OPEN)
+        if name == path.name or not ends_with(name, self.endings):
+            return False
+        here = None if isinstance(path, RemotePath) else path.with_name(name)
+        if here is not None and here.exists():  # of a command, or what it left
+            self.say(f"{spelled(path)} is being written; left out")
+        else:
+            self.unclosed(
+                f"{spelled(path)} is not closed: its writer still runs, or was killed "
+                "(frontier warc repair)"
+            )
+        return True
+
     def _is_entered(self, path: Path) -> bool:
         if path.is_symlink():
             self.say(f"{spelled(path)} is a link to a directory; left out")
@@ -148,9 +167,7 @@ class _Look:
         name = path.name
         if ends_with(name, self.endings):
             return self.is_named(path) and not self._is_without(path)
-        if ends_with(name.removesuffix(_OPEN), self.endings):
-            self.say(f"{spelled(path)} is being written; left out")
-        elif not _is_ours(name):
+        if not self.is_open(path) and not _is_ours(name):
             others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
         return False
 

@@ -4,8 +4,10 @@ What always holds:
 
 1.  A copy has an original that is no copy itself, of the same payload and of the same
     stored bytes: with the original's body behind its own head it is what it was.
-2.  A capture that a revisit refers to already stays what it is, and so does one that a
-    collection's index has (`frontier.postcrawl.originals`).
+2.  A capture that a revisit refers to already, by URL and second or by its record id,
+    stays what it is, and so does one that a collection's index has
+    (`frontier.postcrawl.originals`). Of a URL whose revisits name no capture but a
+    digest, the first capture of each payload stays.
 3.  No original is named by a URL and a second at which another payload was captured,
     too, or by its copy's own: replay finds originals by these alone.
 4.  What a manifest could not read, what was cut short, and what does not have the
@@ -58,11 +60,28 @@ if TYPE_CHECKING:
     from frontier.postcrawl.originals import Known
 
 _ELIGIBLE = """
-WITH referred AS (
+WITH unnamed AS (
+  SELECT DISTINCT coalesce(refers_to_url, url) AS url FROM manifest
+  WHERE type = 'revisit' AND refers_to_id IS NULL
+    AND (refers_to_url IS NULL OR refers_to_date IS NULL)
+), first_of_url AS (
+  SELECT o.url, left(o.date, 19) AS second, row_number() OVER (
+      PARTITION BY o.url, payload_digest
+      ORDER BY captured_us, file, record_offset) AS nth
+  FROM manifest o JOIN unnamed ON o.url = unnamed.url
+  WHERE type = 'response' AND payload_digest IS NOT NULL AND captured_us IS NOT NULL
+), referred AS (
   SELECT refers_to_url, left(refers_to_date, 19) AS refers_to_second FROM manifest
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
   UNION
   SELECT url, left(second, 19) FROM indexed
+  UNION
+  SELECT o.url, left(o.date, 19) FROM manifest r JOIN manifest o
+    ON r.refers_to_id = o.record_id
+  WHERE r.type = 'revisit' AND o.type = 'response'
+    AND (r.refers_to_url IS NULL OR r.refers_to_date IS NULL)
+  UNION
+  SELECT url, second FROM first_of_url WHERE nth = 1
 ), repeated AS (
   SELECT payload_key FROM manifest {admitted} WHERE {fit}
   GROUP BY payload_key HAVING count(*) > 1

@@ -3,8 +3,9 @@
 What always holds:
 
 1.  Before a capture leaves, the revisits that refer to it become responses: those that
-    name its URL and second, and of those that name no capture at all those that have
-    its digest. If one cannot, what it refers to stays, and both are named.
+    name its URL and second or its record id, and of those that name no capture of these
+    files those that have its digest. If one cannot, what it refers to stays, and what
+    that refers to in turn, up to the payload; all are named.
 2.  A request and other records leave with the capture whose URL and date they have.
 3.  Each record leaves a tombstone in its place, which has its id, its type, its date
     and the reason that was given: nothing of its URL, its headers or its payload.
@@ -17,7 +18,7 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -54,12 +55,21 @@ WHERE m.type <> 'warcinfo' AND (urls.url IS NOT NULL OR ids.record_id IS NOT NUL
 ORDER BY m.file, m.record_offset
 """
 DEPENDENT = """
-SELECT file, record_offset, record_id, url, refers_to_url, refers_to_date,
-  claimed_digest
+WITH captures AS (
+  SELECT record_id, url, left(date, 19) AS second FROM manifest
+  WHERE type IN ('response', 'resource', 'revisit')
+)
+SELECT file, record_offset, record_id, url, date, refers_to_id, refers_to_url,
+  refers_to_date, claimed_digest,
+  refers_to_id IN (SELECT record_id FROM captures) IS TRUE
+    OR EXISTS (SELECT 1 FROM captures c
+      WHERE c.url = refers_to_url AND c.second = left(refers_to_date, 19))
 FROM manifest WHERE type = 'revisit'
 ORDER BY file, record_offset
 """
-_CAPTURES = frozenset({"response", "resource"})
+"""Revisits, and whether one names a capture that is there."""
+_PAYLOADS = frozenset({"response", "resource"})
+_CAPTURES = _PAYLOADS | {"revisit"}
 _LINE = 1 << 16
 
 
@@ -72,10 +82,6 @@ class Wanted:
     """Of records, as ``<urn:uuid:...>``."""
     reason: str = ""
     """One line, for the tombstones."""
-
-    def takes(self, url: str, record_id: str) -> bool:
-        """Whether the record is named."""
-        return url in self.urls or record_id in self.ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +116,11 @@ class Found:
     """What is to leave, and what depends on it."""
 
     leaving: list[Leaving] = field(default_factory=list)
-    originals: frozenset[tuple[str, str]] = frozenset()
-    """URL and second of the captures among it that have a payload."""
     dependent: dict[str, list[str]] = field(default_factory=dict)
     """By their file, the ids of the revisits that refer to one of these and stay."""
     needed: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By what it refers to, where such a revisit is."""
+    """By URL and second of what it refers to, at once or by way of others that leave:
+    where such a revisit is."""
 
     def files(self) -> list[str]:
         """Those that have something that leaves."""
@@ -165,22 +170,37 @@ def find(directory: Path, wanted: Wanted) -> Found:
             schema = pa.schema([(column, pa.string())])
             engine.table(name, pa.table([sorted(values)], schema))
         found.leaving = [Leaving(*row) for row in engine.rows(LEAVING)]
-        captures = [one for one in found.leaving if one.kind in _CAPTURES]
-        found.originals = frozenset(one.at for one in captures)
-        digests = _Digests(captures)
-        for file, offset, record_id, url, *of, claimed in engine.rows(DEPENDENT):
-            if wanted.takes(url, record_id):
-                continue
-            if all(of):
-                at = of[0], to_second(of[1])
-                needs = {at} & found.originals
-            else:
-                needs = digests.captures(parsed(claimed or ""))
-            if needs:
-                found.dependent.setdefault(file, []).append(record_id)
+        _note_dependent(found, engine.rows(DEPENDENT))
+    return found
+
+
+def _note_dependent(found: Found, revisits: Iterable[tuple[Any, ...]]) -> None:
+    """Note in *found* which of *revisits*, rows of `DEPENDENT`, need what leaves."""
+    captures = [one for one in found.leaving if one.kind in _CAPTURES]
+    places = {(one.file, one.record_offset) for one in captures}
+    names = {one.at for one in captures}
+    ids = {one.record_id: one.at for one in captures}
+    digests = _Digests([one for one in captures if one.kind in _PAYLOADS])
+    further: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    """By URL and second of a revisit that leaves: what it refers to itself."""
+    for file, offset, record_id, url, date, of_id, *of, claimed, is_named in revisits:
+        needs = {ids[of_id]} if of_id in ids else set()
+        if all(of):
+            needs |= {(of[0], to_second(of[1]))} & names
+        if not is_named:
+            needs |= digests.captures(parsed(claimed or ""))
+        if (file, offset) in places:
+            further.setdefault((url, to_second(date)), set()).update(needs)
+        elif needs:
+            found.dependent.setdefault(file, []).append(record_id)
             for at in needs:
                 found.needed.setdefault(at, f"{file} at byte {offset:,}")
-    return found
+    left = list(found.needed)
+    while left:
+        last = left.pop()
+        for at in further.get(last, set()) - found.needed.keys():
+            found.needed[at] = found.needed[last]
+            left.append(at)
 
 
 class _Digests:

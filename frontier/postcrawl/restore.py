@@ -2,12 +2,14 @@
 
 What always holds:
 
-1.  A revisit gets a body only from a capture that it names by URL and second, or by
-    its digest if it names none; and whose payload has the digest that the revisit
-    states. Any other stays, and is named.
+1.  A revisit gets a body only from a capture whose payload has the digest that the
+    revisit states: one that it names by URL and second or by record id; if there is
+    none, one with that digest; or what another revisit names that it refers to. Any
+    other stays, and is named.
 2.  The HTTP head is that of the revisit, byte for byte; of one without, that of its
     original, which replay tools show. What `frontier.postcrawl.apply`
-    has made a revisit of is the block that it was, and has the id that it had.
+    has made a revisit of is the block that it was, and has the id that it had; any
+    other revisit keeps its own, since other records may name it.
 
 A revisit that a server's 304 has led to stays as well: its head is not that of a
 response with a body (WARC 1.1, section 6.7.3).
@@ -20,7 +22,6 @@ import hashlib
 import mmap
 import os
 import tempfile
-import uuid
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -40,10 +41,10 @@ from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import stored_body
-from frontier.warc.records import NAMESPACE, NOT_MODIFIED
+from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from frontier.model import Body
@@ -54,27 +55,42 @@ if TYPE_CHECKING:
     from frontier.warc.records import Record
 
 QUERY = """
-WITH originals AS (
+WITH r AS (
+  SELECT * FROM manifest WHERE type = 'revisit' AND file = (SELECT file FROM asked)
+), originals AS (
   SELECT url, date, file, record_offset, record_id FROM manifest
   WHERE type IN ('response', 'resource') AND payload_digest IS NOT NULL
+), named AS (
+  SELECT r.record_offset AS at, o.date <> r.refers_to_date AS is_near, o.*
+  FROM r JOIN originals o
+    ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
+  UNION
+  SELECT r.record_offset, FALSE, o.*
+  FROM r JOIN originals o ON r.refers_to_id = o.record_id
 )
 SELECT r.file, r.record_offset, r.record_length, r.record_id,
-  r.url, r.date,
-  CASE WHEN r.refers_to_url IS NULL OR r.refers_to_date IS NULL
-    THEN r.claimed_digest END,
+  r.url, r.date, r.claimed_digest,
   o.file, o.record_offset, o.record_id
-FROM manifest r LEFT JOIN originals o
+FROM r LEFT JOIN named o ON r.record_offset = o.at
+ORDER BY r.record_offset, o.is_near, o.file, o.record_offset
+"""
+FURTHER = """
+WITH r AS (
+  SELECT manifest.*, root FROM manifest JOIN linked
+    ON manifest.file = linked.file AND manifest.record_offset = linked.record_offset
+), captures AS (
+  SELECT url, date, file, record_offset, record_id, type FROM manifest
+  WHERE type = 'revisit'
+    OR type IN ('response', 'resource') AND payload_digest IS NOT NULL
+)
+SELECT root, o.file, o.record_offset, o.record_id, o.type = 'revisit'
+FROM r JOIN captures o
   ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
-WHERE r.type = 'revisit' AND r.file = (SELECT file FROM asked)
-ORDER BY r.record_offset, o.date <> r.refers_to_date, o.file, o.record_offset
+UNION
+SELECT root, o.file, o.record_offset, o.record_id, o.type = 'revisit'
+FROM r JOIN captures o ON r.refers_to_id = o.record_id
 """
-CLAIMED = """
-SELECT DISTINCT claimed_digest FROM manifest
-WHERE type = 'revisit' AND file = (SELECT file FROM asked)
-  AND claimed_digest IS NOT NULL
-  AND (refers_to_url IS NULL OR refers_to_date IS NULL)
-"""
-"""What the revisits of a file have that name no capture (WARC 1.0, and before)."""
+"""What revisits name, other revisits too."""
 BY_DIGEST = """
 WITH captures AS (
   SELECT file, record_offset, record_id, payload_digest,
@@ -104,6 +120,7 @@ _REVISITS = frozenset(
 )
 """Headers that only a revisit has, or that are made again."""
 NO_SERVERS = Servers()
+_LINKED = ("file", "record_offset", "root")
 _IN_MEMORY = 1 << 24
 """Bytes of a body that are held in memory; a larger one is on disk."""
 
@@ -120,7 +137,6 @@ class _Row:
     url: str
     date: str
     claimed_digest: str | None
-    """Of a revisit that names no capture."""
     original_file: str | None
     original_offset: int | None
     original_id: str | None
@@ -147,22 +163,53 @@ def revisits_of(
     """
     with duckdb_of_manifests(directory) as engine:
         engine.table("asked", pa.table({"file": [file]}))
-        unnamed = _by_digest(engine)
-        rows = (_Row(*row) for row in engine.rows(QUERY))
-        for _, group in groupby(rows, key=attrgetter("record_offset")):
-            some_of_it = list(group)
-            one = some_of_it[0]
-            if selection.takes_revisit(one.url, one.date, one.record_id):
-                yield _revisit(some_of_it, unnamed.get(one.claimed_digest, ()))
+        found = (_Row(*row) for row in engine.rows(QUERY))
+        takes = selection.takes_revisit
+        rows = [row for row in found if takes(row.url, row.date, row.record_id)]
+        left = [row for row in rows if row.original_file is None]
+        alike = _by_digest(engine, {row.claimed_digest or "" for row in left})
+        left = [row for row in left if row.claimed_digest not in alike]
+        linked = _linked(engine, file, [row.record_offset for row in left])
+    for _, group in groupby(rows, key=attrgetter("record_offset")):
+        some_of_it = list(group)
+        one = some_of_it[0]
+        further = alike.get(one.claimed_digest) or linked.get(one.record_offset, [])
+        yield _revisit(some_of_it, further)
 
 
-def _by_digest(engine: Engine) -> dict[str | None, list[tuple[str, int, str]]]:
-    """The captures that the file's revisits mean which name none, by what these claim.
+def _linked(
+    engine: Engine, file: str, offsets: Sequence[int]
+) -> dict[int, list[tuple[str, int, str]]]:
+    """The captures that the revisits at *offsets* of *file* lead to, by way of others.
+
+    It looks at all manifests once for each link of the longest chain.
+    """
+    found: dict[int, list[tuple[str, int, str]]] = {}
+    linked = {(file, offset, offset) for offset in offsets}
+    seen = set(linked)
+    while linked:
+        columns = dict(zip(_LINKED, zip(*linked, strict=True), strict=True))
+        engine.table("linked", pa.table(columns))
+        linked = set()
+        for root, *place, is_revisit in engine.rows(FURTHER):
+            if is_revisit:
+                linked.add((place[0], place[1], root))
+            else:
+                found.setdefault(root, []).append((place[0], place[1], place[2]))
+        linked -= seen
+        seen |= linked
+    return {root: sorted(some) for root, some in found.items()}
+
+
+def _by_digest(
+    engine: Engine, claims: Iterable[str]
+) -> dict[str | None, list[tuple[str, int, str]]]:
+    """The captures that have the digests *claims*.
 
     Each is read before it is used, so that it only has to be likely here.
     """
     rows = []
-    for (claimed,) in list(engine.rows(CLAIMED)):
+    for claimed in sorted(claims):
         if (digest := parsed(claimed)) is not None:
             base32 = base64.b32encode(digest.value).decode().lower().rstrip("=")
             named = spelled(digest.algorithm, digest.value)
@@ -177,7 +224,7 @@ def _by_digest(engine: Engine) -> dict[str | None, list[tuple[str, int, str]]]:
     return found
 
 
-def _revisit(rows: Sequence[_Row], unnamed: Sequence[tuple[str, int, str]]) -> Revisit:
+def _revisit(rows: Sequence[_Row], further: Sequence[tuple[str, int, str]]) -> Revisit:
     first = rows[0]
     originals = tuple(
         (row.original_file, row.original_offset, row.original_id)
@@ -191,7 +238,7 @@ def _revisit(rows: Sequence[_Row], unnamed: Sequence[tuple[str, int, str]]) -> R
         first.record_offset,
         first.record_length,
         first.record_id,
-        originals or tuple(unnamed),
+        originals or tuple(further),
     )
 
 
@@ -302,9 +349,7 @@ def _made(found: Found, block: bytes, body: Body) -> Record:
     headers = found.headers
     computed = hashlib.sha256(block)
     computed.update(body)
-    was = headers.get(REPLACES.lower())
-    fact = f"response {headers.get('warc-record-id')}"
-    identifier = was or f"<{uuid.uuid5(NAMESPACE, fact).urn}>"
+    identifier = headers.get(REPLACES.lower()) or headers.get("warc-record-id")
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _REVISITS]
     lines = [
         ("WARC-Type", "response"),

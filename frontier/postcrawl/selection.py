@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 NEEDED = """
 SELECT DISTINCT r.file, r.record_offset, r.url, r.date,
-  r.refers_to_url, r.refers_to_date, o.url, o.date
+  r.refers_to_url, r.refers_to_date, o.url, o.date, o.type = 'revisit'
 FROM manifest r LEFT JOIN manifest o
   ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
-  AND o.type IN ('response', 'resource')
+  AND o.type IN ('response', 'resource', 'revisit')
 WHERE r.type = 'revisit'
 ORDER BY r.file, r.record_offset, o.date
 """
@@ -140,21 +140,31 @@ def needed(directory: Path, selection: Selection) -> Needed:
 
     It is held in memory: about 300 bytes for each original.
     """
-    originals, missing = set(), []
+    originals: set[tuple[str, str]] = set()
+    missing: list[str] = []
+    linked: set[tuple[str, str]] = set()
+    """URL and date of the revisits that a selected one refers to."""
     with duckdb_of_manifests(directory) as engine:
-        for file, offset, url, date, *of, name, second in engine.rows(NEEDED):
-            if not selection.takes(url, date):
-                continue
-            if name is not None:
-                originals.add((name, second))
-            elif all(of):
-                missing.append(
-                    f"{file}: the original of the revisit at byte {offset:,} is not in "
-                    f"these files: {of[0]} of {of[1]}"
-                )
-            else:
-                where = f"{file}: the revisit at byte {offset:,}"
-                missing.append(f"{where} names no capture by URL and date")
+        before = -1
+        while len(linked) > before:  # once more for each link of the longest chain
+            before, missing = len(linked), []
+            for file, offset, url, date, *of, name, second, is_revisit in engine.rows(
+                NEEDED
+            ):
+                if not (selection.takes(url, date) or (url, date) in linked):
+                    continue
+                if name is not None:
+                    originals.add((name, second))
+                    if is_revisit:
+                        linked.add((name, second))
+                elif all(of):
+                    missing.append(
+                        f"{file}: the original of the revisit at byte {offset:,} is "
+                        f"not in these files: {of[0]} of {of[1]}"
+                    )
+                else:
+                    where = f"{file}: the revisit at byte {offset:,}"
+                    missing.append(f"{where} names no capture by URL and date")
     return Needed(frozenset(originals), missing)
 
 

@@ -1,0 +1,281 @@
+"""What revisits refer to is there after a takedown and after a deduplication.
+
+Collections of others have every kind of reference: by URL and date, by record id, by
+URL or digest alone, and to other revisits. `Judge` reads them with FastWARC and knows
+nothing of ours.
+"""
+
+import gzip
+import random
+import shutil
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+from typer.testing import CliRunner
+
+from frontier.cli import app
+from frontier.cli.output import ExitCode
+from tests.postcrawl.conftest import OTHER, PAGE, date
+from tests.postcrawl.test_dedupe import run, sha1, state
+
+A, B, C = "http://a.example/", "http://b.example/", "http://c.example/"
+PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+WAYS = ("date", "id", "url", "digest", "all")
+"""What a revisit names its original by; with all of them, or its digest alone."""
+
+
+class Made:
+    """A collection that is written."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        directory.mkdir()
+        self._seconds = 0
+
+    def capture(self, url, payload, of=None, way="date", name="1.warc.gz"):
+        """A response, or a revisit of the capture *of*, which it names in one *way*."""
+        self._seconds += 1
+        headers = {
+            "WARC-Target-URI": url,
+            "WARC-Date": date(self._seconds),
+            "WARC-Record-ID": f"<urn:uuid:00000000-0000-4000-8000-{self._seconds:012}>",
+            "WARC-Payload-Digest": sha1(payload),
+        }
+        said = dict(headers)
+        if of:
+            said["WARC-Profile"] = PROFILE
+            if way in {"date", "all"}:
+                said["WARC-Refers-To-Date"] = of["WARC-Date"]
+            if way in {"date", "url", "all"}:
+                said["WARC-Refers-To-Target-URI"] = of["WARC-Target-URI"]
+            if way in {"id", "all"}:
+                said["WARC-Refers-To"] = of["WARC-Record-ID"]
+        said["WARC-Type"] = "revisit" if of else "response"
+        block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+        block += b"" if of else payload
+        said["Content-Type"] = "application/http; msgtype=response"
+        said["Content-Length"] = str(len(block))
+        head = "".join(f"{key}: {value}\r\n" for key, value in said.items())
+        record = f"WARC/1.0\r\n{head}\r\n".encode() + block + b"\r\n\r\n"
+        with (self.directory / name).open("ab") as file:
+            file.write(gzip.compress(record) if name.endswith(".gz") else record)
+        return headers
+
+
+class Judge:
+    """The captures in a directory, and the payload that each has or refers to."""
+
+    def __init__(self, directory):
+        self.captures = []
+        found = (*directory.glob("*.warc"), *directory.glob("*.warc.gz"))
+        for path in sorted(found):
+            with path.open("rb") as file:
+                for one in ArchiveIterator(file, parse_http=False):
+                    block = one.reader.read()
+                    if one.headers["WARC-Type"] in {"response", "revisit"}:
+                        body = block.partition(b"\r\n\r\n")[2]
+                        self.captures.append((dict(one.headers), body))
+
+    def payloads(self):
+        """By URL and date of each capture: the ways to a payload, and the payload."""
+        return {
+            (one["WARC-Target-URI"], one["WARC-Date"]): self._ways(one, body, 40)
+            for one, body in self.captures
+        }
+
+    def _ways(self, one, body, depth):
+        if one["WARC-Type"] == "response":
+            return {"itself": body}
+        url, second, record_id = (
+            one.get(f"WARC-Refers-To{name}") for name in ("-Target-URI", "-Date", "")
+        )
+        ways = {}
+        if record_id:
+            meant = [c for c in self.captures if c[0]["WARC-Record-ID"] == record_id]
+            ways["id"] = self._first(one, meant, depth)
+        if url and second:
+            meant = [
+                c
+                for c in self.captures
+                if (c[0]["WARC-Target-URI"], c[0]["WARC-Date"]) == (url, second)
+            ]
+            ways["date"] = self._first(one, meant, depth)
+        if not ways:
+            own = url or one["WARC-Target-URI"]
+            some = [c for c in self.captures if c[0]["WARC-Type"] == "response"]
+            same = [c for c in some if c[0]["WARC-Target-URI"] == own]
+            ways["same URL"] = self._first(one, same, depth)
+            ways["digest"] = self._first(one, some, depth)
+        return {way: found for way, found in ways.items() if found is not None}
+
+    def _first(self, one, meant, depth):
+        for headers, body in meant if depth else ():
+            for found in self._ways(headers, body, depth - 1).values():
+                if sha1(found) == one["WARC-Payload-Digest"]:
+                    return found
+        return None
+
+
+def lost(before, after, left=""):
+    """What each capture had before and has no more, but those of the URL that *left*.
+
+    A way that led to the payload leads there still, unless the capture has it itself.
+    """
+    now, found = Judge(after).payloads(), {}
+    for at, ways in Judge(before).payloads().items():
+        has = now.get(at, {})
+        if at[0] == left or not ways:
+            continue
+        (payload,) = set(ways.values())
+        kept = {way for way, body in has.items() if body == payload}
+        is_kept = kept if "itself" in ways else kept >= set(ways)
+        if "itself" not in kept and not is_kept:
+            found[at] = set(ways), kept
+    return found
+
+
+def collection_of(seed, directory):
+    """Some captures of a few URLs and payloads, by every kind of reference."""
+    drawn, made, known = random.Random(seed), Made(directory), {}
+    for _ in range(30):
+        url = drawn.choice([A, B, C, f"{A}x", f"{B}y"])
+        payload = PAGE + b"%d" % drawn.randrange(8)
+        others = known.setdefault(payload, [])
+        of = drawn.choice([*others, None])
+        way = drawn.choice(WAYS)
+        name = f"{drawn.randrange(3)}.warc{drawn.choice(['', '.gz'])}"
+        others.append(made.capture(url, payload, of, way, name))
+    return made.directory
+
+
+def removed(directory, *words, code=ExitCode.OK):
+    return run("remove", directory, *words, "--yes", code=code)
+
+
+def test_a_revisit_of_a_revisit_keeps_the_payload_that_leaves(tmp_path):
+    made = Made(tmp_path / "before")
+    first = made.capture(A, PAGE)
+    second = made.capture(A, PAGE, first)
+    made.capture(B, PAGE, second, name="2.warc.gz")
+    before, after = made.directory, tmp_path / "after"
+    shutil.copytree(before, after)
+
+    done = removed(after, "--url", A)
+
+    assert (len(done["records"]), done["dependent"]) == (2, 1)
+    assert Judge(after).payloads() == {(B, date(3)): {"itself": PAGE}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_chain_across_urls_is_followed(tmp_path, way):
+    """What is between stays, and is a response first: the next refers to that."""
+    made = Made(tmp_path / "before")
+    first = made.capture(A, PAGE)
+    second = made.capture(B, PAGE, first, way)
+    made.capture(C, PAGE, second, way, name="2.warc.gz")
+    before, after = made.directory, tmp_path / "after"
+    shutil.copytree(before, after)
+
+    removed(after, "--url", A)
+
+    assert lost(before, after, A) == {}
+    assert len(Judge(after).captures) == 2
+
+
+def test_what_a_chain_needs_stays_if_its_end_cannot_be_restored(tmp_path):
+    made = Made(tmp_path / "files")
+    first = made.capture(A, PAGE)
+    second = made.capture(A, PAGE, first, "id")
+    made.capture(B, OTHER, second, "id")  # of another digest than it refers to
+    files = made.directory
+
+    done = removed(files, "--url", A, code=ExitCode.INCOMPLETE)
+
+    assert done["records"] == []
+    assert sorted(text.split(" stays")[0] for text in done["records_left"][-2:]) == [
+        f"{A} of {date(1)}",
+        f"{A} of {date(2)}",
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_restore_follows_a_chain_and_keeps_ids(tmp_path, way):
+    made = Made(tmp_path / "before")
+    first = made.capture(A, PAGE)
+    second = made.capture(A, PAGE, first, way)
+    made.capture(B, PAGE, second, way)
+    before, after = made.directory, tmp_path / "after"
+
+    assert run("restore", before, "-o", after)["replaced"] == 2
+
+    assert [body for _, body in Judge(after).captures] == [PAGE] * 3
+    ids = [one["WARC-Record-ID"] for one, _ in Judge(before).captures]
+    assert [one["WARC-Record-ID"] for one, _ in Judge(after).captures] == ids
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_dedupe_keeps_what_revisits_refer_to(tmp_path, way):
+    made = Made(tmp_path / "before")
+    made.capture(A, PAGE)
+    second = made.capture(B, PAGE)
+    made.capture(B, PAGE, second, way)
+    made.capture(C, PAGE)
+    before, after = made.directory, tmp_path / "after"
+
+    run("dedupe", before, "-o", after)
+
+    assert lost(before, after) == {}
+    kinds = [one["WARC-Type"] for one, _ in Judge(after).captures]
+    assert kinds == ["revisit", "response", "revisit", "revisit"]
+
+
+def check_seed(seed, tmp_path):
+    before = collection_of(seed, tmp_path / f"{seed}")
+    less, gone = tmp_path / f"{seed}-less", tmp_path / f"{seed}-gone"
+    shutil.copytree(before, gone)
+
+    run("dedupe", before, "-o", less)
+    assert lost(before, less) == {}, seed
+    assert run("verify", before, less)["faults"] == 0
+    removed(gone, "--url", A)
+    assert lost(before, gone, A) == {}, seed
+    assert not [one for one, _ in Judge(gone).captures if one["WARC-Target-URI"] == A]
+
+
+def test_nothing_that_was_to_stay_is_lost(tmp_path):
+    for seed in range(3):
+        check_seed(seed, tmp_path)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", range(3, 100))
+def test_nothing_that_was_to_stay_is_lost_of_many_collections(seed, tmp_path):
+    check_seed(seed, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", ["remove {} --url " + A + " --yes", "dedupe {} -o out", "verify {} {}"]
+)
+@pytest.mark.parametrize("given", ["directory", "file"])
+def test_a_file_that_is_not_closed_stops_it_and_is_named(
+    tmp_path, monkeypatch, words, given
+):
+    """What a node writes, or was killed at: the payload or a reference is in it."""
+    made = Made(tmp_path / "files")
+    first = made.capture(A, PAGE)
+    made.capture(B, PAGE, first, name="2.warc.gz")
+    files = made.directory
+    unclosed = files / "2.warc.gz.open"
+    (files / "2.warc.gz").rename(unclosed)
+    was = state(files)
+    monkeypatch.chdir(tmp_path)
+    name = str(unclosed if given == "file" else files)
+
+    argv = words.replace("{}", name).split()
+    done = CliRunner().invoke(app, ["warc", *argv, "--workers=1"])
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    assert f"{unclosed} is not closed" in done.stderr
+    assert "frontier warc repair" in done.stderr
+    assert state(files) == was
+    assert not (tmp_path / "out").exists()
