@@ -24,6 +24,7 @@ FrontierError
 │   ├── CrawlLost           it was there, and is not any more, in whole or in part
 │   ├── CrawlClosed         the crawl has ended; nothing can be put into it
 │   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
+│   ├── NoCrawlYet          there is no crawl for a node that opens none
 │   ├── CrawlOpen           the crawl has not ended; nothing of it is removed
 │   ├── CrawlInUse          nodes of the crawl are alive; it is not deleted
 │   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
@@ -291,16 +292,27 @@ class CrawlClosed(CoordinationError):
 
 
 class RunOver(CoordinationError):
-    """The crawl of the run that a node belongs to has ended before it came."""
+    """The crawl that a node came to take part in has ended before."""
 
     def __init__(self, crawl_id: str, state: str, run_id: str) -> None:
+        of_run = f" of the run {run_id!r}" if run_id else ""
         super().__init__(
-            f"the crawl {crawl_id} of the run {run_id!r} has ended ({state}) before "
-            f"this node came; {NOTHING_TO_DO}"
+            f"the crawl {crawl_id}{of_run} has ended ({state}) before this node came; "
+            f"{NOTHING_TO_DO}"
         )
         self.crawl_id = crawl_id
         self.state = state
         self.run_id = run_id
+
+
+class NoCrawlYet(CoordinationError):
+    """There is no crawl for a node that opens none (``FRONTIER_JOIN_ONLY``)."""
+
+    def __init__(self, crawl_id: str, spider: str) -> None:
+        named = f"crawl {crawl_id}" if crawl_id else f"crawl of the spider {spider}"
+        super().__init__(f"there is no {named} to join yet")
+        self.crawl_id = crawl_id
+        self.spider = spider
 
 
 class CrawlOpen(CoordinationError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
@@ -15,7 +15,6 @@ from frontier.scrapy_internals import (
     takes_no_spider,
     tell_of_start_middlewares,
 )
-from frontier.session.launch import start_id
 from frontier.session.other_schedulers import check_scheduler
 from frontier.session.session import one_message, session_of
 from frontier.warc.records import target_uri
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Self
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -73,8 +71,6 @@ class StartMiddleware:
         if not session.opened:
             return  # and the spider is about to be closed
         node = session.node
-        if not session.start_id:
-            session.start_id = start_id(cast("Spider", self._crawler.spider))
         tell_of_start_middlewares(self._crawler)
         lock = node.start_lock(session.start_id)
         if session.starts_again:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import scrapy
 
@@ -33,6 +33,8 @@ class SiteSpider(scrapy.Spider):
     """One item per HTML page; everything in scope is fetched and archived."""
 
     name = "site"
+    seeds_argument: ClassVar[str] = "seeds"
+    """The argument that is not compared by its name: the start URLs are its content."""
     reader: Sitemaps
 
     def __init__(

@@ -94,6 +94,12 @@ class RunOptions:
             help="An argument of the spider; may be repeated.",
         ),
     ] = None
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join", help="Open no crawl: wait until there is one, and take part."
+        ),
+    ] = False
     setting: ScrapySettings = None
     limit_pages: Annotated[
         int,
@@ -151,6 +157,8 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
     from frontier.cli.project import Project
 
     settings = _with_limits(parse_pairs("-s", how.setting or []), how)
+    if how.join:
+        settings["FRONTIER_JOIN_ONLY"] = "True"
     arguments = parse_pairs("-a", how.argument or [])
     chosen = [name for name in ("seeds", "feeds", "spider") if getattr(how, name)]
     if len(chosen) != 1 or (how.scope and not how.seeds):

@@ -23,7 +23,7 @@ from frontier.errors import (
     CrawlClosed,
     UnknownCrawl,
 )
-from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
+from frontier.store.keys import CrawlKeys, collection_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,6 @@ def close(
         if done == 0:
             complain(f"the crawl {crawl_id} is in use; stop its nodes first")
             raise typer.Exit(ExitCode.IN_USE)
-        _retire(store, options.namespace, seen)
         show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
         for name in _uncommitted_in(store, options.namespace, crawl_id):
             say(
@@ -144,7 +143,6 @@ def cancel(
         done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
         if not done:
             raise CrawlClosed(crawl_id)
-        _retire(store, options.namespace, seen)
         if not live:
             _forget_payloads(store, collection, crawl_id)
     show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
@@ -154,14 +152,6 @@ def cancel(
             "they were killed, repeat this when they are dead: else its payloads stay "
             "until the next crawl of the collection"
         )
-
-
-def _retire(store: BlockingStore, namespace: str, seen: CrawlSnapshot) -> None:
-    from frontier.store.client import Call
-    from frontier.store.scripts import CRAWL_RETIRE
-
-    spider = RegistryKeys(namespace).spider(seen.spider)
-    store.call(Call.to(CRAWL_RETIRE, [spider], [seen.crawl_id]))
 
 
 def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:

@@ -39,7 +39,7 @@ from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, launched
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
-from frontier.status.snapshot import crawl_entered, open_crawl, snapshot
+from frontier.status.snapshot import crawl_entered, list_crawls, snapshot
 from frontier.status.validate import printable
 from frontier.store.address import ENVIRONMENT
 
@@ -386,7 +386,8 @@ def site_arguments(seeds: str, scope: str) -> dict[str, str]:
 
     Scope(scope, read_seeds(seeds))
     there = seeds if "://" in seeds else str(Path(seeds).absolute())
-    return {"seeds": there, "scope": scope}
+    # As whoever starts a node by itself: nodes with other arguments have other crawls.
+    return {"seeds": there} if scope == "host" else {"seeds": there, "scope": scope}
 
 
 def feeds_arguments(given: str) -> dict[str, str]:
@@ -462,7 +463,8 @@ def run(plan: Plan) -> Outcome:
         )
     inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
     env = {**inherited, **plan.project.environment_for(plan.redis_url)}
-    if not launched(env):  # one run: a node that is slow to start comes too late
+    # One run: a node that is slow to start comes too late. Or another one's.
+    if not launched(env) and not plan.config.join_only:
         env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
     started = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))
@@ -516,16 +518,19 @@ def logs(nodes: Nodes) -> Iterator[Text]:
 
 
 def _free_ids(store: BlockingStore, plan: Plan) -> list[str]:
-    """``node-1`` and up, without those that the crawl has, or had, already.
+    """``node-1`` and up, without those that an open crawl has, or had, already.
 
     A node that had an earlier one's name would overwrite its report.
     """
     namespace = plan.config.namespace
-    crawl_id = plan.config.crawl_id or open_crawl(store, namespace, plan.spider)
+    every = list_crawls(store, namespace)
+    open_ones = [
+        c.crawl_id for c in every if c.spider == plan.spider and c.state == "open"
+    ]
     taken: set[str] = set()
-    if crawl_id is not None:
+    for crawl_id in [plan.config.crawl_id] if plan.config.crawl_id else open_ones:
         with contextlib.suppress(UnknownCrawl):  # it need not be there yet
-            taken = {n.node_id for n in snapshot(store, namespace, crawl_id).nodes}
+            taken |= {n.node_id for n in snapshot(store, namespace, crawl_id).nodes}
     free: list[str] = []
     number = 1
     while len(free) < plan.nodes:

@@ -9,13 +9,16 @@ What URLs are to a crawl, as the fingerprinter of the project here sees them.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 
@@ -138,10 +141,30 @@ def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
         ) from error
     if not chosen:
         raise ConfigurationError(
-            f"the project does not use the frontier; its settings need {LINE}"
+            "the project does not use the frontier: its ADDONS are "
+            f"{_addons_of(crawler)}, and it needs {LINE}"
         )
     Addon.from_crawler(crawler).update_settings(crawler.settings)
     return crawler
+
+
+def _addons_of(crawler: Crawler) -> str:
+    """``ADDONS``, and the last line of the project's settings that sets it."""
+    settings = crawler.settings
+    value = printable(f"{dict(settings['ADDONS'])}")[:SHOWN]
+    if settings.getpriority("ADDONS") != SETTINGS_PRIORITIES["project"]:
+        return value
+    module = sys.modules.get(os.environ.get("SCRAPY_SETTINGS_MODULE", ""))
+    path = getattr(module, "__file__", None)
+    try:
+        lines = Path(path or "").read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        return value
+    found = [n for n, line in enumerate(lines, 1) if re.match(r"ADDONS\b", line)]
+    if not found:
+        return value
+    before = f", which overrides line {found[-2]}" if found[1:] else ""
+    return f"{value} (line {found[-1]} of {path}{before})"
 
 
 def _bare_crawler(spider: str, given: Mapping[str, str]) -> Crawler:

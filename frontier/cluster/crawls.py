@@ -1,8 +1,10 @@
 """Crawls: which one a node takes part in, and how one ends.
 
-The first node that finds no open crawl of its spider opens ``<spider>-<n+1>``;
-others join it. An interrupted crawl is still open, so that starting again
-resumes it; a finished one is not, so that starting again makes a new one.
+The first node that finds no open crawl of its job opens ``<spider>-<n+1>``; others
+join it. A job is a spider with its arguments and start URLs (`frontier.cluster.job`):
+crawls of other jobs are left alone. An interrupted crawl is still open, so that
+starting again resumes it; a finished one is not, so that starting again makes a new
+one.
 
 A node that belongs to a *run* comes to the crawl of that run, open or ended: to the
 one that the first node of the run has entered. So a node that is started late does
@@ -13,16 +15,19 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from frontier.cluster.job import Job
 from frontier.cluster.set_aside import INCOMPLETE
 from frontier.errors import (
     ConfigurationError,
     CrawlInUse,
     CrawlLost,
     KeyDamaged,
+    NoCrawlYet,
     RunOver,
 )
 from frontier.store.client import Argument, Call
@@ -33,7 +38,6 @@ from frontier.store.scripts import (
     CRAWL_FINISH,
     CRAWL_OPEN,
     CRAWL_REOPEN,
-    CRAWL_RETIRE,
     START_ACQUIRE,
     START_DONE,
 )
@@ -57,11 +61,39 @@ STATES = (b"open", b"finished", b"canceled", b"limit", b"incomplete", b"rebuildi
 """All that ``state`` can be."""
 ENDED = (b"finished", b"canceled", b"limit")
 """Those in which no node takes part any more."""
+LATE = 600.0
+"""Seconds after the end of a crawl in which a node may be meant for that one. Whoever
+restarts processes has done so by then."""
 BATCH = 256
 """Partitions per round trip."""
 BY_FINGERPRINT = "fingerprint"
 """``FRONTIER_QUEUE_KEY`` of a crawl of the duplicate filter alone, which has no
 queue: a URL's partition is that of its fingerprint."""
+
+
+class Launch(NamedTuple):
+    """What a node was started by, and for."""
+
+    run_id: str = ""
+    """Of the run that it belongs to; empty for none."""
+    job: Job | None = None
+    """`None` for a command, which takes part in whatever crawl is open."""
+    join_only: bool = False
+    """Whether it opens no crawl."""
+
+
+NOBODY = Launch()
+
+
+class _Found(NamedTuple):
+    """A crawl that was opened, or found."""
+
+    keys: CrawlKeys
+    state: bytes
+    job: Job | None
+    ago: float
+    """Seconds since it ended."""
+    is_new: bool
 
 
 async def enter(
@@ -70,51 +102,148 @@ async def enter(
     spider: str,
     crawl_id: str,
     shape: Mapping[str, Any],
-    run_of: tuple[str, str] = ("", ""),
+    launch: Launch = NOBODY,
     claim: Claim | None = None,
 ) -> CrawlKeys:
     """Open a crawl or join the open one; return its keys.
 
     *crawl_id* names it; empty for ``<spider>-<n>``. *shape* maps the names of
-    the settings that all its nodes must share to their values. *run_of* is the id
-    of the run that the node belongs to, empty for none, and the digest of its seeds.
-    *claim* tells whether the name is free where other stores have crawls, too.
+    the settings that all its nodes must share to their values. *claim* tells whether
+    the name is free where other stores have crawls, too.
 
     Raises:
-        ConfigurationError: It was created with other settings, or it is named
-            and has ended, or a crawl of another store has its name.
+        ConfigurationError: It was created with other settings, or for another job, or
+            it is named and has ended, or a crawl of another store has its name.
         KeyDamaged: What it was created with, or its state, cannot be read.
         CrawlLost: The store has lost a part of it, or all but a part.
-        RunOver: A node of the run was in it, and it has ended.
+        NoCrawlYet: There is none, and none is to be opened.
+        RunOver: It has ended, and the node came to take part in it.
         OtherSchema: It has not ended, and another version of this package made it.
     """
     registry = RegistryKeys(namespace)
-    run_id, start_id = run_of
-    field = f"run:{start_id}:{run_id}"
+    run_id, job, join_only = launch
+    field = f"run:{job.id if job else ''}:{run_id}"
     entered = await _entered(run, registry.spider(spider), field) if run_id else ""
     if crawl_id and crawl_id != entered:
         entered = ""
+    ended: _Found | None = None
+    passed = before = ""
     while True:
-        chosen = crawl_id or entered or await _allot(run, registry, spider)
+        chosen = crawl_id or entered
+        if not chosen:
+            name = "" if join_only else spider
+            before, chosen = await _allot(run, registry, spider, name, job, passed)
         keys = CrawlKeys(namespace, chosen)
+        if join_only and not (
+            chosen and (await run([Call.command("EXISTS", keys.meta())]))[0]
+        ):
+            raise NoCrawlYet(crawl_id, spider)
         if claim is not None and not await claim(keys):
             await _refuse_taken(run, keys, named=bool(crawl_id))
-            await retire(run, namespace, spider, chosen)
+            passed, entered = chosen, ""
             continue
-        state, keys = await _open(run, keys, spider, shape)
-        if state == b"open":
+        found = await _open(run, keys, spider, shape, job)
+        if crawl_id:
+            _require_job(found, job)
+        elif job and found.job and found.job.id != job.id:
+            passed = chosen  # somebody has named that job's crawl so
+            continue
+        if found.state == b"open":
             if run_id and not entered:
                 note = Call.command("HSET", registry.spider(spider), field, chosen)
                 await run([note])
-            return keys
-        if entered:
-            raise RunOver(chosen, _said(state), run_id)
-        if crawl_id:
-            raise ConfigurationError(
-                f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {_said(state)}; "
-                "choose another id, or leave it empty"
-            )
-        await retire(run, namespace, spider, chosen)
+            if found.is_new:
+                await _tell_of_others(run, found, job, ended, before)
+            return found.keys
+        _leave_ended(found, launch, named=bool(crawl_id), entered=bool(entered))
+        passed, ended = chosen, found
+
+
+def _leave_ended(found: _Found, launch: Launch, *, named: bool, entered: bool) -> None:
+    """Return if a node that finds this crawl, which has ended, is to open the next.
+
+    Raises:
+        ConfigurationError: The crawl is *named*, and whoever did so wants another one.
+        NoCrawlYet: The node is to join a crawl of its run, which there is not yet.
+        RunOver: It came for this crawl: its run *entered* it, or nothing tells.
+    """
+    run_id, job, join_only = launch
+    crawl_id, state = found.keys.crawl_id, _said(found.state)
+    if entered or (named and job and not run_id) or (join_only and not run_id):
+        raise RunOver(crawl_id, state, run_id)
+    if named:
+        raise ConfigurationError(
+            f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {state}; choose another "
+            "id, or leave it empty"
+        )
+    if join_only:
+        raise NoCrawlYet("", job.spider if job else "")
+
+
+def _require_job(found: _Found, job: Job | None) -> None:
+    """See whether a node with *job* may take part in a crawl that it names.
+
+    Raises:
+        ConfigurationError: The crawl is another job's. If but its start URLs are
+            others, an open one may go on: they were edited.
+    """
+    if job is None or found.job is None or found.job.id == job.id:
+        return
+    crawl_id, difference = found.keys.crawl_id, job.differs(found.job)
+    if found.job.asked != job.asked:
+        raise ConfigurationError(
+            f"FRONTIER_CRAWL_ID = {crawl_id!r}: the crawl {crawl_id} is another job of "
+            f"the spider {found.job.spider!r}: {difference}; choose another id"
+        )
+    if found.state != b"open":
+        raise ConfigurationError(
+            f"FRONTIER_CRAWL_ID = {crawl_id!r}: this crawl is {_said(found.state)}, "
+            f"and had other {difference}; choose another id"
+        )
+    logger.warning(
+        "the crawl %s was begun with other %s; it goes on, and what is new of these is "
+        "queued, as FRONTIER_CRAWL_ID names it",
+        crawl_id,
+        difference,
+    )
+
+
+async def _tell_of_others(
+    run: Run, found: _Found, job: Job | None, ended: _Found | None, before: str
+) -> None:
+    """Warn of what the user may have meant instead of the crawl that is new.
+
+    That is the job's last crawl, if it has just *ended*, and the open one *before*.
+    """
+    crawl_id = found.keys.crawl_id
+    if ended is not None and ended.ago < LATE:
+        logger.warning(
+            "the crawl %s of this job ended %s ago (%s): this node opens %s, and all "
+            "is fetched again. If it was to take part in %s, start nodes that replace "
+            "others with FRONTIER_JOIN_ONLY, or all nodes of a job with the same "
+            "FRONTIER_RUN_ID",
+            ended.keys.crawl_id,
+            f"{ended.ago:.0f} s" if ended.ago < 120 else f"{ended.ago / 60:.0f} min",
+            _said(ended.state),
+            crawl_id,
+            ended.keys.crawl_id,
+        )
+    if job is None or before in {"", crawl_id}:
+        return
+    keys = CrawlKeys(found.keys.namespace, before)
+    ask = Call.command("HMGET", keys.meta(), "state", "job")
+    state, stored = (await run([ask]))[0]
+    other = _job(keys, stored)
+    if state == b"open" and other is not None and other.id != job.id:
+        logger.warning(
+            "the crawl %s is open for another job (%s): this node opens %s; it takes "
+            "part in %s only if it is started as that was, or with FRONTIER_CRAWL_ID "
+            "if only start URLs differ",
+            before,
+            job.differs(other),
+            crawl_id,
+            before,
+        )
 
 
 async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
@@ -137,9 +266,13 @@ async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
 
 
 async def _open(
-    run: Run, keys: CrawlKeys, spider: str, shape: Mapping[str, Any]
-) -> tuple[bytes, CrawlKeys]:
-    """Create the crawl of *keys*, or find it; return its state, and its own keys.
+    run: Run,
+    keys: CrawlKeys,
+    spider: str,
+    shape: Mapping[str, Any],
+    job: Job | None,
+) -> _Found:
+    """Create the crawl of *keys*, or find it.
 
     Raises:
         ConfigurationError: It is open, with other shared settings.
@@ -147,8 +280,9 @@ async def _open(
         OtherSchema: It has not ended, and another version of this package made it.
     """
     known = Call.command("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
-    opened = open_call(keys, json.dumps(shape), spider)
-    state, stored, born, marked, schema = (await run([opened, known]))[0]
+    opened = open_call(keys, json.dumps(shape), spider, job)
+    reply = (await run([opened, known]))[0]
+    state, stored, born, marked, schema, for_job, finished, now, is_new = reply
     if state not in ENDED:
         check_schema(keys.crawl_id, schema)
     if state not in STATES:
@@ -158,16 +292,28 @@ async def _open(
         keys = replace(keys, born=(born or b"").decode("utf-8", "replace"))
         if keys.born and not marked:
             await mark_all(run, keys, shape["FRONTIER_PARTITIONS"])
-    return state, keys
+    ago = int(now) - int(finished) if (finished or b"").isdigit() else math.inf
+    found_job = _job(keys, for_job)
+    return _Found(keys, state, found_job, max(0.0, ago / 1000), bool(is_new))
 
 
-def open_call(keys: CrawlKeys, shape: str, spider: str) -> Call:
+def _job(keys: CrawlKeys, stored: bytes | None) -> Job | None:
+    if not stored:
+        return None
+    try:
+        return Job.read(stored)
+    except ValueError as error:
+        raise KeyDamaged("", keys.meta(), str(error)) from None
+
+
+def open_call(keys: CrawlKeys, shape: str, spider: str, job: Job | None = None) -> Call:
     """The call that creates the crawl, or learns what it was created with.
 
     *shape* is JSON. The crawl gets the mark of *keys*, or a random one.
     """
     born = keys.born or secrets.token_hex(8)
-    return Call.to(CRAWL_OPEN, [keys.meta()], [shape, spider, born, "", SCHEMA])
+    told = "" if job is None else job.stored()
+    return Call.to(CRAWL_OPEN, [keys.meta()], [shape, spider, born, "", SCHEMA, told])
 
 
 async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
@@ -188,7 +334,7 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
         marks = await run([Call.command("HGET", key, "born") for key in old])
         if any(mark != keys.born.encode() for mark in marks):
             raise CrawlLost(keys.crawl_id)
-    await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA])])
+    await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA, ""])])
 
 
 def mark_now(
@@ -205,7 +351,7 @@ def mark_now(
         calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
         replies = zip(numbers, store.run(calls, tolerant=True), strict=True)
         damaged |= {n: one for n, one in replies if isinstance(one, KeyDamaged)}
-    store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA]))
+    store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA, ""]))
     return damaged
 
 
@@ -226,12 +372,6 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
         found = store.run(calls, tolerant=True)
         lost += sum(one != born and not isinstance(one, KeyDamaged) for one in found)
     return lost
-
-
-async def retire(run: Run, namespace: str, spider: str, crawl_id: str) -> None:
-    """Make room for the spider's next crawl."""
-    key = RegistryKeys(namespace).spider(spider)
-    await run([Call.to(CRAWL_RETIRE, [key], [crawl_id])])
 
 
 async def finish(
@@ -257,9 +397,9 @@ async def finish(
 def reopen(
     store: BlockingStore, keys: CrawlKeys, spider: str, *, ttl: float
 ) -> str | None:
-    """Let a finished crawl be resumed: the next node of *spider* opens it again.
+    """Let a finished crawl be resumed: the next node of its job opens it again.
 
-    Returns the crawl that the spider's nodes join then, which is another if one is
+    Returns the crawl that the job's nodes join then, which is another if one is
     open; ``None`` if this one is not finished.
 
     Raises:
@@ -272,9 +412,14 @@ def reopen(
     if not done:
         return None
     registry = RegistryKeys(keys.namespace).spider(spider)
-    store.call(Call.command("HSETNX", registry, "open", keys.crawl_id))
-    found = store.call(Call.command("HGET", registry, "open"))
-    return str(found.decode("utf-8", "replace"))
+    job = _job(keys, store.call(Call.command("HGET", keys.meta(), "job")))
+    field = "free" if job is None else f"crawl:{job.id}"
+    found = store.call(Call.command("HGET", registry, field)) or b""
+    newest = CrawlKeys(keys.namespace, found.decode("utf-8", "replace"))
+    if found and store.call(Call.command("HGET", newest.meta(), "state")) == b"open":
+        return newest.crawl_id
+    store.call(Call.command("HSET", registry, field, keys.crawl_id))
+    return keys.crawl_id
 
 
 def cancel_call(keys: CrawlKeys, *, ttl: float) -> Call:
@@ -343,9 +488,21 @@ async def _entered(run: Run, spider: str, field: str) -> str:
     return reply.decode() if reply else ""
 
 
-async def _allot(run: Run, registry: RegistryKeys, spider: str) -> str:
-    (reply,) = await run([Call.to(CRAWL_ALLOT, [registry.spider(spider)], [spider])])
-    return str(reply.decode())
+async def _allot(
+    run: Run,
+    registry: RegistryKeys,
+    spider: str,
+    name: str,
+    job: Job | None,
+    passed: str,
+) -> tuple[str, str]:
+    """The spider's newest crawl until now, and the one to enter; empty for none."""
+    key = registry.spider(spider)
+    args: list[Argument] = [name, "" if job is None else job.id, passed]
+    newest = Call.command("HGET", key, "open")
+    replies = await run([newest, Call.to(CRAWL_ALLOT, [key], args)])
+    before, chosen = ((r or b"").decode("utf-8", "replace") for r in replies)
+    return before, chosen
 
 
 def _shape(keys: CrawlKeys, stored: bytes | None) -> Mapping[str, Any]:

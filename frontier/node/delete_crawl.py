@@ -27,7 +27,7 @@ from frontier.node.remove_frontier import BATCH, MAX_KEYS, remove_frontier
 from frontier.status.validate import text
 from frontier.store.client import Call
 from frontier.store.keys import RegistryKeys
-from frontier.store.scripts import CRAWL_DELETE, CRAWL_RETIRE
+from frontier.store.scripts import CRAWL_DELETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,17 +94,8 @@ class Deletion:
             self.done.partitions = last
             progress(last)
         self._unlink(self._rest())
-        self._forget_runs()
-        self._ask(
-            [
-                Call.to(
-                    CRAWL_RETIRE,
-                    [self._registry.spider(self._crawl.spider)],
-                    [keys.crawl_id],
-                ),
-                forget_call(keys.namespace, keys.crawl_id),
-            ]
-        )
+        self._forget_jobs()
+        self._ask([forget_call(keys.namespace, keys.crawl_id)])
         self._unlink([keys.meta()])
         return self.done
 
@@ -151,13 +142,13 @@ class Deletion:
         names += [keys.cookies(), keys.sites(), keys.epoch(), keys.seed_lists()]
         return [*names, keys.membership(), keys.reports(), keys.nodes()]
 
-    def _forget_runs(self) -> None:
-        """End that runs lead to the crawl; a late node of one makes the next crawl."""
+    def _forget_jobs(self) -> None:
+        """End that jobs and runs lead to the crawl; a late node makes the next one."""
         name, crawl_id = self._registry.spider(self._crawl.spider), self._keys.crawl_id
         for entry, value in self._entries(name):
-            if entry.startswith(b"run:") and value == crawl_id.encode():
+            if entry != b"serial" and value == crawl_id.encode():
                 (count,) = self._ask([Call.command("HDEL", name, entry)])
-                self.done.runs += count or 0
+                self.done.runs += (count or 0) * entry.startswith(b"run:")
 
     def _entries(self, name: str) -> Iterator[tuple[bytes, bytes]]:
         """The fields and values of a hash, some in each call."""

@@ -32,6 +32,7 @@ from frontier.errors import (
     CrawlLost,
     FrontierError,
     KeyDamaged,
+    NoCrawlYet,
     NodeReplaced,
     StoreRefused,
     StoreUnavailable,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
     from frontier.seen.seen_set import SeenState
     from frontier.settings.config import Config
+    from frontier.store.keys import CrawlKeys
     from frontier.watchdog.child import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -77,6 +79,8 @@ WATCH = 1.0
 """Seconds between questions to Sentinel for the primary, if there is one."""
 PROGRESS = 5.0
 """Seconds between two lines of a node that waits for the store to begin."""
+JOIN_PAUSE = 1.0
+"""Seconds between looks for a crawl to join."""
 REACH_PAUSE = 0.5
 """Seconds between its questions."""
 SILENCE = 1.0
@@ -120,11 +124,11 @@ class Node:
         *,
         spider: str,
         concurrency: Concurrency | None = None,
-        run_of: tuple[str, str] = ("", ""),
+        launch: crawls.Launch = crawls.NOBODY,
         limits: Limits | None = None,
     ) -> None:
         self.config = config
-        self._run_of = run_of
+        self._launch = launch
         self.limits = limits or Limits()
         self._settings = self._reached = settings
         self.process_stats = ProcessStats(
@@ -153,7 +157,7 @@ class Node:
 
         Raises:
             ConfigurationError: The settings do not fit the crawl's.
-            RunOver: The crawl of the node's run has ended.
+            RunOver: The crawl that it came for has ended.
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
@@ -169,17 +173,17 @@ class Node:
         await self._connect(settings)
         config = self.config
         shape = crawl_settings(config, settings)
-        self.keys = await self._reach(
-            lambda: crawls.enter(
-                self._store.run,
-                config.namespace,
-                self._spider,
-                config.crawl_id,
-                shape,
-                self._run_of,
-                partial(claim, config, settings) if config.warc_enabled else None,
-            )
+        enter = partial(
+            crawls.enter,
+            self._store.run,
+            config.namespace,
+            self._spider,
+            config.crawl_id,
+            shape,
+            self._launch,
+            partial(claim, config, settings) if config.warc_enabled else None,
         )
+        self.keys = await self._await_crawl(enter)
         if config.warc_enabled:
             await self._open_archive(settings)
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
@@ -305,6 +309,24 @@ class Node:
                         left,
                     )
                 await asyncio.sleep(min(REACH_PAUSE, left))
+
+    async def _await_crawl(
+        self, enter: Callable[[], Awaitable[CrawlKeys]]
+    ) -> CrawlKeys:
+        """The crawl that *enter* leads to, once it exists."""
+        told = False
+        while True:
+            try:
+                keys: CrawlKeys = await self._reach(enter)
+            except NoCrawlYet as error:
+                if not told:
+                    logger.info(
+                        "%s: this node waits for one (FRONTIER_JOIN_ONLY)", error
+                    )
+                told = True
+                await asyncio.sleep(JOIN_PAUSE)
+            else:
+                return keys
 
     async def _watch(self) -> None:
         """Leave a primary that was replaced well before a lease on it could end."""
@@ -649,13 +671,8 @@ class Node:
                     self.config.lease_ttl,
                 )
             await asyncio.sleep(REACH_PAUSE)
-        if gone.state.encode() in crawls.ENDED:
-            namespace, crawl_id = self.config.namespace, self.keys.crawl_id
-            await crawls.retire(
-                self._outage_retry.retry, namespace, self._spider, crawl_id
-            )
-            if waited >= most:  # whoever is left there has not said so for that long
-                gone = replace(gone, left=0)
+        if gone.state.encode() in crawls.ENDED and waited >= most:
+            gone = replace(gone, left=0)  # who is left there is silent for that long
         return gone
 
     async def _conclude(self) -> None:

@@ -16,8 +16,8 @@ What always holds:
 
 1.  A person who starts a spider in a shell, twice, starts two runs: nothing that
     stays the same in a shell makes a run.
-2.  Nodes of one run that were started with other seeds, or arguments, count as
-    another one: their seeds are not those that the crawl had.
+2.  Nodes of one run that were started with other seeds, or arguments, have another job
+    (`frontier.cluster.job`), and so another crawl.
 3.  A command that a developer looks at pages with starts no crawl: `developing` is
     its name. It is so for classes derived from it, and in no program that makes a
     `CrawlerProcess` of its own.
@@ -32,8 +32,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import hashlib
-import json
 import logging
 import os
 import sys
@@ -43,6 +41,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.commands import ScrapyCommand
 from scrapy.crawler import CrawlerProcess
 
+from frontier.cluster.job import Job
 from frontier.errors import ConfigurationError
 from frontier.scrapy_internals import AsyncCrawlerProcess
 from frontier.settings.values import run_id
@@ -50,9 +49,10 @@ from frontier.store.address import ENVIRONMENT, REDIS_SETTINGS, given, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from types import FrameType
 
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
@@ -94,16 +94,41 @@ shell of one allocation, which may be a step of one task; but each ``srun`` of s
 tasks is a step of its own."""
 
 
-def run_of(spider: Spider, said: str) -> tuple[str, str]:
-    """The id of the run that *spider* belongs to, and the digest of its seeds.
+def run_of(spider: Spider, said: str) -> str:
+    """The id of the run that *spider* belongs to; empty if nobody says what it is.
 
-    *said* is what a setting or the environment says. The id is empty if nobody
-    says what the run is.
+    *said* is what a setting or the environment says.
     """
     job = getattr(spider, SCRAPYD, None)
     if not said and job and isinstance(job, str):
         said = f"scrapyd {job}"[:200]
-    return said, start_id(spider)
+    return said
+
+
+def job_of(spider: Spider, arguments: Mapping[str, Any]) -> Job:
+    """What *spider* was started for, with *arguments*.
+
+    Start URLs that can be read but once are left to it, as are those of `start()`.
+    """
+    urls = getattr(spider, "start_urls", None)
+    given = urls if isinstance(urls, list | tuple | set | frozenset) else ()
+    left_out = {SCRAPYD, getattr(spider, "seeds_argument", "")}
+    asked = {name: arguments[name] for name in arguments if name not in left_out}
+    return Job.of(spider.name, asked, given)
+
+
+def arguments_of(crawler: Crawler) -> dict[str, Any]:
+    """The arguments that *crawler* was told to give to its spider, as they were given.
+
+    Scrapy keeps them nowhere, and spiders change them; but our session is made while
+    `Crawler.crawl` runs, which has them.
+    """
+    for frame, owner in _running("crawl", "crawl_async"):
+        if owner is crawler:
+            named = {**frame.f_locals.get("kwargs", {})}
+            plain = frame.f_locals.get("args", ())
+            return {**{str(i): value for i, value in enumerate(plain)}, **named}
+    return {}
 
 
 def launched(environment: Mapping[str, str]) -> str:
@@ -123,25 +148,6 @@ def launched(environment: Mapping[str, str]) -> str:
         if all(parts) and not alone:
             return " ".join([launcher.name, *map(launcher.part, parts)])[:200]
     return ""
-
-
-def start_id(spider: Spider) -> str:
-    """Digest of what *spider* was started with: its arguments and start URLs.
-
-    Nodes whose spiders have the same one load their seeds once together.
-    """
-    facts = {
-        name: value
-        for name, value in vars(spider).items()
-        if not name.startswith("_") and _is_plain(value)
-    }
-    facts["start_urls"] = list(getattr(spider, "start_urls", ()) or ())
-    text = json.dumps([spider.name, facts], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str | int | float | bool | None)
 
 
 DEVELOPING = {
@@ -198,7 +204,12 @@ def _command() -> ScrapyCommand | None:
 
 
 def _owners(*methods: str) -> Iterator[Any]:
-    """The objects of which one of *methods* runs, in this thread or in the main one.
+    """The objects of which one of *methods* runs; see `_running`."""
+    return (owner for _, owner in _running(*methods))
+
+
+def _running(*methods: str) -> Iterator[tuple[FrameType, Any]]:
+    """Where one of *methods* runs, in this thread or in the main one, and of whom.
 
     ``scrapy shell`` runs in the main thread, and its reactor in another.
     """
@@ -207,7 +218,7 @@ def _owners(*methods: str) -> Iterator[Any]:
         frame = frames.get(thread.ident or 0)
         while frame is not None:
             if frame.f_code.co_name in methods:
-                yield frame.f_locals.get("self")
+                yield frame, frame.f_locals.get("self")
             frame = frame.f_back
 
 

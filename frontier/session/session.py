@@ -29,6 +29,7 @@ from scrapy import signals
 
 from frontier import json_log
 from frontier.cluster.controls import Controls
+from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, RunOver
 from frontier.metrics.exposition import require_library
@@ -46,7 +47,13 @@ from frontier.scrapy_internals import (
     let_twisted_log,
     wake_engine,
 )
-from frontier.session.launch import fail_program, launched, run_of
+from frontier.session.launch import (
+    arguments_of,
+    fail_program,
+    job_of,
+    launched,
+    run_of,
+)
 from frontier.session.live_settings import LiveSettings
 from frontier.session.request_stats import Charged, Counted, Outcomes, limits_of
 from frontier.settings.config import Config
@@ -248,7 +255,7 @@ class Session:
     starting = False
     """Whether `Spider.start` may still make requests on this node."""
     start_id = ""
-    """Of this node's start requests; see `start_id` of the spider middlewares."""
+    """Of this node's start requests: all nodes with its job make the same."""
     starts_again = False
     """Whether start requests of a node that is gone are being made again."""
     gives_back = False
@@ -269,6 +276,7 @@ class Session:
         self._output: SpiderOutput | None = None
         self._live: LiveSettings | None = None
         self._run_id = self.config.run_id or launched(os.environ)
+        self._arguments = arguments_of(crawler)
         self._owner: Owner | None = None
         self._opened = self._running = False
         self._controls = Controls()
@@ -310,13 +318,15 @@ class Session:
         self.starting = True
         if self._owner is None:
             raise RuntimeError("a session is opened by the scheduler it is attached to")
+        job = job_of(spider, self._arguments)
+        self.start_id = job.id
         node = Node(
             self.config,
             dict(settings),
             self._owner,
             spider=spider.name,
             concurrency=concurrency_of(settings),
-            run_of=run_of(spider, self._run_id),
+            launch=Launch(run_of(spider, self._run_id), job, self.config.join_only),
             limits=self._limits,
         )
         self.node = node

@@ -152,6 +152,8 @@ class Config:
     """Closed journals of a crawl that are compacted; 0 for never."""
     journal_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the node's journal is written; empty for none."""
+    join_only: bool = _setting(False, parsers.boolean)
+    """Whether a node opens no crawl, and waits for one to take part in."""
     keep_alive: bool = _setting(False, parsers.boolean)
     """Whether the crawl waits for new seeds when nothing is queued."""
     keep_frontier: bool = _setting(True, parsers.boolean)

@@ -126,13 +126,6 @@ def newest_crawl(store: BlockingStore, namespace: str) -> str:
     return (with_queue or crawls)[0].crawl_id
 
 
-def open_crawl(store: BlockingStore, namespace: str, spider: str) -> str | None:
-    """The crawl that a node of *spider* would join now, if there is one."""
-    key = RegistryKeys(namespace).spider(spider)
-    crawl_id = store.call(Call.command("HGET", key, "open"))
-    return None if crawl_id is None else crawl_id.decode("utf-8", "replace")
-
-
 def crawl_entered(
     store: BlockingStore,
     namespace: str,

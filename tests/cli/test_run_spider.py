@@ -176,6 +176,15 @@ def test_what_cannot_be_run_is_named_before_anything_starts(
     assert not (tmp_path / ".frontier").exists()
 
 
+def test_add_ons_that_are_set_again_further_down_are_named(frontier, project):
+    project("ADDONS = {}\n")
+    said = one_line(frontier("crawl", "run", "--spider", "walk"))
+
+    assert "its ADDONS are {} (line " in said
+    assert "settings.py, which overrides line " in said
+    assert ADDON.strip() in said
+
+
 def test_without_a_project_there_is_no_spider_but_site(frontier, tmp_path):
     done = frontier("crawl", "run", "--spider", "walk")
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from frontier.cluster.crawls import enter, finish, retire
+from frontier.cluster.crawls import enter, finish
 from frontier.collection.commit import commit
 from frontier.errors import ConfigurationError
 from frontier.node.archiving import claim
@@ -60,7 +60,6 @@ async def test_nodes_that_come_at_once_are_in_one_crawl_of_their_store(machine):
 async def test_the_next_crawls_do_not_meet_either(machine, store):
     first, second = await machine("a"), await machine("b")
     await finish(store.run, first, ttl=60.0)
-    await retire(store.run, first.namespace, "site", first.crawl_id)
 
     third = await machine("a")
 

@@ -2,16 +2,24 @@ import pytest
 
 from frontier.cluster import crawls
 from frontier.cluster.crawls import (
+    Launch,
     StartLock,
     cancel_call,
     carry_call,
     enter,
     finish,
-    retire,
 )
+from frontier.cluster.job import Job
 from frontier.cluster.membership import Membership
-from frontier.errors import ConfigurationError, OtherSchema, RunOver
+from frontier.errors import (
+    ConfigurationError,
+    KeyDamaged,
+    NoCrawlYet,
+    OtherSchema,
+    RunOver,
+)
 from frontier.model import Member
+from frontier.store.client import Call
 from frontier.store.keys import SCHEMA
 
 SHAPE = {
@@ -28,16 +36,24 @@ def open_crawl(store, unique):
     """Enter the crawl of a spider in a namespace of the test's own."""
 
     def open_crawl(
-        crawl_id="", spider="site", shape=SHAPE, run=store.run, run_id="", seeds="s"
+        crawl_id="",
+        spider="site",
+        shape=SHAPE,
+        run=store.run,
+        run_id="",
+        seeds="s",
+        join_only=False,
+        **arguments,
     ):
-        return enter(run, unique, spider, crawl_id, shape, (run_id, seeds))
+        job = Job.of(spider, arguments, [seeds])
+        launch = Launch(run_id, job, join_only)
+        return enter(run, unique, spider, crawl_id, shape, launch)
 
     return open_crawl
 
 
-async def end(store, keys, spider="site"):
+async def end(store, keys):
     assert await finish(store.run, keys, ttl=TTL) is True
-    await retire(store.run, keys.namespace, spider, keys.crawl_id)
 
 
 async def test_the_first_opens_and_the_others_join(open_crawl, db, unique):
@@ -62,37 +78,99 @@ async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
     assert (await open_crawl()).crawl_id == "site-2"
 
 
-async def test_a_crawl_whose_ender_died_before_it_made_room_is_followed(
-    open_crawl, store
-):
-    keys = await open_crawl()
-    assert await finish(store.run, keys, ttl=TTL) is True  # ... and kill -9
-
-    assert (await open_crawl()).crawl_id == "site-2"
-
-
-async def test_a_late_retirement_does_not_close_the_next_crawl(open_crawl, store):
-    first = await open_crawl()
-    await end(store, first)
-    await open_crawl()
-    await retire(store.run, first.namespace, "site", first.crawl_id)
-
-    assert (await open_crawl()).crawl_id == "site-2"
-
-
 async def test_a_named_crawl_is_opened_and_joined_by_its_name(open_crawl):
     assert (await open_crawl("mine")).crawl_id == "mine"
-    assert (await open_crawl("mine", spider="other")).crawl_id == "mine"
+    assert (await open_crawl("mine")).crawl_id == "mine"
     assert (await open_crawl()).crawl_id == "site-1"
 
 
-async def test_a_named_crawl_that_has_ended_is_refused(open_crawl, store):
+async def test_a_named_crawl_that_has_ended_is_over(open_crawl, store):
     await end(store, await open_crawl("mine"))
 
-    with pytest.raises(
-        ConfigurationError, match=r"FRONTIER_CRAWL_ID = 'mine'.*finished"
-    ):
+    with pytest.raises(RunOver, match=r"crawl mine has ended \(finished\) before"):
         await open_crawl("mine")
+    with pytest.raises(
+        ConfigurationError, match=r"FRONTIER_CRAWL_ID = 'mine'.*finished.*start URLs"
+    ):
+        await open_crawl("mine", seeds="others")
+
+
+async def test_each_job_has_a_crawl_of_its_own(open_crawl, store, caplog):
+    ones = [await open_crawl(cat="a"), await open_crawl(cat="b", password="hush")]
+    ones += [await open_crawl(cat="b", password="hush", seeds="x")]
+    ids = [keys.crawl_id for keys in ones]
+    again = [await open_crawl(cat="a"), await open_crawl(cat="b", password="hush")]
+
+    assert ids == ["site-1", "site-2", "site-3"]
+    assert [keys.crawl_id for keys in again] == ids[:2]
+    first, second = caplog.messages
+    assert "site-1 is open for another job (cat = 'b' here, 'a' there; pass" in first
+    assert "start URLs: 'x' here, 's' there" in second
+    assert "hush" not in f"{caplog.messages} {await store.run([dump(ones[1])])}"
+
+    await end(store, ones[0])
+    caplog.clear()
+    assert (await open_crawl(cat="a")).crawl_id == "site-4"
+    (late, other) = caplog.messages
+    assert "the crawl site-1 of this job ended 0 s ago (finished)" in late
+    assert "FRONTIER_JOIN_ONLY" in late
+    assert "site-3 is open" in other
+
+
+def dump(keys):
+    return Call.command("HGETALL", keys.meta())
+
+
+async def test_a_named_crawl_is_no_other_jobs(open_crawl, caplog):
+    await open_crawl("mine", cat="a")
+
+    for others in ({"cat": "b"}, {"spider": "other", "cat": "a"}, {}):
+        with pytest.raises(ConfigurationError, match="mine is another job") as refused:
+            await open_crawl("mine", **others)
+        assert "'site'" in str(refused.value)
+        assert "there" in str(refused.value)
+    assert (await open_crawl("mine", cat="a", seeds="edited")).crawl_id == "mine"
+    assert "'edited' here, 's' there; it goes on" in caplog.messages[-1]
+
+
+async def test_a_crawl_that_a_command_has_made_is_the_first_jobs(
+    open_crawl, store, unique
+):
+    made = await enter(store.run, unique, "site", "", SHAPE)
+    assert await open_crawl(cat="a") == await enter(
+        store.run, unique, "site", "", SHAPE
+    )
+    assert (await open_crawl(cat="b")).crawl_id == "site-2"
+    assert (await open_crawl(cat="a")) == made
+
+
+async def test_who_only_joins_opens_no_crawl(open_crawl, store):
+    for crawl_id in ("", "mine"):
+        with pytest.raises(NoCrawlYet):
+            await open_crawl(crawl_id, join_only=True)
+        keys = await open_crawl(crawl_id)
+        with pytest.raises(NoCrawlYet):
+            await open_crawl("other" * bool(crawl_id), join_only=True, cat="a")
+        assert await open_crawl(crawl_id, join_only=True) == keys
+        await end(store, keys)
+        with pytest.raises(RunOver):
+            await open_crawl(crawl_id, join_only=True)
+    with pytest.raises(NoCrawlYet):  # of this run there is none yet
+        await open_crawl(join_only=True, run_id="job 7")
+    keys = await open_crawl(run_id="job 7")
+    assert await open_crawl(join_only=True, run_id="job 7") == keys
+    await end(store, keys)
+    with pytest.raises(RunOver):
+        await open_crawl(join_only=True, run_id="job 7")
+
+
+@pytest.mark.parametrize("stored", ["x", "[]", '["a", 1, "b", {}, ""]', "[" * 9999])
+async def test_a_job_that_cannot_be_read_is_named(open_crawl, db, stored):
+    keys = await open_crawl()
+    db("HSET", keys.meta(), "job", stored)
+
+    with pytest.raises(KeyDamaged, match="its job is not"):
+        await open_crawl()
 
 
 async def test_a_node_that_comes_late_has_nothing_to_do_if_its_run_is_over(
@@ -285,7 +363,7 @@ async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(open_crawl, st
     assert await store.run([cancel_call(keys, ttl=TTL)]) == [[2, 1]]
     assert (await node.beat(busy=False, report=None)).state == "canceled"
     assert await finish(store.run, keys, ttl=TTL) is None
-    with pytest.raises(ConfigurationError, match="'mine': this crawl is canceled"):
+    with pytest.raises(RunOver, match="mine has ended .canceled"):
         await open_crawl("mine")
 
 
@@ -327,6 +405,5 @@ async def test_a_crawl_of_another_version_that_has_ended_is_followed(
     keys = await open_crawl()
     await end(store, keys)
     db("HDEL", keys.meta(), "schema")
-    db("HSET", f"{keys.namespace}:spider:site", "open", "site-1")
 
     assert (await open_crawl()).crawl_id == "site-2"

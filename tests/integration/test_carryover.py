@@ -21,8 +21,16 @@ class StartSpider(scrapy.Spider):
     name = "start"
     custom_settings = {"ROBOTSTXT_OBEY": False, "COOKIES_ENABLED": False}
 
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.start_urls = crawler.settings.get("URLS", "").split(",")
+        return spider
+
     async def start(self):
-        for url in self.urls.split(","):
+        for url in getattr(self, "urls", "").split(",") + self.start_urls:
+            if not url:
+                continue
             yield scrapy.Request(url, meta={"link": True})
             yield scrapy.Request(url)
             await asyncio.sleep(self.settings.getfloat("PAUSE", 0))
@@ -109,8 +117,9 @@ def test_nodes_whose_seeds_overlap_fetch_each_once_and_follow_its_redirect(
     links = f"{one}/about,{other}/empty,{one}/gzip"
 
     def start(node, urls, links="", **settings):
-        arguments = ("-a", f"urls={urls}", "-a", f"links={links}")
-        cluster.start(node, *arguments, spider="start", cwd=project, **settings)
+        chosen = {"URLS": urls, **settings}
+        words = ("-a", f"links={links}")
+        cluster.start(node, *words, spider="start", cwd=project, **chosen)
 
     start("a", first)
     assert cluster.wait() == [0]

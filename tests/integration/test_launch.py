@@ -1,6 +1,10 @@
 """One job on several machines, of which one is slow to start; and one run twice."""
 
-from conftest import FAST
+import json
+import signal
+
+import pytest
+from conftest import FAST, after, until
 
 from frontier.status.snapshot import list_crawls
 
@@ -53,3 +57,100 @@ def test_two_that_run_one_job_make_one_crawl_and_two_runs_make_two(
     monkeypatch.delenv("FRONTIER_RUN_ID")
     assert cluster.ask(*words, "1").returncode == 0
     assert crawls(cluster) == ["site-1", "site-2"]
+
+
+ARGS = """
+import time
+import scrapy
+
+class Args(scrapy.Spider):
+    name = "args"
+    start_urls = {seeds!r}
+
+    def __init__(self, cat="", *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.cat, self.began = cat, time.time()
+
+    def parse(self, response):
+        yield {{"cat": self.cat, "url": response.url}}
+        for link in response.css("a::attr(href)").getall():
+            if "/article/" in link:
+                yield response.follow(link, self.parse)
+"""
+
+
+@pytest.fixture
+def start(cluster, tmp_path):
+    """Start a node of a spider with an argument ``cat``, whose items go to a file."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (tmp_path / "conf.py").write_text(
+        'SPIDER_MODULES = ["own"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    )
+
+    def start(node_id, *args, seeds, **settings):
+        (tmp_path / "own.py").write_text(ARGS.format(seeds=seeds))
+        words = [word for text in args for word in ("-a", text)]
+        feed = f"{node_id}.jsonl"
+        given = {"FRONTIER_LEASE_TTL": "4", **settings}
+        started = cluster.start(
+            node_id, *words, "-o", feed, spider="args", cwd=tmp_path, **given
+        )
+        cluster.join(node_id)
+        return started
+
+    return start
+
+
+@pytest.fixture
+def items(tmp_path):
+    """The items of some nodes: how many, of how many URLs, and whose they are."""
+
+    def items(*node_ids):
+        files = [tmp_path / f"{node_id}.jsonl" for node_id in node_ids]
+        lines = [line for file in files for line in file.read_text().splitlines()]
+        found = [json.loads(line) for line in lines]
+        urls = {item["url"] for item in found}
+        return len(found), len(urls), {item["cat"] for item in found}
+
+    return items
+
+
+def test_jobs_with_other_arguments_have_their_own_items(serve, cluster, start, items):
+    server = serve(urls=120, hosts=3, calendar_months=1, until=after(0))
+    seeds = server.seeds
+    for node in ("a-1", "a-2", "a-3"):
+        start(node, "cat=a", "_job=" + node, seeds=seeds)
+    start("b-1", "cat=b", seeds=seeds)
+    server.go_on()
+
+    assert set(cluster.wait()) == {0}
+    total = items("b-1")
+    assert total[0] == total[1] > 30
+    assert total[2] == {"b"}
+    assert items("a-1", "a-2", "a-3") == (total[0], total[0], {"a"})
+    assert crawls(cluster) == ["args-1", "args-2"]
+    said = [ln for ln in cluster.text_of("b-1").splitlines() if "args-1" in ln]
+    assert "cat = 'b' here, 'a' there" in said[0]
+    assert "args-1" not in cluster.text_of("a-1").replace("in crawl args-1", "")
+
+
+def test_a_job_leaves_what_another_one_has_left(serve, cluster, start, items):
+    server = serve(urls=120, hosts=3, calendar_months=1, until=after(12))
+    seeds = server.seeds
+    first = start("a-1", "cat=a", seeds=seeds)
+    until(lambda: len(server.answered) >= 12, "pages")
+    first.send_signal(signal.SIGTERM)
+    until(lambda: "Closing spider" in cluster.text_of("a-1"), "the stop")
+    server.go_on()
+    assert cluster.wait("a-1") == [0]
+
+    start("b-1", "cat=b", seeds=seeds)
+    assert cluster.wait("b-1") == [0]
+    total, urls, whose = items("b-1")
+    assert total == urls > 30
+    assert whose == {"b"}
+
+    start("a-2", "cat=a", seeds=seeds)
+    assert cluster.wait("a-2") == [0]
+    assert 0 < items("a-2")[0] < total
+    assert items("a-1", "a-2") == (total, total, {"a"})

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from owner import fetch, push
 
-from frontier.cluster.crawls import cancel_call, enter
+from frontier.cluster.crawls import NOBODY, Launch, cancel_call, enter
+from frontier.cluster.job import Job
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CrawlInUse, CrawlOpen, StoreUnavailable, UnknownCrawl
 from frontier.node.archiving import claim
@@ -17,6 +18,7 @@ from tests.store.test_keys import names_of
 
 TTL = 15.0
 PARTITIONS = 16
+RUN = Launch("job-7", Job.of("site", {}, []))
 CONFIG = Config(partitions=PARTITIONS, seen_tiers=("recent", "bloom", "set"))
 MEMBERS = {  # what names other keys, as `names_of` names them
     "queues": (b"5:a", 0),
@@ -59,7 +61,7 @@ def everything(blocking):
 def ended(unique, store, db):
     """Make a crawl that has ended, and that no node was ever in."""
 
-    async def ended(crawl_id="", state="finished", run=("", "")):
+    async def ended(crawl_id="", state="finished", run=NOBODY):
         shape = crawl_settings(CONFIG)
         keys = await enter(store.run, unique, "site", crawl_id, shape, run)
         db("HSET", keys.meta(), "state", state)
@@ -157,7 +159,7 @@ class CutOff:
 async def test_a_deletion_that_is_cut_off_anywhere_can_be_repeated(
     ended, blocking, everything, db, unique
 ):
-    keys = await ended("mine", run=("job-7", "s"))
+    keys = await ended("mine", run=RUN)
     fill(db, keys)
     for number in range(PARTITIONS):
         fill(db, keys.partition(number))
@@ -183,16 +185,16 @@ async def test_a_deletion_that_is_cut_off_anywhere_can_be_repeated(
 async def test_runs_do_not_lead_to_it_any_more_and_its_number_is_not_used_again(
     ended, blocking, db, unique
 ):
-    keys = await ended(run=("job-7", "s"))
+    keys = await ended(run=RUN)
     spider = RegistryKeys(unique).spider("site")
-    db("HSET", spider, "run:s:job-6", "site-0")
+    db("HSET", spider, f"run:{RUN.job.id}:job-6", "site-0")
     assert keys.crawl_id == "site-1"
     done = await delete(blocking(), keys)
 
     assert done.runs == 1
     known = db("HKEYS", spider)
-    assert sorted(known) == [b"run:s:job-6", b"serial"]
-    assert (await ended(run=("job-7", "s"))).crawl_id == "site-2"
+    assert sorted(known) == [f"run:{RUN.job.id}:job-6".encode(), b"serial"]
+    assert (await ended(run=RUN)).crawl_id == "site-2"
 
 
 async def test_one_that_has_not_ended_is_not_deleted(ended, blocking, everything, db):

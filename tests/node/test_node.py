@@ -7,8 +7,8 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.cluster.crawls import LIMIT, cancel_call
-from frontier.cluster.shared_settings import FILTER_PROBE
+from frontier.cluster.crawls import LIMIT, cancel_call, enter
+from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
@@ -74,8 +74,8 @@ async def test_two_nodes_fetch_each_page_once_and_find_the_end(
     assert by_a
     assert by_b
     assert not a._owner.failures + b._owner.failures
-    spider = await store.call(Call.command("HGETALL", f"{unique}:spider:site"))
-    assert set(spider) == {b"serial"}, "the next start is a new crawl"
+    keys = await enter(store.run, unique, "site", "", crawl_settings(a.config))
+    assert keys.crawl_id == "site-2", "the next start is a new crawl"
 
 
 async def test_a_node_that_closes_while_it_takes_partitions_keeps_none(
@@ -424,7 +424,6 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
 
     assert not a.finished
     assert kinds(db, unique) <= TELLING
-    assert db("HGET", f"{unique}:spider:site", "open") is None
     part = a.keys.partition(3)
     db("ZADD", part.queues, 0, "0:h.example")
     db("RPUSH", part.spilled("0:h.example"), "a block")
@@ -523,7 +522,7 @@ async def test_who_has_no_certificate_is_told_that_one_may_be_wanted(new_node, m
         (["+@all", "-@scripting"], "may not do"),
         (
             ["+@all", "resetkeys", "~other:*"],
-            r"may not do crawl_allot on \w+:spider:site: ",
+            r"may not do HGET \w+:spider:site: ",
         ),
         (["+@all", "-rpush"], r"may not do queue_push on \{"),
     ],

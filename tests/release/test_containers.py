@@ -258,11 +258,17 @@ def test_a_crawl_of_the_compose_file_is_scaled_up_and_down_and_replayed(
     gone = crawl.scale(2)
     assert [container.wait() for container in gone] == [0, 0, 0], said(gone[0])
     assert set(crawl.members("left")) >= {f"frontier-node-{n}" for n in (3, 4, 5)}
-    assert [node.wait() for node in crawl.nodes] == [0, 0], said(crawl.nodes[0])
-
-    late = crawl.start("node", "frontier-node-6")  # as `up` would start it again
-    assert late.wait() == 0
-    assert "nothing to do" in said(late)
+    late = crawl.start("node", "frontier-node-6")  # as after a reboot
+    for node, words in [(n, "Spider closed") for n in crawl.nodes] + [
+        (late, "nothing to do")
+    ]:
+        until(lambda node=node, words=words: words in said(node), words, LONG)
+    # They wait, as Docker would start them again: who reboots wants them back.
+    assert project.services["node"]["restart"] == "unless-stopped"
+    for node in [*crawl.nodes, late]:
+        assert node.exit_code is None, said(node)
+        node.signal()
+        assert node.wait() == 0, said(node)
     seen = crawl.status()["queue"]
     assert seen["pushed"] == seen["acked"]
     assert site.was_fetched_whole()

@@ -5,7 +5,7 @@ import pytest
 import scrapy
 
 from frontier.errors import ConfigurationError
-from frontier.session.launch import launched, run_of, start_id
+from frontier.session.launch import job_of, launched, run_of
 
 
 class Site(scrapy.Spider):
@@ -43,16 +43,53 @@ def test_what_is_no_id_is_refused_with_the_name_of_the_variable(value):
 
 
 def test_scrapyd_says_it_as_an_argument_of_the_spider():
-    assert run_of(Site(_job="abc"), "")[0] == "scrapyd abc"
-    assert run_of(Site(_job="abc"), "mine")[0] == "mine"
-    assert run_of(Site(), "")[0] == ""
+    assert run_of(Site(_job="abc"), "") == "scrapyd abc"
+    assert run_of(Site(_job="abc"), "mine") == "mine"
+    assert run_of(Site(), "") == ""
 
 
-def test_what_scrapyd_calls_a_job_is_no_part_of_the_seeds():
-    one, other = Site(_job="abc"), Site(_job="def")
+def test_what_scrapyd_calls_a_job_is_no_part_of_the_job():
+    one, other = job_of(Site(), {"_job": "abc"}), job_of(Site(), {"_job": "def"})
 
-    assert start_id(one) == start_id(other) == run_of(one, "")[1]
-    assert start_id(Site(seeds="http://a.example/")) != start_id(one)
+    assert one.id == other.id == job_of(Site(), {}).id
+    assert job_of(Site(), {"cat": "a"}).id != one.id
+    assert job_of(Site(start_urls=["http://a.example/"]), {}).id != one.id
+
+
+def test_a_job_is_what_was_asked_for_and_not_what_the_spider_made_of_it():
+    assert job_of(Site(began=1), {}).id == job_of(Site(began=2), {}).id
+    given = [Site(start_urls=urls) for urls in (["a", "b"], ("b", "a"), {"a", "b"})]
+    assert len({job_of(spider, {"x": object()}).id for spider in given}) == 1
+    once = Site(start_urls=iter("ab"))
+    assert job_of(once, {}).id == job_of(Site(), {}).id
+    assert list(once.start_urls) == ["a", "b"]
+
+
+@pytest.mark.parametrize("way", ["crawl", "crawl_async"])
+def test_the_arguments_are_those_that_the_crawler_was_given(way):
+    code = (
+        "import os, sys, scrapy\n"
+        "from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess\n"
+        "from frontier.session.session import Session\n"
+        "class Own(scrapy.Spider):\n"
+        "    name = 'own'\n"
+        "    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__('own')\n"
+        "class Addon:\n"
+        "    @classmethod\n"
+        "    def from_crawler(cls, crawler):\n"
+        "        print(Session(crawler)._arguments)\n"
+        "        sys.stdout.flush()\n"
+        "        os._exit(0)\n"
+        f"ways = {{'crawl': CrawlerProcess, 'crawl_async': AsyncCrawlerProcess}}\n"
+        f"made = ways[{way!r}]({{'LOG_ENABLED': False, 'ADDONS': {{Addon: 1}}}})\n"
+        "made.crawl(Own, 7, cat='b')\n"
+        "made.start()\n"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True)
+
+    assert "{'0': 7, 'cat': 'b'}" in done.stdout, done.stderr
 
 
 def test_a_program_that_imports_the_package_keeps_its_search_for_garbage():

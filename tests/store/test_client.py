@@ -5,7 +5,7 @@ import pytest
 
 from frontier.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from frontier.store.client import BlockingStore, Call, Store, check_server, given
-from frontier.store.scripts import CRAWL_ALLOT, CRAWL_RETIRE
+from frontier.store.scripts import CRAWL_ALLOT
 
 
 def increment(name):
@@ -38,7 +38,6 @@ async def test_no_calls_get_no_replies(store):
 
 async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
     allot = Call.to(CRAWL_ALLOT, [unique], ["site"])
-    retire = Call.to(CRAWL_RETIRE, [unique], ["site-1"])
     await store.call(Call.command("SCRIPT FLUSH"))
 
     assert await store.run([allot, increment(unique + "n"), allot]) == [
@@ -46,7 +45,8 @@ async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
         1,
         b"site-1",
     ]
-    assert await store.call(retire) == 1
+    after = Call.to(CRAWL_ALLOT, [unique], ["site", "", "site-1"])
+    assert await store.call(after) == b"site-2"
 
 
 def test_a_thread_has_the_same_contract(blocking, unique):

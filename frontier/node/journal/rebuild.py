@@ -296,6 +296,7 @@ class Rebuild:
             last = max(int(serial or 0), int(numbered[1]))
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
+            calls.append(Call.command("HSETNX", registry, "free", name))
         meta = self._keys.meta()
         if self._done_in:  # journals do not say what came of a request
             calls.append(Call.command("HSET", meta, "fetched", 1))
