@@ -26,7 +26,6 @@ from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
     meta_refresh_of,
     refreshed,
-    takes_no_spider,
     use_own_url,
 )
 from frontier.session.session import URL_SHOWN, one_message, session_of
@@ -52,7 +51,6 @@ HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
 
-@takes_no_spider
 class HopMiddleware:
     """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
 
@@ -87,7 +85,6 @@ class HopMiddleware:
                 await hops.require(request, kind, spelled=True)
 
 
-@takes_no_spider
 class MetaRefreshMiddleware:
     """In place of Scrapy's: a page whose base or refresh is no URL reaches its spider.
 
@@ -136,7 +133,6 @@ class MetaRefreshMiddleware:
             )
 
 
-@takes_no_spider
 class CaptureMiddleware:
     """Archives every exchange, and has each host keep to its own slot.
 

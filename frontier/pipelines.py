@@ -11,7 +11,6 @@ from scrapy import Request, signals
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
-from frontier.scrapy_internals import takes_no_spider
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
     return {**params, "frontier_node": session_of(spider.crawler).config.node_id}
 
 
-@takes_no_spider
 class ItemOriginMiddleware:
     """Remembers which request each item came from, for `WarcPipeline`.
 
@@ -68,7 +66,6 @@ class ItemOriginMiddleware:
             yield each
 
 
-@takes_no_spider
 class WarcPipeline:
     """Gives items file, offset, record id, digest, original or revisit.
 

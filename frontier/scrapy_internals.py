@@ -1,46 +1,27 @@
 """What Scrapy has no public name for, and what its versions do in different ways.
 
 The rest of the frontier has no check of a version, and no private name of Scrapy's
-(`tests/test_scrapy_internals.py`). Tried on 2.13.4, 2.14.2, 2.15.2,
-2.16.0, 2.17.0, 2.18.0 and 2.19.0 (`make compat`). What differs:
+(`tests/test_scrapy_internals.py`). Tried on 2.16.0, 2.17.0, 2.18.0 and 2.19.0 (`make
+compat`). Since 2.18 `CloseSpider` is heard when a spider is opened, a header line
+without a colon is left out and fails no download, and robots.txt parsers know the
+Crawl-delay.
 
-=======  =======================================================================
-since    is
-=======  =======================================================================
-2.14     handlers, `stop`, `close_spider` and the robots.txt middleware are
-         coroutines; components are called without the spider; handlers take
-         the crawler alone; `AsyncCrawlerProcess`
-2.15     exceptions of Scrapy's own for downloads that fail, in place of Twisted's;
-         a handler binds to `DOWNLOAD_BIND_ADDRESS`;
-         a component is one, named by its class or by its path
-2.16     `start_requests` is not called, nor `process_start_requests`; the agent's
-         class is `_ScrapyAgent`
-2.18     `CloseSpider` is heard when a spider is opened;
-         a header line without a colon is left out, and fails no download; robots.txt
-         parsers know the Crawl-delay
-=======  =======================================================================
-
-What always holds:
-
-1.  A spider that has but `start_requests` is served, whatever Scrapy does with it.
-2.  Components are written for the newest Scrapy; `takes_no_spider` adapts them.
+What always holds: a spider that has but `start_requests` is served, though Scrapy does
+not call it any more.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import inspect
 import logging
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import scrapy
-from scrapy import crawler as crawler_module
 from scrapy import exceptions, signals
 from scrapy.core.downloader.handlers import http11
-from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler, _ScrapyAgent
 from scrapy.downloadermiddlewares.cookies import (
     CookiesMiddleware as ScrapysCookiesMiddleware,
 )
@@ -50,22 +31,22 @@ from scrapy.downloadermiddlewares.redirect import (
 from scrapy.downloadermiddlewares.robotstxt import (
     RobotsTxtMiddleware as ScrapysRobotsTxtMiddleware,
 )
-from scrapy.exceptions import CloseSpider
+from scrapy.exceptions import CloseSpider, ResponseDataLossError
 from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.spidermiddlewares.depth import DepthMiddleware
-from scrapy.utils import defer
 from scrapy.utils import log as scrapys_log
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils._download_handlers import (
+    get_dataloss_msg,
+    wrap_twisted_exceptions,
+)
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.misc import build_from_crawler
 from scrapy.utils.python import to_unicode
 from scrapy.utils.response import _baseurl_cache
-from twisted.internet import error as txerror
-from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import globalLogBeginner
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
-from twisted.web.client import ResponseFailed, _HTTP11ClientFactory
-from twisted.web.error import SchemeNotSupported
+from twisted.web.client import _HTTP11ClientFactory
 
 from frontier import json_log
 
@@ -80,7 +61,6 @@ if TYPE_CHECKING:
         Sequence,
     )
     from http.cookiejar import Cookie
-    from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -132,47 +112,35 @@ def heed_log_format() -> None:
 
 __all__ = [
     "EXCERPT_FLAG",
-    "AsyncCrawlerProcess",
     "BaseAgent",
     "BaseCookies",
     "BaseHandler",
     "BaseReader",
     "BaseRobots",
-    "CannotResolveHostError",
-    "DownloadCancelledError",
-    "DownloadConnectionRefusedError",
-    "DownloadFailedError",
-    "DownloadTimeoutError",
     "FeedFiles",
     "LenientFactory",
     "LenientParser",
     "LenientProtocol",
     "Slots",
-    "UnsupportedURLSchemeError",
-    "as_scrapy_awaits",
     "change_depth",
     "change_limits",
     "close_now",
     "close_spider",
     "cookies_by_domain",
     "crawl_delay",
-    "download",
     "end_with_error",
-    "ensure_awaitable",
     "forget_timeout",
     "handler_for",
     "in_progress",
     "is_closing",
     "leave_out",
     "serve_start_requests",
-    "settled",
     "spider_middlewares",
     "stand_before_handlers",
     "stand_before_outcomes",
     "stand_before_pipelines",
     "stand_before_spider",
     "started",
-    "takes_no_spider",
     "tell_of_items_by",
     "tell_of_start_middlewares",
     "tell_robots_parsed",
@@ -202,13 +170,7 @@ if TYPE_CHECKING:  # what the newest has
     from scrapy.core.downloader.handlers.http11 import (
         _LenientHTTPClientParser as LenientParser,
     )
-    from scrapy.core.downloader.handlers.http11 import _ScrapyAgent as ScrapysAgent
-    from scrapy.crawler import AsyncCrawlerProcess
 else:
-    ScrapysAgent = getattr(http11, "_ScrapyAgent", None) or http11.ScrapyAgent
-    AsyncCrawlerProcess = getattr(
-        crawler_module, "AsyncCrawlerProcess", crawler_module.CrawlerProcess
-    )
     try:  # 2.18
         LenientFactory = http11._LenientHTTP11ClientFactory
         LenientProtocol = http11._LenientHTTP11ClientProtocol
@@ -235,34 +197,6 @@ else:
             noisy = False
 
 
-def _exception(name: str, before: type[Exception]) -> type[Exception]:
-    """Scrapy's exception *name*, and *before* 2.15 Twisted's that it stands for."""
-    found: type[Exception] = getattr(exceptions, name, before)
-    return found
-
-
-CannotResolveHostError = _exception("CannotResolveHostError", txerror.DNSLookupError)
-DownloadCancelledError = _exception("DownloadCancelledError", CancelledError)
-DownloadConnectionRefusedError = _exception(
-    "DownloadConnectionRefusedError", txerror.ConnectionRefusedError
-)
-DownloadFailedError = _exception("DownloadFailedError", ResponseFailed)
-DownloadTimeoutError = _exception("DownloadTimeoutError", txerror.TimeoutError)
-UnsupportedURLSchemeError = _exception("UnsupportedURLSchemeError", SchemeNotSupported)
-_ResponseDataLossError = getattr(exceptions, "ResponseDataLossError", None)
-
-ensure_awaitable: Any = getattr(defer, "ensure_awaitable", None)
-"""Scrapy's, which warns of a Deferred; ``None`` before 2.14."""
-
-try:  # 2.15
-    from scrapy.utils._download_handlers import (
-        get_dataloss_msg,
-        wrap_twisted_exceptions,
-    )
-except ImportError:
-    wrap_twisted_exceptions = contextlib.nullcontext  # type: ignore[assignment]
-
-
 class Spiders(NamedTuple):
     """Scrapy's own way to call a spider."""
 
@@ -270,94 +204,16 @@ class Spiders(NamedTuple):
     handle: Handle
     on_error: Callable[..., Any]
     """What is done with an exception of a spider's."""
-    process: Callable[..., Awaitable[None]] | None
+    process: Callable[..., Awaitable[None]]
     """Sends an item with its ``response`` through the pipelines, and tells what came of
-    it; ``None`` before 2.14, where it is a Deferred."""
+    it."""
 
 
-PASSES_SPIDER = not hasattr(crawler_module, "AsyncCrawlerProcess")
-"""Whether Scrapy passes the spider to components, and awaits Deferreds alone."""
 _ResponseReader = http11._ResponseReader
-
-
-async def settled(result: Any) -> Any:
-    """What *result* comes to: a value, a Deferred or an awaitable."""
-    if isinstance(result, Deferred):
-        return await maybe_deferred_to_future(result)
-    return await result if inspect.isawaitable(result) else result
-
-
-def as_scrapy_awaits(
-    method: Callable[P, Coroutine[Any, Any, R]],
-) -> Callable[P, Coroutine[Any, Any, R]]:
-    """*method* of a handler, so that this Scrapy can wait for it."""
-    if not PASSES_SPIDER:
-        return method
-
-    call: Callable[..., Coroutine[Any, Any, R]] = method
-
-    @functools.wraps(method)
-    def deferred(*args: Any) -> Deferred[Any]:
-        return deferred_from_coro(call(*args[: 1 + _count(method)]))
-
-    return cast("Callable[P, Coroutine[Any, Any, R]]", deferred)
-
-
-def takes_no_spider(cls: C) -> C:
-    """Have the methods of *cls*, a component, called without the spider."""
-    if PASSES_SPIDER:
-        for name, method in list(vars(cls).items()):
-            if name.startswith("process_") and name != "process_start":
-                setattr(cls, name, _without_spider(method))
-    return cls
-
-
-def _count(method: Callable[..., Any]) -> int:
-    """How many arguments *method* takes beside `self`."""
-    return len(inspect.signature(method).parameters) - 1
-
-
-def _without_spider(method: Callable[..., Any]) -> Callable[..., Any]:
-    count = _count(method)
-
-    def given(args: Any, named: dict[str, Any]) -> Any:
-        named.pop("spider", None)
-        return functools.partial(method, *args[: count + 1], **named)
-
-    if inspect.isasyncgenfunction(method):
-
-        @functools.wraps(method)
-        async def generate(*args: Any, **named: Any) -> AsyncIterator[Any]:
-            async for made in given(args, named)():
-                yield made
-
-        return generate
-    if inspect.iscoroutinefunction(method):
-
-        @functools.wraps(method)
-        async def wait(*args: Any, **named: Any) -> Any:
-            return await given(args, named)()
-
-        return wait
-
-    @functools.wraps(method)
-    def call(*args: Any, **named: Any) -> Any:
-        return given(args, named)()
-
-    return call
 
 
 class BaseHandler(HTTP11DownloadHandler):
     """Scrapy's handler for http and https, made from a crawler."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        made_from: Any = (crawler.settings, crawler) if PASSES_SPIDER else (crawler,)
-        super().__init__(*made_from)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Any:
-        """Build the handler of *crawler*."""
-        return cls(crawler)
 
     def connect_by(self, factory: Any) -> None:
         """Have connections made by *factory*, a class like `LenientFactory`."""
@@ -366,32 +222,27 @@ class BaseHandler(HTTP11DownloadHandler):
     def make_agent(self, cls: Any) -> Any:
         """An agent of *cls* for one request, as Scrapy's own handler makes its."""
         spider = self._crawler.spider
-        more = {}
-        if hasattr(self, "_bind_address"):
-            more["bindAddress"] = self._bind_address
-        if hasattr(self, "_tls_verbose_logging"):
-            more["tls_verbose_logging"] = self._tls_verbose_logging
         return cls(
             contextFactory=self._contextFactory,
             pool=self._pool,
+            bindAddress=self._bind_address,
+            tls_verbose_logging=self._tls_verbose_logging,
             maxsize=getattr(spider, "download_maxsize", self._default_maxsize),
             warnsize=getattr(spider, "download_warnsize", self._default_warnsize),
             fail_on_dataloss=self._fail_on_dataloss,
             crawler=self._crawler,
-            **more,
         )
 
     def warn_of_loss(self, error: BaseException, url: str) -> None:
         """Say once that a body is not whole, where Scrapy's reader has not."""
-        lost = _ResponseDataLossError
-        if lost is None or not isinstance(error, lost):
+        if not isinstance(error, ResponseDataLossError):
             return
         if not self._fail_on_dataloss_warned:
             self._fail_on_dataloss_warned = True
             logger.warning(get_dataloss_msg(url))
 
 
-class BaseAgent(ScrapysAgent):
+class BaseAgent(_ScrapyAgent):
     """Scrapy's agent, which sends one request, with places for what is done here."""
 
     @property
@@ -493,20 +344,7 @@ class BaseReader(PartReader):
 
 
 class BaseCookies(ScrapysCookiesMiddleware):
-    """Scrapy's, with the methods that it has since 2.14."""
-
-    crawler: Crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the middleware of *crawler*.
-
-        Raises:
-            NotConfigured: ``COOKIES_ENABLED`` is false.
-        """
-        made = super().from_crawler(crawler)
-        made.crawler = crawler  # as Scrapy does since 2.14
-        return made
+    """Scrapy's cookies, with a place to put them elsewhere."""
 
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies*, which came with *request* or its response, into *jar*."""
@@ -517,16 +355,6 @@ class BaseCookies(ScrapysCookiesMiddleware):
         self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
     ) -> None:
         self.put_into(jar, list(cookies), request)
-
-    if PASSES_SPIDER and not TYPE_CHECKING:
-
-        def process_request(self, request: Request) -> Any:
-            """Set the cookies of *request*."""
-            return super().process_request(request, None)
-
-        def process_response(self, request: Request, response: Response) -> Any:
-            """Take the cookies of *response*."""
-            return super().process_response(request, response, None)
 
 
 def cookies_by_domain(jar: CookieJar) -> Mapping[str, Any]:
@@ -551,8 +379,7 @@ def refreshed(
     Raises:
         ValueError: The page has a base or a refresh that is no URL.
     """
-    given = (None,) if PASSES_SPIDER else ()
-    return middleware.process_response(request, response, *given)
+    return middleware.process_response(request, response)
 
 
 def use_own_url(response: TextResponse) -> None:
@@ -561,7 +388,7 @@ def use_own_url(response: TextResponse) -> None:
 
 
 class BaseRobots(ScrapysRobotsTxtMiddleware):
-    """Scrapy's, with the methods that it has since 2.14."""
+    """Scrapy's middleware of robots.txt, with names for what it does."""
 
     def agent_of(self, request: Request) -> str | bytes | None:
         """The name that rules are looked up by."""
@@ -574,16 +401,6 @@ class BaseRobots(ScrapysRobotsTxtMiddleware):
         made: RobotParser = build_from_crawler(self._parserimpl, self.crawler, body)
         return made
 
-    if PASSES_SPIDER and not TYPE_CHECKING:
-
-        def __init__(self, crawler: Crawler) -> None:
-            super().__init__(crawler)
-            self._stats = crawler.stats
-
-        def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
-            """Raise `IgnoreRequest` if *rp* forbids *request*."""
-            super().process_request_2(rp, request, self.crawler.spider)
-
 
 def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
     """The Crawl-delay of *rules* for *agent*; before 2.18 of what *rules* wrap."""
@@ -594,22 +411,13 @@ def crawl_delay(rules: RobotParser, agent: str | bytes) -> float | None:
     return None if delay is None else float(delay)
 
 
-async def download(crawler: Crawler, request: Request) -> Response:
-    """The response to *request*, through all downloader middlewares."""
-    engine: Any = crawler.engine
-    ask = getattr(engine, "download_async", None) or engine.download
-    response: Response = await settled(ask(request))
-    return response
-
-
 async def tell_robots_parsed(
     crawler: Crawler, rules: RobotParser, request: Request
 ) -> None:
     """Send Scrapy's signal that *rules* were read for *request*, if it has one."""
     signal = getattr(signals, "robots_parsed", None)
     if signal is not None:
-        manager: Any = crawler.signals
-        await manager.send_catch_log_async(
+        await crawler.signals.send_catch_log_async(
             signal=signal, robotparser=rules, request=request
         )
 
@@ -621,12 +429,8 @@ def _slot_of(crawler: Crawler) -> Any:
 
 
 def leave_out(settings: BaseSettings, name: str, cls: type) -> None:
-    """Have *cls*, one of Scrapy's own, left out of the components *name*.
-
-    By its path: until 2.14 the class is taken for another component, and both run.
-    """
-    components = settings.getdict(name)
-    components[f"{cls.__module__}.{cls.__qualname__}"] = None
+    """Have *cls*, one of Scrapy's own, left out of the components *name*."""
+    components = {**settings.getdict(name), cls: None}
     settings.set(name, components, settings.getpriority(name) or 0)
 
 
@@ -679,10 +483,7 @@ def wake_engine(crawler: Crawler) -> None:
 def close_spider(crawler: Crawler, reason: str) -> None:
     """Have the engine close its spider, because of *reason*."""
     engine: Any = crawler.engine
-    if PASSES_SPIDER:
-        engine.close_spider(engine.spider, reason)
-    else:
-        deferred_from_coro(engine.close_spider_async(reason=reason))
+    deferred_from_coro(engine.close_spider_async(reason=reason))
 
 
 def close_now(crawler: Crawler, reason: str) -> None:
@@ -740,16 +541,11 @@ def end_with_error(crawler: Crawler) -> None:
         return
 
     async def end() -> None:
-        if PASSES_SPIDER:
-            crawler.spider = None  # here nobody looks again after `stop`
-        stop = getattr(crawler, "stop_async", None) or crawler.stop
-        await settled(stop())
+        await crawler.stop_async()
         crawler.spider = None
 
     engine: Any = crawler.engine
-    engine._spider_closed_callback = (
-        (lambda _: deferred_from_coro(end())) if PASSES_SPIDER else (lambda _: end())
-    )
+    engine._spider_closed_callback = lambda _: end()
 
 
 def stand_before_handlers(
@@ -758,26 +554,16 @@ def stand_before_handlers(
     """Have *send* called in place of the download handlers, which are returned."""
     engine: Any = crawler.engine
     handlers = engine.downloader.handlers
-    if not PASSES_SPIDER:
-        before: Callable[[Request], Coroutine[Any, Any, Response]]
-        before = handlers.download_request_async
-        handlers.download_request_async = send
-        return before
-    download = handlers.download_request
-
-    async def original(request: Request) -> Response:
-        response: Response = await settled(download(request, crawler.spider))
-        return response
-
-    handlers.download_request = lambda request, _: deferred_from_coro(send(request))
-    return original
+    before: Callable[[Request], Coroutine[Any, Any, Response]]
+    before = handlers.download_request_async
+    handlers.download_request_async = send
+    return before
 
 
 def stand_before_outcomes(crawler: Crawler, tell: Callable[[Request], object]) -> None:
     """Have *tell* called with each request that was sent, before its outcome counts.
 
-    That is what downloader middlewares have made of it, and may be another request. In
-    which context it is handled is left to chance before 2.14.
+    That is what downloader middlewares have made of it, and may be another request.
     """
     engine: Any = crawler.engine
     before = engine._handle_downloader_output
@@ -803,7 +589,7 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
         scraper.call_spider_async,
         scraper.handle_spider_output_async,
         scraper.handle_spider_error,
-        None if PASSES_SPIDER else scraper.start_itemproc_async,
+        scraper.start_itemproc_async,
     )
     scraper.call_spider_async = call
     scraper.handle_spider_output_async = handle
@@ -811,27 +597,17 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
 
 
 def stand_before_pipelines(
-    crawler: Crawler,
-    process: Callable[[Callable[[], Any]], Any],
-    awaited: Callable[[Coroutine[Any, Any, None]], Any],
+    crawler: Crawler, awaited: Callable[[Coroutine[Any, Any, None]], Any]
 ) -> None:
-    """Have *process* called with what sends an item through the pipelines.
-
-    It returns what that returns: a coroutine, or before 2.14 a Deferred. Where it is
-    known to be a coroutine, of which nothing runs yet, *awaited* is called with it.
-    """
+    """Have *awaited* called with the coroutine that sends an item through pipelines."""
     engine: Any = crawler.engine
     scraper = engine.scraper
-    name = "start_itemproc" if PASSES_SPIDER else "start_itemproc_async"
-    before = getattr(scraper, name)
-
-    def start(*args: Any, **named: Any) -> Any:
-        return process(functools.partial(before, *args, **named))
+    before = scraper.start_itemproc_async
 
     def begin(*args: Any, **named: Any) -> Any:
         return awaited(before(*args, **named))
 
-    setattr(scraper, name, begin if inspect.iscoroutinefunction(before) else start)
+    scraper.start_itemproc_async = begin
 
 
 def tell_of_items_by(crawler: Crawler, signals: Callable[[Any], Any]) -> None:
@@ -887,8 +663,7 @@ class Slots:
         if slot.latercall is not None and is_sooner:
             slot.latercall.cancel()
             slot.latercall = None
-        spider = (self._crawler.spider,) if PASSES_SPIDER else ()
-        self._downloader._process_queue(*spider, slot)
+        self._downloader._process_queue(slot)
 
     def on_new(self, give: Callable[[str], object]) -> None:
         """Have *give* called with each slot that is made, before it is used."""
@@ -944,19 +719,15 @@ class Slots:
 async def started(crawler: Crawler) -> AsyncIterator[Any]:
     """What the spider starts with, after the spider middlewares."""
     engine: Any = crawler.engine
-    spider = (crawler.spider,) if PASSES_SPIDER else ()
-    found: AsyncIterator[Any] = await settled(
-        engine.scraper.spidermw.process_start(*spider)
-    )
+    found: AsyncIterator[Any] = await engine.scraper.spidermw.process_start()
     return found
 
 
 def serve_start_requests(spider: Spider) -> None:
     """Have `start` of *spider* yield what its `start_requests` yields.
 
-    That is, where a class overrides `start_requests` alone, of which Scrapy's
-    documentation says since 2.13 that it is not called any more. Scrapy calls it
-    until 2.15; since 2.16 such a spider starts with its `start_urls`, mostly none.
+    That is, where a class overrides `start_requests` alone, which Scrapy does not call
+    any more: such a spider would start with its `start_urls`, mostly none.
     """
     by_start, by_requests = _defines(spider, "start"), _defines(spider, OLD)
     if by_requests is None or by_requests.__module__.startswith(OF_SCRAPY_REDIS):
@@ -972,8 +743,6 @@ def serve_start_requests(spider: Spider) -> None:
             by_start.__qualname__,
         )
         return
-    if hasattr(scrapy.Spider, OLD):
-        return  # Scrapy's own start() calls it, and warns
     logger.warning(
         "%s has start_requests() and no start(): it is called here, but not by "
         "Scrapy %s alone; write `async def start(self)`",
@@ -992,8 +761,7 @@ def serve_start_requests(spider: Spider) -> None:
 def tell_of_start_middlewares(crawler: Crawler) -> None:
     """Name the spider middlewares whose work on start requests is not asked for.
 
-    Since 2.16 nothing calls `process_start_requests`; before, Scrapy itself refuses
-    to start where some have that alone and others, as ours, `process_start`.
+    Nothing calls `process_start_requests` any more.
     """
     for middleware in spider_middlewares(crawler):
         if hasattr(middleware, "process_start"):
@@ -1011,7 +779,7 @@ OLD = "start_requests"
 
 
 def _have_start_requests() -> None:
-    """Give `Spider` what `super().start_requests()` finds until 2.15."""
+    """Give `Spider` what `super().start_requests()` found in Scrapy before 2.16."""
 
     def start_requests(self: Spider) -> Any:
         return (scrapy.Request(url, dont_filter=True) for url in self.start_urls)

@@ -12,7 +12,6 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.scrapy_internals import (
     serve_start_requests,
-    takes_no_spider,
     tell_of_start_middlewares,
 )
 from frontier.session.other_schedulers import check_scheduler
@@ -137,7 +136,6 @@ class StartMiddleware:
                 return
 
 
-@takes_no_spider
 class SkipLinksMiddleware:
     """Does not follow duplicate pages below ``FRONTIER_REVISIT_SKIP_LINKS_DEPTH``.
 

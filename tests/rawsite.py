@@ -6,8 +6,6 @@ import ssl
 import threading
 import time
 
-from frontier.scrapy_internals import takes_no_spider
-
 
 class RawSite:
     """Serves ``{path: bytes}`` on the loopback; a path it lacks is a short 404.
@@ -85,7 +83,6 @@ SLOW = "127.0.0.66"
 """The address of a site that `Impatient` does not wait for long."""
 
 
-@takes_no_spider
 class Impatient:
     """A downloader middleware that waits for one page, or one site, alone not long."""
 

@@ -54,7 +54,6 @@ from frontier.download.origin import (
 )
 from frontier.download.politeness import LeaseGone
 from frontier.queue.priority import split_name
-from frontier.scrapy_internals import takes_no_spider
 from frontier.session.session import session_of
 from frontier.urls.partition import SPREAD
 
@@ -210,7 +209,6 @@ class LeftAlone:
             self._session.count("frontier/backoff/put_back")
 
 
-@takes_no_spider
 class BackOffMiddleware:
     """Tries again what was refused, and counts what did not reach its host."""
 

@@ -31,7 +31,7 @@ from scrapy.http.cookies import CookieJar
 from scrapy.utils.httpobj import urlparse_cached
 
 from frontier.node import cookies as shared
-from frontier.scrapy_internals import BaseCookies, cookies_by_domain, takes_no_spider
+from frontier.scrapy_internals import BaseCookies, cookies_by_domain
 from frontier.session.session import session_of
 from frontier.urls.scope import domain_of, is_public_suffix
 
@@ -86,7 +86,6 @@ class _ScrapysJar(CookieJar):
             headers.encoding = encoding
 
 
-@takes_no_spider
 class CookiesMiddleware(BaseCookies):
     """Takes the place of Scrapy's, and does what its documentation says, for all."""
 

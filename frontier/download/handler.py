@@ -25,7 +25,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import StopDownload
+from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError, StopDownload
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 from twisted.web.client import RequestGenerationFailed
@@ -38,12 +38,8 @@ from frontier.download.hops import Hops
 from frontier.scrapy_internals import (
     BaseHandler,
     BaseReader,
-    DownloadCancelledError,
-    DownloadTimeoutError,
     LenientFactory,
     LenientProtocol,
-    as_scrapy_awaits,
-    settled,
     wrap_twisted_exceptions,
 )
 from frontier.session.session import session_of
@@ -86,7 +82,6 @@ class CheckedHandler(BaseHandler):
         gate = self._session.lease_guard
         return None if gate is None or gate.covers(request) else gate.covered(request)
 
-    @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
         """Download *request*.
 
@@ -114,7 +109,6 @@ class Handler(CheckedHandler):
         self.connect_by(_Factory)
         self._spools = SpoolDirectory(self._session.config)
 
-    @as_scrapy_awaits
     async def download_request(self, request: Request) -> Response:
         """Download *request*; what crosses the wire is in its `RequestState`."""
         wire = self._session.requests.of(request).wire = RawExchange()
@@ -143,10 +137,9 @@ class Handler(CheckedHandler):
             response = response.replace(body=body)
         return excerpt_of(request, response)
 
-    @as_scrapy_awaits
     async def close(self) -> None:
         """Close idle connections, and wait for what still goes to disk."""
-        await settled(super().close())
+        await super().close()
         await self._spools.close()
 
 

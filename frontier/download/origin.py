@@ -41,7 +41,14 @@ import logging
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    UnsupportedURLSchemeError,
+)
 from scrapy.utils.misc import load_object
 from twisted.internet.error import (
     ConnectError,
@@ -55,11 +62,6 @@ from twisted.web._newclient import ResponseFailed, ResponseNeverReceived
 
 from frontier.errors import ConfigurationError
 from frontier.scrapy_internals import (
-    CannotResolveHostError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    DownloadTimeoutError,
-    UnsupportedURLSchemeError,
     handler_for,
 )
 

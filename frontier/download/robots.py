@@ -61,8 +61,6 @@ from frontier.scrapy_internals import (
     BaseRobots,
     Slots,
     crawl_delay,
-    download,
-    takes_no_spider,
     tell_robots_parsed,
 )
 from frontier.session.session import REDIRECTS, session_of
@@ -149,7 +147,6 @@ class _Cache:
             self._bytes -= self._small.popitem(last=False)[1].size
 
 
-@takes_no_spider
 class RobotsTxtMiddleware(BaseRobots):
     """Takes the place of Scrapy's, and does what RFC 9309 says."""
 
@@ -309,7 +306,7 @@ class RobotsTxtMiddleware(BaseRobots):
             if passed:
                 asks.meta["redirect_urls"] = passed[:]
             try:
-                answer = await download(self.crawler, asks)
+                answer = await self.crawler.engine.download_async(asks)
             except (AddressRefused, Excluded) as error:
                 if not passed:
                     raise

@@ -34,7 +34,6 @@ from scrapy.http.request import NO_CALLBACK
 from frontier import model
 from frontier.errors import WriterStopped
 from frontier.model import Found
-from frontier.scrapy_internals import takes_no_spider
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ MOST_OUTLINKS = 6_000
 """Of a page, that are recorded; Heritrix's ``CrawlURI.MAX_OUTLINKS``."""
 
 
-@takes_no_spider
 class DiscoveryMiddleware:
     """Notes in each request of a page how it was found."""
 

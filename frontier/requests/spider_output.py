@@ -18,8 +18,7 @@ What always holds:
 3.  At most ``CONCURRENT_ITEMS`` items of a response are in pipelines, begun in the
     order in which they were made. The response is not done with before each of them
     is, in whatever way that ends. One that waits holds up no other, and has the same
-    task from its first pipeline to its last signal. Before Scrapy 2.14, output takes
-    Scrapy's own way from the first item on.
+    task from its first pipeline to its last signal.
 4.  While a callback, an errback or a pipeline of a request runs, and what it yields
     is scheduled, or what a downloader middleware has made of it, `PARENT` is that
     request.
@@ -38,7 +37,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
 from functools import partial
-from inspect import isawaitable, iscoroutine, iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
@@ -48,11 +47,10 @@ from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.http import Response
 from scrapy.signalmanager import SignalManager
 from scrapy.spidermiddlewares.depth import DepthMiddleware
-from scrapy.utils.defer import aiter_errback
+from scrapy.utils.defer import aiter_errback, ensure_awaitable
 from scrapy.utils.python import global_object_name
 
 from frontier.scrapy_internals import (
-    ensure_awaitable,
     spider_middlewares,
     stand_before_outcomes,
     stand_before_pipelines,
@@ -127,19 +125,6 @@ class Marks:
             return self._watchdog.iterated(record, output)
         return output
 
-    def process(self, start: Callable[[], Any]) -> Any:
-        """What *start*, which sends an item through the pipelines, returns."""
-        request = PARENT.get()
-        record = self._record(request)
-        if record is None:
-            return start()
-        before = self._watchdog.enter(record)
-        try:
-            doing = start()
-        finally:
-            self._watchdog.leave(before)
-        return self._watchdog.awaited(record, doing) if iscoroutine(doing) else doing
-
     async def processing(self, doing: Coroutine[Any, Any, None]) -> None:
         """Await *doing*, which sends items of `PARENT` through the pipelines."""
         await self.awaited(doing, PARENT.get())
@@ -178,10 +163,9 @@ class SpiderOutput:
         stand_before_outcomes(crawler, PARENT.set)
         before = stand_before_spider(crawler, self.call, self.handle)
         self._call, self._handle, self._on_error, self._process = before
-        if self._process is not None:
-            tell_of_items_by(crawler, _item_signals)
+        tell_of_items_by(crawler, _item_signals)
         if marks is not None:  # for what does not come by `handle`
-            stand_before_pipelines(crawler, marks.process, marks.processing)
+            stand_before_pipelines(crawler, marks.processing)
         self._most_items = max(1, settings.getint("CONCURRENT_ITEMS"))
 
     def change_depth(self, most: int) -> None:
@@ -239,23 +223,16 @@ class SpiderOutput:
             async for one in made:
                 if isinstance(one, Request):
                     self._crawl(one)
-                elif items is None:
-                    rest = _chain(one, made, request)
-                    await self._as_scrapy(rest, request, response)
-                    return
                 elif one is not None:
                     await items.add(one)
                 count += 1
                 if count % AT_ONCE == 0:
                     await asyncio.sleep(0)
         finally:
-            if items is not None:
-                await items.ended()
+            await items.ended()
 
-    def _items_of(self, response: Any) -> PageItems | None:
-        """What takes the items of *response*; ``None`` if only Scrapy can."""
-        if self._process is None:
-            return None
+    def _items_of(self, response: Any) -> PageItems:
+        """What takes the items of *response*."""
         process = partial(self._process, response=response)
         marked = None if self._marks is None else self._marks.processing
         return PageItems(process, self._most_items, marked)
@@ -404,16 +381,6 @@ def _logged(error: Exception, receiver: Any, spider: Any) -> Exception:
 def _item_signals(before: Any) -> Any:
     """What does the same as *before*, which is not Scrapy's own in every project."""
     return ItemSignals(before.sender) if type(before) is SignalManager else before
-
-
-async def _chain(
-    first: Any, rest: AsyncIterator[Any], request: Request
-) -> AsyncIterator[Any]:
-    PARENT.set(request)  # as in `_named`
-    yield first
-    async for one in rest:
-        PARENT.set(request)
-        yield one
 
 
 def _named(output: Iterable[Any], request: Request) -> Iterator[Any]:

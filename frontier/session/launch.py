@@ -39,11 +39,10 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.commands import ScrapyCommand
-from scrapy.crawler import CrawlerProcess
+from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
 from frontier.cluster.job import Job
 from frontier.errors import ConfigurationError
-from frontier.scrapy_internals import AsyncCrawlerProcess
 from frontier.settings.values import run_id
 from frontier.store.address import ENVIRONMENT, REDIS_SETTINGS, given, redacted
 

@@ -274,8 +274,7 @@ def test_the_project_chooses(chosen, expected):
     settings = Settings(chosen)
     Addon(Crawler(Spider, settings)).update_settings(settings)
 
-    combine = getattr(settings, "get_component_priority_dict_with_base", None)
-    places = (combine or settings.getwithbase)("DOWNLOADER_MIDDLEWARES")  # until 2.14
+    places = settings.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
     found = {load_object(name): at for name, at in places.items() if at is not None}
     ours = {c: p for c, p in found.items() if issubclass(c, ScrapysCookiesMiddleware)}
     assert ours == expected

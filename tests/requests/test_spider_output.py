@@ -11,11 +11,6 @@ from twisted.internet.defer import succeed
 
 from frontier.requests.spider_output import ItemSignals, PageItems
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(SignalManager, "send_catch_log_async"),
-    reason="before 2.14 Scrapy sends items through pipelines itself",
-)
-
 
 class Pipeline:
     """Notes which task an item has, and when it begins and ends."""
