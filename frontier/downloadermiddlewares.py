@@ -240,8 +240,13 @@ class CaptureMiddleware:
         self._archive(request, _told(request, exchange))
 
     def _unslot(self, request: Request) -> None:
-        if not self._session.requests.known(request).names_slot:
-            request.meta.pop(DOWNLOAD_SLOT, None)
+        """Hide the slot that Scrapy chose from what retries and redirects copy.
+
+        Else they would have a queue of their own; callbacks see it again.
+        """
+        state = self._session.requests.of(request)
+        if not state.names_slot:
+            state.slot = request.meta.pop(DOWNLOAD_SLOT, "")
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
         archive = self._session.node.archive

@@ -228,6 +228,8 @@ class Scheduler(BaseScheduler):
     def _enqueue(self, request: Request, *, again: bool = False) -> bool:
         if self._session.exclusions and self._session.excludes(request.url):
             return False
+        if DOWNLOAD_SLOT in request.meta:
+            self._leave_slot(request)
         place = None if self._rounds is None else admitted(request)
         mode = MARK if place is not None and place.bypasses else self._modes.of(request)
         mode = self._recrawls.mode(request, mode)
@@ -286,6 +288,16 @@ class Scheduler(BaseScheduler):
             item = reservation.queue.encode() + reservation.item[1:]
             state.forced = Forced(b"%d" % state.push_id if state.push_id else item)
         return state.forced, state.forced.next_id(fingerprint)
+
+    def _leave_slot(self, request: Request) -> None:
+        """Have *request* without the slot that Scrapy had given the page it is from.
+
+        A spider that hands on ``response.meta`` names no slot.
+        """
+        parent = PARENT.get()
+        slot = "" if parent is None else self._session.requests.known(parent).slot
+        if slot and request.meta[DOWNLOAD_SLOT] == slot:
+            del request.meta[DOWNLOAD_SLOT]
 
     def _dropped(self, request: Request) -> bool:
         """Count *request* as seen before; false, as it is not queued."""

@@ -64,6 +64,7 @@ class DiscoveryMiddleware:
     """Notes in each request of a page how it was found."""
 
     def __init__(self, crawler: Crawler) -> None:
+        self._requests = session_of(crawler).requests
         config = session_of(crawler).config
         if not (config.warc_enabled and (config.warc_metadata or config.warc_log)):
             raise NotConfigured  # with a reason, Scrapy would warn
@@ -80,6 +81,12 @@ class DiscoveryMiddleware:
                 each.meta[META] = SEED
             yield each
 
+    def process_spider_input(self, response: Response) -> None:
+        """Hide what *response*'s request carries: it is nothing for items."""
+        if response.request is not None and META in response.request.meta:
+            state = self._requests.of(response.request)
+            state.found = response.request.meta.pop(META)
+
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
@@ -89,7 +96,9 @@ class DiscoveryMiddleware:
         async for each in result:
             if isinstance(each, Request):
                 if found is None:
-                    found = found_of(parent) if parent else Found("", None, "")
+                    found = Found("", None, "")
+                    if parent is not None:
+                        found = found_of(parent, self._requests.known(parent).found)
                 each.meta[META] = _step(response, found, each)
             yield each
 
@@ -172,9 +181,12 @@ class _Links:
             self.found[made.url] = "S" if made.method != "GET" else self._letter
 
 
-def found_of(request: Request) -> Found:
-    """How *request* was found, the redirects on its way included."""
-    given = request.meta.get(META)
+def found_of(request: Request, noted: Any = None) -> Found:
+    """How *request* was found, the redirects on its way included.
+
+    *noted* is what its ``meta`` had before its callback was called.
+    """
+    given = request.meta.get(META, noted)
     if given is None:
         return _without(request)
     via, hops, seed, before = given if _is_written_here(given) else ("", None, "", 0)

@@ -136,7 +136,8 @@ class SpiderOutput:
     *drop* counts a request as filtered and returns true if it is seen; without it
     nothing is made short. *noting* is given what the callback of a request yields,
     before that, and what it returns is taken in its place.
-    *marks* says what runs, if anybody wants to know.
+    *marks* says what runs, if anybody wants to know. *show* is given each request whose
+    callback or errback is about to be called.
     """
 
     def __init__(
@@ -145,8 +146,10 @@ class SpiderOutput:
         drop: Callable[[Request], bool] | None = None,
         noting: Callable[[Any, Request], Any] | None = None,
         marks: Marks | None = None,
+        show: Callable[[Request], None] = lambda _: None,
     ) -> None:
         self._crawler = crawler
+        self._show = show
         self._noting = noting
         self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
@@ -175,6 +178,7 @@ class SpiderOutput:
     async def call(self, result: Any, request: Request) -> Any:
         """Call the spider; what it yields comes without links that are seen."""
         PARENT.set(request)
+        self._show(request)
         calling = self._call(result, request)
         if self._marks is not None:
             calling = self._marks.awaited(calling, request)

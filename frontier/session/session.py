@@ -58,7 +58,7 @@ from frontier.session.live_settings import LiveSettings
 from frontier.session.request_stats import Charged, Counted, Outcomes, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
-from frontier.urls.partition import QueueAddresses
+from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses
 from frontier.urls.traps import SETTINGS, STATS, Traps
 from frontier.workers.pool import WorkerPool
 
@@ -165,6 +165,10 @@ class RequestState:
     """Whether it goes back to the store, as its host is left alone."""
     names_slot: bool = False
     """Whether its ``meta`` named a download slot before Scrapy did."""
+    slot: str = ""
+    """The download slot that Scrapy put into its ``meta``, once it was fetched."""
+    found: Any = None
+    """What its ``meta`` said of how it was found, before its callback was called."""
     sent: float | None = None
     """When it was sent, in seconds since the Unix epoch."""
     asked_with: LastCapture | None = None
@@ -204,6 +208,11 @@ class RequestStates:
     def known(self, request: Request) -> RequestState:
         """What is known of *request*, only to be read."""
         return self._states.get(request, _NOTHING)
+
+    def show_slot(self, request: Request) -> None:
+        """Have callbacks find in *request*'s ``meta`` the slot that Scrapy gave it."""
+        if slot := self.known(request).slot:
+            request.meta[DOWNLOAD_SLOT] = slot
 
     def reservation(self, request: Request) -> Reservation | None:
         """What *request* stands on, if it came from the store."""
@@ -405,7 +414,8 @@ class Session:
         marks = None
         if watchdog is not None:
             marks = Marks(self.requests.reservation, watchdog)
-        self._output = SpiderOutput(self._crawler, drop, noting, marks)
+        show = self.requests.show_slot
+        self._output = SpiderOutput(self._crawler, drop, noting, marks, show)
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

@@ -27,7 +27,7 @@ class PlainSpider(scrapy.Spider):
 
     def parse(self, response):
         base = response.url.removesuffix("/about")
-        yield {"kind": "start", "url": response.url}
+        yield {"kind": "start", "url": response.url, "meta": sorted(response.meta)}
         for n in range(3):
             yield response.follow(
                 f"/post/{n}",
@@ -55,12 +55,15 @@ class PlainSpider(scrapy.Spider):
             "is_tuple": isinstance(tags, tuple),
             "base": response.meta["base"],
             "nested": response.meta["nested"],
+            "meta": sorted(response.meta),
+            "slot": response.meta["download_slot"],
         }
         lambda_url = response.urljoin(f"/post/{number + 3}")
         yield scrapy.Request(lambda_url, lambda r: self.parse_lambda(r, number))
 
     def parse_lambda(self, response, number):
-        yield {"kind": "lambda", "url": response.url, "number": number}
+        meta = sorted(response.meta)
+        yield {"kind": "lambda", "url": response.url, "number": number, "meta": meta}
 
     def parse_form(self, response):
         yield {"kind": "form", "url": response.url, "body": response.text}
@@ -76,6 +79,7 @@ class PlainSpider(scrapy.Spider):
             "kind": "failed",
             "url": failure.request.url,
             "status": failure.value.response.status,
+            "slot": failure.request.meta["download_slot"],
         }
 """
 PIPELINE = """

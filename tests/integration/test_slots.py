@@ -1,6 +1,8 @@
 """Downloader slots of one host: each has its delay, and none waits for another."""
 
 import itertools
+import json
+from urllib.parse import urlsplit
 
 SPIDER = """
 import scrapy
@@ -22,13 +24,21 @@ class SlotsSpider(scrapy.Spider):
                 yield scrapy.Request(
                     f"{self.base}/missing/{slot}/{number}", meta={"download_slot": slot}
                 )
+        yield scrapy.Request(f"{self.base}/missing/first/0")
+
+    handle_httpstatus_list = [404]
+
+    def parse(self, response):
+        if "/first/" in response.url:
+            yield scrapy.Request(f"{self.other}/missing/next/0", meta=response.meta)
+        yield {"url": response.url, "slot": response.meta["download_slot"]}
 """
 SLACK = 0.4
 """Seconds that requests take longer or shorter from the node to the log."""
 
 
 def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
-    server = serve(urls=130, hosts=1, calendar_months=1)
+    server = serve(urls=130, hosts=2, calendar_months=1)
     root = tmp_path / "project"
     (root / "spiders").mkdir(parents=True)
     (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
@@ -36,14 +46,26 @@ def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
         'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
     )
     (root / "spiders" / "__init__.py").write_text(SPIDER)
-    base = server.seeds[0].rstrip("/")
-    words = ("-a", f"base={base}")
+    base, other = (seed.rstrip("/") for seed in server.seeds)
+    output = tmp_path / "items.jsonl"
+    words = ("-a", f"base={base}", "-a", f"other={other}", "-o", str(output))
     cluster.start("node-1", *words, spider="slots", cwd=root, DOWNLOAD_DELAY="1")
 
     assert cluster.wait() == [0]
+    items = [json.loads(line) for line in output.read_text().splitlines()]
+    slots = {item["url"].split("/")[-2]: item["slot"] for item in items}
+    hosts = [urlsplit(url).hostname for url in (base, other)]
+    assert slots == {
+        "fast": "fast",
+        "slow": "slow",
+        "None": hosts[0],
+        "first": hosts[0],
+        "next": hosts[1],  # though its request has all that `response.meta` has
+    }
     starts = {}
     for entry in server.requests().entries:
-        starts.setdefault(entry.url.split("/")[-2], []).append(entry.start)
+        if "/first/" not in entry.url and "/next/" not in entry.url:
+            starts.setdefault(entry.url.split("/")[-2], []).append(entry.start)
     assert {slot: len(times) for slot, times in starts.items()} == {
         "fast": 4,
         "slow": 4,
