@@ -510,6 +510,14 @@ class FileTaken(ArchiveError):
         self.path = path
 
 
+class FileInUse(ArchiveError):
+    """Another process writes a file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"another process writes {path}")
+        self.path = path
+
+
 class BadWacz(ArchiveError):
     """A WACZ file breaks a rule, or cannot be made from what was given."""
 

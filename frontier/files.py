@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from io import FileIO
 from typing import IO, TYPE_CHECKING, BinaryIO
 
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, FileInUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,6 +78,52 @@ def create_locked(path: Path, mode: int) -> FileIO:
         file.close()
         raise FileExistsError(errno.EEXIST, taken, str(path))
     return file
+
+
+@contextmanager
+def rewriting(place: Path, mode: int) -> Iterator[FileIO]:
+    """What *place* is to become: a new file beside it, locked, ``.open`` at its end.
+
+    Who has it may read *place* and rename the new file to it: no other process does so
+    meanwhile. It is removed at the end if it was not renamed. What a killed process
+    has left is removed first.
+
+    Raises:
+        FileInUse: Another process has it.
+        OSError: It cannot be made.
+    """
+    scratch = place.with_name(place.name + OPEN)
+    while True:
+        try:
+            file = create_locked(scratch, mode)
+            break
+        except FileExistsError:
+            _remove_left(scratch, place)
+    try:
+        yield file
+    finally:
+        if is_at(scratch, file.fileno()):
+            scratch.unlink()
+        file.close()
+
+
+def _remove_left(scratch: Path, place: Path) -> None:
+    """Remove *scratch*, of *place*, which a killed process has left.
+
+    Raises:
+        FileInUse: Its process lives.
+    """
+    try:
+        left = FileIO(descriptor_of(scratch, os.O_RDWR), "r+")
+    except FileNotFoundError:
+        return
+    with left:
+        try:
+            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileInUse(str(place)) from None
+        if is_at(scratch, left.fileno()):
+            scratch.unlink()
 
 
 def is_at(path: Path, descriptor: int) -> bool:

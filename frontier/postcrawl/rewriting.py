@@ -22,10 +22,10 @@ from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
     FILE_MODE,
-    creating,
     make_directory,
     open_input,
     publish,
+    rewriting,
     sync_directory,
 )
 from frontier.postcrawl.index_lines import Lines
@@ -49,6 +49,7 @@ from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from io import FileIO
     from pathlib import Path
 
     from frontier.model import Body
@@ -157,39 +158,49 @@ def rewrite(
         StaleManifest: The file has changed since its manifest was made.
         Unwritable: Other records cannot be put into it.
         FileTaken: The new name is that of another file.
+        FileInUse: Another process writes it.
         OSError: One cannot be read or written; the old file is as it was.
     """
+    if is_url(os.fspath(job.out)):
+        raise Unwritable(f"{job.out}: a file elsewhere is only read; name a directory")
     made = note_of(job.path, job.directory)
     where = os.fspath(job.out), job.wanted
     is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
     if made is not None and is_done and (not made.kept or job.out.samefile(job.path)):
         progress(made.bytes_before)
         return made
+    make_directory(job.out.parent, mode)
+    with rewriting(job.out, mode) as scratch:
+        return _rewrite(job, scratch, is_done=is_done, progress=progress, mode=mode)
+
+
+def _rewrite(
+    job: Job[P],
+    new: FileIO,
+    *,
+    is_done: bool,
+    progress: Callable[[int], None],
+    mode: int,
+) -> Rewritten:
+    """Write *job* to *new*, and give that its name."""
     manifest = _current(job)
-    if is_url(os.fspath(job.out)):
-        raise Unwritable(f"{job.out}: a file elsewhere is only read; name a directory")
     is_in_place = job.out.resolve() == job.path.resolve()
     if job.out.exists() and not is_done and not is_in_place:
         raise FileTaken(str(job.out))
-    done = Rewritten(os.fspath(job.path), *where)
+    done = Rewritten(os.fspath(job.path), os.fspath(job.out), job.wanted)
     done.bytes_before = manifest.size
-    make_directory(job.out.parent, mode)
     scratch = job.out.with_name(job.out.name + OPEN)
-    try:
-        lines = Lines(job.out.name)
-        _fill(job, scratch, done, lines, progress, mode)
-        known = None
-        if job.pairs and manifest.indexed and not manifest.faults:
-            known = lines.of(place_of(job.path, job.directory), done.offset)
-        near = None if is_url(os.fspath(job.path)) else job.path
-        unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
-        Listing(mode=mode).write(scratch, known, near, unlisted)
-        note = json.dumps(asdict(done)).encode()
-        publish(_note_place(job.path, job.directory), note, mode)
-        scratch.replace(job.out)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    lines = Lines(job.out.name)
+    _fill(job, new, done, lines, progress)
+    known = None
+    if job.pairs and manifest.indexed and not manifest.faults:
+        known = lines.of(place_of(job.path, job.directory), done.offset)
+    near = None if is_url(os.fspath(job.path)) else job.path
+    unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
+    Listing(mode=mode).write(scratch, known, near, unlisted)
+    note = json.dumps(asdict(done)).encode()
+    publish(_note_place(job.path, job.directory), note, mode)
+    scratch.replace(job.out)
     sync_directory(job.out.parent)
     return done
 
@@ -296,15 +307,14 @@ def _form_of(source: IO[bytes], path: Path) -> _Form:
 
 def _fill(
     job: Job[P],
-    scratch: Path,
+    new: FileIO,
     done: Rewritten,
     lines: Lines,
     progress: Callable[[int], None],
-    mode: int,
 ) -> None:
     with (
         open_file(job.path) as source,
-        open(scratch, "w+b", opener=creating(mode)) as target,
+        open(new.fileno(), "w+b", closefd=False) as target,
     ):
         form = _form_of(source, job.path)
         at = 0

@@ -283,10 +283,7 @@ class BatchWriter:
             try:
                 if attempt:
                     self._writer.rollback()
-                    while stored and not self._writer.keeps(stored[-1]):
-                        undone = stored.pop()
-                        if self._listing is not None:
-                            self._listing.forget(undone)
+                    self._forget_undone(stored)
                 if not stored:
                     self._claim(size)
                 self._append(items, known, stored)
@@ -299,6 +296,18 @@ class BatchWriter:
         if attempt:
             self._disk_works_again()
         return stored
+
+    def _forget_undone(self, stored: list[Stored]) -> None:
+        """Take out of *stored* what was rolled back, and all that came after it.
+
+        What a blackout left out is in no file, so that it tells nothing of the rest.
+        """
+        keeps = self._writer.keeps
+        first = next((n for n, at in enumerate(stored) if not keeps(at)), len(stored))
+        while len(stored) > first:
+            undone = stored.pop()
+            if self._listing is not None:
+                self._listing.forget(undone)
 
     def _disk_works_again(self) -> None:
         self.blocked = False

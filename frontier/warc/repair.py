@@ -2,6 +2,7 @@
 
 A repaired file ends with a whole exchange. A response at the end without its request
 is cut off, too: it was never acked, and readers would take it for the answer to a GET.
+A document that no server sent has no request, and stays.
 
 An ``.open`` file whose writer lives is locked (`frontier.warc.file_rotation`) and left
 alone, so a node may repair the files of others at any time. Files with names unlike
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from frontier.files import descriptor_of, is_at, sync_directory
 from frontier.warc.file_rotation import OPEN, safe_name, tell
-from frontier.warc.reader import members
+from frontier.warc.reader import members, records_in
+from frontier.warc.records import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,9 +126,15 @@ def _kept(file: FileIO) -> tuple[int, int]:
         if kind in _EXCHANGED:
             first = first or kind
         records, before, kept = records + 1, kept, end
-    if kind in _ANSWERS and first != b"request":
+    if kind in _ANSWERS and first != b"request" and not _is_made(file, before):
         return records - 1, before
     return records, kept
+
+
+def _is_made(file: FileIO, offset: int) -> bool:
+    """Whether the record at *offset* is of a document that no server sent."""
+    found = next(records_in(file, str(file.name), offset), None)
+    return found is not None and bool(found.headers.get(MADE_BY.lower()))
 
 
 def _close(

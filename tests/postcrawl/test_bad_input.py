@@ -1,5 +1,6 @@
 """What is not as it should be is named, left as it was, and the rest goes on."""
 
+import fcntl
 import os
 import resource
 import shutil
@@ -169,3 +170,25 @@ def test_records_that_claim_nothing_or_nonsense(new_warc, tmp_path):
 
     assert (done["copies"], done["wrong"], done["unchecked"]) == (2, 0, 2)
     assert run("verify", before, out)["faults"] == 0
+
+
+def test_a_file_that_another_command_writes_is_left_alone(before, planned):
+    """As of a second plan of it, in another directory."""
+    was = state(before)
+    scratch = before / "two.warc.gz.open"
+    with scratch.open("wb") as theirs:
+        theirs.write(b"half of it")
+        theirs.flush()
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+
+        done = run("apply", planned, "--in-place", code=ExitCode.INCOMPLETE)
+
+        assert done["files_left"] == [
+            f"another process writes {before / 'two.warc.gz'}"
+        ]
+        assert scratch.read_bytes() == b"half of it"
+    scratch.unlink()
+    assert state(before)["two.warc.gz"] == was["two.warc.gz"]
+    scratch.write_bytes(b"what a killed one has left")
+    assert run("apply", planned, "--in-place")["replaced"] == 3
+    assert not scratch.exists()

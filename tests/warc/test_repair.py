@@ -8,6 +8,7 @@ import pytest
 import warm
 
 from frontier.dedupe.digest import sha256_hex
+from frontier.model import Made
 from frontier.warc import repair as module
 from frontier.warc.repair import Repaired, repair
 from tests.warc.judges import assert_sound
@@ -76,6 +77,23 @@ def test_a_file_with_requests_first_is_cut_after_a_response(writer, tmp_path):
     (outcome,) = repair(tmp_path, None)
 
     assert (outcome.records, outcome.kept_bytes) == (5, len(turned))
+
+
+@pytest.mark.parametrize("cut", [b"", b"cut"])
+def test_a_document_that_no_server_sent_stays_without_a_request(writer, tmp_path, cut):
+    append(writer, an_exchange(0))
+    made = Made("browser.Handler", "http://example.com/1")
+    append(writer, an_exchange(1, b"x" * 300_000, made=made))
+    writer.sync()
+    writer.abandon()
+    (left,) = tmp_path.iterdir()
+    data = left.read_bytes()
+    left.write_bytes(data + cut)
+
+    (outcome,) = repair(tmp_path, None)
+
+    assert (outcome.records, outcome.kept_bytes) == (4, len(data))
+    assert_sound(tmp_path / NAME)
 
 
 @pytest.mark.parametrize(
