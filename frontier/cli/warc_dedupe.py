@@ -389,7 +389,12 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
     trouble = Trouble()
     paths = files_given(given, trouble, without=out)
-    outs = [made.with_name(name_of(made)) for made in outs_of(paths, out)]
+    places = outs_of(paths, out)
+    outs = [made.with_name(name_of(made)) for made in places]
+    outs = [  # x.arc beside x.arc.gz: each has its whole name in the new one
+        made if outs.count(made) == 1 else place.with_name(f"{place.name}.warc.gz")
+        for made, place in zip(outs, places, strict=True)
+    ]
     of: dict[Path, Path] = {}
     for made, path in zip(outs, paths, strict=True):
         if of.setdefault(made, path) != path:

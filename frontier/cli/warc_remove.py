@@ -130,8 +130,7 @@ def remove(
     trouble.exit()
     if not (facts["records"] or facts["index_entries"]):
         complain("nothing that was given has what is to leave")
-        if not yes:  # who removes it again ends well: a run may have been stopped
-            raise typer.Exit(ExitCode.NOT_FOUND)
+        raise typer.Exit(ExitCode.NOT_FOUND)
 
 
 def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:

@@ -187,3 +187,31 @@ def test_records_that_share_a_member_get_one_of_their_own(new_warc, tmp_path):
     assert gzip.decompress(made) == plain.read_bytes()
     manifest(tmp_path / "out", "-o", tmp_path / "m")
     assert said(tmp_path / "m", "whole.warc.gz")["container"] == "gzip"
+
+
+def test_names_that_collide_in_a_directory_get_a_name_each(tmp_path):
+    before, out = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    (before / "x.arc").write_bytes(b"".join(arc(1)))
+    (before / "x.arc.gz").write_bytes(b"".join(map(gzip.compress, arc(1))))
+    (before / "y.arc").write_bytes(b"".join(arc(1)))
+
+    done = CliRunner().invoke(app, ["warc", "convert", str(before), "-o", str(out)])
+
+    assert done.exit_code == ExitCode.OK, done.output
+    made = {path.name for path in out.glob("*.warc.gz")}
+    assert made == {"x.arc.warc.gz", "x.arc.gz.warc.gz", "y.warc.gz"}
+
+
+@pytest.mark.xfail(reason="issue 30: the reader that replaces this one reads them")
+@pytest.mark.parametrize(
+    ("old", "new"), [(b"\r\nWARC-", b"\nWARC-"), (b"WARC/1.0", b"warc/1.0")]
+)
+def test_heads_with_bare_line_feeds_and_in_lower_case_are_read(tmp_path, old, new):
+    head = b"WARC/1.0\r\nWARC-Type: resource\r\nWARC-Target-URI: http://a.example/\r\n"
+    head += b"WARC-Date: 2020-01-01T00:00:00Z\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+    record = head + b"Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi\r\n\r\n"
+    (tmp_path / "x.warc").write_bytes(record.replace(old, new))
+
+    words = ["warc", "convert", str(tmp_path / "x.warc"), "-o", str(tmp_path / "out")]
+    assert CliRunner().invoke(app, words).exit_code == ExitCode.OK
