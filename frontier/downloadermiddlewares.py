@@ -197,6 +197,8 @@ class CaptureMiddleware:
         """
         state = self._session.requests.of(request)
         wire, state.wire = state.wire, None
+        if state.probes:  # of the uplink: it says nothing of its host
+            return
         sent = wire is None or bool(wire.started)
         self._count(request, kind_of(exception, sent=sent))
         if wire is not None and (wire.response_head or wire.raw):

@@ -30,7 +30,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
-from frontier.download.back_off import LeftAlone
+from frontier.download.back_off import TIMES, LeftAlone, probe
 from frontier.download.hops import Hops
 from frontier.download.origin import OUT_OF_SCOPE
 from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
 
     from frontier.cluster.controls import Controls
     from frontier.feeds.rounds import Place, Rounds
+    from frontier.node.uplink import Target
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
     from frontier.urls.partition import QueueAddress
@@ -487,6 +488,9 @@ class Scheduler(BaseScheduler):
         seen = sum(map(verdicts.count, ARE_SEEN))
         new = len(verdicts) - seen - verdicts.count(NOTED)
         self._request_stats.counts["scheduler/enqueued"] += new
+        again = sum(push.mode == FORCE and _is_retry(push.tag) for push in pushes)
+        if again:
+            self._request_stats.counts["frontier/queue/retried"] += again
         if new and self._traps.counts_urls:
             self._count_new(pushes, verdicts)
         if not seen:
@@ -566,6 +570,14 @@ class Scheduler(BaseScheduler):
     def on_limit(self, limit: str) -> None:
         """Close the spider: the crawl has ended at a limit."""
         self._session.end_at(limit)
+
+    def on_uplink(self) -> None:
+        """Heed whether any host answers this node."""
+        self._session.obey_uplink()
+
+    async def probe(self, target: Target) -> bool:
+        """Whether a host answers anything at all."""
+        return await probe(self._crawler, target)
 
     def is_busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
@@ -868,7 +880,7 @@ class Scheduler(BaseScheduler):
     def _on_idle(self) -> None:
         if not self._session.opened or self._node.finished:
             return
-        if self._node.paused:
+        if self._node.paused or self._node.uplink.waits:
             self._idle_since = None
             raise DontCloseSpider
         now = time.monotonic()
@@ -955,6 +967,13 @@ class RequestStats:
         self.counts.clear()
         if refused:
             self._stats.set_value("frontier/canon/refused", refused)
+
+
+def _is_retry(request: Request | None) -> bool:
+    """Whether *request* is another try of one that was queued before."""
+    return request is not None and bool(
+        request.meta.get("retry_times") or request.meta.get(TIMES)
+    )
 
 
 def _without(request: Request, names: frozenset[str]) -> Request:

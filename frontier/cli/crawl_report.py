@@ -212,7 +212,8 @@ def _disk_text(figures: Figures) -> str:
 
 
 def warnings(seen: CrawlSnapshot) -> Iterator[Text]:
-    """A line for each node with little room, and for an id that two nodes had."""
+    """A line for each node that waits or has little room, and an id that two had."""
+    yield from map(_warning, seen.waits)
     for node, figures in _there(seen):
         limit = figures.memory_limit_bytes
         if limit and figures.memory_bytes > MOST_MEMORY * limit:

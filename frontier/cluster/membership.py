@@ -157,6 +157,18 @@ class Membership:
         """Whether the last beat kept the crawl open."""
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
+        self.away = self.hands_over = False
+        """Whether it wants none for a time, and whether it leaves them to others."""
+
+    def _is_away(self) -> bool:
+        """Whether this node leaves its partitions to others; from then till it is back.
+
+        If nobody else takes any, it keeps them.
+        """
+        me = self._member.node_id
+        others = any(one.weight and one.node_id != me for one in self._members)
+        self.hands_over = self.away and (self.hands_over or others)
+        return self.hands_over
 
     async def beat(self, *, busy: bool, report: Mapping[str, Any] | None) -> View:
         """Say that this node lives; swap the ring if the epoch has changed.
@@ -174,7 +186,7 @@ class Membership:
         names += [keys.order(node_id), keys.membership()]
         args: list[Argument] = [
             node_id,
-            0 if self.leaving else self._member.weight,
+            0 if self.leaving or self._is_away() else self._member.weight,
             self._ttl_ms,
             int(busy),
             json.dumps(report) if report is not None else "",

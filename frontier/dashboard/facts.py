@@ -244,6 +244,8 @@ def alerts(seen: Watched, error: FrontierError | None) -> list[dict[str, str]]:
         add("bad", f"The store has lost {crawl.lost:,} partitions.")
     if crawl.state == "open" and not any(n.state == "live" for n in crawl.nodes):
         add("warn", "No node is live: nothing is fetched until one starts.")
+    for text in crawl.waits if crawl.state == "open" else ():
+        add("bad", f"{text}.")
     for node in crawl.nodes:
         if node.state == "silent":
             add("warn", f"{node.node_id} is silent: the others take its partitions.")
@@ -388,7 +390,7 @@ def ago(milliseconds: int) -> str:
 def hosts(seen: Watched) -> dict[str, Any]:
     """A row for each host that has most queued, or fails, or is left alone, or slow."""
     crawl = seen.crawl
-    about = f"{crawl.queue.queues:,} have something ready"
+    about = f"{seen.queued_hosts:,} have something queued"
     if crawl.back_offs.hosts:
         about += f", {crawl.back_offs.hosts:,} are left alone"
     kinds = crawl.totals.error_kinds.items()

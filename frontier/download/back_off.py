@@ -32,14 +32,17 @@ import asyncio
 import re
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 from twisted.internet.error import SSLError, TCPTimedOutError
 from twisted.internet.error import TimeoutError as TwistedTimeout
 
 from frontier.download.body_spool import EXCERPT
+from frontier.download.hops import SEED
 from frontier.download.origin import (
     BLOCKED,
     BROKEN,
@@ -53,15 +56,15 @@ from frontier.download.origin import (
     status_of,
 )
 from frontier.download.politeness import LeaseGone
+from frontier.node.uplink import Target
 from frontier.queue.priority import split_name
 from frontier.session.session import session_of
-from frontier.urls.partition import SPREAD
+from frontier.urls.partition import SPREAD, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -82,6 +85,13 @@ ERROR_KINDS = {
     BROKEN: "reset",
 }
 """Codes to kinds of errors; what others say is counted together."""
+NETWORK = ("http://", "https://")
+NO_ANSWERS = "no host answers this node, and it waits"
+PROBE_TIMEOUT = 15.0
+"""Seconds in which a host has to answer a probe."""
+PROBE_BYTES = 1_000
+"""Bytes of its answer that are kept."""
+PROBE_PRIORITY = 1_000
 TIMES = "backoff_times"
 """In the ``meta`` of a request: how often it was tried again because of its host."""
 
@@ -144,7 +154,11 @@ class LeftAlone:
             HostBackedOff: It goes back to the store, or would wait for long.
             HostGivenUp: Its host is given up.
         """
-        if not self._session.opened or not self.hosts:
+        if not self._session.opened:
+            return
+        if self._session.node.uplink.waits:
+            await self._wait_for_uplink(request)
+        if not self.hosts:
             return  # as nearly always
         host = self.host(request)
         if host is None:
@@ -157,6 +171,37 @@ class LeftAlone:
         while self.hosts.waits(host):
             self._hold(request, host)
             await asyncio.sleep(min(STEP, self.hosts.left(host)))
+
+    async def _wait_for_uplink(self, request: Request) -> None:
+        """Return when a host answers this node, or if *request* asks for that.
+
+        Raises:
+            HostBackedOff: It waits in the store.
+        """
+        state, uplink = self._session.requests.known(request), self._session.node.uplink
+        while uplink.waits and not state.probes:
+            if self._is_stored(request) or EXCERPT in request.meta:
+                self.withhold(request)
+                raise HostBackedOff(NO_ANSWERS)
+            if self._session.closing:
+                raise HostBackedOff(NO_ANSWERS)
+            await asyncio.sleep(STEP)
+
+    def _is_stored(self, request: Request) -> bool:
+        """Whether *request* itself is in the store, and may wait there."""
+        state = self._session.requests.known(request)
+        return state.reservation is not None and state.claim is None
+
+    def is_held(self, request: Request, exception: Exception) -> bool:
+        """Note that *request* had no answer; whether it waits, as no host answers."""
+        if not request.url.startswith(NETWORK) or not _is_silence(request, exception):
+            return False
+        uplink = self._session.node.uplink
+        uplink.failed(target_of(request))
+        if not uplink.waits or not self._is_stored(request):
+            return False
+        self.withhold(request)
+        return True
 
     def _give_up(self, request: Request, host: str, why: str) -> None:
         """Have *request* be a dead letter, if it is from the store."""
@@ -184,6 +229,8 @@ class LeftAlone:
 
     def hear(self, request: Request, response: Response) -> None:
         """Learn what the host of *request*, which was sent, has answered."""
+        if request.url.startswith(NETWORK) and "cached" not in response.flags:
+            self._session.node.uplink.answered(target_of(request))
         reason = LATER.get(response.status)
         if reason is None and not self.hosts.cares:
             return  # as nearly always
@@ -261,6 +308,10 @@ class BackOffMiddleware:
         if isinstance(exception, HostBackedOff):
             self._left_alone.withhold(request)
             return None
+        if self._session.requests.known(request).probes:
+            return None
+        if self._left_alone.is_held(request, exception):
+            raise HostBackedOff(NO_ANSWERS) from exception
         reason = reason_of(exception)
         if request.meta.get("proxy"):
             return None  # it may be the proxy that is not there
@@ -289,6 +340,46 @@ class BackOffMiddleware:
         again.priority = request.priority + adjust
         self._session.count("frontier/backoff/retried")
         return again
+
+
+def target_of(request: Request) -> Target:
+    """Whom *request* asks, and by which proxy."""
+    return Target(origin_of(request.url), str(request.meta.get("proxy") or ""))
+
+
+def _is_silence(request: Request, error: Exception) -> bool:
+    """Whether *error* may come of an uplink that is down, or of a proxy."""
+    if isinstance(error, IgnoreRequest):
+        return False
+    if request.meta.get("proxy"):
+        return True
+    code = status_of(error, sent=True)
+    return code in {UNRESOLVED, UNCONNECTED, TIMEOUT, BROKEN} or _is_tls(error)
+
+
+async def probe(crawler: Crawler, target: Target) -> bool:
+    """Whether *target* answers anything at all when it is asked for its robots.txt."""
+    meta: dict[str, Any] = {
+        "dont_obey_robotstxt": True,
+        "dont_redirect": True,
+        "dont_retry": True,
+        "dont_cache": True,
+        "allow_offsite": True,
+        "archive": False,
+        "download_timeout": PROBE_TIMEOUT,
+        EXCERPT: PROBE_BYTES,
+        SEED: False,
+    }
+    if target.proxy:
+        meta["proxy"] = target.proxy
+    url = f"{target.origin}/robots.txt"
+    request = Request(url, meta=meta, callback=NO_CALLBACK, priority=PROBE_PRIORITY)
+    session_of(crawler).requests.of(request).probes = True
+    try:
+        answer: Response = await crawler.engine.download_async(request)
+    except Exception:  # noqa: BLE001 (whatever it was, nothing has answered)
+        return False
+    return "cached" not in answer.flags
 
 
 def asked_by(response: Response) -> float | None:

@@ -115,6 +115,8 @@ class Known:
     """When they were fetched; never, if they could not be."""
     error: Exception | None = None
     """Why nothing may be fetched."""
+    made: float = math.inf
+    """When that was found, on the monotonic clock."""
 
 
 class _Cache:
@@ -256,8 +258,9 @@ class RobotsTxtMiddleware(BaseRobots):
         if (
             known is not None
             and known.until > time.monotonic()
-            # what was no answer is asked for again when its host is
+            # what was no answer is asked for again when its host is, or all are
             and (known.error is None or not self._left_alone.has_failed(request))
+            and known.made > self._session.node.uplink.back_at
         ):
             return known
         fetching = self._fetching.get(origin)
@@ -377,12 +380,12 @@ class RobotsTxtMiddleware(BaseRobots):
             self._counts.inc_value("frontier/robots/stale")
             return Known(old.parser, now + RETRY, old.size, old.fetched)
         if isinstance(error, AddressRefused | Excluded | LeaseGone | HostGivenUp) or (
-            self._left_alone.waits(request)
+            self._left_alone.waits(request) or self._session.node.uplink.waits
         ):  # not for good
             return Known(None, now, error=error)
         self._counts.inc_value("frontier/robots/unreachable")
         if _is_absent(error):
-            return Known(None, now + RETRY_ABSENT, error=error)
+            return Known(None, now + RETRY_ABSENT, error=error, made=now)
         logger.warning(
             "%s/robots.txt cannot be fetched (%s): nothing is fetched from there; "
             "it is asked for again after %g s",
@@ -390,7 +393,7 @@ class RobotsTxtMiddleware(BaseRobots):
             _said(error),
             RETRY,
         )
-        return Known(None, now + RETRY, error=error)
+        return Known(None, now + RETRY, error=error, made=now)
 
     def _refusal(self, request: Request, error: Exception) -> Exception:
         """The error of *request*, without rules because of *error*."""
@@ -400,7 +403,8 @@ class RobotsTxtMiddleware(BaseRobots):
             request.errback = None  # another node has it; its spider need not know
         if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
-        if self._left_alone.waits(request):  # it said so to the request for its rules
+        if self._left_alone.waits(request) or self._session.node.uplink.waits:
+            # it said so to the request for its rules, or no host says anything
             return HostBackedOff(str(error))
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1

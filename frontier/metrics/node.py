@@ -305,6 +305,11 @@ _QUEUE: tuple[NodeMetric, ...] = (
         _figure("new"),
     ),
     NodeMetric(
+        "frontier_requests_retried_total",
+        "Requests that were queued again, to be tried once more.",
+        _stat("frontier/queue/retried"),
+    ),
+    NodeMetric(
         "frontier_urls_seen_total",
         "URLs that were seen before, by the tier that said so.",
         lambda reading: numbers(reading.report.get("seen"), TIERS),
@@ -384,6 +389,11 @@ _HOSTS: tuple[NodeMetric, ...] = (
         "frontier_hosts_left_alone",
         "Hosts that are left alone now, as far as the node knows.",
         _now("left_alone"),
+    ),
+    NodeMetric(
+        "frontier_uplink_pause_seconds",
+        "For how long the node has paused, as no host answers it; 0 if one does.",
+        _now("uplink_pause"),
     ),
     NodeMetric(
         "frontier_backoff_retry_after_total",

@@ -425,6 +425,11 @@ class Archive:
         return self._thread.blocked or self.pending_bytes > BACKLOG
 
     @property
+    def stuck(self) -> bool:
+        """Whether the disk takes nothing at present: it is full, or fails."""
+        return self._thread.blocked
+
+    @property
     def pending_bytes(self) -> int:
         """Memory that what is not on disk yet takes, near enough."""
         return self._thread.pending_bytes

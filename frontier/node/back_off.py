@@ -219,6 +219,20 @@ class BackOffs:
         self._untold = [one for one in self._untold if one[0] not in hosts]
         self.on_retry()
 
+    def forgive(self, since: float) -> None:
+        """Forget what hosts that cannot be reached have done since *since*.
+
+        That is on the monotonic clock. It was not the hosts.
+        """
+        self._missed.clear()
+        now = time.monotonic()
+        for host, known in list(self._known.items()):
+            if known.reason in ABSENT and known.since >= since:
+                del self._known[host]
+                self._untold.append((host, now, None))
+                self._some.set()
+        self.on_retry()
+
     def give_up(self, host: str) -> None:
         """Count a URL of *host* that is given up, and say so of the first."""
         self.given_up[host] += 1

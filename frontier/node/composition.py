@@ -39,6 +39,7 @@ from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
+from frontier.node.uplink import Uplink
 from frontier.queue.push import Pusher
 from frontier.queue.spill import Spilling
 from frontier.queue.spill_files import spill_files_of
@@ -137,6 +138,9 @@ class Whole(Reporting, Protocol):
     def on_limit(self, limit: str) -> None:
         """The crawl has ended at a limit; see `Owner.on_limit`."""
 
+    def on_uplink(self) -> None:
+        """What the node thinks of its uplink has changed."""
+
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* in the crawl log, if there is one."""
 
@@ -223,6 +227,14 @@ class Composition:
         self.delivery_marks = DeliveryMarks(outage_retry, keys)
         self.host_delays = HostDelays(outage_retry, keys)
         self.back_offs = BackOffs(self.context, config)
+        self.fetched = Fetched(outage_retry.retry, keys, config.partitions)
+        self.uplink = Uplink(
+            config.uplink_probe,
+            probe=self._owner.probe,
+            known_good=self.fetched.origins,
+            on_change=self._node.on_uplink,
+            on_pause=self.back_offs.forgive,
+        )
         self.portions = Portions(outage_retry, keys, partitions=config.partitions)
         self.controls = Controlling(
             outage_retry, keys, note=self._node.note, retry=self.back_offs.retry
@@ -313,6 +325,7 @@ class Composition:
             on_allowed=self._owner.on_ready,
             on_limit=self._node.on_limit,
         )
+        made.stands_still = lambda: self.uplink.since is not None
         return made
 
     def change_quotas(self, max_pages: int, max_bytes: int) -> None:
@@ -411,9 +424,6 @@ class Composition:
             )
 
     def _make_end_of_crawl(self) -> None:
-        self.fetched = Fetched(
-            self._outage_retry.retry, self._keys, self._config.partitions
-        )
         self.end_of_crawl = EndOfCrawl(
             self.context,
             self.inbox,
@@ -444,7 +454,7 @@ class Composition:
         loops += [self.restoring.run, self.portions.run, self._gone_nodes.run]
         loops.append(self._compact_journals)
         loops.append(self.due_times.run)
-        loops.append(self.back_offs.run)
+        loops += [self.back_offs.run, self.uplink.run]
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
         if self._config.queue_max_bytes:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from frontier.cluster.controls import Controls
     from frontier.cluster.lease import Leases
     from frontier.model import Order
+    from frontier.node.uplink import Target
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
@@ -128,6 +129,12 @@ class Owner(Protocol):
 
     def on_limit(self, limit: str) -> None:
         """The crawl has ended at *limit*, a name and its value; empty: at another's."""
+
+    def on_uplink(self) -> None:
+        """What the node thinks of its uplink has changed; see `Uplink.waits`."""
+
+    async def probe(self, target: Target) -> bool:
+        """Whether a host answers anything at all."""
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""

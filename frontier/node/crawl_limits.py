@@ -193,6 +193,8 @@ class Spending:
         self._under_way = 0
         self._starved = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
+        self.stands_still: Callable[[], bool] = lambda: False
+        """Whether this is no time of the crawl, as no host answers this node."""
         self.ended_at = ""
         """The limit that the crawl has ended at, and its value; empty before."""
 
@@ -257,7 +259,8 @@ class Spending:
         limits = self._limits
         args: list[Argument] = [self._node_id, self._process, self._number]
         args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
-        args += [int(limits.seconds * 1000), self._born]
+        span = 0 if self.stands_still() else int(limits.seconds * 1000)
+        args += [span, self._born]
         for name in COUNTED:
             args += [counts[name], getattr(limits, name)]
         return Call.to(CRAWL_SPEND, self._names, args)

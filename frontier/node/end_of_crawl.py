@@ -42,12 +42,14 @@ from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.queue.reserve import Scan, scan_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_FETCHED
+from frontier.urls.partition import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
+    from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
@@ -62,6 +64,10 @@ LOOK = 0.05
 """Seconds between questions to this node whether it is idle, which cost no call."""
 LOOKS = 3
 """Scans in a row that find a partition unchanged, not done, before it is doubted."""
+MAX_ORIGIN = 300
+"""Characters of the origin of a page."""
+MAX_ORIGINS = 2_000
+"""Characters of all that are remembered."""
 BATCH = 128
 """Partitions per round trip."""
 
@@ -264,11 +270,24 @@ class Fetched:
         self._run = run
         self._keys = keys
         self._partitions = partitions
-        self._noted = self._stored = False
+        self._origin = ""
+        self._stored = False
 
-    def note(self) -> None:
-        """This node has fetched one."""
-        self._noted = True
+    def note(self, url: str) -> None:
+        """This node has fetched the page *url*."""
+        if not self._origin:
+            self._origin = origin_of(url)
+
+    async def origins(self) -> list[str]:
+        """The origins of some pages that were fetched, each on a node of its own.
+
+        Raises:
+            StoreUnavailable: The store does not answer.
+        """
+        told = Call.command("HGET", self._keys.meta(), "fetched")
+        found = (await self._run([told]))[0] or b""
+        words = found[:MAX_ORIGINS].decode("utf-8", "replace").split(" ")
+        return [w for w in words if w.startswith(("http://", "https://"))]
 
     def forget(self) -> None:
         """The store may have forgotten what this node has said."""
@@ -276,14 +295,15 @@ class Fetched:
 
     async def store(self) -> None:
         """Return when the store knows what was noted. Costs one call of each node."""
-        if self._noted and not self._stored:
+        if self._origin and not self._stored:
             keys = self._keys
-            await self._run([Call.to(CRAWL_FETCHED, [keys.meta()], [keys.born])])
+            told: list[Argument] = [keys.born, self._origin[:MAX_ORIGIN], MAX_ORIGINS]
+            await self._run([Call.to(CRAWL_FETCHED, [keys.meta()], told)])
             self._stored = True
 
     async def without(self) -> tuple[int, int] | None:
         """How many requests were queued and given up, if no page was fetched."""
-        if self._noted:
+        if self._origin:
             return None
         (told,) = await self._run([Call.command("HGET", self._keys.meta(), "fetched")])
         if told is not None:

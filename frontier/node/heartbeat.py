@@ -282,7 +282,9 @@ class Heartbeat:
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring
         wanted = owned = set(ring.owned_by(self._node_id))
-        if self._lending is not None and not self._membership.leaving:
+        if self._lending is not None and not (
+            self._membership.leaving or self._membership.hands_over
+        ):
             wanted = self._lending.chosen(owned)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)

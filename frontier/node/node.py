@@ -236,7 +236,7 @@ class Node:
         self.addresses, self.claims = parts.addresses, parts.claims
         self.cookies, self.portions = parts.cookies, parts.portions
         self.fetched, self.back_offs = parts.fetched, parts.back_offs
-        self.controls = parts.controls
+        self.controls, self.uplink = parts.controls, parts.uplink
         self.address_classes = parts.address_classes
         self._leases, self._membership = parts.leases, parts.membership
         await self._reach(parts.due_times.ask_time)
@@ -388,7 +388,7 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        if self.paused:
+        if self.paused or self.uplink.waits:
             return None
         spending = self._composition.spending
         if spending is not None and len(self.inbox) and not spending.may_begin():
@@ -509,6 +509,8 @@ class Node:
             "given_up": self.back_offs.given_up.total(),
             "inbox": len(self.inbox),
             "seen_lost": self.imported_test.lost,
+            "uplink_seconds": round(self.uplink.seconds, 1),
+            "disk_full": self.archive is not None and self.archive.stuck,
             **self.process_stats.report(self._leases.held),
             **self._owner.figures(),
         }
@@ -544,6 +546,7 @@ class Node:
             "available": float(self._outage_retry.available),
             "outbox": self.outbox.pending,
             "left_alone": self.back_offs.count,
+            "uplink_pause": self.uplink.seconds,
             "archive_full": float(full),
         }
 
@@ -889,10 +892,17 @@ class Node:
         """Put into force what an operator wants, and pass it on."""
         wanted = await self._composition.controls.heed(version)
         await self._composition.imported_test.learn()
-        self.inbox.paused = self.paused
+        self.inbox.paused = self.paused or self.uplink.waits
         self._owner.on_controls(wanted)
         if not self.paused:
             self._owner.on_ready()
+
+    def on_uplink(self) -> None:
+        """Start nothing while no host answers, and leave the crawl to other nodes."""
+        self.inbox.paused = self.paused or self.uplink.waits
+        self._membership.away = self.uplink.since is not None
+        self._composition.heartbeat.hurry()
+        self._owner.on_uplink()
 
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* in the crawl log, if there is one."""

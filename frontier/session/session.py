@@ -163,6 +163,8 @@ class RequestState:
     """Whether this node, as it closes, does not send it any more."""
     waits: bool = False
     """Whether it goes back to the store, as its host is left alone."""
+    probes: bool = False
+    """Whether it asks whether a host answers at all (`frontier.node.uplink`)."""
     names_slot: bool = False
     """Whether its ``meta`` named a download slot before Scrapy did."""
     slot: str = ""
@@ -488,8 +490,11 @@ class Session:
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
-        reservation = self.requests.reservation
-        return any(reservation(r) is None for r in self.in_progress())
+        known = self.requests.known
+        return any(
+            known(r).reservation is None and not known(r).probes
+            for r in self.in_progress()
+        )
 
     def obey(self, order: str) -> None:
         """Close the spider, once, because an operator wants this node to go."""
@@ -554,6 +559,12 @@ class Session:
             self._live.change(self._controls.settings)
         if self._controls.paused is not None:
             forget_timeout(self._crawler)
+
+    def obey_uplink(self) -> None:
+        """Have the time not count in which no host answers; send what may be sent."""
+        if self.node.uplink.since is not None and self._running:
+            forget_timeout(self._crawler)
+        self.wake_engine()
 
     def end_at(self, limit: str) -> None:
         """Close the spider because the crawl has ended at *limit*, on all nodes."""
@@ -624,7 +635,7 @@ class Session:
     def _note_page(self, request: Request) -> None:
         """A response has come that is no redirect; robots.txt is of no request here."""
         if self.requests.reservation(request) is not None:
-            self.node.fetched.note()
+            self.node.fetched.note(request.url)
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
@@ -687,7 +698,8 @@ class Session:
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
                 for tier in ("recent", "bloom", "set", "imported")
             },
-            "new": stats.get_value("scheduler/enqueued", 0),
+            "new": stats.get_value("scheduler/enqueued", 0)
+            - stats.get_value("frontier/queue/retried", 0),
             "local": stats.get_value("frontier/queue/local", 0),
             "dead": stats.get_value("frontier/queue/dead", 0),
             "own": self.own_settings(),

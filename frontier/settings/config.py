@@ -284,6 +284,8 @@ class Config:
     """URLs of one page with the same parameters that are queued; 0 for no limit."""
     trap_url_length: int = _setting(0, parsers.whole(0, 10**6))
     """Characters of a URL; 0 for no limit."""
+    uplink_probe: float = _setting(30.0, parsers.duration(0.0, 3600.0))
+    """Seconds between probes of hosts while none answers; 0: that is not judged."""
     warc_browser: bool = _setting(True, parsers.boolean)
     """Whether what a browser of scrapy-playwright gets for a page is archived, too."""
     warc_cdxj: bool = _setting(True, parsers.boolean)

@@ -147,6 +147,8 @@ def figures_of(report: Mapping[str, Any]) -> Figures:
         traps=_read_traps(report.get("traps")),
         statuses=_read_statuses(report.get("statuses")),
         busy_seconds=real(blocked.get("seconds")),
+        uplink_seconds=real(report.get("uplink_seconds")),
+        disk_full=report.get("disk_full") is True,
         busy_url=printable(str(blocked.get("url", ""))[:MAX_TEXT]),
         set_limit=printable(str(report.get("set_limit", ""))[:MAX_LIMIT]),
         set_limit_bytes=whole(report.get("set_limit_bytes")),

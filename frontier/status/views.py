@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.status.back_offs import BackOffsView
+from frontier.status.durations import duration
 
 if TYPE_CHECKING:
     from frontier.cluster.controls import By, Controls, Entry
@@ -185,6 +186,10 @@ class Figures:
     """For how long a callback, or something else, has blocked the node by now."""
     busy_url: str = ""
     """Of that callback's page; empty if no callback blocks it."""
+    uplink_seconds: float = 0.0
+    """For how long the node has paused, as no host answers it; 0 if one does."""
+    disk_full: bool = False
+    """Whether the node waits, as the disk of its WARC files takes nothing."""
     set_limit: str = ""
     """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; empty if there is none, or
     if it is a share and the node has not looked yet what that is of."""
@@ -454,6 +459,24 @@ class CrawlSnapshot:
             "they were seen before the crawl; while it is open, stop its nodes, and "
             "repeat frontier migrate scrapy-redis before you start them"
         )
+
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """What nodes on the map wait for, beside the store: a line for each."""
+        found = []
+        for node in self.nodes:
+            figures = node.figures
+            if figures is None or node.state not in {"live", "leaving"}:
+                continue
+            if figures.uplink_seconds:
+                found.append(
+                    f"{node.node_id} waits: no host has answered it for "
+                    f"{duration(figures.uplink_seconds)}; its uplink, its name server "
+                    "or its proxy may be down. It goes on when a host answers"
+                )
+            if figures.disk_full:
+                found.append(f"{node.node_id} waits: its disk is full")
+        return tuple(found)
 
     @property
     def left_out(self) -> str:

@@ -138,6 +138,9 @@ class Watched:
     """What waits until it is due; ``None`` if nothing does."""
     feeds: FeedsView | None = None
     """The sites that it follows; ``None`` if it follows none."""
+    queued_hosts: int = 0
+    """Hosts, or other queue keys, that have something queued. Where there are very many
+    queues, one with requests of several priorities may count as often."""
 
 
 class Watch:
@@ -222,6 +225,7 @@ class Watch:
             membership_unread=self._log[1],
             recrawl=self._recrawl,
             feeds=self._feeds,
+            queued_hosts=self._queued_hosts(),
         )
 
     def _see_crawl(self) -> StoredCrawl:
@@ -308,6 +312,15 @@ class Watch:
         found = longest_queues(self._store, self._keys, asked, looks, OF_PARTITION)
         self._queues |= {number: queues for number, queues in found.items() if queues}
         self._queues_due |= dict.fromkeys(asked, now + QUEUES_S)
+
+    def _queued_hosts(self) -> int:
+        """How many hosts have something queued, as far as their names are known."""
+        found = 0
+        for number, look in enumerate(self._looks):
+            named = len(self._queues.get(number, ()))
+            is_all = 0 < named < OF_PARTITION
+            found += named if is_all else look.scan.queues
+        return found
 
     def _longest(self) -> list[tuple[int, str, int]]:
         """Length, queue key and partition of the longest queues."""

@@ -54,6 +54,12 @@ class Owner:
     def on_failure(self, error):
         self.failures.append(error)
 
+    def on_uplink(self):
+        pass
+
+    async def probe(self, target):
+        return True
+
     def on_order(self, order):
         self.orders.append(order)
 

@@ -508,9 +508,10 @@ def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead
     """Which the exit code and the logs tell of, and which can be put back."""
     port = dead.getsockname()[1]
     links, host = links_of(port, 20), f"127.0.0.1:{port}"
+    live = [sites(10) for _ in range(2)]
     start(
         cluster,
-        *(sites(10) for _ in range(2)),
+        *live,
         more=links,
         nodes=["node-1"],
         FRONTIER_BACKOFF_UNREACHABLE_AFTER="4",
@@ -526,6 +527,8 @@ def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead
     assert all(one["reason"].startswith(why) for one in letters)
     seen = cluster.ask("crawl", "status")
     assert seen.returncode == 6
+    totals = json.loads(cluster.ask("crawl", "status", "--json").stdout)["totals"]
+    assert totals["new"] == 2 * 11 + 20  # a try more of a page is not new
     assert "20 requests were given up" in seen.stderr
     told = cluster.ask("url", "explain", links[-1], "--logs", str(cluster.warc_dir))
     assert f"It was given up: {why}" in told.stdout
@@ -537,7 +540,7 @@ def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead
     done = cluster.ask("crawl", "requeue", "--all")
     assert "20 requests are queued again" in done.stderr
     assert "site-1 had ended and can be resumed" in done.stderr
-    start(cluster, nodes=["node-2"], more=links)
+    start(cluster, *live, nodes=["node-2"], more=links)
     assert cluster.wait("node-2") == [0]
     assert there.pages() == {f"/{number}" for number in range(20)}
     assert "is in crawl site-1" in cluster.text_of("node-2")

@@ -213,21 +213,21 @@ async def test_a_page_is_told_once_and_again_after_the_store_has_changed(
     assert db("HGET", crawl.meta(), "fetched") is None
     assert await fetched.without() == (0, 0)
 
-    fetched.note()
+    fetched.note("http://a.example/1")
     await fetched.store()
-    assert db("HGET", crawl.meta(), "fetched") == b"1"
+    assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
     db("HDEL", crawl.meta(), "fetched")
     await fetched.store()
     assert db("HGET", crawl.meta(), "fetched") is None
     fetched.forget()
     await fetched.store()
-    assert db("HGET", crawl.meta(), "fetched") == b"1"
+    assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
 
 
 async def test_a_page_makes_no_crawl_that_is_not_there(parts, db, crawl):
     fetched = parts().fetched
     db("DEL", crawl.meta())
-    fetched.note()
+    fetched.note("http://a.example/1")
     await fetched.store()
 
     assert db("EXISTS", crawl.meta()) == 0

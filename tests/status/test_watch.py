@@ -71,10 +71,10 @@ def watch(counted, keys, clock):
 def fill(db, keys):
     """Put so many URLs of a host into the queue of a partition."""
 
-    def fill(partition, host, count):
-        part = keys.partition(partition)
-        db("ZADD", part.queues, 0, f"0:{host}")
-        db("RPUSH", part.ready(f"0:{host}"), *["x"] * count)
+    def fill(partition, host, count, priority=0):
+        part, queue = keys.partition(partition), f"{priority}:{host}"
+        db("ZADD", part.queues, -priority, queue)
+        db("RPUSH", part.ready(queue), *["x"] * count)
         db("HINCRBY", part.counts, "ready", count)
 
     return fill
@@ -189,6 +189,14 @@ def test_hosts_are_those_with_long_queues_errors_and_long_times(watch, db, keys,
     assert hosts["bad.example"].errors == 1
     assert hosts["slow.example"].seconds == 4.5
     assert (hosts["slow.example"].partition, hosts["slow.example"].queued) == (None, 0)
+
+
+def test_a_host_with_two_queues_is_one_host(watch, fill):
+    fill(3, "a.example", 2)
+    fill(3, "a.example", 1, priority=-1)
+    fill(3, "b.example", 1)
+
+    assert watch.look().queued_hosts == 2
 
 
 def test_only_queues_that_may_be_among_the_longest_are_asked_for(

@@ -1,0 +1,219 @@
+"""The node's own way to the web: one dead host, or none that answers.
+
+A host that is dead is left alone, and given up in time (`frontier.node.back_off`). If
+the uplink, the name server or the proxy of a node is dead, all hosts look so, and that
+would empty the frontier. So each node judges for itself.
+
+What always holds:
+
+1.  A node doubts its uplink when most of the hosts that it asked in the last minute
+    have failed, and none has answered since.
+2.  While it doubts, nothing is sent but probes, and what fails goes back to its queue
+    uncounted. Hosts that have answered before, this node or another, are probed beside
+    those that fail: if one answers, the others are dead hosts, and failures count for
+    two intervals before the next doubt. So they do where it knows fewer than `SEVERAL`
+    hosts; but with a proxy one is enough, as the failures may be the proxy's.
+3.  If none answers, the node *pauses*: it says so, forgives hosts what was counted
+    since the last answer, gives its partitions to nodes that have not paused, and
+    probes until a host answers. Then it goes on by itself.
+4.  A probe asks for a robots.txt, and not of who wants to be left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+logger = logging.getLogger(__name__)
+
+SEVERAL = 3
+"""Failures without an answer before a node doubts its uplink, and hosts that must not
+answer before it pauses."""
+LATELY = 60.0
+"""Seconds for which it counts that a host was asked."""
+MOST = 10_000
+"""Hosts of that time that are known."""
+KEPT = 8
+"""Hosts that have answered, which are remembered for probes."""
+ASKED = 3
+"""Hosts of each kind that are probed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom to ask, and how."""
+
+    origin: str
+    """Scheme, host and port."""
+    proxy: str = ""
+    """By which proxy, if its request named one."""
+
+
+class Uplink:
+    """What one node thinks of its own way to the web."""
+
+    def __init__(
+        self,
+        interval: float,
+        *,
+        probe: Callable[[Target], Awaitable[bool]],
+        known_good: Callable[[], Awaitable[list[str]]],
+        on_change: Callable[[], None],
+        on_pause: Callable[[float], None],
+    ) -> None:
+        self._interval = interval
+        self._probe = probe
+        self._known_good = known_good
+        """Origins that have answered this crawl, on whatever node."""
+        self._on_change = on_change
+        """Told that `waits` or `since` has changed."""
+        self._on_pause = on_pause
+        """Told since when, on the monotonic clock, failures of hosts do not count."""
+        self._asked: OrderedDict[str, float] = OrderedDict()
+        """Hosts that had an outcome lately, and when; the latest last."""
+        self._silent: dict[str, Target] = {}
+        """Those that have failed since any host answered."""
+        self._silent_since = math.inf
+        self._failures = 0
+        """How often, since then."""
+        self._good: OrderedDict[Target, None] = OrderedDict()
+        """Those that have answered, the latest last."""
+        self._trusted_until = -math.inf
+        self._doubt = asyncio.Event()
+        self._answer = asyncio.Event()
+        self.waits = False
+        """Whether nothing is to be sent but probes."""
+        self.since: float | None = None
+        """When the node paused, on the monotonic clock; ``None`` if it has not."""
+        self.back_at = -math.inf
+        """When it went on last."""
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has paused; 0 if it has not."""
+        return 0.0 if self.since is None else time.monotonic() - self.since
+
+    def answered(self, target: Target) -> None:
+        """Note that a server has answered, whatever it said."""
+        if not self._interval:
+            return
+        if self._silent:
+            self._forget()
+        self._asked[target.origin] = time.monotonic()
+        self._asked.move_to_end(target.origin)
+        if len(self._asked) > MOST:
+            self._asked.popitem(last=False)
+        self._good[target] = None
+        self._good.move_to_end(target)
+        if len(self._good) > KEPT:
+            self._good.popitem(last=False)
+        if self.waits:
+            self._answer.set()
+
+    def failed(self, target: Target) -> None:
+        """Note that a request to *target* has ended without an answer."""
+        if not self._interval:
+            return
+        now = time.monotonic()
+        self._asked[target.origin] = now
+        self._asked.move_to_end(target.origin)
+        while self._asked and next(iter(self._asked.values())) < now - LATELY:
+            self._asked.popitem(last=False)
+        self._silent_since = min(self._silent_since, now)
+        self._failures += 1
+        if len(self._silent) < MOST:
+            self._silent[target.origin] = target
+        is_most = 2 * len(self._silent) >= len(self._asked)
+        is_doubtful = is_most and self._failures >= SEVERAL
+        if is_doubtful and not self.waits and now >= self._trusted_until:
+            self.waits = True
+            self._answer.clear()
+            self._doubt.set()
+            self._on_change()
+
+    async def run(self) -> None:
+        """Probe where there is a doubt, and pause until a host answers."""
+        while True:
+            await self._doubt.wait()
+            self._doubt.clear()
+            silent = list(self._silent.values())
+            good = await self._known_others(silent)
+            hosts = len(silent) + len(good)
+            can_judge = hosts >= SEVERAL or any(target.proxy for target in silent)
+            if can_judge and not await self._is_up(silent, good):
+                self._pause(len(silent))
+                while not await self._is_up(silent, good):
+                    await self._wait()
+            self._go_on()
+
+    async def _wait(self) -> None:
+        """Wait for the next probe, or for an answer to what is still on its way."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._interval):
+                await self._answer.wait()
+
+    async def _known_others(self, silent: Sequence[Target]) -> list[Target]:
+        """Hosts that have answered before, and are not among the *silent* ones."""
+        found = {target.origin: target for target in reversed(self._good)}
+        with contextlib.suppress(FrontierError):  # what the store does not say
+            for origin in await self._known_good():
+                found.setdefault(origin, Target(origin))
+        for target in silent:
+            found.pop(target.origin, None)
+        return list(found.values())
+
+    async def _is_up(self, silent: Sequence[Target], good: Sequence[Target]) -> bool:
+        """Whether any of some hosts answers."""
+        if self._answer.is_set():
+            return True
+        asked = random.sample(good, min(ASKED, len(good)))
+        asked += random.sample(silent, min(ASKED, len(silent)))
+        # Those that take longer than the first answer end by themselves.
+        for answer in asyncio.as_completed([self._probe(target) for target in asked]):
+            if await answer:
+                return True
+        return self._answer.is_set()
+
+    def _pause(self, hosts: int) -> None:
+        self.since = time.monotonic()
+        logger.warning(
+            "no host answers: the last %d that were asked did not, nor does any that "
+            "has answered before. The uplink of this node, its name server or its "
+            "proxy may be down. It pauses, asks some of them again every %g s "
+            "(FRONTIER_UPLINK_PROBE), and goes on by itself when one answers",
+            hosts,
+            self._interval,
+        )
+        self._on_pause(self._silent_since)
+        self._on_change()
+
+    def _go_on(self) -> None:
+        now = time.monotonic()
+        if self.since is not None:
+            logger.warning(
+                "hosts answer again: this node goes on after a pause of %.0f s",
+                now - self.since,
+            )
+            self.back_at = now
+        self.waits, self.since = False, None
+        self._trusted_until = now + 2 * self._interval
+        self._forget()
+        self._answer.clear()
+        self._on_change()
+
+    def _forget(self) -> None:
+        """Know of no failure any more."""
+        self._silent.clear()
+        self._silent_since, self._failures = math.inf, 0
