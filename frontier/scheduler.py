@@ -231,7 +231,7 @@ class Scheduler(BaseScheduler):
             return False
         if DOWNLOAD_SLOT in request.meta:
             self._leave_slot(request)
-        place = None if self._rounds is None else admitted(request)
+        place = None if self._rounds is None else admitted(request, self._fingerprints)
         mode = MARK if place is not None and place.bypasses else self._modes.of(request)
         mode = self._recrawls.mode(request, mode)
         is_plain = self._by_url and request.method == "GET" and not request.body

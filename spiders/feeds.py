@@ -50,7 +50,7 @@ class FeedsSpider(scrapy.Spider):
         with one_message():
             given = kwargs.get("feeds") or session_of(crawler).config.feeds
             spider.feed_sites = source_of(str(given))
-            spider.answers = Answers(crawler, spider.parse)
+            spider.answers = Answers(crawler, spider.parse, spider.feed_failed)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
@@ -72,5 +72,5 @@ class FeedsSpider(scrapy.Spider):
             yield {"url": response.url, "status": response.status}
 
     async def feed_failed(self, failure: Any) -> None:
-        """Note that a feed could not be fetched."""
+        """Note that a feed, or the page of an item, could not be fetched."""
         await self.answers.failed(failure.request, failure.value)

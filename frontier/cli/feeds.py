@@ -13,7 +13,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from frontier.cli.feeds_rounds import report, status
+from frontier.cli.feeds_rounds import refetch, report, status
 from frontier.cli.options import Commands, Force, Output, Yes
 from frontier.cli.output import ExitCode, complain, say
 from frontier.errors import ConfigurationError, FileTaken, SourceBroken
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 app = Commands("Follow the feeds of sites: which ones, and what was found in them.")
 app.command()(status)
 app.command()(report)
+app.command()(refetch)
 MAX_PAGE = 16 << 20
 """Bytes of a page that is asked for its feeds."""
 SHOWN = 20
@@ -425,6 +426,7 @@ app.in_order(
     "list",
     "status",
     "report",
+    "refetch",
     "pause",
     "resume",
     "remove",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -14,12 +15,14 @@ from frontier.cli.options import CrawlOptions, Output
 from frontier.cli.output import ExitCode, complain
 from frontier.cli.report import when
 from frontier.status.validate import printable
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
+    from frontier.feeds.failed_pages import FailedPage
     from frontier.feeds.followed import Followed, FollowedFeed, FollowedSite
     from frontier.feeds.round_state import PastRound
 
@@ -78,6 +81,76 @@ def report(
     _end(found, sites)
 
 
+def refetch(
+    options: CrawlOptions,
+    output: Output,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Of a page.")],
+    site: Annotated[
+        str, typer.Option(metavar="NAME", help="In whose round it is fetched.")
+    ] = "",
+) -> None:
+    """Fetch a page once more, in the next round of its site, which begins now."""
+    from scrapy import Request
+
+    from frontier.cli.project import Identities
+    from frontier.feeds.failed_pages import FailedPage, read_page, refetch_call
+    from frontier.feeds.followed import followed
+    from frontier.feeds.model import canonical_url
+
+    try:
+        page = canonical_url(url)
+    except ValueError as error:
+        complain(str(error))
+        raise typer.Exit(ExitCode.USAGE) from None
+    with options.connected() as store:
+        crawl = options.crawl(store)
+        key = Identities(crawl, store).fingerprint(Request(page))
+        found = followed(store, crawl.keys, [site] if site else ())
+        names = [one.name for one in found.sites]
+        asked = [Call.command("HGET", crawl.keys.failed(name), key) for name in names]
+        known = {
+            one.name: entry
+            for one, reply in zip(found.sites, store.run(asked), strict=True)
+            if (entry := read_page(reply)) is not None
+        }
+        chosen = _site_of(found, site, page, known)
+        feeds = [feed.record for feed in chosen.feeds]
+        feeds.sort(key=lambda record: record.failures)
+        wanted = known.get(chosen.name) or FailedPage(page, feeds[0].url, asked=True)
+        call = refetch_call(crawl.keys, chosen.name, key, replace(wanted, resume=0))
+        state = store.call(call).decode()
+    name = printable(chosen.name)
+    when = "now" if state == "waiting" else f"when the site is not {state} any more"
+    facts = {"url": page, "site": chosen.name, "feed": wanted.feed, "state": state}
+    output.result(facts, [Text(f"{page}: fetched with {name}'s next round, {when}")])
+
+
+def _site_of(
+    found: Followed, name: str, page: str, known: Mapping[str, FailedPage]
+) -> FollowedSite:
+    """The site in whose rounds *page* is: the one *name*, or that of its feeds' host.
+
+    *known* are the sites that know that it failed.
+    """
+    host = urlsplit(page).hostname
+    sites = [site for site in found.sites if site.feeds]
+    if not name:
+        of_host = [
+            site
+            for site in sites
+            if any(urlsplit(feed.record.url).hostname == host for feed in site.feeds)
+        ]
+        sites = [site for site in sites if site.name in known] or of_host
+    if len(sites) == 1:
+        return sites[0]
+    if name:
+        complain(f"the crawl {found.crawl_id} has no feeds of a site {printable(name)}")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    many = "several sites have" if sites else "no site has"
+    complain(f"{many} feeds of the host of {page}: say which site with --site NAME")
+    raise typer.Exit(ExitCode.USAGE)
+
+
 def _end(found: Followed, sites: Sequence[str] | None) -> None:
     """Say what is not as it should be, and exit with that."""
     for line in found.damaged:
@@ -97,6 +170,7 @@ def _status_facts(found: Followed) -> dict[str, Any]:
     for site in found.sites:
         told = asdict(site)
         told["some"] = [one.url for one in site.some]
+        told["some_failed"] = [asdict(page) for page in site.some_failed]
         told["feeds"] = [
             {
                 **asdict(feed.record),
@@ -143,6 +217,17 @@ def _status_text(found: Followed) -> Iterator[RenderableType]:
     for site in found.sites:
         for one in site.some:
             yield Text(f"in progress in {printable(site.name)}: {printable(one.url)}")
+    for site in found.sites:
+        if site.failed:
+            pages = _count(site.failed, "page")
+            yield Text(f"failed in {printable(site.name)}: {pages}, asked for again")
+        for page in site.some_failed:
+            again = f"round {page.resume:,}"
+            yield Text(f"  {printable(page.url)}")
+            yield Text(
+                f"  failed {_count(page.failures, 'time')}, next in {again}: "
+                f"{printable(page.reason)}"
+            )
 
 
 def _feed_lines(feed: FollowedFeed, now_ms: int) -> Iterator[Text]:
@@ -176,8 +261,9 @@ def _report_text(
         if not past:
             continue
         table = Table(box=None, pad_edge=False)
-        for title in ("round", "began", "took", "feeds", "URLs", "new items", "lost"):
+        for title in ("round", "began", "took", "feeds", "URLs", "new items", "failed"):
             table.add_column(title, justify="right")
+        table.add_column("lost", justify="right")
         table.add_column("next after", justify="right")
         for one in past:
             table.add_row(
@@ -187,6 +273,7 @@ def _report_text(
                 f"{one.feeds:,}",
                 f"{one.urls:,}",
                 f"{one.items:,}",
+                f"{one.failed:,}",
                 f"{one.lost:,}",
                 _span(one.wait_s),
             )

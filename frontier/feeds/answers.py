@@ -20,7 +20,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 
+from frontier.download.origin import HostGivenUp, RobotsUnreachable
 from frontier.download.pages import Document
 from frontier.errors import NotAFeed
 from frontier.feeds.items import new_items
@@ -31,6 +33,7 @@ from frontier.feeds.rounds import (
     IMPLIED,
     LINK,
     PRIORITIES,
+    SHOWN,
     Place,
     Rounds,
     place_of,
@@ -39,11 +42,12 @@ from frontier.session.session import session_of
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from frontier.feeds.failed_pages import FailedPage
     from frontier.feeds.items import NewItems
     from frontier.feeds.parse import Item, ParsedFeed
     from frontier.feeds.round_state import FeedRecord
@@ -52,6 +56,8 @@ logger = logging.getLogger(__name__)
 
 MOST_EMBEDS = 2
 """Embeds of one page in the other that are fetched."""
+NO_ANSWER = (HostGivenUp, RobotsUnreachable)
+"""What Scrapy takes for a refusal, and is the fault of a host."""
 VALIDATOR = 1_000
 """Longest ETag or Last-Modified that is kept, in characters."""
 
@@ -59,10 +65,14 @@ VALIDATOR = 1_000
 class Answers:
     """Reads what the sites of feeds answer to the requests of rounds."""
 
-    def __init__(self, crawler: Crawler, follow: Callable[..., Any]) -> None:
+    def __init__(
+        self, crawler: Crawler, follow: Callable[..., Any], failed: Callable[..., Any]
+    ) -> None:
         self._crawler = crawler
         self._follow = follow
         """The callback of all that is no feed."""
+        self._failed = failed
+        """The errback of all; it calls `failed`."""
         self._rounds: Rounds = session_of(crawler).component(Rounds)
         self._limits = Limits(session_of(crawler).config.feeds_max_bytes)
 
@@ -100,9 +110,12 @@ class Answers:
             await self._rounds.fail_feed(request, f"it answers {response.status}")
             return
         answered = record.answered(int(time.time()))
+        failed = await self._rounds.failed_pages(place)
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
             self._rounds.keep_feed(request, answered)
+            for made in self._again(failed, place):
+                yield made
             return
         try:
             parsed = await self._parsed(response)
@@ -119,11 +132,44 @@ class Answers:
         )
         self._rounds.keep_feed(request, found, len(new), told.state)
         self._crawler.stats.inc_value("frontier/feeds/items", len(new))
-        for made in self._requests_of(new, place):
-            yield made
-        if new:
-            for url in await self._rounds.implied_by(place):
-                yield self._request(url, place._replace(kind=IMPLIED))
+        links = {self._rounds.fingerprint_of(i.link) for i in parsed.items if i.link}
+        gone = {k: p for k, p in failed.items() if k not in links and not p.asked}
+        self._forget(request, place, gone)
+        wanted = {key: page for key, page in failed.items() if key not in gone}
+        pages = await self._rounds.implied_by(place) if new else ()
+        implied = (self._request(p, place._replace(kind=IMPLIED)) for p in pages)
+        known = set()
+        for made in (
+            *self._requests_of(new, place),
+            *self._again(wanted, place),
+            *implied,
+        ):
+            key = self._rounds.fingerprint_of(made.url) if made.dont_filter else None
+            if key is None or key not in known:
+                yield made
+            known.add(key)
+
+    def _again(
+        self, pages: Mapping[bytes, FailedPage], place: Place
+    ) -> Iterator[Request]:
+        """The requests of *pages* that this round is to ask for again."""
+        for page in pages.values():
+            if page.resume <= place.number:
+                yield self._request(page.url, place._replace(kind=LINK))
+
+    def _forget(
+        self, request: Request, place: Place, gone: Mapping[bytes, FailedPage]
+    ) -> None:
+        """Ask no more for pages that the feed does not have any more, and say so."""
+        self._rounds.forget_pages(request, gone)
+        if gone:
+            logger.warning(
+                "%d pages of the feed %s could not be fetched as long as it had them, "
+                "and are not asked for again: %s",
+                len(gone),
+                place.feed,
+                ", ".join(printable(page.url) for page in list(gone.values())[:SHOWN]),
+            )
 
     def _say_faults(self, place: Place, faults: tuple[str, ...]) -> None:
         if faults:
@@ -151,6 +197,7 @@ class Answers:
         return Request(
             url,
             callback=self._follow,
+            errback=self._failed,
             priority=PRIORITIES[place.kind],
             dont_filter=place.bypasses,
             meta=place._replace(tries=0, id="").meta(),
@@ -159,17 +206,28 @@ class Answers:
     async def of_page(self, response: Response) -> AsyncIterator[Request]:
         """The requests of what a page embeds, if that is in scope."""
         place = place_of(_request_of(response))
-        if place is None or place.kind == FEED or place.embeds >= MOST_EMBEDS:
+        if place is None or place.kind == FEED:
             return
-        if response.status >= 400:
+        request, is_bad = _request_of(response), response.status >= 400
+        reason = f"it answers {response.status}" if is_bad else ""
+        await self._rounds.note_page(request, reason)
+        if is_bad or place.embeds >= MOST_EMBEDS:
             return  # an error page is archived, and not what was wanted
         embedded = place._replace(kind=DERIVED, embeds=place.embeds + 1)
         async for url in Document(self._crawler, response, embeds=True).links():
             yield self._request(url, embedded)
 
     async def failed(self, request: Request, error: BaseException) -> None:
-        """Note that a feed has no answer, because of *error*."""
-        await self._rounds.fail_feed(request, str(error) or type(error).__name__)
+        """Note that a feed, or the page of an item, has no answer, because of *error*.
+
+        A page that is not to be fetched at all, by a robots.txt for example, is none
+        that has failed.
+        """
+        place, reason = place_of(request), str(error) or type(error).__name__
+        if place is not None and place.kind == FEED:
+            await self._rounds.fail_feed(request, reason)
+        elif not isinstance(error, IgnoreRequest) or isinstance(error, NO_ANSWER):
+            await self._rounds.note_page(request, reason)
 
 
 def _noted(record: FeedRecord, response: Response, place: Place) -> FeedRecord:

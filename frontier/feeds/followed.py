@@ -6,11 +6,12 @@ damaged nothing is known, and `Followed.damaged` names it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.controls import calls, read
 from frontier.errors import FrontierError
+from frontier.feeds.failed_pages import FailedPage, read_pages
 from frontier.feeds.round_state import (
     FeedRecord,
     InProgress,
@@ -36,6 +37,8 @@ BATCH = 200
 SHOWN = 20
 """URLs in progress that are named."""
 STATES = ("waiting", "crawling", "paused", "ended")
+NONE: tuple[bytes, dict[bytes, bytes]] = (b"0", {})
+"""A part of a hash that cannot be read."""
 LIVE_MS = 60_000
 """A node whose last heartbeat is older is taken for gone."""
 FOR_EVER = 10**15
@@ -75,6 +78,10 @@ class FollowedSite:
     some: list[InProgress]
     """The first of them."""
     feeds: list[FollowedFeed]
+    failed: int = 0
+    """Pages of items that could not be had, and are asked for again."""
+    some_failed: list[FailedPage] = field(default_factory=list)
+    """Some of them."""
 
 
 @dataclass(slots=True)
@@ -121,9 +128,13 @@ def followed(
     for at in range(0, len(chosen), BATCH):
         some = chosen[at : at + BATCH]
         replies = store.run(_site_calls(keys, some), tolerant=True)
-        for name, fields, left in zip(some, replies[::2], replies[1::2], strict=True):
-            values, urls = _known(found, fields, {}), _known(found, left, {})
-            found.sites.append(_site(name, scores[name], values, urls, controls))
+        for at_site, name in enumerate(some):
+            four = replies[4 * at_site : 4 * at_site + 4]
+            values, urls = (_known(found, reply, {}) for reply in four[:2])
+            site = _site(name, scores[name], values, urls, controls)
+            failed, (_, pages) = _known(found, four[2], 0), _known(found, four[3], NONE)
+            some_failed = list(read_pages(_pairs(pages)).values())[:SHOWN]
+            found.sites.append(replace(site, failed=failed, some_failed=some_failed))
     return found
 
 
@@ -132,7 +143,16 @@ def _site_calls(keys: CrawlKeys, names: Sequence[str]) -> list[Call]:
     for name in names:
         calls.append(Call.command("HGETALL", keys.site(name)))
         calls.append(Call.command("HGETALL", keys.round(name)))
+        calls.append(Call.command("HLEN", keys.failed(name)))
+        calls.append(Call.command("HSCAN", keys.failed(name), 0, "COUNT", SHOWN))
     return calls
+
+
+def _pairs(reply: Any) -> dict[bytes, bytes]:
+    """The fields of a part of a hash, which are pairs or not by the protocol."""
+    if isinstance(reply, dict):
+        return reply
+    return dict(zip(reply[::2], reply[1::2], strict=True))
 
 
 def _known(found: Followed, reply: Any, other: Any) -> Any:

@@ -16,7 +16,8 @@ What always holds:
 2.  What is in progress is a set of ids, not a number: to note twice that a URL is
     queued, or done with, changes nothing. An id is in it before its URL is queued.
 3.  A URL that bypasses the seen test is queued once in a round, for its id is known
-    until the round ends; twice only if a node died, or a round was given up.
+    until the round ends; twice only if a node died, or a round was given up. It is
+    queued for the feed that noted it first, and for that again if its node died.
 4.  What the store says is data of unknown origin: what cannot be is as if it were not
     there.
 """
@@ -34,6 +35,7 @@ from frontier.feeds.model import FeedState
 from frontier.seen.config import pack
 from frontier.store.client import Call
 from frontier.store.scripts import (
+    PAGES_NOTE,
     ROUND_ADD,
     ROUND_BEGIN,
     ROUND_NOTE,
@@ -56,6 +58,8 @@ IDLE_MS = 60_000
 """Until a site of which no feed may be fetched is looked at again, in ms."""
 MOST_IDS = 500
 """Ids per call of a script."""
+MOST_PAGES = 10_000
+"""Pages of one site that failed; pages beyond are not asked for again."""
 MAX_STATE = 2_000_000
 """Bytes of a value that are read."""
 URL_KEPT = 300
@@ -64,9 +68,10 @@ LONGEST_BACKOFF_S = 86_400
 """A feed that fails is asked once in so many seconds at least, or with each round."""
 
 
-def round_id(url: str, attempt: str) -> bytes:
-    """What a round knows *url* by; an *attempt* after the first is another id."""
-    return hashlib.blake2s(f"{url}\n{attempt}".encode(), digest_size=9).digest()
+def round_id(fingerprint: bytes, attempt: int) -> bytes:
+    """What a round knows a URL by; an *attempt* after the first is another id."""
+    told = fingerprint + str(attempt).encode()
+    return hashlib.blake2s(told, digest_size=9).digest()
 
 
 def feed_field(url: str) -> str:
@@ -145,6 +150,8 @@ class InProgress(NamedTuple):
     partition: int
     """-1 if it is not known."""
     url: str
+    feed: str = ""
+    """The URL of the feed for which it is queued; only to be told, never read."""
 
 
 class Taken(NamedTuple):
@@ -172,6 +179,7 @@ def in_progress(id_: bytes, value: bytes) -> InProgress:
     partition, _, url = (
         value[1 : URL_KEPT * 4].decode("utf-8", "replace").partition(" ")
     )
+    partition = partition.partition(":")[0]
     is_known = partition.isascii() and partition.isdecimal() and len(partition) < 7
     return InProgress(id_, int(partition) if is_known else -1, url)
 
@@ -179,7 +187,7 @@ def in_progress(id_: bytes, value: bytes) -> InProgress:
 def read_config(packed: bytes | None) -> list[tuple[str, list[str]]]:
     """The feeds of a site, and the implied pages of each; those that can be read."""
     found: list[tuple[str, list[str]]] = []
-    value = _unpacked(packed)
+    value = unpacked(packed)
     for each in value if isinstance(value, list) else ():
         match each:
             case [str(url), [*pages]] if all(isinstance(page, str) for page in pages):
@@ -187,7 +195,7 @@ def read_config(packed: bytes | None) -> list[tuple[str, list[str]]]:
     return found
 
 
-def _unpacked(packed: bytes | None) -> Any:
+def unpacked(packed: bytes | None) -> Any:
     """What is in *packed*, of unknown origin; ``None`` if nothing."""
     if not packed or len(packed) > MAX_STATE:
         return None
@@ -203,7 +211,8 @@ def add_call(
     """The call that notes *urls* in the round; its reply has a letter for each."""
     args: list[str | bytes | int] = [name, number]
     for one in urls:
-        args += (one.id, f"{one.partition} {one.url[:URL_KEPT]}")
+        place = f"{one.partition}:{feed_field(one.feed)}"
+        args += (one.id, f"{place} {one.url[:URL_KEPT]}")
     return Call.to(ROUND_ADD, names_of(keys, name), args)
 
 
@@ -220,6 +229,8 @@ class Facts:
     done: list[bytes] = field(default_factory=list)
     feeds: list[list[Any]] = field(default_factory=list)
     """``[id, new items, field, value, ...]``"""
+    pages: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Fingerprints of items' pages, and what is kept of those that failed."""
     whole: int | None = None
     """How many feeds the round has, once all of them are queued."""
 
@@ -229,7 +240,11 @@ def note_calls(keys: CrawlKeys, name: str, number: int, facts: Facts) -> list[Ca
 
     What ends it goes last, and not before what is in progress because of it is told.
     """
-    names, calls = names_of(keys, name), []
+    names = names_of(keys, name)
+    calls = [
+        pages_call(keys, name, number, facts.pages[first : first + MOST_IDS])
+        for first in range(0, len(facts.pages), MOST_IDS)
+    ]
     columns = (facts.queued, facts.seen, facts.lost, facts.derived, facts.done)
     longest = max(map(len, columns))
     for first in range(0, max(longest, 1), MOST_IDS):
@@ -242,6 +257,24 @@ def note_calls(keys: CrawlKeys, name: str, number: int, facts: Facts) -> list[Ca
         packed = pack([*some, feeds])
         calls.append(Call.to(ROUND_NOTE, names, [name, number, whole, packed]))
     return calls
+
+
+def pages_call(
+    keys: CrawlKeys, name: str, number: int, pages: Sequence[tuple[bytes, bytes]]
+) -> Call:
+    """The call that notes which *pages* failed in the round, and which do not now."""
+    args = [number, MOST_PAGES, pack([list(page) for page in pages])]
+    return Call.to(PAGES_NOTE, [keys.site(name), keys.failed(name)], args)
+
+
+def rounds_left_out(failures: int, wait_s: int) -> int:
+    """Rounds that leave out what has failed so often in a row: none, 1, 3, 7, ...
+
+    But no more than there are in a day, if one begins each *wait_s* seconds.
+    """
+    most = max(LONGEST_BACKOFF_S // max(wait_s, 1), 1)
+    doubled: int = 2 ** min(max(failures, 1) - 1, 20)
+    return min(doubled - 1, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,15 +305,11 @@ class FeedRecord:
     def failed(self, reason: str, number: int, wait_s: int) -> FeedRecord:
         """This, after round *number* has failed to get it.
 
-        The next rounds leave it out: none, then 1, 3, 7, ... of them, but no more than
-        there are in a day.
+        `rounds_left_out` says how many leave it out.
         """
         failures = min(self.failures + 1, 1_000)
-        most = max(LONGEST_BACKOFF_S // max(wait_s, 1), 1)
-        skipped = min(2 ** min(failures - 1, 20) - 1, most)
-        return replace(
-            self, failures=failures, resume=number + 1 + skipped, reason=reason[:200]
-        )
+        resume = number + 1 + rounds_left_out(failures, wait_s)
+        return replace(self, failures=failures, resume=resume, reason=reason[:200])
 
     def answered(self, fetched: int) -> FeedRecord:
         """This, after it has answered as it should."""
@@ -311,7 +340,7 @@ def moment_of(seconds: float) -> datetime | None:
 
 def read_feed(url: str, packed: bytes | None) -> FeedRecord:
     """The record of the feed at *url*; of what cannot be read nothing is known."""
-    value = _unpacked(packed)
+    value = unpacked(packed)
     record = FeedRecord(url)
     if not isinstance(value, dict) or value.get("url") != url:
         return record
@@ -339,6 +368,8 @@ class PastRound(NamedTuple):
     """URLs that nobody had any more, or that were not done with when it was ended."""
     wait_s: int
     """From its beginning to that of the next."""
+    failed: int = 0
+    """Pages of items that could not be had, and are asked for again."""
 
 
 def read_rounds(lines: Iterable[bytes]) -> list[PastRound]:
@@ -346,7 +377,8 @@ def read_rounds(lines: Iterable[bytes]) -> list[PastRound]:
     found = []
     for line in lines:
         numbers = line[:200].split(b" ")
-        if len(numbers) == len(PastRound._fields) and all(
+        many = len(PastRound._fields)
+        if len(numbers) in (many - 1, many) and all(
             number.isdigit() and len(number) < 16 for number in numbers
         ):
             found.append(PastRound(*map(int, numbers)))

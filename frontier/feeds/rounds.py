@@ -34,10 +34,12 @@ from scrapy import Request
 
 from frontier.cluster.set_aside import ASIDE
 from frontier.errors import FeedConfigError, FrontierError, KeyDamaged, StoreUnavailable
+from frontier.feeds.failed_pages import FailedPage, read_page, read_pages
 from frontier.feeds.live_sites import LiveSites
 from frontier.feeds.round_state import (
     LATE,
     MOST_IDS,
+    MOST_PAGES,
     QUEUED,
     Facts,
     FeedRecord,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from frontier.node.node import Node
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
+    from frontier.urls.fingerprint import Fingerprints
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +143,7 @@ def place_of(request: Request) -> Place | None:
     return None
 
 
-def admitted(request: Request) -> Place | None:
+def admitted(request: Request, fingerprints: Fingerprints) -> Place | None:
     """The place of *request*, which is about to be queued, and gets its id.
 
     It is redirected no more often than its round follows.
@@ -150,11 +153,11 @@ def admitted(request: Request) -> Place | None:
         return None
     if place.kind in REDIRECTS:
         request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
-    url, tries = request.url, 0
-    if place.id == round_id(url, str(place.tries)).hex():  # its copy, to be tried again
+    url, tries, known_by = request.url, 0, fingerprints.of(request)
+    if place.id == round_id(known_by, place.tries).hex():  # its copy, to be tried again
         returns = place.kind == FEED and url in request.meta.get("redirect_urls", ())
         tries = place.tries + (not returns)
-    place = place._replace(tries=tries, id=round_id(url, str(tries)).hex())
+    place = place._replace(tries=tries, id=round_id(known_by, tries).hex())
     request.meta[META] = list(place)
     return place
 
@@ -181,7 +184,13 @@ class Rounds:
         self._tasks: set[asyncio.Task[None]] = set()
         self._known: WeakKeyDictionary[Request, list[Any]] = WeakKeyDictionary()
         """What is to be noted of feeds when their requests are done with."""
-        self._done: dict[tuple[int, int, int], tuple[Place, list[Any]]] = {}
+        self._pages: WeakKeyDictionary[Request, list[tuple[bytes, bytes]]] = (
+            WeakKeyDictionary()
+        )
+        """The same of items' pages that failed, or do not any more."""
+        self._done: dict[
+            tuple[int, int, int], tuple[Place, list[Any], list[tuple[bytes, bytes]]]
+        ] = {}
         self._suspects: dict[str, set[bytes]] = {}
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -238,7 +247,7 @@ class Rounds:
         """Begin again what is damaged: it is made of what the web has."""
         start = self._keys.sites().removesuffix("sites")
         what = error.key.removeprefix(start).partition(":")[0]
-        if what not in {"sites", "site", "round", "had", "rounds"}:
+        if what not in {"sites", "site", "round", "had", "failed", "rounds"}:
             self._node.fail(error)
             return
         logger.error("%s; it is begun again, and pages may be fetched twice", error)
@@ -478,7 +487,8 @@ class Rounds:
 
         Returns whether to queue it: false if its round did that before.
         """
-        one = InProgress(bytes.fromhex(place.id), partition, request.url)
+        id_ = bytes.fromhex(place.id)
+        one = InProgress(id_, partition, request.url, place.feed)
         letter = await self._add(place.site, place.number, one)
         if letter != QUEUED:
             if letter == LATE:
@@ -544,8 +554,8 @@ class Rounds:
         """*request* is over; it is noted when *reservation* is about to be acked."""
         place = place_of(request)
         if place is not None:
-            known = self._known.pop(request, [])
-            self._done[reservation.key] = (place, known)
+            known, pages = self._known.pop(request, []), self._pages.pop(request, [])
+            self._done[reservation.key] = (place, known, pages)
 
     async def settle(self, reservations: Iterable[Reservation]) -> None:
         """Note that what stood on *reservations* is done with; before they are acked.
@@ -555,10 +565,11 @@ class Rounds:
         for reservation in reservations:
             if (found := self._done.pop(reservation.key, None)) is None:
                 continue
-            place, known = found
+            place, known, pages = found
             id_ = bytes.fromhex(place.id)
             facts = self._facts[place.site, place.number]
             (facts.done if place.bypasses else facts.derived).append(id_)
+            facts.pages += pages
             if known:
                 facts.feeds.append([id_, *known])
         try:
@@ -641,10 +652,7 @@ class Rounds:
         if place is None:
             return
         record, _ = await self.feed_record(place)
-        read = Call.command("HGET", self._keys.site(place.site), "wait")
-        (wait,) = await self._node.run([read])
-        wait_s = int(wait) if wait and wait.isdigit() and len(wait) < 10 else 0
-        failed = record.failed(reason, place.number, wait_s)
+        failed = record.failed(reason, place.number, await self._wait_of(place))
         self._crawler.stats.inc_value("frontier/feeds/failed")
         skipped = failed.resume - place.number - 1
         logger.warning(
@@ -663,6 +671,64 @@ class Rounds:
             facts.feeds.append([b"", 0, f"feed:{field}", failed.packed()])
         else:
             self.keep_feed(request, failed)
+
+    async def _wait_of(self, place: Place) -> int:
+        """Seconds between two rounds of the site of *place*; 0 if it is not known."""
+        read = Call.command("HGET", self._keys.site(place.site), "wait")
+        (wait,) = await self._node.run([read])
+        return int(wait) if wait and wait.isdigit() and len(wait) < 10 else 0
+
+    # What is known of items' pages that failed.
+
+    def fingerprint_of(self, url: str) -> bytes:
+        """What the page at *url* is known by."""
+        return self._session.fingerprints.of(Request(url))
+
+    async def failed_pages(self, place: Place) -> dict[bytes, FailedPage]:
+        """The pages of items of the feed of *place* that are to be asked for again."""
+        read = Call.command("HGETALL", self._keys.failed(place.site))
+        (fields,) = await self._node.run([read])
+        pages = read_pages(fields)
+        if len(pages) >= MOST_PAGES:
+            logger.warning(
+                "%d pages of the site %s have failed; what fails beyond is not asked "
+                "for again",
+                len(pages),
+                place.site,
+            )
+        return {key: page for key, page in pages.items() if page.feed == place.feed}
+
+    def forget_pages(self, request: Request, pages: Mapping[bytes, FailedPage]) -> None:
+        """Have *pages* not be asked for again, once *request* is done with."""
+        self._pages[request] = [(key, b"") for key in pages]
+
+    async def note_page(self, request: Request, reason: str) -> None:
+        """Note that the page of an item was not had for *reason*; empty: it was had."""
+        place = place_of(request)
+        if place is None or place.kind != LINK:
+            return
+        url = next(iter(request.meta.get("redirect_urls", ())), request.url)
+        key = self.fingerprint_of(url)
+        if not reason:
+            self._pages[request] = [(key, b"")]
+            return
+        read = Call.command("HGET", self._keys.failed(place.site), key)
+        (packed,) = await self._node.run([read])
+        known = read_page(packed) or FailedPage(url, place.feed)
+        failed = known.failed(reason, place.number, await self._wait_of(place))
+        self._crawler.stats.inc_value("frontier/feeds/pages_failed")
+        skipped = failed.resume - place.number - 1
+        when = f"after {skipped} rounds" if skipped else "in the next round"
+        logger.log(
+            logging.INFO if known.failures else logging.WARNING,
+            "%s of the site %s cannot be fetched: %s (failure %d; asked for again %s)",
+            printable(url),
+            place.site,
+            printable(failed.reason),
+            failed.failures,
+            when if not failed.asked else "if an operator says so",
+        )
+        self._pages[request] = [(key, b"" if failed.asked else failed.packed())]
 
 
 def _has_work(scan: Scan) -> bool:

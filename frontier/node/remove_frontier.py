@@ -141,7 +141,8 @@ async def _remove_imported(run: Run, keys: CrawlKeys) -> bool:
 
 
 def _of_site(keys: CrawlKeys, site: str) -> list[str]:
-    return [keys.site(site), keys.round(site), keys.had(site), keys.rounds(site)]
+    parts = (keys.site, keys.round, keys.had, keys.failed, keys.rounds)
+    return [part(site) for part in parts]
 
 
 async def _empty(run: Run, keys: PartitionKeys) -> None:

@@ -96,6 +96,7 @@ OF_THE_CRAWL: dict[str, str] = {
     "site": "all items of its feeds are new again",
     "round": "its round is ended, and the next finds what that had not",
     "had": "",
+    "failed": "pages of its items that failed are not asked for again",
     "rounds": "its past rounds are not known any more",
 }
 """The same of the keys of a crawl."""

@@ -80,6 +80,7 @@ OF_A_CRAWL: Mapping[str, str] = {
     "site": HASH,
     "round": HASH,
     "had": SET,
+    "failed": HASH,
     "rounds": LIST,
 }
 """The same of the keys of a crawl."""

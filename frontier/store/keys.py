@@ -195,6 +195,10 @@ class CrawlKeys:
         """Set of the ids of URLs that a site's round is done with."""
         return f"{self._tag()}:had:{name}"
 
+    def failed(self, name: str) -> str:
+        """Hash: fingerprint of a page of a site that failed to what is known of it."""
+        return f"{self._tag()}:failed:{name}"
+
     def rounds(self, name: str) -> str:
         """List of a site's last rounds, the newest first."""
         return f"{self._tag()}:rounds:{name}"

@@ -36,14 +36,16 @@ class Driver:
         )
         return r.taken_of(self.store.call(call))
 
-    def add(self, number, *urls, name="news", attempt=""):
-        some = [InProgress(r.round_id(url, attempt), 7, url) for url in urls]
+    def add(self, number, *urls, name="news", attempt=0, feed=FEED):
+        some = [
+            InProgress(r.round_id(url.encode(), attempt), 7, url, feed) for url in urls
+        ]
         return self.store.call(r.add_call(self.keys, name, number, some)).decode()
 
     def note(self, number, name="news", whole=None, feeds=(), **urls):
         facts = r.Facts(whole=whole, feeds=[list(feed) for feed in feeds])
         for what, some in urls.items():
-            setattr(facts, what, [r.round_id(url, "") for url in some])
+            setattr(facts, what, [r.round_id(url.encode(), 0) for url in some])
         replies = self.store.run(r.note_calls(self.keys, name, number, facts))
         return replies[-1]
 
@@ -130,7 +132,16 @@ def test_what_was_noted_and_may_not_be_queued_is_queued_again(driver):
     assert driver.add(1, FEED) == "q"
     driver.note(1, done=[FEED])
     assert driver.add(1, FEED) == "q"  # it is done with, in this round
-    assert driver.add(1, FEED, attempt="1") == "n"  # to retry it is another matter
+    assert driver.add(1, FEED, attempt=1) == "n"  # to retry it is another matter
+
+
+def test_what_one_feed_is_about_to_queue_is_not_queued_for_another(driver):
+    driver.update(site())
+    driver.begin()
+
+    assert driver.add(1, "item", feed=FEED) == "n"
+    assert driver.add(1, "item", feed=FEED + "2") == "q"
+    assert driver.add(1, "item", feed=FEED) == "n"  # its node has died, say
 
 
 def test_a_round_waits_for_what_its_pages_lead_to(driver):
@@ -161,7 +172,9 @@ def test_the_feed_is_known_when_its_request_is_done_with(driver):
     number = driver.begun(FEED)
     record = FeedRecord(FEED, digest="abc", items=3)
     name = f"feed:{r.feed_field(FEED)}"
-    feeds = [(r.round_id(FEED, ""), 3, name, record.packed(), "items:x", b"\xff\x00")]
+    feeds = [
+        (r.round_id(FEED.encode(), 0), 3, name, record.packed(), "items:x", b"\xff\x00")
+    ]
 
     assert driver.note(number, done=[FEED], feeds=feeds) == 1
     assert r.read_feed(FEED, driver.field(name)) == record
@@ -178,7 +191,7 @@ def test_a_feed_of_a_round_before_the_last_is_not_known_by_that(driver):
     driver.note(first, done=[FEED])
     driver.begun(FEED)
 
-    feeds = [(r.round_id(FEED, ""), 1, "feed:x", b"old")]
+    feeds = [(r.round_id(FEED.encode(), 0), 1, "feed:x", b"old")]
     assert driver.note(first, done=[FEED], feeds=feeds) == -1
     assert driver.field("feed:x") is None
 
@@ -188,7 +201,7 @@ def test_the_wait_is_halved_by_news_and_grows_without(driver):
 
     def after(found):
         number = driver.begun(FEED)
-        feeds = [(r.round_id(FEED, ""), found, "feed:x", b"")]
+        feeds = [(r.round_id(FEED.encode(), 0), found, "feed:x", b"")]
         assert driver.note(number, done=[FEED], feeds=feeds) == 1
         return int(driver.field("wait"))
 

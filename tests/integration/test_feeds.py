@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import threading
 from collections import Counter
 from importlib.util import find_spec
 
@@ -377,7 +378,7 @@ def test_the_crawl_ends_where_it_is_to_end(followed):
     assert not news.expected(followed.base, 6) - followed.fetched().keys()
 
 
-@pytest.mark.parametrize("what", ["sites", "site", "round", "had", "rounds"])
+@pytest.mark.parametrize("what", ["sites", "site", "round", "had", "failed", "rounds"])
 def test_a_damaged_key_is_named_and_its_site_read_again(followed, what):
     followed.start("node-1")
     followed.has_all()
@@ -391,3 +392,104 @@ def test_a_damaged_key_is_named_and_its_site_read_again(followed, what):
     followed.server.publish(2)
     followed.has_all()
     followed.stop("node-1")
+
+
+class Newspaper:
+    """A front page and two feeds of the same articles, which fail when announced.
+
+    A feed is answered once both are asked for, or one alone for long.
+    """
+
+    FEEDS = ("/all.xml", "/front.xml")
+    FAULTS = (404, 403, 500, None)
+    """How an article fails, by its number; `None`: its connection is reset."""
+
+    def __init__(self):
+        self.articles = 4
+        self.fails = True
+        self.answered = Counter()
+        self._feeds = threading.Barrier(len(self.FEEDS))
+        self.site = RawSite({}, answer=self._answer)
+
+    def _answer(self, connection, received):
+        path = received.split(b" ")[1].decode()
+        if path == "/robots.txt":
+            status, kind, body = 404, "text/plain", ""
+        elif path in self.FEEDS:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self._feeds.wait(5)
+            self._feeds.reset()
+            items = "".join(
+                f"<item><link>{self.site.url(f'/{n}')}#{path}</link></item>"
+                for n in range(self.articles)
+            )
+            feed = f"<rss><channel>{items}</channel></rss>"
+            status, kind, body = 200, "application/rss+xml", feed
+        else:
+            number = path.removeprefix("/")
+            status = 200 if number == "front" else self._status(int(number))
+            kind, body = "text/html", f"<p>{path}"
+        self.answered[path, status] += 1
+        if status is not None:
+            head = f"HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\n"
+            length = f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            connection.sendall(f"{head}{length}{body}".encode())
+
+    def _status(self, number):
+        return self.FAULTS[number % len(self.FAULTS)] if self.fails else 200
+
+    def had(self, number):
+        """How often an article was got."""
+        return self.answered[f"/{number}", 200]
+
+
+@pytest.fixture
+def newspaper(followed):
+    paper = Newspaper()
+    pages = f'implied = ["{paper.site.url("/front")}"]'
+    lines = [f'{{ url = "{paper.site.url(feed)}", {pages} }}' for feed in paper.FEEDS]
+    followed.file.write_text(
+        f'[[site]]\nname = "news"\nwait = "1s"\nfeeds = [{", ".join(lines)}]\n'
+    )
+    yield paper
+    paper.site.close()
+
+
+def test_articles_that_fail_when_announced_are_fetched_later_and_once(
+    followed, newspaper
+):
+    fast = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
+    followed.start("node-1", "node-2", RETRY_TIMES="0", **fast)
+    numbers = range(newspaper.articles)
+    faults = [(f"/{n}", newspaper.FAULTS[n]) for n in numbers]
+    until(lambda: all(newspaper.answered[fault] for fault in faults), "failures")
+    followed.ends_a_round()
+    (site,) = json.loads(followed.cluster.ask("feeds", "status", "--json").stdout)[
+        "sites"
+    ]
+    shown = followed.cluster.ask("feeds", "status").stdout
+    newspaper.fails = False
+    until(lambda: all(map(newspaper.had, numbers)), "all articles")
+    newspaper.articles += 4
+    until(lambda: all(map(newspaper.had, range(8))), "the next ones")
+    followed.ends_a_round(2)
+    past = followed.past()
+    again = newspaper.site.url("/5")
+    done = followed.cluster.ask("feeds", "refetch", again)
+    assert done.returncode == 0, done.stderr
+    until(lambda: newspaper.had(5) == 2, "the article that was asked for")
+    followed.ends_a_round(2)
+    unknown = followed.cluster.ask("feeds", "refetch", "http://other.example/")
+    followed.stop("node-1", "node-2")
+
+    assert [newspaper.had(n) for n in range(8)] == [1, 1, 1, 1, 1, 2, 1, 1]
+    assert site["failed"] == 4
+    assert {one["url"].partition("#")[0] for one in site["some_failed"]} == {
+        newspaper.site.url(f"/{n}") for n in numbers
+    }
+    assert f"{newspaper.site.url('/0')}" in shown
+    assert "404" in shown
+    assert sum(one.failed for one in past) >= 4
+    assert newspaper.answered["/front", 200] <= sum(one.items > 0 for one in past) + 1
+    assert unknown.returncode == 2
+    assert "--site" in unknown.stderr

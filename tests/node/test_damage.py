@@ -109,6 +109,7 @@ OF_A_CRAWL = {
     "site": ("hash", ["state", "round", "config"]),
     "round": ("hash", ["x"]),
     "had": ("set", []),
+    "failed": ("hash", ["x"]),
     "rounds": ("list", []),
     "sitemaps": ("hash", ["http://h1.example/sitemap.xml"]),
     "imported_marks": ("set", []),
@@ -188,7 +189,7 @@ def name_of(store, crawl, what, rng):
     if not in_partition:
         found = getattr(keys, what)
         arguments = {"start_lock": "x", "hints": "a", "order": "a"}
-        if what in {"process", "jar", "site", "round", "had", "rounds"}:
+        if what in {"process", "jar", "site", "round", "had", "failed", "rounds"}:
             return found("x")
         if what == "imported_marks":
             return found(0)

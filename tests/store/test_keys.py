@@ -23,6 +23,7 @@ ARGUMENTS = {
     "site": "news",
     "round": "news",
     "had": "news",
+    "failed": "news",
     "commit_rounds": "site-1",
     "rounds": "news",
     "ready": "5:a",

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  sites    sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site     hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  round    hash: id of a URL in progress to '<a|q><partition> <url>'
+-- KEYS[3]  round    hash: id of a URL in progress to '<a|q><partition>:<feed> <url>'
 -- KEYS[4]  had      set of ids of URLs that this round is done with
 -- KEYS[5]  rounds   list of the site's last rounds, the newest first
 -- ARGV[1]  name     of the site
@@ -33,7 +33,8 @@ if state == 'waiting' and ARGV[5] ~= '' then
 end
 if state == 'waiting' then
   redis.call('HSET', KEYS[2], 'state', 'crawling', 'round', text(numbers('round') + 1),
-    'emitted', now_text, 'whole', '0', 'found', '0', 'urls', '0', 'feeds', '0', 'lost', '0')
+    'emitted', now_text, 'whole', '0', 'found', '0', 'urls', '0', 'feeds', '0', 'lost', '0',
+    'failed', '0')
   redis.call('DEL', KEYS[3], KEYS[4])
   whole = '0'
 end

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  round   hash: id of a URL in progress to '<a|q><partition> <url>'
+-- KEYS[3]  round   hash: id of a URL in progress to '<a|q><partition>:<feed> <url>'
 -- KEYS[4]  had     set of ids of URLs that this round is done with
 -- KEYS[5]  rounds  list of the site's last rounds, the newest first
 -- ARGV[1]  name    of the site

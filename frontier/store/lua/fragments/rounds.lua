@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  round   hash: id of a URL in progress to '<a|q><partition> <url>'
+-- KEYS[3]  round   hash: id of a URL in progress to '<a|q><partition>:<feed> <url>'
 -- KEYS[4]  had     set of ids of URLs that this round is done with
 -- KEYS[5]  rounds  list of the site's last rounds, the newest first
 -- ARGV[1]  name    of the site
@@ -42,11 +42,13 @@ local function rest(now, emitted, wait, wanted)
 end
 
 local function end_round(now, lost)
-  local round, emitted, found, urls, feeds, gone, wait, least, most = numbers('round',
-    'emitted', 'found', 'urls', 'feeds', 'lost', 'wait', 'wait_min', 'wait_max')
+  local round, emitted, found, urls, feeds, gone, failed, wait, least, most = numbers(
+    'round', 'emitted', 'found', 'urls', 'feeds', 'lost', 'failed', 'wait', 'wait_min',
+    'wait_max')
   wait = found > 0 and math.floor(wait / 2) or math.ceil(wait * 1.5)
   wait = math.max(least, math.min(wait, math.max(least, most)), 1)
-  local told = {round, emitted, math.max(now - emitted, 0), feeds, urls, found, gone + lost, wait}
+  local told = {round, emitted, math.max(now - emitted, 0), feeds, urls, found, gone + lost,
+    wait, failed}
   for i = 1, #told do told[i] = text(told[i]) end
   redis.call('LPUSH', KEYS[5], table.concat(told, ' '))
   redis.call('LTRIM', KEYS[5], 0, KEPT - 1)
