@@ -57,6 +57,8 @@ so that callers match on types and fields and never on text.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 NOTHING_TO_DO = "it has nothing to do"
 """How the message of `RunOver` ends, by which it is found in the logs of nodes."""
 
@@ -212,9 +214,12 @@ class NoStore(StoreError):
     """There is no embedded store where one was looked for."""
 
     def __init__(self, directory: str) -> None:
+        project = ""
+        if Path("scrapy.cfg").exists():
+            project = " (the settings of the project here are not read)"
         super().__init__(
             f"there is no store in {directory} (the first crawl makes it); name its "
-            "directory with --store-dir, or a server with --redis-url"
+            f"directory with --store-dir, or a server with --redis-url{project}"
         )
         self.directory = directory
 

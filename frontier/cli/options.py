@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 from frontier.cli.output import show, show_json
 from frontier.errors import NoStore
@@ -268,10 +269,23 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     each.append(inspect.signature(_of_a_noun, eval_str=True).parameters[OWN_VERSION])
     each[-1] = each[-1].replace(kind=kind)
+    each.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
+    crawl = _crawl_option(each)
+    is_needed = False
+    if crawl is not None:
+        is_needed = each[crawl].default is inspect.Parameter.empty
+        each[crawl] = each[crawl].replace(default="")
+        each.append(
+            inspect.Parameter(POSITIONAL, kind, default="", annotation=_CrawlArgument)
+        )
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
         given.pop(OWN_VERSION)
+        if crawl is not None:
+            name = each[crawl].name
+            given[name] = _one_crawl(given[name], given.pop(POSITIONAL), is_needed)
+        _heed_store_dir(given, given.pop(CONTEXT))
         for name, group in groups.items():
             given[name] = group(
                 **{one.name: given.pop(one.name) for one in fields(group)}
@@ -281,6 +295,67 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(each)  # type: ignore[attr-defined]
     run.__annotations__ = {}  # the signature has them
     return run
+
+
+CONTEXT = "context_"
+"""The parameter by which a command knows what stood on the command line."""
+POSITIONAL = "crawl_argument"
+"""The parameter that takes a crawl's id without ``--crawl``."""
+_CrawlArgument = Annotated[
+    str, typer.Argument(metavar="CRAWL_ID", show_default=False, help="As --crawl.")
+]
+
+
+def _crawl_option(each: Sequence[inspect.Parameter]) -> int | None:
+    """Where ``--crawl`` is in *each*; `None` if another argument stands by itself."""
+    found = None
+    for at, parameter in enumerate(each):
+        for about in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(about, ArgumentInfo):
+                return None
+            # In an annotation, typer has the first name where a default would be.
+            if isinstance(about, OptionInfo) and about.default == "--crawl":
+                found = at
+    return found
+
+
+def _one_crawl(option: str, argument: str, is_needed: bool) -> str:
+    """The crawl that either of both names.
+
+    Raises:
+        BadParameter: Both name one, or none does and one is needed.
+    """
+    if option and argument:
+        raise typer.BadParameter(
+            f"Two crawls are named: {argument} and --crawl {option}."
+        )
+    if is_needed and not (option or argument):
+        raise typer.BadParameter(
+            "Missing the crawl: name it, as CRAWL_ID or with --crawl."
+        )
+    return option or argument
+
+
+def _heed_store_dir(given: dict[str, Any], context: typer.Context) -> None:
+    """Have ``--store-dir`` on the command line beat ``REDIS_URL`` of the environment.
+
+    Raises:
+        BadParameter: The command line names two stores.
+    """
+    if not {"redis_url", "store_dir"} <= given.keys():
+        return
+
+    def is_typed(name: str) -> bool:
+        source = context.get_parameter_source(name)
+        return source is not None and source.name == "COMMANDLINE"
+
+    if not is_typed("store_dir"):
+        return
+    if is_typed("redis_url") and given["redis_url"]:
+        raise typer.BadParameter(
+            "--redis-url and --store-dir name two stores; give one."
+        )
+    given["redis_url"] = ""
 
 
 def is_made(store_dir: Path) -> bool:

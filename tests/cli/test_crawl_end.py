@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
+from frontier.cli import app
 from frontier.cluster.crawls import enter
 from frontier.cluster.shared_settings import crawl_settings
+from frontier.errors import NoStore
 from frontier.settings.config import Config
 from frontier.store.keys import RegistryKeys, collection_keys
 
@@ -144,3 +147,47 @@ async def test_no_collection_of_a_crawl_need_be_named_to_keep_it(
     assert refused.returncode == 5
     assert "not committed yet" in refused.stderr
     assert db("EXISTS", keys.meta())
+
+
+async def test_a_crawl_is_named_by_its_id_alone(ended, frontier, db):
+    keys, named = await ended()
+    where = named[: named.index("--crawl")]
+
+    neither = frontier("crawl", "delete", *where, "--yes")
+    assert neither.returncode == 2
+    assert "CRAWL_ID" in neither.stderr
+    both = frontier("crawl", "delete", "site-2", *named, "--yes")
+    assert both.returncode == 2
+    assert "site-2 and --crawl site-1" in both.stderr
+    status = frontier("crawl", "status", "site-9", *where)
+    assert status.returncode == 4
+    assert db("EXISTS", keys.meta()) == 1
+    done = frontier("crawl", "delete", "site-1", *where, "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert db("EXISTS", keys.meta()) == 0
+
+
+def test_a_directory_on_the_command_line_beats_a_server_of_the_environment(
+    tmp_path, monkeypatch
+):
+    """Else what is deleted would be the server's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
+    delete = ["crawl", "delete", "site-1", "--yes", "--store-dir", "mine"]
+
+    alone = CliRunner().invoke(app, delete)
+    both = CliRunner().invoke(app, [*delete, "--redis-url", "redis://127.0.0.1:2/0"])
+
+    assert isinstance(alone.exception, NoStore)
+    assert str(tmp_path / "mine") in str(alone.exception)
+    assert both.exit_code == 2
+    assert "name two stores" in both.output
+
+
+def test_a_project_whose_settings_are_not_read_is_told_of(tmp_path, frontier):
+    (tmp_path / "scrapy.cfg").touch()
+
+    told = frontier("crawl", "status")
+
+    assert told.returncode == 3
+    assert "the settings of the project here are not read" in told.stderr
