@@ -172,6 +172,12 @@ class Crawl:
             container.signal()
         return gone
 
+    def ends_on(self, nodes):
+        """Return when the containers of *nodes* wait, as the crawl has ended."""
+        for node in nodes:
+            ended = lambda node=node: well(node, ["test", "-e", "/tmp/ended"])  # noqa: E731
+            until(ended, f"that the crawl ends on {node.name}", LONG)
+
     def status(self):
         done = self.engine.containers["dashboard"].run(
             ["frontier", "crawl", "status", "--json"]
@@ -258,11 +264,10 @@ def test_a_crawl_of_the_compose_file_is_scaled_up_and_down_and_replayed(
     gone = crawl.scale(2)
     assert [container.wait() for container in gone] == [0, 0, 0], said(gone[0])
     assert set(crawl.members("left")) >= {f"frontier-node-{n}" for n in (3, 4, 5)}
+    crawl.ends_on(crawl.nodes)
     late = crawl.start("node", "frontier-node-6")  # as after a reboot
-    for node, words in [(n, "Spider closed") for n in crawl.nodes] + [
-        (late, "nothing to do")
-    ]:
-        until(lambda node=node, words=words: words in said(node), words, LONG)
+    crawl.ends_on([late])
+    assert "nothing to do" in said(late)
     # They wait, as Docker would start them again: who reboots wants them back.
     assert project.services["node"]["restart"] == "unless-stopped"
     for node in [*crawl.nodes, late]:
