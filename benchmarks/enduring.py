@@ -186,7 +186,7 @@ async def _drive(settings: dict[str, Any], requests: int, every: int) -> None:
         reservation = linked.requests.known(request).reservation
         if reservation is None or not linked.node.may_send(reservation):
             raise RuntimeError("a lease was lost; the machine is too busy")
-        linked.node.sent(reservation, DELAY)
+        linked.node.sent(reservation, DELAY, DELAY)
         response = await handler.download_request(request)
         archive = linked.node.archive
         if archive is not None:

@@ -55,7 +55,8 @@ class HopMiddleware:
     """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._hops = session_of(crawler).component(Hops)
+        self._session = session_of(crawler)
+        self._hops = self._session.component(Hops)
         self._crawler = crawler
 
     @classmethod
@@ -71,6 +72,7 @@ class HopMiddleware:
             Excluded: An operator has excluded it.
             URLTooLong: No record may have its URL.
             AddressRefused: Its host is an address that is not connected to.
+            TurnIsLater: Its host is to be left alone first.
         """
         hops = self._hops
         hops.require_included(request)
@@ -83,6 +85,8 @@ class HopMiddleware:
             kind = class_of_host(parts.hostname or "")
             if kind is not None:
                 await hops.require(request, kind, spelled=True)
+        if self._session.lease_guard is not None:  # before its robots.txt takes a turn
+            self._session.lease_guard.require_turn(request)
 
 
 class MetaRefreshMiddleware:
@@ -161,7 +165,13 @@ class CaptureMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Ask for changes only, if that is wanted; see if *request* names its slot."""
+        """Ask for changes only, if that is wanted; see if *request* names its slot.
+
+        Raises:
+            TurnIsLater: Its host is to be left alone first.
+        """
+        if self._session.lease_guard is not None:  # robots.txt had the last
+            self._session.lease_guard.require_turn(request)
         await self._conditional.ask(request)
         if DOWNLOAD_SLOT in request.meta:
             self._session.requests.of(request).names_slot = True

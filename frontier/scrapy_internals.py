@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import functools
 import logging
+import random
 import sys
+import time
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import scrapy
 from scrapy import exceptions, signals
+from scrapy.core import downloader as scrapys_downloader
 from scrapy.core.downloader.handlers import http11
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler, _ScrapyAgent
 from scrapy.downloadermiddlewares.cookies import (
@@ -49,6 +52,7 @@ from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParse
 from twisted.web.client import _HTTP11ClientFactory
 
 from frontier import json_log
+from frontier.node.host_politeness import LONG
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -624,6 +628,10 @@ def spider_middlewares(crawler: Crawler) -> Sequence[Any]:
     return found
 
 
+_slot_clock: Callable[[], float] = getattr(scrapys_downloader, "monotonic", time.time)
+"""The clock of a slot's ``lastseen``."""
+
+
 class Slots:
     """The downloader's slots: who waits for a turn, and how long turns are apart."""
 
@@ -693,6 +701,30 @@ class Slots:
         """The delay that ``DOWNLOAD_SLOTS`` gives to *key*."""
         delay = self._downloader.per_slot_settings.get(key, {}).get("delay")
         return None if delay is None else float(delay)
+
+    def wait(self, key: str) -> float:
+        """Seconds until what comes to *key* now has its turn, jitter left out."""
+        slot = self._downloader.slots.get(key)
+        if slot is None or not slot.delay:
+            return 0.0
+        free = slot.lastseen + slot.delay - _slot_clock() if slot.lastseen else 0.0
+        return float(max(0.0, free) + len(slot.queue) * slot.delay)
+
+    def draw_turn(self, key: str | None) -> float:
+        """Seconds from the turn that *key* has just had to the next one.
+
+        Of a slot with a long delay the jitter is drawn here, and not by the slot, which
+        draws when a request waits in it: what waits elsewhere has to know when to come.
+        """
+        slot = self._downloader.slots.get(key)
+        if slot is None:
+            return 0.0
+        if slot.delay < LONG:
+            return float(slot.delay)
+        own = self._downloader.per_slot_settings.get(key, {})
+        jitter = own.get("jitter", getattr(self._downloader, "_jitter", 0.0))
+        slot.jitter = 0.0
+        return float(slot.delay * (1 + random.uniform(0.0, float(jitter))))
 
     def turn_away(
         self, which: Callable[[Request], bool], error: Callable[[], Exception]

@@ -80,9 +80,9 @@ class Pace:
         """How many requests at a time a host may have, of those without own values."""
         return self._counts.get(ALL, Slots(self._crawler).usual_concurrency())
 
-    def is_delayed(self) -> bool:
-        """Whether hosts without own values have a delay."""
-        return self._delays.get(ALL, Slots(self._crawler).usual_delay()) > 0
+    def delay(self) -> float:
+        """The delay of hosts without own values, in seconds."""
+        return self._delays.get(ALL, Slots(self._crawler).usual_delay())
 
     def _give(self, key: str) -> None:
         Slots(self._crawler).pace(key, self.delay_of(key), self.count_of(key))

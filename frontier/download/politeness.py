@@ -17,6 +17,8 @@ What always holds:
 4.  Where a host is divided into shards, a node sends no faster than its part of
     them allows: its delay is the host's, times shards, by shards held; and it has
     no more requests to it on the way than its part of what the host may have.
+5.  What has to wait for long for the delay of its host goes back to the store, and
+    comes when it is its turn (`frontier.node.inbox`): so slow hosts cannot fill a node.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from frontier.download.addresses import send_checked
 from frontier.download.hops import SEED
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
-from frontier.urls.partition import shards_of
+from frontier.urls.partition import SPREAD, shards_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,6 +53,9 @@ MAX_TURNS = 10_000
 CLOSING = "this node closes, and another sends it"
 LOST = "the lease on its partition is lost"
 PAUSED = "the crawl is paused, and this node closes"
+MOST_WAIT = 1.0
+"""Seconds for which a request from the store may wait in its slot, where it counts for
+``CONCURRENT_REQUESTS``."""
 PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 LOOK = 0.5
@@ -59,6 +64,10 @@ LOOK = 0.5
 
 class LeaseGone(IgnoreRequest):
     """Another node has the partition of a request, and sends it."""
+
+
+class TurnIsLater(LeaseGone):
+    """A request waits in the store for the next turn of its host."""
 
 
 class Hosts(Protocol):
@@ -96,6 +105,7 @@ class LeaseGuard:
         self._next: dict[str, float] = {}
         self._hops = hops
         self._host_concurrency = session.node.host_concurrency
+        self._is_spread = session.config.queue_key in SPREAD
         self._busy: WeakValueDictionary[str, _Busy] = WeakValueDictionary()
         self._send = stand_before_handlers(crawler, self.send)
 
@@ -119,13 +129,35 @@ class LeaseGuard:
                 return await self._send_share(request, reservation)
             await self._spaced(request, reservation)
             self._hops.require_included(request)
-            self._session.node.sent(reservation, self._delay(request))
+            slot = request.meta.get("download_slot")
+            self._session.node.sent(
+                reservation, self._delay(request), self._slots.draw_turn(slot)
+            )
         else:
             await self._unpaused(request)
             if not self.covers(request):
                 await self.covered(request)
             self._hops.require_included(request)
         return await self._send_now(request)
+
+    def require_turn(self, request: Request) -> None:
+        """Have *request* wait in the store, if its slot has no turn for it soon.
+
+        Raises:
+            TurnIsLater: It does.
+        """
+        state = self._session.requests.known(request)
+        reservation = state.reservation
+        if reservation is None or state.claim is not None or self._is_spread:
+            return  # it has no queue that could be set apart
+        wait = self._slots.wait(self._slots.key(request))
+        if wait > MOST_WAIT:
+            queue_key = split_name(reservation.queue)[1]
+            host = self._host_concurrency.host_of(queue_key)
+            self._session.node.inbox.wait_for_turn(host, wait)
+            state.waits = True
+            request.errback = None  # its spider need not know
+            raise TurnIsLater(f"the next turn of its host is in {wait:.0f} s")
 
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
@@ -200,7 +232,7 @@ class LeaseGuard:
         async with self._room(host):
             delay = await self._in_turn(request, reservation)
             self._hops.require_included(request)
-            self._session.node.sent(reservation, delay)
+            self._session.node.sent(reservation, delay, delay)
             return await self._send_now(request)
 
     async def _in_turn(self, request: Request, reservation: Reservation) -> float:

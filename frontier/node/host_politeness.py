@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from frontier.store.outage_retry import OutageRetry
 
 
+LONG = 1.0
+"""Seconds between two requests to a host from which on it waits in the store for its
+turn, and not in the downloader, where it would take room from others."""
 SLACK = 0.1
 """By how much a part may fall short of a whole number: the ring is balanced to a
 twentieth, and of eight requests no node of four should lose one for that."""
@@ -46,8 +49,8 @@ class Concurrency:
     """``CONCURRENT_REQUESTS``."""
     per_host: int = 8
     """``CONCURRENT_REQUESTS_PER_DOMAIN``."""
-    is_delayed: bool = False
-    """Whether there is a ``DOWNLOAD_DELAY``."""
+    delay: float = 0.0
+    """``DOWNLOAD_DELAY``, in seconds."""
 
 
 class HostConcurrency:
@@ -77,7 +80,12 @@ class HostConcurrency:
         """How many URLs of one host may be reserved, those on the way included."""
         if self._is_spread:  # one queue per partition: there is no host to spare
             return 2 * self.whole.requests
-        return 2 if self.whole.is_delayed else 2 * self.sent()
+        return 2 if self.whole.delay > 0 else 2 * self.sent()
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether all hosts have a long delay."""
+        return self.whole.delay >= LONG and not self._is_spread
 
     @property
     def waiting(self) -> int:

@@ -7,14 +7,16 @@ What always holds:
 2.  No host has more reservations in flight here than the cap, whatever its
     shards, so that a slow one cannot fill the node; queue keys take turns, higher
     priorities first. A key that another node has asked is left alone until its
-    delay is over.
+    delay is over. So is a host with a delay of `LONG` or more that this node has
+    asked, until shortly before its next turn; one request of it waits at the most.
 3.  Nothing is reserved that another process has to make, see
     `frontier.queue.item`; the queues of others are known apart.
 4.  A reservation is known here from the reply that made it until `forget`. If
     a reply was lost, what it reserved is found and put back, and until then
     nothing is reserved from that partition.
-5.  Queues of hosts that are left alone (`frontier.node.back_off`) are set apart until
-    they may be asked again, and what was reserved of them goes back.
+5.  Queues of hosts that are left alone (`frontier.node.back_off`), or that wait for
+    their next turn, are set apart until they may be asked again, and what was reserved
+    of them goes back. So hosts that wait take no room from others.
 6.  One of several servers that does not answer keeps nobody from what the others
     have: neither what waits here nor the room for it.
 7.  Where another scheduler's filter was imported (`frontier.node.imported_tier`),
@@ -27,11 +29,13 @@ import asyncio
 import contextlib
 import heapq
 import logging
+import math
 import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.node.host_politeness import LONG
 from frontier.queue.due import DUE
 from frontier.queue.priority import process_of, readable, split_name
 from frontier.queue.reserve import (
@@ -65,6 +69,11 @@ MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
 MAX_SKIPPED = 1000
 """URLs over a quota that leave a queue in one call."""
+AHEAD = 0.5
+"""Seconds before its next turn at which a URL of such a host is reserved: it is to be
+in its slot in time, and to wait there no longer than need be."""
+MAX_TURNS = 10_000
+"""Hosts whose next turn is known; then those whose turn has come are forgotten."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 NAMED = 5
@@ -92,6 +101,7 @@ class Inbox:
         self._partitions = context.partitions
         self._cap = host_concurrency.reserved
         self._host_of = host_concurrency.host_of
+        self._concurrency = host_concurrency
         self._on_ready = on_ready
         self.on_short: Callable[[int, str], object] = lambda *_: None
         """Told a partition and a queue whose next URLs are in a block."""
@@ -105,8 +115,8 @@ class Inbox:
         """Reservations of which that is not known yet."""
         self.back_offs: BackOffs | None = None
         """Which hosts are left alone; `None` if that is not looked at."""
-        self._left_alone: dict[int, set[str]] = defaultdict(set)
-        """Queues of such hosts, by partition: not among those that are known."""
+        self._left_alone: dict[int, dict[str, int]] = defaultdict(dict)
+        """Queues that are set apart, by partition: not among those that are known."""
         self._ends: list[tuple[float, int, str]] = []
         """When each of these may be asked again, a heap."""
         self._withdrawn: list[Reservation] = []
@@ -120,7 +130,11 @@ class Inbox:
         its reply may be older, and says nothing of them."""
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
-        self._not_before: dict[str, float] = {}
+        self._turns: dict[str, float] = {}
+        """When hosts with a long delay, and queue keys that another node has asked, may
+        be reserved from again, on the monotonic clock."""
+        self._sent: dict[str, set[tuple[int, int, int]]] = defaultdict(set)
+        """What is in flight of such hosts and was sent."""
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
         self.highest: dict[tuple[int, int], int] = {}
@@ -167,12 +181,38 @@ class Inbox:
             self._wake.set()
         return found
 
+    def asked(self, reservation: Reservation, delay: float) -> None:
+        """Note that its request was sent: the next turn of its host is in *delay* s."""
+        host = self._host_of(split_name(reservation.queue)[1])
+        if delay < LONG:
+            self._turns.pop(host, None)
+        else:
+            self._sent[host].add(reservation.key)
+            self.wait_for_turn(host, delay)
+
+    def wait_for_turn(self, host: str, seconds: float) -> None:
+        """Set *host* apart until shortly before its next turn, which is in *seconds*.
+
+        It may be a queue key.
+        """
+        now = time.monotonic()
+        if len(self._turns) >= MAX_TURNS:
+            self._turns = {h: at for h, at in self._turns.items() if at > now}
+        self._turns[host] = now + seconds - AHEAD
+
+    def forget_turns(self) -> None:
+        """Have no host wait for its turn: delays have changed."""
+        self._turns.clear()
+        for partition, queues in self._left_alone.items():
+            self._known[partition] = {**queues, **self._known[partition]}
+        self._left_alone.clear()
+        self._wake.set()
+
     def _is_left_alone(self, queue: str) -> bool:
         """Whether the URLs of *queue* wait for their host to be asked again."""
-        hosts = self.back_offs
-        if not hosts:  # as nearly always
+        if not self.back_offs and not self._turns:  # as in many crawls
             return False
-        return hosts.waits(hosts.of_queue(split_name(queue)[1]))
+        return self._until(split_name(queue)[1]) > time.monotonic()
 
     def _has_failed(self, queue_key: str) -> bool:
         """Whether the host of *queue_key* has yet to answer after a failure."""
@@ -181,8 +221,20 @@ class Inbox:
 
     def _until(self, queue_key: str) -> float:
         """When the host of *queue_key* may be asked again, on the monotonic clock."""
+        turn = self._turns.get(self._host_of(queue_key), 0.0)
+        if queue_key in self._turns:  # it may be a shard
+            turn = max(turn, self._turns[queue_key])
         hosts = self.back_offs
-        return 0.0 if hosts is None else hosts.until(hosts.of_queue(queue_key))
+        if not hosts or not hosts.waits(host := hosts.of_queue(queue_key)):
+            return turn
+        return max(turn, hosts.until(host))
+
+    def _may_wait(self, host: str) -> float:
+        """How many more URLs of *host* may wait here for their turn."""
+        if host not in self._turns and not self._concurrency.is_slow:
+            return math.inf
+        sent = len(self._sent[host]) if host in self._sent else 0
+        return 1 - (self._in_flight.get(host, 0) - sent)
 
     def _has_learned(self, lease: Lease) -> bool:
         """Whether it is known which hosts of *lease*'s partition are left alone."""
@@ -198,6 +250,10 @@ class Inbox:
         self._in_flight[host] -= 1
         if self._in_flight[host] <= 0:
             del self._in_flight[host]
+        if host in self._sent:
+            self._sent[host].discard(reservation.key)
+            if not self._sent[host]:
+                del self._sent[host]
         self._wake.set()
 
     def forget(self, reservation: Reservation) -> None:
@@ -234,8 +290,9 @@ class Inbox:
         """How much is known to be ready of each queue key that is held here."""
         found: dict[str, int] = defaultdict(int)
         for partition in self._leases.held:
-            for queue, count in self._known.get(partition, {}).items():
-                found[split_name(queue)[1]] += count
+            for queues in (self._known, self._left_alone):
+                for queue, count in queues.get(partition, {}).items():
+                    found[split_name(queue)[1]] += count
         return dict(found)
 
     async def load_queues(self, partitions: Iterable[int]) -> None:
@@ -405,9 +462,6 @@ class Inbox:
         room = self._size - self._usable() - len(self._asking)
         if room <= 0:
             return {}
-        now = time.monotonic()
-        for queue_key in [k for k, at in self._not_before.items() if at <= now]:
-            del self._not_before[queue_key]
         candidates = self._askable()
         if not candidates:
             return {}
@@ -418,12 +472,13 @@ class Inbox:
             if partition not in wanted and len(wanted) >= MAX_PARTITIONS:
                 continue
             host = self._host_of(queue_key)
-            free = cap - self._in_flight.get(host, 0) - planned[host]
+            free: float = cap - self._in_flight.get(host, 0) - planned[host]
+            free = min(free, self._may_wait(host) - planned[host])
             if self._has_failed(queue_key):
                 free = min(free, 1 - self._in_flight.get(host, 0) - planned[host])
             if self.quotas is not None:
                 free = min(free, self._left(partition, queue) - planned[host])
-            count = min(share, free, room)
+            count = int(min(share, free, room))
             if count > 0:
                 wanted[partition][queue] = count
                 planned[host] += count
@@ -438,21 +493,20 @@ class Inbox:
         while self._ends and self._ends[0][0] <= now:
             _, partition, queue = heapq.heappop(self._ends)
             if queue in self._left_alone.get(partition, ()):
-                self._left_alone[partition].discard(queue)
-                self._known[partition].setdefault(queue, 1)
+                count = self._left_alone[partition].pop(queue)
+                self._known[partition].setdefault(queue, count)
         while True:
             candidates = self._candidates()
             apart = [c for c in candidates if self._is_left_alone(c[3])]
             if not apart:
-                break
+                return candidates
             for partition, _, queue_key, queue in apart:
-                self._known[partition].pop(queue, None)
+                count = self._known[partition].pop(queue)
                 if queue not in self._left_alone[partition]:
-                    self._left_alone[partition].add(queue)
                     heapq.heappush(
                         self._ends, (self._until(queue_key), partition, queue)
                     )
-        return [c for c in candidates if c[2] not in self._not_before]
+                self._left_alone[partition][queue] = count
 
     def look_again(self) -> None:
         """Have queues that are set apart be looked at before their time."""
@@ -558,8 +612,7 @@ class Inbox:
         known = self._known[partition]
         for queue, count in left.items():
             if count < 0:  # another node has asked this host a moment ago
-                queue_key = split_name(queue)[1]
-                self._not_before[queue_key] = time.monotonic() - count / 1000
+                self._turns[split_name(queue)[1]] = time.monotonic() - count / 1000
             elif count:
                 known[queue] = count
             elif (partition, queue) not in self._became_ready:

@@ -55,6 +55,7 @@ from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.fingerprint import seen_hash
+from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -448,10 +449,14 @@ class Node:
         is_held = held is not None and held.token == reservation.lease.token
         return not is_held or reservation.key not in self.inbox.open
 
-    def sent(self, reservation: Reservation, delay: float) -> None:
-        """Note that a request was sent, and for how long to leave its host alone."""
-        if self.config.queue_key != "url":
+    def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
+        """Note that a request was sent, and for how long to leave its host alone.
+
+        Other nodes for *delay* seconds, this one for *turn*.
+        """
+        if self.config.queue_key not in SPREAD:
             self._composition.host_delays.sent(reservation, delay)
+            self.inbox.asked(reservation, turn)
 
     @property
     def share(self) -> float:

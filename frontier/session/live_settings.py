@@ -138,9 +138,10 @@ class LiveSettings:
             else Concurrency(
                 self._concurrency.requests,
                 max([self._pace.most(), *counts.values()]),
-                self._pace.is_delayed(),
+                self._pace.delay(),
             )
         )
+        self._node.inbox.forget_turns()
 
     def _change_limits(self) -> None:
         own = self._limits

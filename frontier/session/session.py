@@ -222,7 +222,10 @@ class RequestStates:
 
 
 class SendGuard(Protocol):
-    """Who looks at leases before requests are sent."""
+    """Who looks at leases and turns before requests are sent."""
+
+    def require_turn(self, request: Request) -> None:
+        """Have *request* wait in the store, if its slot has no turn for it soon."""
 
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
@@ -720,7 +723,7 @@ def concurrency_of(settings: BaseSettings) -> Concurrency:
     return Concurrency(
         requests=settings.getint("CONCURRENT_REQUESTS"),
         per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
-        is_delayed=settings.getfloat("DOWNLOAD_DELAY") > 0,
+        delay=settings.getfloat("DOWNLOAD_DELAY"),
     )
 
 

@@ -73,6 +73,7 @@ class Allowance(NamedTuple):
 
     waiting: int
     per_host: int
+    is_slow: bool = False
 
     def reserved(self):
         return self.per_host

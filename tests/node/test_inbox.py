@@ -373,7 +373,7 @@ async def test_a_host_that_another_node_has_asked_is_left_for_its_delay(
     await node.inbox.load_queues([0])
     began = time.monotonic()
     start(node.inbox.run())
-    await until(lambda: node.inbox._not_before)
+    await until(lambda: node.inbox._turns)
 
-    assert began < node.inbox._not_before["a.example"] <= time.monotonic() + 600
+    assert began < node.inbox._turns["a.example"] <= time.monotonic() + 600
     assert not len(node.inbox)
