@@ -9,7 +9,8 @@ What always holds:
     `LiveSites.start`, and only after `sites` has it.
 
 `LiveSites.refresh` may wait for a disk or a database: it runs in the thread that
-`LiveSites.start` makes, or in one of the caller's, one at a time.
+`LiveSites.start` makes, or in one of the caller's, one at a time. That thread keeps no
+process from ending.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import logging
 import os
 import re
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +130,7 @@ class LiveSites:
         self._fault = ""
         self._notes: frozenset[str] = frozenset()
         self._reading = threading.Lock()
+        self._began = 0.0
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -135,6 +138,22 @@ class LiveSites:
     def sites(self) -> Mapping[str, Site]:
         """By name; empty before the first good reading. A change makes another one."""
         return self._sites or {}
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there was a good reading."""
+        return self._sites is not None
+
+    @property
+    def takes_s(self) -> float:
+        """Seconds for which a reading has taken; 0 if there is none now."""
+        began = self._began
+        return time.monotonic() - began if began else 0.0
+
+    @property
+    def where(self) -> str:
+        """What the source is called in messages."""
+        return self._source.where
 
     @property
     def records(self) -> bool:
@@ -155,6 +174,7 @@ class LiveSites:
         """
         with self._reading:
             before = self._sites
+            self._began = time.monotonic()
             try:
                 now = self._source.read()
             except FeedConfigError as error:
@@ -162,6 +182,8 @@ class LiveSites:
                 if before is None:
                     raise
                 return Changes()
+            finally:
+                self._began = 0.0
             self._note_recovery(now)
             self._note_rows()
             self._sites = now
@@ -171,7 +193,7 @@ class LiveSites:
             return changes
 
     def start(self, tell: Callable[[Changes], None]) -> None:
-        """Read again every *refresh_s* seconds, in a thread, until `stop`.
+        """Read now and then every *refresh_s* seconds, in a thread, until `stop`.
 
         *tell* is called in that thread, with each change. An error that it raises is
         logged, and ends nothing.
@@ -188,15 +210,16 @@ class LiveSites:
             self._thread.join(wait_s)
 
     def _run(self, tell: Callable[[Changes], None]) -> None:
-        while not self._stopped.wait(self._refresh_s):
+        while not self._stopped.is_set():
             try:
                 changes = self.refresh()
                 if changes:
                     tell(changes)
             except FeedConfigError:
-                continue  # it is logged, and there is nothing yet to go on with
+                pass  # `fault` has it, and there is nothing yet to go on with
             except Exception:
                 logger.exception("The sites of %s were not taken", self._source.where)
+            self._stopped.wait(self._refresh_s)
 
     def _note_fault(self, error: FeedConfigError) -> None:
         if _stable(str(error)) == _stable(self._fault):
@@ -241,8 +264,11 @@ class LiveSites:
 
 
 def _stable(message: str) -> str:
-    """*message* without numbers, of which some are others each time."""
-    return re.sub(r"\d+", "", message)
+    """*message* without what is another each time: numbers, and why it is not reached.
+
+    A server that stops or starts gives one reason after the other.
+    """
+    return re.sub(r"\d+", "", message.partition("connection failed: ")[0])
 
 
 def _compared(before: Mapping[str, Site], now: Mapping[str, Site]) -> Changes:

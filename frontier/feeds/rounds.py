@@ -25,7 +25,6 @@ import asyncio
 import contextlib
 import logging
 import re
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -33,7 +32,7 @@ from weakref import WeakKeyDictionary
 from scrapy import Request
 
 from frontier.cluster.set_aside import ASIDE
-from frontier.errors import FeedConfigError, FrontierError, KeyDamaged, StoreUnavailable
+from frontier.errors import FrontierError, KeyDamaged, StoreUnavailable
 from frontier.feeds.failed_pages import FailedPage, read_page, read_pages
 from frontier.feeds.live_sites import LiveSites
 from frontier.feeds.round_state import (
@@ -96,6 +95,10 @@ REDIRECTS = {LINK: 1, IMPLIED: 1, DERIVED: 0}
 PAUSE = 1.0
 """Seconds between two looks for sites that are due, unless one is due before."""
 LEAST_PAUSE = 0.02
+FIRST_PAUSE = 0.1
+"""Seconds between two looks until the configuration was read once."""
+LATE_S = 10
+"""A reading of the configuration that takes longer is said."""
 TAKEN = 20
 """Sites that a node takes before it looks again."""
 MAX_PENDING = 2_000
@@ -171,12 +174,15 @@ class Rounds:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._session = session_of(crawler)
+        self._told_sites: Mapping[str, Site] = {}
+        """The reading of the configuration that the store was told last."""
         self._told: dict[str, Site] = {}
         """What of the configuration this node has told the store."""
         self._fault = ""
         self._is_told = False
         """Whether the store has the whole configuration."""
-        self._read_at = 0.0
+        self._is_late = False
+        """Whether it was said that the configuration does not answer."""
         self._facts: dict[tuple[str, int], Facts] = defaultdict(Facts)
         self._adding: dict[
             tuple[str, int], list[tuple[InProgress, asyncio.Future[str]]]
@@ -201,6 +207,7 @@ class Rounds:
         self._live = LiveSites(sites, node.config.feeds_refresh)
         self._keys = node.keys
         node.acks.before_ack = self.settle
+        self._live.start(lambda _: None)
         self._task = asyncio.create_task(self._run())
 
     @property
@@ -215,6 +222,7 @@ class Rounds:
     async def close(self) -> None:
         """Stop, and wait for what is being emitted."""
         self.stop()
+        self._live.stop(0.0)
         if self._task is not None:
             await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
             self._task.cancel()
@@ -228,6 +236,8 @@ class Rounds:
                     await self._configure()
                     pause = await self._look()
                     await self._tell()
+                    if not self._live.was_read and not self._fault:
+                        pause = min(pause, FIRST_PAUSE)
             except StoreUnavailable:
                 pass  # the node says so
             except KeyDamaged as error:
@@ -253,27 +263,33 @@ class Rounds:
         logger.error("%s; it is begun again, and pages may be fetched twice", error)
         await self._node.run([Call.command("UNLINK", error.key)])
         self._told.clear()
-        self._is_told, self._read_at = False, 0.0
+        self._is_told = False
 
     # The configuration.
 
     async def _configure(self) -> None:
-        """Tell the store what has changed in the configuration, now and then."""
-        now = time.monotonic()
-        if self._read_at and now < self._read_at + self._node.config.feeds_refresh:
-            return
-        self._read_at = now
-        try:
-            await asyncio.to_thread(self._live.refresh)
-        except FeedConfigError as error:
-            if str(error) != self._fault:
-                logger.error(  # noqa: TRY400 (all is said)
-                    "%s; the crawl goes on with the sites that the store has", error
+        """Tell the store what has changed in the configuration, if it was read."""
+        is_late = self._live.takes_s > LATE_S
+        if is_late and not self._is_late:
+            logger.error(
+                "%s has not answered for %d s; the crawl goes on with the sites that "
+                "it has",
+                self._live.where,
+                LATE_S,
+            )
+        self._is_late = is_late
+        if not self._live.was_read:
+            if self._live.fault != self._fault:
+                logger.error(
+                    "%s; the crawl goes on with the sites that the store has",
+                    self._live.fault,
                 )
-            self._fault = str(error)
+            self._fault = self._live.fault
             return
-        first, self._is_told = not self._is_told, True
         sites = self._live.sites
+        if self._is_told and sites is self._told_sites:
+            return
+        first = not self._is_told
         if first or sites.keys() != self._told.keys():
             await self._end_those_gone(sites)
         changed = [site for name, site in sites.items() if self._told.get(name) != site]
@@ -284,6 +300,7 @@ class Rounds:
             if count:
                 logger.info("%d sites are new or changed", count)
             self._told.update((site.name, site) for site in some)
+        self._is_told, self._told_sites = True, sites
 
     async def _end_those_gone(self, sites: Mapping[str, Site]) -> None:
         known = Call.command("ZRANGE", self._keys.sites(), 0, -1)

@@ -22,7 +22,9 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import threading
+import time
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +45,8 @@ STATEMENT_S = 20
 """Seconds that a statement may take."""
 HANG_UP_S = 30
 """Seconds after which a connection is ended, whatever the server does."""
+SQLITE_STEPS = 10_000
+"""Instructions of a statement of SQLite between two looks at the clock."""
 _COLLISIONS = frozenset(("40001", "40P01", "23505", "42P07"))
 """Of PostgreSQL: transactions met, a deadlock, the same row or table made twice."""
 _NEEDED = {
@@ -240,6 +244,14 @@ def _hung_up(connection: Any) -> Iterator[None]:
 
     Drivers wait in it without an end. One that cannot be ended has limits of its own.
     """
+    if isinstance(connection, sqlite3.Connection):
+        end = time.monotonic() + HANG_UP_S
+        connection.set_progress_handler(lambda: time.monotonic() > end, SQLITE_STEPS)
+        try:
+            yield
+        finally:
+            connection.set_progress_handler(None, 0)
+        return
     try:
         descriptor = os.dup(connection.fileno())
     except (AttributeError, OSError):

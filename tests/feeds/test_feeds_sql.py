@@ -1,6 +1,8 @@
 """Sites in a database: CrawlRSS's own, ours, and broken ones; SQLite and PostgreSQL."""
 
+import contextlib
 import logging
+import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 
@@ -455,3 +457,18 @@ def test_a_database_that_takes_nothing_is_said_once(postgres, caplog):
     assert "permission denied" in first
     assert "is only in the store" in first
     assert "takes what was found in feeds again" in second
+
+
+def test_a_statement_of_sqlite_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr("frontier.feeds.sql_schema.HANG_UP_S", 0.2)
+    sites = SqlSites(f"sqlite:///{tmp_path / 'sites.db'}")
+    sites.edit(lambda _: {"news": site_of("news", [Feed("http://a.example/rss")])})
+    endless = "SELECT 1 AS x UNION ALL SELECT x + 1 FROM r"
+    with contextlib.closing(sqlite3.connect(tmp_path / "sites.db")) as database:
+        database.executescript(
+            "ALTER TABLE FeedPage RENAME TO old; CREATE VIEW FeedPage AS "
+            f"WITH RECURSIVE r(x) AS ({endless}) SELECT x AS Feed, x AS Page FROM r;"
+        )
+
+    with pytest.raises(FeedConfigError, match="interrupted"):
+        sites.read()

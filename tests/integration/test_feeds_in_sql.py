@@ -1,5 +1,8 @@
 """Sites in PostgreSQL, which are added, changed and paused while two nodes run."""
 
+import contextlib
+import signal
+import sqlite3
 from collections import Counter
 
 import pytest
@@ -136,3 +139,28 @@ def test_a_database_that_is_down_stops_no_round(
     log = cluster.text_of("node-1")
     assert log.count("the crawl goes on with the 1 sites") == 1
     assert "s3cret" not in log
+
+
+def test_a_database_that_does_not_answer_stops_no_round_and_no_end(
+    cluster, site_server, tmp_path
+):
+    base, file = site_server.site.bases[0], tmp_path / "sites.db"
+    url = f"sqlite:///{file}"
+    even = site_of("even", [feed_of(base + RSS, [base + news.IMPLIED])], 1)
+    SqlSites(url).edit(lambda _: {"even": even})
+    given = ("-a", f"feeds={url}")
+    cluster.start("node-1", *given, spider="feeds", FRONTIER_FEEDS_REFRESH="0.2")
+    until(lambda: items((0, 2, 4)) <= fetched(site_server).keys(), "the even items")
+    endless = "SELECT 1 AS x UNION ALL SELECT x + 1 FROM r"
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.executescript(
+            "ALTER TABLE FeedPage RENAME TO old; CREATE VIEW FeedPage AS "
+            f"WITH RECURSIVE r(x) AS ({endless}) SELECT x AS Feed, x AS Page FROM r;"
+        )
+    asked = fetched(site_server)[RSS]
+    until(lambda: fetched(site_server)[RSS] > asked + 2, "rounds that go on")
+    site_server.publish(2)
+    until(lambda: items((6,)) <= fetched(site_server).keys(), "what is new")
+    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
+
+    assert cluster.wait("node-1") == [0]
