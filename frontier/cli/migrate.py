@@ -243,6 +243,7 @@ def _show(
             f"{known.recognised:,} of {known.tested:,} requests that were looked for",
         ),
         ("imported", f"{known.imported:,}, {known.added:,} of them now"),
+        ("of what is left out", f"{known.unfetched:,}, which are not imported"),
         ("URLs marked as seen", f"{taken.seen_urls:,}"),
         ("start URLs there", f"{source.starts:,}"),
     ]

@@ -120,6 +120,8 @@ class Filter:
     """Fingerprints that the crawl has now."""
     added: int = 0
     """Those that it had not before."""
+    unfetched: int = 0
+    """Those of requests that are left out, which are not imported."""
     left_out: int = 0
     """Members of the filter that are no SHA-1 in hexadecimal."""
     lacking: tuple[str, ...] = ()
@@ -128,7 +130,8 @@ class Filter:
     @property
     def missing(self) -> int:
         """Fingerprints that were there when it began, and were not found."""
-        return max(0, self.source - self.imported - self.left_out)
+        done = self.imported + self.unfetched + self.left_out
+        return max(0, self.source - done)
 
     def said(self) -> dict[str, Any]:
         """The counts by their names."""
@@ -276,6 +279,7 @@ class Migration:
         """
         store, lock, read = self._store, self._lock(keys), 0
         lock.hold(0, on_wait)
+        unfetched, met = self._unfetched(keys, found.kinds, lock), set[int]()
         store.run(note_calls(keys, self._tier(keys, found)))
         tier = self._tier(keys, found)
         what = f"{found.source} fingerprints of {self._source.keys.seen}"
@@ -284,11 +288,13 @@ class Migration:
         for some in self._source.fingerprints():
             marks = [mark_of(one) for one in some]
             found.left_out += marks.count(None)
-            whole = [mark for mark in marks if mark is not None]
+            whole = [m for m in marks if m is not None and m not in unfetched]
+            met.update(unfetched.intersection(marks))
             found.added += sum(store.run([*add_calls(keys, tier, whole)]))
             lock.hold(0, on_wait)
             read += len(some)
             progress(min(read, found.source))
+        found.unfetched = len(met)
         for first in range(0, tier.buckets, BATCH):
             numbers = range(first, min(first + BATCH, tier.buckets))
             store.run(guard_calls(keys, numbers))
@@ -296,6 +302,23 @@ class Migration:
             sizes = store.run([Call.command("SCARD", name) for name in names])
             found.imported += sum(sizes) - len(sizes)  # the guards
         store.call(whole_call(keys))
+
+    def _unfetched(
+        self, keys: CrawlKeys, kinds: Sequence[str], lock: SeedLock
+    ) -> set[int]:
+        """The marks of requests that are left out, to which links may lead again."""
+        pushes = self._pushes(BlockingAddresses(self._store, keys).find)
+        found: set[int | None] = set()
+        for item in self._source.items():
+            try:
+                pushes.push(item)
+            except ItemFault as fault:
+                if fault.tested is not None:
+                    made = others_fingerprints(kinds, *fault.tested)
+                    found.update(map(mark_of, made))
+            if item.number % BATCH == 0:
+                lock.hold(0)
+        return {mark for mark in found if mark is not None}
 
     def _tier(self, keys: CrawlKeys, found: Filter) -> ImportedTier:
         """The tier of the crawl, with the kinds of what it has and is to have."""

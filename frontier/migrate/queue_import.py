@@ -68,11 +68,13 @@ class QueueImport:
         Raises:
             ItemFault: It is none, or none that nodes take from the store.
         """
-        record = request_of(item.data)
+        return self._request(request_of(item.data))
+
+    def _request(self, record: dict[str, Any]) -> Request:
         try:
             return from_record(record, self._spider, self._recorder.allowed)
         except CodecError as error:
-            raise ItemFault(printable(str(error)[:300]), record["url"]) from None
+            raise ItemFault(printable(str(error)[:300]), record) from None
 
     def push(self, item: Item) -> tuple[int, Push]:
         """What is to be pushed for *item*, and to which partition.
@@ -80,12 +82,13 @@ class QueueImport:
         Raises:
             ItemFault: As of `request`, or it cannot be stored.
         """
-        request = self.request(item)
+        found = request_of(item.data)
+        request = self._request(found)
         fingerprint = self._fingerprints.of(request)
         place = self._places.of(request.url, fingerprint)
         if place is None:
             reason = "its host has no address, and the queues are by address"
-            raise ItemFault(reason, request.url)
+            raise ItemFault(reason, found)
         queue_key = place.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
             queue_key = self._places.queue_key_of_slot(place, request.url, slot)
@@ -96,7 +99,7 @@ class QueueImport:
             packed = encode(record, queue)
         except NotSerializable as error:
             reason = printable(f"{error.where} {error.reason}"[:300])
-            raise ItemFault(reason, request.url) from None
+            raise ItemFault(reason, found) from None
         if request.dont_filter:
             fingerprint = hashlib.sha256(self._key + b"\n" + item.data).digest()
         mark = seen_hash(fingerprint)

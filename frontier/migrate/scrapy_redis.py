@@ -176,12 +176,23 @@ class Source:
 
 
 class ItemFault(Exception):
-    """An item is no request that can be taken over; *url* is its own, if known."""
+    """An item is no request that can be taken over; *record* is what is known of it."""
 
-    def __init__(self, reason: str, url: str = "") -> None:
+    def __init__(self, reason: str, record: Any = None) -> None:
         super().__init__(reason)
+        known = record if type(record) is dict else {}
+        url, method, body = (known.get(name) for name in ("url", "method", "body"))
         self.reason = reason
-        self.url = url
+        self.url: str = url if type(url) is str else ""
+        self.tested: tuple[str, str, bytes] | None = None
+        """URL, method and body by which the filter knows it; none if it does not."""
+        if self.url and not known.get("dont_filter"):
+            body = body.encode() if type(body) is str else body
+            self.tested = (
+                self.url,
+                method if type(method) is str else "GET",
+                body if type(body) is bytes else b"",
+            )
 
 
 def request_of(data: bytes) -> dict[str, Any]:
@@ -203,15 +214,15 @@ def request_of(data: bytes) -> dict[str, Any]:
             kinds is not None and type(value) not in kinds and not optional
         ):
             shown = printable(f"{name!r}"[:100])
-            raise ItemFault(f"its {shown} is a {type(value).__name__}", url)
-    return _settled(found, url)
+            raise ItemFault(f"its {shown} is a {type(value).__name__}", found)
+    return _settled(found)
 
 
-def _settled(found: dict[str, Any], url: str) -> dict[str, Any]:
+def _settled(found: dict[str, Any]) -> dict[str, Any]:
     """*found* with the types that Scrapy has today."""
     priority = found.get("priority", 0)
     if not abs(priority) <= MAX_PRIORITY or priority != int(priority):
-        raise ItemFault(f"its priority {priority} is no priority", url)
+        raise ItemFault(f"its priority {priority} is no priority", found)
     found["priority"] = int(priority)
     found["dont_filter"] = bool(found.get("dont_filter"))
     found["flags"] = list(found.get("flags") or ())
@@ -232,7 +243,5 @@ def _loaded(data: bytes) -> Any:
     try:
         return loads(data)
     except PickleRefused as refused:
-        value = refused.value
-        url = value.get("url") if type(value) is dict else None
-        known = url if type(url) is str else ""
-        raise ItemFault(printable(refused.reason[:300]), known) from None
+        reason = printable(refused.reason[:300])
+        raise ItemFault(reason, refused.value) from None

@@ -1,11 +1,13 @@
 """Pickles of others, read as data: nothing is imported, looked up or called.
 
 A pickle is a program for a machine with a stack. The machine here has the part of the
-instructions (`pickletools` lists all of them) that make builtin containers and scalars.
+instructions (`pickletools` lists all of them) that make builtin containers and scalars,
+and of calls those of `CALLS`, which make dates, decimals and UUIDs.
 What always holds:
 
-1.  No class or function is ever found. Where a pickle names one, calls one or asks for
-    a persistent or registered object, an `Opaque` with what it named stands in its
+1.  No class or function is ever looked up: names are compared with those of `CALLS`,
+    and what these make has checked arguments. Where a pickle names another, or asks
+    for a persistent or registered object, an `Opaque` with what it named stands in its
     place, and the pickle is refused once it was read, with what else it says.
 2.  Time and memory are linear in the bytes of the pickle, which are at most
     `MAX_BYTES`, in at most `MAX_STEPS` instructions. What is shared counts each time
@@ -18,9 +20,13 @@ What always holds:
 from __future__ import annotations
 
 import codecs
+import datetime as dt
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from frontier.errors import CodecError
 from frontier.queue.item import MAX_BYTES
@@ -38,10 +44,8 @@ MAX_INT = 1024
 """Bytes, or digits, of a number."""
 SHOWN = 100
 """Characters of a name in a message."""
-TEXTS = frozenset(["lxml.etree._ElementUnicodeResult"])
-"""Classes that are read as the text they are made of; only their names are compared.
-
-`CrawlSpider` has the text of each link in ``meta``, as lxml gave it."""
+_UUID = "uuid.UUID"
+"""Made without arguments, with a state that has its number."""
 _KEYS = frozenset((str, bytes, int, float, bool, type(None)))
 _TEXT = frozenset((str, bytes))
 
@@ -95,6 +99,8 @@ class _Machine:
         """The first thing that keeps the pickle from being data, if anything does."""
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._places: dict[Opaque, int] = {}
+        """Where in the memo what is to become a UUID is."""
         self._numbers = 0
 
     def run(self) -> Any:
@@ -218,8 +224,10 @@ class _Machine:
         self.old_text(decoded[0])
 
     def put(self, place: int) -> None:
-        """Remember what is on top."""
-        self._memo[place] = self._top()
+        """Remember what is on top; a UUID is remembered before it has its state."""
+        top = self._memo[place] = self._top()
+        if type(top) is Opaque and top.what == _UUID:
+            self._places[top] = place
 
     def make_tuple(self, size: int) -> None:
         """Make a tuple of what is on top."""
@@ -311,16 +319,17 @@ class _Machine:
         self._push(Opaque(_said(made[0])))
 
     def call(self, arguments: int) -> None:
-        """Push what stands for the result of a call, or the text that it makes."""
+        """Push the data that a call makes, or what stands for its result."""
         given = [self._pop() for _ in range(arguments)]
-        called = self._pop()
-        text = _text_of(called, given)
-        self._push(Opaque(_said(called)) if text is None else text)
+        self._push(_result_of(self._pop(), given))
 
     def build(self) -> None:
-        """Leave what is on top without the state that it is to have."""
-        self._pop()
-        self._stack.append(Opaque(_said(self._pop())))
+        """Push the UUID that a state makes, or what stands for an object."""
+        state, target = self._pop(), self._pop()
+        made = _with_state(target, state)
+        self._push(made)
+        if type(target) is Opaque and target in self._places:
+            self._memo[self._places[target]] = made
 
     def persistent(self, *, in_line: bool) -> None:
         """Push what stands for an object that is kept elsewhere."""
@@ -340,13 +349,51 @@ class _Machine:
         self._push(Opaque("buffer that is not in it"))
 
 
-def _text_of(called: Any, given: list[Any]) -> str | None:
-    """The text that *called* makes of *given*, if it is a class of mere text."""
-    if type(called) is not Opaque or called.what not in TEXTS or len(given) != 1:
-        return None
-    (values,) = given
-    one = values[0] if type(values) is tuple and len(values) == 1 else None
-    return one if type(one) is str else None
+def _decimal(text: str) -> Decimal:
+    if len(text) > MAX_INT:
+        raise ValueError
+    return Decimal(text)
+
+
+def _checked(make: Callable[..., Any]) -> Callable[..., Any]:
+    """*make*, and check each part of what it makes: of bytes it takes any hour."""
+    return lambda *given: make(*given).replace()
+
+
+CALLS: dict[str, tuple[Callable[..., Any], tuple[type, ...]]] = {
+    "lxml.etree._ElementUnicodeResult": (str, (str,)),
+    "datetime.date": (_checked(dt.date), (bytes,)),
+    "datetime.datetime": (_checked(dt.datetime), (bytes, dt.timezone)),
+    "datetime.time": (_checked(dt.time), (bytes, dt.timezone)),
+    "datetime.timedelta": (dt.timedelta, (int, int, int)),
+    "datetime.timezone": (dt.timezone, (dt.timedelta, str)),
+    "decimal.Decimal": (_decimal, (str,)),
+}
+"""Calls that make data: what does it here, and the types of its arguments.
+
+`CrawlSpider` has the text of each link in ``meta``, as lxml gave it."""
+
+
+def _result_of(called: Any, given: list[Any]) -> Any:
+    """What *called* makes of *given* if it is one of `CALLS`, or what stands for it."""
+    make, kinds = CALLS.get(_said(called), (None, ()))
+    values = given[0] if len(given) == 1 and type(given[0]) is tuple else ()
+    fits = 0 < len(values) <= len(kinds) and all(
+        type(value) is kind for value, kind in zip(values, kinds, strict=False)
+    )
+    if make is not None and fits and type(called) is Opaque:
+        with suppress(TypeError, ValueError, ArithmeticError):
+            return make(*values)
+    return Opaque(_said(called))
+
+
+def _with_state(target: Any, state: Any) -> Any:
+    """The UUID that *target* is with *state*, or what stands for *target*."""
+    if type(target) is Opaque and target.what == _UUID and type(state) is dict:
+        number = state.get("int")
+        if type(number) is int and 0 <= number < 1 << 128:
+            return UUID(int=number)
+    return Opaque(_said(target))
 
 
 def _said(value: Any) -> str:

@@ -13,14 +13,25 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 
 from frontier.queue.item import decode
-from frontier.seen.imported_tier import SCRAPY_26, SCRAPY_REDIS, others_fingerprints
+from frontier.seen.imported_tier import (
+    GUARD,
+    SCRAPY_26,
+    SCRAPY_REDIS,
+    ImportedTier,
+    about_call,
+    mark_of,
+    others_fingerprints,
+)
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
 
@@ -39,6 +50,7 @@ class ShopSpider(scrapy.Spider):
 """
 SETTINGS = 'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
 QUEUE, FILTER = "shop:requests", "shop:dupefilter"
+KEYS = CrawlKeys("frontier", "shop-1")
 
 
 def url(number):
@@ -109,7 +121,7 @@ def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out
     put(url=url(2), headers={b"X": [b"y"]}, cookies={"k": "v"})
     again = partial(put, url=url(3), dont_filter=True)
     again(), again(), again(priority=-3)
-    bad = put(url=url(4), cb_kwargs={"since": dt.date(2026, 1, 1)})
+    bad = put(url=url(4), cb_kwargs={"part": Fraction(1, 2)})
     put(url=url(5), callback="closed")
     put(url=url(6), meta={"proxy": "http://p.example"})
     put(url="ftp://h.example/")
@@ -144,16 +156,44 @@ def test_requests_are_queued_as_they_were_and_what_is_more_than_data_is_left_out
         9: "ftp://h.example/",
         10: None,
     }
-    assert "['cb_kwargs']['since'] is a datetime.date" in lines[6]["reason"]
+    assert "['cb_kwargs']['part'] is a fractions.Fraction" in lines[6]["reason"]
     assert base64.b64decode(lines[6]["item"]) == bad
     assert "'closed' is not a callback" in lines[7]["reason"]
     assert "proxy" in lines[8]["reason"]
     assert "scrapy-redis-left-out.jsonl" in err
     assert ask("LLEN", QUEUE) == 10
+    # A link to what is left out is followed: it was queued, and not fetched.
+    assert ask("SCARD", FILTER) == said["dupefilter"]["source"] == 7
+    assert said["dupefilter"]["unfetched"] == 4
+    assert said["dupefilter"]["imported"] == 3
+    assert sorted(marks(ask)) == sorted(
+        mark_of(one)
+        for facts in ((url(1),), (url(1), "POST", b"b"), (url(2),))
+        for one in others_fingerprints([SCRAPY_REDIS], *facts)
+    )
 
     code, said, _ = migrate()
     assert (said["queue"]["queued"], said["queue"]["seen_already"]) == (0, 5)
     assert sum(map(len, queued(ask).values())) == 4
+
+
+def marks(ask):
+    """What the crawl has of the filter."""
+    tier = ImportedTier.of(ask.store.call(about_call(KEYS)))
+    sets = [ask("SMEMBERS", KEYS.imported_marks(n)) for n in range(tier.buckets)]
+    return {int(mark) for found in sets for mark in found} - {GUARD}
+
+
+def test_dates_decimals_and_uuids_are_taken_over(migrate, put, ask):
+    date = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    meta = {"a": date.date(), "b": date, "c": Decimal("1.50"), "d": UUID(int=7)}
+    put(url=url(1), meta=meta)
+
+    code, said, err = migrate()
+
+    assert (code, said["queue"]["queued"]) == (0, 1), err
+    ((record,),) = queued(ask).values()
+    assert record["meta"] == meta
 
 
 class Wire:
@@ -283,14 +323,14 @@ def every(ask):
 
 def test_a_dry_run_says_the_same_and_writes_nothing(migrate, put, ask, tmp_path):
     put(url=url(1))
-    put(url=url(2), cb_kwargs={"since": dt.date(2026, 1, 1)})
+    put(url=url(2), cb_kwargs={"part": Fraction(1, 2)})
     before = ask("KEYS", "*")
 
     code, said, err = migrate("--dry-run")
 
     assert code == 6
     assert (said["queue"]["queued"], said["queue"]["left_out"]) == (1, 1)
-    assert "1 left out: its ['cb_kwargs']['since'] is a datetime.date" in err
+    assert "1 left out: its ['cb_kwargs']['part'] is a fractions.Fraction" in err
     assert sorted(ask("KEYS", "*")) == sorted(before)
     assert not (tmp_path / "scrapy-redis-left-out.jsonl").exists()
 

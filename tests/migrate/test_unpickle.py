@@ -7,6 +7,7 @@ import pickletools
 import struct
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,46 @@ def test_it_is_made_of_one_text_or_refused(given):
         loads(b"\x80\x04clxml.etree\n_ElementUnicodeResult\n" + given + b"\x81.")
 
 
+OFFSETS = st.timedeltas(-dt.timedelta(hours=23), dt.timedelta(hours=23))
+ZONES = st.none() | st.just(dt.UTC) | st.builds(dt.timezone, OFFSETS)
+
+
+@given(
+    st.dates()
+    | st.datetimes(timezones=ZONES)
+    | st.times(timezones=ZONES)
+    | st.timedeltas()
+    | st.decimals(allow_nan=False)
+    | st.uuids(),
+    st.sampled_from([3, 4, 5]),
+)
+def test_dates_decimals_and_uuids_are_data(value, protocol):
+    found = loads(pickle.dumps({"meta": [value, value]}, protocol))
+
+    assert found == {"meta": [value, value]}
+    assert {type(one) for one in found["meta"]} == {type(value)}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        b"cdatetime\ndate\nC\x04\x07\xea\x01\xff\x85R.",
+        b"cdatetime\ndate\nM\xea\x07K\x01K\x01\x87R.",
+        b"cdatetime\ndatetime\nC\x0a\x07\xea\x01\x01\xff\x00\x00\x00\x00\x00\x85R.",
+        b"cdatetime\ntime\nC\x06\xff\x00\x00\x00\x00\x00\x85R.",
+        b"cdatetime\ntimedelta\nJ\xff\xff\xff\x7f\x85R.",
+        b"cdecimal\nDecimal\nV1x\n\x85R.",
+        b"cdecimal\nDecimal\nV" + b"9" * 100_000 + b"\n\x85R.",
+        b"cuuid\nUUID\n)\x81}Vint\nJ\xff\xff\xff\xffsb.",
+        b"cuuid\nUUID\n)\x81}Vint\nV1\nsb.",
+        b"cuuid\nUUID\n)\x81.",
+    ],
+)
+def test_what_no_date_decimal_or_uuid_is_made_of_is_refused(given):
+    with pytest.raises(PickleRefused, match="which is no plain data"):
+        loads(b"\x80\x04" + given)
+
+
 def ran(path):
     """What would be seen of a pickle that was run."""
     return Path(path).exists()
@@ -199,7 +240,7 @@ def test_the_traps_would_have_worked(trap):
 def test_what_else_a_pickle_says_is_known_when_it_is_refused():
     value = {
         "url": "http://a/",
-        "cb_kwargs": {"since": dt.datetime(2026, 1, 1)},  # noqa: DTZ001
+        "cb_kwargs": {"part": Fraction(1, 2)},
         "priority": 3,
     }
     for protocol in PROTOCOLS:
@@ -208,9 +249,11 @@ def test_what_else_a_pickle_says_is_known_when_it_is_refused():
 
         assert refused.value.value["url"] == "http://a/"
         assert refused.value.value["priority"] == 3
-        said = "its ['cb_kwargs']['since'] is a datetime.datetime, which is no plain"
+        said = (
+            "its ['cb_kwargs']['part'] is a fractions.Fraction, which is no plain data"
+        )
         assert said in refused.value.reason
-        assert type(refused.value.value["cb_kwargs"]["since"]) is Opaque
+        assert type(refused.value.value["cb_kwargs"]["part"]) is Opaque
 
 
 def laughs(depth, width):
