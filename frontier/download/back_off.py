@@ -164,10 +164,7 @@ class LeftAlone:
         if host is None:
             return
         if self.hosts.gives_up(host):
-            why = f"its host {host} is given up: {self.hosts.told(host)}"
-            if EXCERPT not in request.meta:  # but of robots.txt, which is nobody's page
-                self._give_up(request, host, why)
-            raise HostGivenUp(why)
+            raise HostGivenUp(f"its host {host} is given up: {self.hosts.told(host)}")
         while self.hosts.waits(host):
             self._hold(request, host)
             await asyncio.sleep(min(STEP, self.hosts.left(host)))
@@ -203,8 +200,11 @@ class LeftAlone:
         self.withhold(request)
         return True
 
-    def _give_up(self, request: Request, host: str, why: str) -> None:
+    def give_up(self, request: Request, why: str) -> None:
         """Have *request* be a dead letter, if it is from the store."""
+        host = self.host(request)
+        if host is None or EXCERPT in request.meta:  # robots.txt is nobody's page
+            return
         self.hosts.give_up(host)
         self._session.count("frontier/backoff/given_up")
         state = self._session.requests.of(request)
@@ -309,6 +309,9 @@ class BackOffMiddleware:
             self._left_alone.withhold(request)
             return None
         if self._session.requests.known(request).probes:
+            return None
+        if isinstance(exception, HostGivenUp):  # or that of its robots.txt
+            self._left_alone.give_up(request, str(exception))
             return None
         if self._left_alone.is_held(request, exception):
             raise HostBackedOff(NO_ANSWERS) from exception

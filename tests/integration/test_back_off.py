@@ -514,6 +514,7 @@ def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead
         *live,
         more=links,
         nodes=["node-1"],
+        ROBOTSTXT_OBEY="True",
         FRONTIER_BACKOFF_UNREACHABLE_AFTER="4",
         FRONTIER_BACKOFF_UNREACHABLE_MIN="1",
         FRONTIER_BACKOFF_UNREACHABLE_TIMES="1",
