@@ -133,7 +133,8 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
 
     with open_file(path, ahead=True) as file, ExitStack() as opened:
         is_arc = packing_of(file).is_arc
-        for number, found in enumerate(every_record(file, os.fspath(path), rest, KEPT)):
+        read = every_record(file, os.fspath(path), rest, KEPT, is_lenient=True)
+        for number, found in enumerate(read):
             if is_arc and not number:
                 yield _warcinfo(found, path.name, out.name)
             blocks: list[Body] = [found.block]
@@ -193,7 +194,8 @@ def _compare(path: Path, made: Path) -> int:
     """
     faults: list[str] = []
     options = Options(every=True)
-    old, new = rows(path, options, faults.append), rows(made, options, faults.append)
+    old = rows(path, options, faults.append, is_lenient=True)
+    new = rows(made, options, faults.append)
     with open_file(path) as file:
         if packing_of(file).is_arc:
             next(new, None)  # our warcinfo record

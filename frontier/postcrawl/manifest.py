@@ -305,21 +305,29 @@ def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def rows(
-    path: Path, options: Options, fault: Callable[[str], None] = lambda _: None
+    path: Path,
+    options: Options,
+    fault: Callable[[str], None] = lambda _: None,
+    *,
+    is_lenient: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The rows of *path*, by the names of `SCHEMA`; *fault* is told what is wrong.
+
+    For *is_lenient* see `every_record`.
 
     Raises:
         OSError: The file cannot be read.
     """
     made = manifest_of(path, options)
-    for row in _rows(path, options, made):
+    for row in _rows(path, options, made, is_lenient=is_lenient):
         yield dict(zip(SCHEMA.names, row, strict=True))
     for reason in made.faults:
         fault(reason)
 
 
-def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    path: Path, options: Options, made: Manifest, *, is_lenient: bool = False
+) -> Iterator[tuple[Any, ...]]:
     computed: dict[int, Payload] = {}
     made.indexed = not options.skip_empty
 
@@ -353,7 +361,9 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
     with open_file(path, ahead=True) as file:
         made.container = packing_of(file).container
         try:
-            read = every_record(file, made.file, rest, KEPT, wrong)
+            read = every_record(
+                file, made.file, rest, KEPT, wrong, is_lenient=is_lenient
+            )
             for seq, (found, how) in enumerate(paired(all_of(read))):
                 payload = computed.pop(found.offset, None)
                 if payload is None:

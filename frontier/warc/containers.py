@@ -39,12 +39,14 @@ from frontier.warc.reader import (
     GAP,
     GZIP,
     HEAD_LIMIT,
+    LENIENT,
     WARC,
     Found,
     Head,
     Source,
     blocks_of,
     gzip_member,
+    has_head,
     plain_records,
     records,
     records_in,
@@ -104,14 +106,14 @@ def _of_first_member(file: IO[bytes]) -> tuple[bool, bool]:
     """
     size = end = 0
     start = behind = b""
-    form = WARC
+    form = LENIENT  # whoever reads the records tells what is wrong
     try:
         for part in unpacked("", blocks_of(file), gzip_member, is_one=True):
             size += len(part)
             if not end:
                 start += part
-                form = ARC if start.startswith(BEGIN) else WARC
-                is_whole = (b"\n" if form is ARC else b"\r\n\r\n") in start
+                form = ARC if start.startswith(BEGIN) else LENIENT
+                is_whole = b"\n" in start if form is ARC else has_head(start)
                 if len(start) < HEAD_LIMIT and not is_whole:
                     continue
                 found, top = form("", 0, start)
@@ -133,9 +135,9 @@ def _ends_at_first(file: IO[bytes]) -> bool:
     Behind its block are fewer line ends than usual: these may be in the next one.
     """
     try:
-        found = next(records("", blocks_of(file)))
+        found = next(records("", blocks_of(file), form=LENIENT))
         second = unpacked("", blocks_of(file, found.length), gzip_member, is_one=True)
-        return next(second, _WARC).startswith(_WARC)
+        return next(second, _WARC)[: len(_WARC)].upper() == _WARC
     except BadWarc:
         return True  # whoever reads the records tells why
 
@@ -159,10 +161,13 @@ def every_record(
     rest: Rest | None = None,
     kept: int = 0,
     wrong: Callable[[BadWarc], None] | None = None,
+    *,
+    is_lenient: bool = False,
 ) -> Iterator[Found]:
     """Yield the records of *file*, which is called *name*; see `records`.
 
-    Those of an ARC file have headers as `frontier.warc.containers` makes them.
+    Those of an ARC file have headers as `frontier.warc.containers` makes them. With
+    *is_lenient*, WARC heads are read as `LENIENT` does.
 
     Raises:
         BadWarc: It is cut off, or is no such file; what is before that was given.
@@ -183,15 +188,17 @@ def every_record(
             kept=kept,
             wrong=wrong,
             member=member,
-            form=ARC if is_arc else WARC,
+            form=ARC if is_arc else (LENIENT if is_lenient else WARC),
             start=at,
         )
         return
     if container != PLAIN:
         blocks = unpacked(name, blocks, member)
         name = f"{name} (unpacked)"
-    each = arc_records if is_arc else plain_records
-    yield from each(name, blocks, rest, kept)
+    if is_arc:
+        yield from arc_records(name, blocks, rest, kept)
+    else:
+        yield from plain_records(name, blocks, rest, kept, is_lenient=is_lenient)
 
 
 BEGIN = b"filedesc:"

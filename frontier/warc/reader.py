@@ -49,11 +49,14 @@ def plain_records(
     rest: Rest | None = None,
     kept: int = 0,
     start: int = 0,
+    *,
+    is_lenient: bool = False,
 ) -> Iterator[Found]:
     """Yield the records of the file *name*, given its bytes from *start* on.
 
     Their lengths are without the line ends behind each, as other indexers have it of
-    files that are not compressed. For *rest* and *kept* see `records`.
+    files that are not compressed. For *rest* and *kept* see `records`. With
+    *is_lenient*, heads are read as `LENIENT` does.
 
     Raises:
         BadWarc: It is cut off, is not a WARC file, or is gzip.
@@ -61,7 +64,10 @@ def plain_records(
     source = Source(name, blocks, start)
     while True:
         offset = source.offset
-        begin = source.take_until(_END, HEAD_LIMIT)
+        if is_lenient:
+            begin = _mended(source.take_head(HEAD_LIMIT))
+        else:
+            begin = source.take_until(_END, HEAD_LIMIT)
         if not begin:
             return
         headers, size = _plain_head(name, offset, begin)
@@ -73,7 +79,10 @@ def plain_records(
         length = source.offset - offset
         ends = source.take_line_ends()
         is_usual = ends == _END
-        if not (is_usual or (len(ends) <= GAP and source.peek(5) in {_WARC, b""})):
+        behind = source.peek(len(_WARC))
+        if is_lenient:
+            behind = behind.upper()
+        if not (is_usual or (len(ends) <= GAP and behind in {_WARC, b""})):
             reason = f"a record that says {size} bytes, and does not end there,"
             raise BadWarc(name, offset, reason)
         yield Found(offset, length, headers, block)
@@ -88,7 +97,9 @@ def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
     if begin.startswith(GZIP):
         raise BadWarc(name, offset, "gzip, which a .warc is not,")
     if not begin.startswith(_WARC):
-        raise BadWarc(name, offset, _ARC if _is_arc(begin) else "no WARC record")
+        is_small = begin[: len(_WARC)].upper() == _WARC
+        reason = _SMALL if is_small else "no WARC record"
+        raise BadWarc(name, offset, _ARC if _is_arc(begin) else reason)
     _require_crlf(name, offset, begin)
     if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
         raise BadWarc(name, offset, "a record with endless headers")
@@ -145,7 +156,21 @@ class Source:
                 break
             taken += block
         at = taken.find(end)
-        size = at + len(end) if at >= 0 else min(len(taken), limit)
+        return self._split(taken, at + len(end) if at >= 0 else limit)
+
+    def take_head(self, limit: int) -> bytes:
+        """What comes up to an empty line, and that, or *limit* bytes."""
+        taken = self._ahead
+        while (end := _EMPTY.search(taken)) is None and len(taken) < limit:
+            block = next(self._blocks, b"")
+            if not block:
+                break
+            taken += block
+        return self._split(taken, end.end() if end else limit)
+
+    def _split(self, taken: bytes, size: int) -> bytes:
+        """The first *size* bytes of *taken*; the others come again."""
+        size = min(len(taken), size)
         self._ahead = taken[size:]
         self.offset += size
         return taken[:size]
@@ -191,6 +216,8 @@ MAX_HEADERS = 10_000
 
 _KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
 _REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
+_EMPTY = re.compile(rb"\n\r?\n")
+_BARE = re.compile(rb"(?<!\r)\n")
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _AROUND = " \t\n\r\x0b\x0c"
 GZIP = b"\x1f\x8b"
@@ -368,7 +395,7 @@ def records(
                     inflate = member()
                     continue
                 begun = parts[0] if len(parts) == 1 else b"".join(parts)
-                if joins and not whole and (whole := _size(begun)) > total:
+                if joins and not whole and (whole := _size(begun, form)) > total:
                     inflate = member()
                     continue
                 try:
@@ -392,10 +419,10 @@ def _tail(tail: bytes, parts: list[bytes], out: bytes, over: int) -> bytes:
     return (before + out[-min(over, GAP) :])[-GAP:]
 
 
-def _size(begun: bytes) -> int:
+def _size(begun: bytes, form: Begin) -> int:
     """What the record should come to, as it has *begun*; 1 if that cannot be told."""
     try:
-        found, top = WARC("", 0, begun)
+        found, top = form("", 0, begun)
     except BadWarc:
         return 1
     return top + int(found.headers.get("content-length")) + len(_END)
@@ -492,7 +519,11 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
     if not start.startswith(_WARC):
-        reason = _ARC if _is_arc(start) else "a gzip member that is not a WARC record"
+        reason = "a gzip member that is not a WARC record"
+        if start[: len(_WARC)].upper() == _WARC:
+            reason = _SMALL
+        elif _is_arc(start):
+            reason = _ARC
         raise BadWarc(name, offset, reason)
     _require_crlf(name, offset, start)
     end = start.find(_END)
@@ -508,6 +539,7 @@ def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
 
 
 _ARC = "an ARC file (frontier warc convert makes it WARC)"
+_SMALL = "WARC/ in small letters (try frontier warc convert)"
 
 
 def _is_arc(begin: bytes) -> bool:
@@ -522,10 +554,40 @@ def _require_crlf(name: str, offset: int, begin: bytes) -> None:
     """
     end = begin.find(b"\n")
     if end > 0 and begin[end - 1 : end] != b"\r":
-        raise BadWarc(name, offset, "header lines without CRLF")
+        reason = "header lines without CRLF (try frontier warc convert)"
+        raise BadWarc(name, offset, reason)
 
 
 WARC: Begin = _begun
+
+
+def has_head(start: bytes) -> bool:
+    """Whether *start* has an empty line."""
+    return _EMPTY.search(start) is not None
+
+
+def _mended(head: bytes) -> bytes:
+    """*head* as other readers want it: ``WARC/`` in capitals, and each line with CRLF.
+
+    What is no head of a WARC record is left as it is.
+    """
+    start = head[: len(_WARC)].upper()
+    return _BARE.sub(b"\r\n", start + head[len(_WARC) :]) if start == _WARC else head
+
+
+def _begun_leniently(name: str, offset: int, start: bytes) -> tuple[Found, int]:
+    end = _EMPTY.search(start)
+    size = end.end() if end else len(start)
+    head = _mended(start[:size])
+    found, top = _begun(name, offset, head + start[size:])
+    return found, top - len(head) + size
+
+
+LENIENT: Begin = _begun_leniently
+"""As `WARC`; lines may end with a line feed alone, and ``warc/`` be in small letters.
+
+The headers that it gives are not the bytes of the file, which are to be written again.
+"""
 
 
 def _found(

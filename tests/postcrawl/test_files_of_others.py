@@ -171,19 +171,6 @@ def test_a_file_that_is_there_packed_and_not_has_two_indexes(tmp_path):
     assert not (out / "x.cdxj").exists()
 
 
-def test_two_files_that_would_get_one_name_are_named(tmp_path):
-    before = tmp_path / "before"
-    paths = [
-        written(before, name, response("http://a.example/", 1))
-        for name in ("x.warc", "x.warc.gz")
-    ]
-    words = ["warc", "convert", str(before), "-o", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, words)
-
-    assert all(str(path) in str(done.exception) for path in paths)
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_answer_to_a_condition_is_told_as_what_it_is(tmp_path):
     """Heritrix writes the profile of WARC 1.0."""
     before = tmp_path / "before"
