@@ -52,6 +52,7 @@ from frontier.seen.imported_tier import (
 )
 from frontier.status.controls import reach
 from frontier.store.client import Call, check_server
+from frontier.store.keys import taken
 from frontier.urls.partition import QueueAddresses
 
 if TYPE_CHECKING:
@@ -302,6 +303,7 @@ class Migration:
             sizes = store.run([Call.command("SCARD", name) for name in names])
             found.imported += sum(sizes) - len(sizes)  # the guards
         store.call(whole_call(keys))
+        self._note_taken(keys, self._source.keys.seen)
 
     def _unfetched(
         self, keys: CrawlKeys, kinds: Sequence[str], lock: SeedLock
@@ -401,9 +403,14 @@ class Migration:
                 progress(item.number)
         seeder.push(waiting)
         seeder.leave()
+        self._note_taken(keys, self._source.keys.queue)
         lock.done()
         counts.note(seeder)
         return counts, seeder.holding.told()
+
+    def _note_taken(self, keys: CrawlKeys, name: str) -> None:
+        """Have nodes know that key *name* is no leftover."""
+        self._store.call(Call.command("HSET", keys.meta(), taken(name), "yes"))
 
     def _pushes(self, host_of: Callable[[str], str]) -> QueueImport:
         places = QueueAddresses(self.config, host_of)

@@ -24,6 +24,7 @@ from frontier.errors import ConfigurationError, StoreRefused
 from frontier.status.validate import printable
 from frontier.store.address import given
 from frontier.store.client import Call
+from frontier.store.keys import taken
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -152,7 +153,7 @@ def path_of(chosen: Any) -> str:
 
 
 async def tell_of_leftovers(node: Node, settings: BaseSettings, spider: Spider) -> None:
-    """Warn of what scrapy-redis has left on the server for *spider*, if anything."""
+    """Warn of what scrapy-redis has left for *spider*, and no migration has taken."""
     try:
         await _look_for_leftovers(node, settings, spider)
     except StoreRefused as error:
@@ -165,8 +166,9 @@ async def _look_for_leftovers(
     for name, (setting, what) in LEFT.items():
         key = str(settings.get(setting) or f"%(spider)s:{name}")
         key = key.replace("%(spider)s", spider.name)
-        (kind,) = await node.run([Call.command("TYPE", key)])
-        if kind not in SIZES:
+        asked = Call.command("HEXISTS", node.keys.meta(), taken(key))
+        kind, was_taken = await node.run([Call.command("TYPE", key), asked])
+        if kind not in SIZES or was_taken:
             continue
         (size,) = await node.run([Call.command(SIZES[kind], key)])
         logger.warning(

@@ -223,6 +223,11 @@ class CrawlKeys:
         return f"{{{self.namespace}:{self.crawl_id}}}"
 
 
+def taken(name: str) -> str:
+    """Field of `CrawlKeys.meta`: that key *name* of scrapy-redis was taken over."""
+    return f"taken:{name}"
+
+
 def number_in(keys: CrawlKeys, name: str) -> int | None:
     """The partition of a crawl whose key has *name*; ``None`` if it is of none."""
     start = f"{{{keys.namespace}:{keys.crawl_id}:"
