@@ -36,7 +36,7 @@ from frontier.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    Test = Callable[[str], bool]
+    Test = Callable[[str], object]
 
 HOST, PREFIX, PATTERN = "host", "prefix", "pattern"
 KINDS = (HOST, PREFIX, PATTERN)
@@ -206,11 +206,17 @@ MOST_STATES = 2_000
 MOST_REMEMBERED = 20_000
 """Steps from a set of states to the next that are remembered, of one expression."""
 _parser: Any = re._parser  # type: ignore[attr-defined]
-_CATEGORIES: dict[str, Test] = {
-    "CATEGORY_DIGIT": str.isdecimal,
-    "CATEGORY_SPACE": str.isspace,
-    "CATEGORY_WORD": lambda c: c.isalnum() or c == "_",
+_CATEGORIES = {
+    "CATEGORY_DIGIT": r"\d",
+    "CATEGORY_NOT_DIGIT": r"\D",
+    "CATEGORY_SPACE": r"\s",
+    "CATEGORY_NOT_SPACE": r"\S",
+    "CATEGORY_WORD": r"\w",
+    "CATEGORY_NOT_WORD": r"\W",
 }
+_ALPHABETS = int(re.ASCII | re.UNICODE)
+_OF_CHARACTERS = int(re.IGNORECASE) | _ALPHABETS
+"""Flags that say which characters are meant."""
 _REFUSED = {
     "GROUPREF": "a reference to a group",
     "GROUPREF_EXISTS": "a reference to a group",
@@ -240,9 +246,7 @@ class Pattern:
         try:
             re.compile(text)
             parsed = _parser.parse(text)
-            self._final = self._build(
-                parsed, self._state(), bool(parsed.state.flags & re.IGNORECASE)
-            )
+            self._final = self._build(parsed, self._state(), parsed.state.flags)
         except (re.error, OverflowError, RecursionError) as error:
             raise ConfigurationError(
                 f"{text[:200]!r} is not a regular expression: {error}"
@@ -307,31 +311,32 @@ class Pattern:
             edges.append([])
         return len(self._moves) - 1
 
-    def _build(self, parsed: Any, at: int, either_case: bool) -> int:
+    def _build(self, parsed: Any, at: int, flags: int) -> int:
         """Add states for *parsed* behind *at*; return the one behind them."""
         for operation, value in parsed:
-            at = self._add(str(operation), value, at, either_case)
+            at = self._add(str(operation), value, at, flags)
         return at
 
-    def _add(self, name: str, value: Any, at: int, either_case: bool) -> int:
+    def _add(self, name: str, value: Any, at: int, flags: int) -> int:
         if name in {"MAX_REPEAT", "MIN_REPEAT"}:
             least, most, body = value
-            return self._repeat(body, (least, most), at, either_case)
+            return self._repeat(body, (least, most), at, flags)
         if name == "SUBPATTERN":
             _, more, less, body = value
-            either_case = (either_case or bool(more & re.IGNORECASE)) and not (
-                less & re.IGNORECASE
-            )
-            return self._build(body, at, either_case)
+            if more & _ALPHABETS:
+                flags &= ~_ALPHABETS
+            return self._build(body, at, (flags | more) & ~less)
         after = self._state()
         if name == "BRANCH":
             for branch in value[1]:
-                self._free[self._build(branch, at, either_case)].append(after)
+                self._free[self._build(branch, at, flags)].append(after)
         elif name == "AT":
             self._edges_at(str(value))[at].append(after)
         else:
-            test = _test_of(name, value, self._text)
-            self._moves[at].append((_of_either(test) if either_case else test, after))
+            one = _character(name, value, self._text)
+            # Python's own says it of one character, so that it is what `re` means.
+            test = re.compile(one, flags & _OF_CHARACTERS).fullmatch
+            self._moves[at].append((test, after))
         return after
 
     def _edges_at(self, place: str) -> list[list[int]]:
@@ -341,68 +346,47 @@ class Pattern:
             return self._at_end
         raise _refusal(self._text, "a word boundary")
 
-    def _repeat(
-        self, body: Any, times: tuple[int, Any], at: int, either_case: bool
-    ) -> int:
+    def _repeat(self, body: Any, times: tuple[int, Any], at: int, flags: int) -> int:
         least, most = times
         for _ in range(least):
-            at = self._build(body, at, either_case)
+            at = self._build(body, at, flags)
         if most == _parser.MAXREPEAT:
             begin = self._state()
             self._free[at].append(begin)
-            self._free[self._build(body, begin, either_case)].append(begin)
+            self._free[self._build(body, begin, flags)].append(begin)
             return begin
         after = self._state()
         for _ in range(most - least):
             self._free[at].append(after)
-            at = self._build(body, at, either_case)
+            at = self._build(body, at, flags)
         self._free[at].append(after)
         return after
 
 
-def _test_of(name: str, value: Any, text: str) -> Test:
-    """What tells whether a character is one that *value* stands for.
+def _character(name: str, value: Any, text: str) -> str:
+    """An expression for the one character that *value* stands for.
 
     Raises:
         ConfigurationError: It stands for no character.
     """
-    if name in {"LITERAL", "NOT_LITERAL"}:
-        wanted = chr(value)
-        if name == "LITERAL":
-            return lambda c: c == wanted
-        return lambda c: c != wanted
     if name == "ANY":
-        return lambda _: True
-    if name == "IN":
-        return _class_of(value, text)
-    raise _refusal(text, _REFUSED.get(name, name))
+        return "(?s:.)"
+    if name == "LITERAL":
+        return re.escape(chr(value))
+    if name == "NOT_LITERAL":
+        return f"[^{re.escape(chr(value))}]"
+    if name != "IN":
+        raise _refusal(text, _REFUSED.get(name, name))
+    return f"[{''.join(_member(str(kind), what) for kind, what in value)}]"
 
 
-def _class_of(members: Any, text: str) -> Test:
-    tests: list[Test] = []
-    is_negated = False
-    for operation, value in members:
-        name = str(operation)
-        if name == "NEGATE":
-            is_negated = True
-        elif name == "RANGE":
-            tests.append(lambda c, low=value[0], high=value[1]: low <= ord(c) <= high)  # type: ignore[misc]
-        elif name == "CATEGORY":
-            tests.append(_category(str(value)))
-        else:
-            tests.append(_test_of(name, value, text))
-    return lambda c: any(test(c) for test in tests) is not is_negated
-
-
-def _category(name: str) -> Test:
-    if name in _CATEGORIES:
-        return _CATEGORIES[name]
-    positive = _CATEGORIES[name.replace("CATEGORY_NOT_", "CATEGORY_")]
-    return lambda c: not positive(c)
-
-
-def _of_either(test: Test) -> Test:
-    return lambda c: test(c) or test(c.lower()) or test(c.upper())
+def _member(kind: str, what: Any) -> str:
+    """What stands for *what* in the brackets of a class."""
+    if kind == "NEGATE":
+        return "^"
+    if kind == "RANGE":
+        return "-".join(re.escape(chr(end)) for end in what)
+    return _CATEGORIES[str(what)] if kind == "CATEGORY" else re.escape(chr(what))
 
 
 def _refusal(text: str, what: str) -> ConfigurationError:

@@ -17,6 +17,10 @@ URLS = (
     "https://b.example/2024/01/x.PDF",
     "http://a.example/calendar/calendar/?month=",
     "http://[::1]:8080/~u/%7Eu/a+b_c",
+    "A",
+    "é",
+    "\u212a",
+    "\u017fX",
 )
 
 
@@ -30,6 +34,8 @@ URLS = (
         r"\W\D\S",
         r"[^\w/:.]", r"\w+\s", "[A-C]", "(?i)[A-C]b", "(|x)y", "(?:^|/)2024",
         "(x$|=)#?",
+        "(?i)[^a]", "(?i)[^A-Z/:.]", "(?i)[^h]ttp", r"(?a)\w", r"(?a:\W)é", r"(?ai)K",
+        "(?i)k", "(?i:[^x])X", r"[^\W\d]-", r"[a\-z]|[]^]", "[&~|-]{2}",
         "(?P<name>h)t", "a{0}b", r"[\d_]x", "(?x) a [.] e", "(^a|^h)t", "$^", "a$b",
     ],
 )  # fmt: skip
@@ -39,7 +45,22 @@ def test_it_finds_what_python_finds(pattern, url):
 
 
 PIECES = st.recursive(
-    st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", "^", "$", "ab", "(?i:A)"]),
+    st.sampled_from(
+        [
+            "a",
+            "b",
+            ".",
+            "[ab]",
+            "[^a]",
+            "(?i:[^a])",
+            r"(?a:\w)",
+            r"\d",
+            "^",
+            "$",
+            "ab",
+            "(?i:A)",
+        ]
+    ),
     lambda inner: st.one_of(
         st.tuples(inner, inner).map("".join),
         st.tuples(inner, inner).map("(?:{0[0]}|{0[1]})".format),
@@ -52,7 +73,7 @@ PIECES = st.recursive(
 
 
 @settings(max_examples=400, deadline=None)
-@given(PIECES, st.text("abAB1/", max_size=8))
+@given(PIECES, st.text("abAB1/é", max_size=8))
 def test_it_finds_what_python_finds_whatever_the_expression(pattern, text):
     assert Pattern(pattern).found(text) is bool(re.search(pattern, text))
 
