@@ -13,7 +13,8 @@ FrontierError
 ├── InvalidURL              the original of a rule set refuses the URL; so do we
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
-│   │   └── StoreFull       its memory is full; it takes nothing until there is room
+│   │   ├── StoreFull       its memory is full; it takes nothing until there is room
+│   │   └── WritesRefused   its disk is full, or it lacks its replicas or is one
 │   ├── StoreRefused        Redis answered, but cannot be used as it is
 │   │   └── KeyDamaged      a key has another type or value than this version writes
 │   ├── NoStore             there is no embedded store where one was looked for
@@ -193,6 +194,14 @@ class StoreFull(StoreUnavailable):
     def __init__(self, where: str) -> None:
         super().__init__(where, "out of memory")
         self.args = (f"the store at {where} has no memory left (maxmemory)",)
+
+
+class WritesRefused(StoreUnavailable):
+    """Redis answers, and writes nothing for now; nothing was done."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.args = (f"the store at {where} refuses writes: {reason}",)
 
 
 class StoreRefused(StoreError):

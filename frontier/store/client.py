@@ -35,6 +35,7 @@ from frontier.errors import (
     StoreFull,
     StoreRefused,
     StoreUnavailable,
+    WritesRefused,
 )
 from frontier.store.address import (
     CLUSTER,
@@ -74,9 +75,12 @@ and its connections."""
 REPEATS = 5
 """How often a `BlockingStore` asks a cluster, or Sentinel's primary, again."""
 FIRST_REPEAT = 0.1
-_PASSING = re.compile(r"(^|-)(BUSY|LOADING|MISCONF|NOREPLICAS|READONLY) ")
-"""How a server says that it cannot do something now, also from within a script: it
-is an old primary, or lacks its replicas; its disk is full; another script runs."""
+_READ_ONLY = re.compile(r"(^|-)(MISCONF|NOREPLICAS|READONLY) ")
+"""How a server says that it writes nothing now, also from within a script: its disk is
+full, or it lacks its replicas, or is one."""
+_PASSING = re.compile(r"(^|-)(BUSY|LOADING) ")
+"""How it says that it cannot do anything now: another script runs, or it still reads
+its file."""
 _FORBIDDEN = re.compile(
     r"NOPERM|no permissions? to|ACL failure|ACL-permission|"
     r"executing the script can't|can't (run this command|access at least one)",
@@ -736,6 +740,8 @@ def _checked(
                 f"the store at {where} is a server of a Redis Cluster ({text}); "
                 "name it as redis+cluster://HOST:PORT"
             ) from reply
+        if _READ_ONLY.search(text) or isinstance(reply, DEMOTED):
+            raise WritesRefused(where, text) from reply
         if isinstance(reply, UNAVAILABLE) or _PASSING.search(text):
             raise StoreUnavailable(where, text) from reply
         if _FORBIDDEN.search(text):

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable
+from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -22,9 +22,10 @@ LONGEST_DELAY = 2.0
 ASK_AGAIN = 0.2
 """Seconds after which one of several servers, which did not answer, is asked again."""
 ROOMY = 5.0
-"""Seconds after the last refusal when a full store is said to have room again.
+"""Seconds after the last refusal when a full store is said to have room again, and one
+that refused writes to take them again.
 
-Until then something is refused again: heartbeats need memory too.
+Until then something is refused again: heartbeats need memory too, and are writes.
 """
 
 
@@ -65,6 +66,8 @@ class OutageRetry:
         self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
         self._failed_at = 0.0
+        self._refuses = False
+        """Whether it answers, and writes nothing."""
         self._full_since: float | None = None
         self._refused_at = 0.0
         self._examine: Callable[[], Awaitable[None]] | None = None
@@ -149,6 +152,7 @@ class OutageRetry:
     def note_silence(self, error: StoreUnavailable) -> None:
         """Say, once until it answers again, that the store, or a server, does not."""
         self._failed_at = time.monotonic()
+        self._refuses = isinstance(error, WritesRefused)
         if self._since is None:
             self._since = self._failed_at
             self.outages += 1
@@ -165,12 +169,18 @@ class OutageRetry:
 
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
+        if self._refuses and now - self._failed_at <= ROOMY:
+            return  # it is a read that was answered
         if not self.alone and (now - self._failed_at < QUIET or self._store.hangs):
             return
         self._since = None
-        waited = (now if self.alone else self._failed_at) - since
+        is_exact = self.alone and not self._refuses
+        waited = (now if is_exact else self._failed_at) - since
         logger.warning(
-            "the store at %s answers again after %.1f s", self._store.where, waited
+            "the store at %s %s again after %.1f s",
+            self._store.where,
+            "takes writes" if self._refuses else "answers",
+            waited,
         )
 
     def _note_full(self, error: StoreFull) -> None:

@@ -43,6 +43,32 @@ async def test_nothing_to_do_needs_no_store(connect, own_server):
     assert await outage_retry.retry([]) == []
 
 
+async def test_a_store_that_answers_and_refuses_writes_is_said_once(
+    connect, own_server, until, caplog, monkeypatch
+):
+    caplog.set_level(logging.WARNING)
+    store = connect(own_server)
+    outage_retry = OutageRetry(store)
+    await store.call(Call.command("CONFIG", "SET", "min-replicas-to-write", 1))
+    write = [Call.command("SET", "key", "value")]
+    waiting = [asyncio.ensure_future(outage_retry.retry(write)) for _ in range(3)]
+    await until(lambda: outage_retry.outages)
+    for _ in range(20):
+        assert await outage_retry.retry(PING) == [True]  # what reads goes on
+        with pytest.raises(StoreUnavailable):
+            await outage_retry.call(write)
+    texts = [record.getMessage() for record in caplog.records]
+    assert outage_retry.outages == len(texts) == 1
+    assert "refuses writes: NOREPLICAS" in texts[0]
+    assert not outage_retry.available
+
+    monkeypatch.setattr("frontier.store.outage_retry.ROOMY", 0.0)
+    await store.call(Call.command("CONFIG", "SET", "min-replicas-to-write", 0))
+    await asyncio.gather(*waiting)
+    assert outage_retry.available
+    assert "takes writes again after" in caplog.records[-1].getMessage()
+
+
 async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
     connect, own_server, until, caplog, monkeypatch
 ):
