@@ -304,6 +304,7 @@ def _settings(
     from frontier.cluster.controls import setting
     from frontier.settings.live import LIVE, QUOTAS, value_of
     from frontier.urls.exclusions import HOST, rule_of
+    from frontier.urls.partition import host_of
 
     found: dict[str, str] = {}
     for pair in given:
@@ -312,6 +313,11 @@ def _settings(
             raise ConfigurationError(f"{pair[:100]}: must be NAME=VALUE")
         found[name] = text.strip()
     host = rule_of(HOST, host).value if host else ""
+    if host and host_of(f"http://{host}/") != host.strip("[]"):
+        raise ConfigurationError(
+            f"--host {host}: a delay is that of a host on all its ports; give "
+            f"--host {host.rpartition(':')[0]}"
+        )
     for name, text in found.items():
         value_of(name, text, host, crawl.shape)
     for name in unset:

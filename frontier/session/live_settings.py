@@ -105,7 +105,7 @@ class LiveSettings:
         for (name, host), (text, _) in wanted.items():
             value = value_of(name, text, host)
             if name in hosts:
-                hosts[name][host] = value
+                hosts[name][host.strip("[]")] = value  # as Scrapy names its slots
             else:
                 now[name] = value
         self._change_pace(hosts[DELAY], hosts[PER_HOST])

@@ -285,6 +285,7 @@ def test_a_scope_that_is_widened_lets_other_hosts_in(serve, cluster):
         (["DOWNLOAD_DELAY"], "must be NAME=VALUE"),
         (["scope=galaxy"], "must be one of host, domain"),
         (["scope=all", "--host", "a.example"], "is for all hosts"),
+        (["DOWNLOAD_DELAY=2", "--host", "a.example:81"], "give --host a.example\n"),
         ([], "--list"),
     ):
         refused = cluster.ask("crawl", "set", *words)
