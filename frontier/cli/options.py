@@ -269,7 +269,10 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     each.append(inspect.signature(_of_a_noun, eval_str=True).parameters[OWN_VERSION])
     each[-1] = each[-1].replace(kind=kind)
-    each.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
+    # typer fills in one parameter of this type only.
+    held = next((one.name for one in each if one.annotation is typer.Context), None)
+    if held is None:
+        each.append(inspect.Parameter(CONTEXT, kind, annotation=typer.Context))
     crawl = _crawl_option(each)
     is_needed = False
     if crawl is not None:
@@ -285,7 +288,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         if crawl is not None:
             name = each[crawl].name
             given[name] = _one_crawl(given[name], given.pop(POSITIONAL), is_needed)
-        _heed_store_dir(given, given.pop(CONTEXT))
+        _heed_store_dir(given, given[held] if held else given.pop(CONTEXT))
         for name, group in groups.items():
             given[name] = group(
                 **{one.name: given.pop(one.name) for one in fields(group)}
