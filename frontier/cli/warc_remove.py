@@ -69,6 +69,18 @@ class Leave:
     url: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="All captures of it.")
     ] = None
+    url_prefix: Annotated[
+        list[str] | None,
+        typer.Option("--url-prefix", metavar="URL", help="All URLs that begin so."),
+    ] = None
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="All URLs of it, without its subdomains."),
+    ] = None
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="All URLs that are replayed as this one."),
+    ] = None
     record: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
     ] = None
@@ -89,10 +101,11 @@ class Leave:
             ConfigurationError: That is nothing, or the reason has several lines.
             OSError: A list cannot be read.
         """
-        from frontier.postcrawl.removal import wanted_of
+        from frontier.postcrawl.removal import several, wanted_of
 
+        more = several(self.url_prefix or (), self.host or (), self.replay or ())
         lists = self.lists or ()
-        return wanted_of(self.url or (), self.record or (), lists, self.reason)
+        return wanted_of(self.url or (), self.record or (), lists, self.reason, more)
 
 
 def remove(
@@ -166,10 +179,11 @@ class _Removal:
 
     def run(self, index: FromIndex, *, yes: bool) -> dict[str, Any]:
         """Do it, or with *yes* false tell what would be done."""
-        from frontier.postcrawl.removal import find
+        from frontier.postcrawl.removal import find, with_urls
 
         if not self._goes_on(0) or not self._all_read("before"):
             return self._facts()
+        self.wanted = with_urls(self.scratch / "before", self.wanted)
         found, manifests = find(self.scratch / "before", self.wanted), "before"
         self.gone = found.leaving
         self.dependent = sum(map(len, found.dependent.values()))

@@ -16,9 +16,11 @@ What always holds:
 from __future__ import annotations
 
 import os
+import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -30,7 +32,8 @@ from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.manifest import payload_of, to_second
 from frontier.postcrawl.payload import hashing, parsed
 from frontier.postcrawl.rewriting import Job, record_at, rewrite
-from frontier.warc.records import NAMESPACE, target_uri
+from frontier.urls.canon.surt import key_of
+from frontier.warc.records import NAMESPACE, escaped, target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,6 +74,61 @@ ORDER BY file, record_offset
 _PAYLOADS = frozenset({"response", "resource"})
 _CAPTURES = _PAYLOADS | {"revisit"}
 _LINE = 1 << 16
+_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """URLs that are not named one by one."""
+
+    prefixes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    """Without port; their subdomains are others."""
+    keys: frozenset[str] = frozenset()
+    """By which replay tools find captures."""
+
+    def __bool__(self) -> bool:
+        return bool(self.prefixes or self.hosts or self.keys)
+
+    def has(self, url: str) -> bool:
+        """Whether *url* is one."""
+        if self.prefixes and url.startswith(self.prefixes):
+            return True
+        if self.keys and key_of(url) in self.keys:
+            return True
+        return bool(self.hosts) and _host(url) in self.hosts
+
+
+def several(
+    prefixes: Iterable[str], hosts: Iterable[str], replay: Iterable[str]
+) -> Several:
+    """The URLs that begin so, that are of *hosts*, or are replayed as one of *replay*.
+
+    Raises:
+        ConfigurationError: A prefix has no host and path, or a host is none.
+    """
+    hosts = [host.lower() for host in hosts]
+    for prefix in (prefixes := [escaped(each) for each in prefixes]):
+        if not _PREFIX.fullmatch(prefix):
+            raise ConfigurationError(
+                f"--url-prefix {prefix!r}: it begins with a scheme, a host and a slash"
+            )
+    for host in hosts:
+        if not host or _host(f"http://{host}/") != host:
+            raise ConfigurationError(f"--host {host!r} is no host without a port")
+    keys = set()
+    for url in replay:
+        if not _PREFIX.fullmatch(target_uri(url)):
+            raise ConfigurationError(f"--replay {url!r} is no URL")
+        keys.add(key_of(url))
+    return Several(tuple(prefixes), tuple(hosts), frozenset(keys))
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +140,7 @@ class Wanted:
     """Of records, as ``<urn:uuid:...>``."""
     reason: str = ""
     """One line, for the tombstones."""
+    several: Several = Several()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +187,13 @@ class Found:
 
 
 def wanted_of(
-    urls: Iterable[str], ids: Iterable[str], lists: Iterable[Path], reason: str
+    urls: Iterable[str],
+    ids: Iterable[str],
+    lists: Iterable[Path],
+    reason: str,
+    more: Several,
 ) -> Wanted:
-    """*urls*, record *ids*, and those that files have, one on each line.
+    """*urls*, record *ids*, those that files have, one on each line, and *more*.
 
     Raises:
         ConfigurationError: There is nothing, or *reason* has several lines.
@@ -145,15 +208,28 @@ def wanted_of(
                     words.append(word)
     named = {_id(w) if w.startswith(("<urn:", "urn:uuid:")) else w for w in words}
     found = frozenset(word for word in named if word.startswith("<urn:"))
-    if not named:
-        raise ConfigurationError("name what is to leave: --url, --record or --list")
+    if not (named or more):
+        raise ConfigurationError(
+            "name what is to leave: --url, --url-prefix, --host, --replay, --record or "
+            "--list"
+        )
     if len(reason.splitlines()) > 1:
         raise ConfigurationError("--reason has more than one line")
-    return Wanted(frozenset(map(target_uri, named - found)), found, reason)
+    return Wanted(frozenset(map(target_uri, named - found)), found, reason, more)
 
 
 def _id(text: str) -> str:
     return f"<{text.strip('<>')}>"
+
+
+def with_urls(directory: Path, wanted: Wanted) -> Wanted:
+    """*wanted*, with each of its `several` URLs that the files have named."""
+    if not wanted.several:
+        return wanted
+    with duckdb_of_manifests(directory) as engine:
+        rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
+        found = {url for (url,) in rows if url and wanted.several.has(url)}
+    return replace(wanted, urls=wanted.urls | found)
 
 
 def find(directory: Path, wanted: Wanted) -> Found:
