@@ -185,6 +185,7 @@ class Scheduler(BaseScheduler):
         self._rounds = rounds_of(self._crawler, self._node, spider)
         if self._rounds is not None:
             self._recrawls.leave_to_rounds()
+        self._node.stays_open = self._feed is not None or self._rounds is not None
 
     def _guard(self) -> None:
         """Stand between Scrapy's downloader slots and its handlers."""

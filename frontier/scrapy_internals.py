@@ -144,6 +144,7 @@ __all__ = [
     "stand_before_outcomes",
     "stand_before_pipelines",
     "stand_before_spider",
+    "stand_before_spider_errors",
     "started",
     "tell_of_items_by",
     "tell_of_start_middlewares",
@@ -598,6 +599,21 @@ def stand_before_spider(crawler: Crawler, call: Call, handle: Handle) -> Spiders
     scraper.call_spider_async = call
     scraper.handle_spider_output_async = handle
     return before
+
+
+def stand_before_spider_errors(
+    crawler: Crawler, tell: Callable[[BaseException], object]
+) -> None:
+    """Have *tell* called with what a callback or an errback of the spider raises."""
+    engine: Any = crawler.engine
+    scraper = engine.scraper
+    before = scraper.handle_spider_error
+
+    def handle(failure: Any, *args: Any, **named: Any) -> Any:
+        tell(failure.value)
+        return before(failure, *args, **named)
+
+    scraper.handle_spider_error = handle
 
 
 def stand_before_pipelines(

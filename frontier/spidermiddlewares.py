@@ -88,7 +88,9 @@ class StartMiddleware:
             await node.outbox.flush()
             await node.journaled()
             await lock.done()
-        except CloseSpider:
+            node.has_seeds = True
+        except CloseSpider as error:
+            session.end_by_spider(error)
             raise
         except NOT_OF_START as error:
             node.fail(error)  # raised, Scrapy would log a traceback
@@ -122,7 +124,9 @@ class StartMiddleware:
         session.start_salt = lock.start_salt
         session.knows_start.set()
         if state == "done":
+            session.node.has_seeds = True
             logger.info("the seeds were loaded by a node of this crawl before")
+            await session.node.tell_if_empty()
         return state != "done"
 
     async def _renew(self, lock: StartLock) -> None:

@@ -35,6 +35,7 @@ from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys, check_schema
 from frontier.store.scripts import (
     CRAWL_ALLOT,
     CRAWL_CANCEL,
+    CRAWL_END,
     CRAWL_FINISH,
     CRAWL_OPEN,
     CRAWL_REOPEN,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+OPEN = "open"
 FINISHED = "finished"
 CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
@@ -420,6 +422,16 @@ def reopen(
         return newest.crawl_id
     store.call(Call.command("HSET", registry, field, keys.crawl_id))
     return keys.crawl_id
+
+
+async def end(run: Run, keys: CrawlKeys, limit: str) -> str:
+    """End the crawl at *limit*, whatever is queued; may be done twice.
+
+    Returns the limit that it has ended at, which may be another; empty if it has ended
+    otherwise.
+    """
+    (reply,) = await run([Call.to(CRAWL_END, [keys.meta()], [keys.born, limit])])
+    return str(reply.decode("utf-8", "replace"))
 
 
 def cancel_call(keys: CrawlKeys, *, ttl: float) -> Call:

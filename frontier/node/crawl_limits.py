@@ -31,6 +31,7 @@ import secrets
 from collections import Counter
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
 
 from frontier.errors import StoreRefused
 from frontier.store.client import Argument, Call
@@ -110,6 +111,8 @@ INTERVAL = 1.0
 AGAIN = 0.1
 """Seconds after which a node asks again that may begin nothing, but could."""
 COUNTED = ("pages", "items", "errors", "bytes")
+MAX_REASON = 200
+"""Characters that are kept of the reason of a `CloseSpider`."""
 TIME = "time"
 UNKNOWN = "frontier_limit"
 """Why a spider closes whose crawl has ended at a limit that another node has set."""
@@ -146,14 +149,33 @@ class Limits:
         return any(astuple(self))
 
 
+_SPIDER = "spider:"
+"""Before the reason with which a spider has ended its crawl, in the name of a limit."""
+
+
+def limit_of_spider(reason: str) -> str:
+    """The limit of a crawl whose spider has raised `CloseSpider` with *reason*."""
+    return f"{_SPIDER}{quote(reason[:MAX_REASON], safe='')} 0"
+
+
+def _reason_of_spider(limit: str) -> str:
+    """With what reason a spider has ended its crawl; empty if none has."""
+    name = limit.partition(" ")[0]
+    return unquote(name.removeprefix(_SPIDER)) if name.startswith(_SPIDER) else ""
+
+
 def reason_of(limit: str) -> str:
     """Why a spider closes whose crawl has ended at *limit*, a name and its value."""
+    if reason := _reason_of_spider(limit):
+        return reason
     name = limit.partition(" ")[0]
     return LIMITS[name].reason if name in LIMITS else UNKNOWN
 
 
 def described(limit: str) -> str:
     """*limit*, a name and its value, for people: ``10 pages (CLOSESPIDER_...)``."""
+    if reason := _reason_of_spider(limit):
+        return f"its spider has raised CloseSpider({reason!r})"
     name, _, value = limit.partition(" ")
     if name not in LIMITS:
         return "one that another node has set"

@@ -181,6 +181,30 @@ class EndOfCrawl:
         """
         return await self._scan() is not None
 
+    async def finish_empty(self) -> bool:
+        """End the crawl if nothing is left in it, and nothing is set aside.
+
+        For the last node, which has left it. Whether this call ended it.
+
+        Raises:
+            StoreUnavailable: The store does not say.
+        """
+        before = await self._scan()
+        if before is None or self._aside or before != await self._scan():
+            return False
+        return await self._finish() is True
+
+    async def left(self) -> int:
+        """How many requests are queued, or under way."""
+        count = 0
+        for first in range(0, self._partitions, BATCH):
+            batch = range(first, min(first + BATCH, self._partitions))
+            calls = [scan_call(self._keys.partition(p)) for p in batch]
+            replies = await self._outage_retry.retry(calls)
+            for scan in (Scan(*reply[:-1]) for reply in replies if reply[0] != ASIDE):
+                count += scan.ready + scan.waiting + scan.reserved
+        return count
+
     async def _scan(self) -> tuple[int, frozenset[int]] | None:
         """How many URLs were ever queued, and what is set aside and was left out.
 

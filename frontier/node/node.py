@@ -103,6 +103,10 @@ class Node:
 
     archive: Archive | None = None
     finished = False
+    has_seeds = False
+    """Whether the crawl has all start requests of this node's spider."""
+    stays_open = False
+    """Whether URLs may come from elsewhere when nothing is queued."""
     _closed = False
     _canceled = False
     _at_limit = False
@@ -608,7 +612,9 @@ class Node:
                 try:
                     report = await self._depart(graceful=not reason)
                     if not self._outside:
-                        self._departure = await self._leave(report, limit, seconds)
+                        self._departure = await self._leave(
+                            report, limit, seconds, graceful=not reason
+                        )
                 except (CrawlLost, KeyDamaged) as error:
                     self.fail(error)
                 except StoreRefused as error:
@@ -623,8 +629,9 @@ class Node:
                 )
 
     async def _store_all(self) -> None:
-        if self._ending is not None:
-            await self._ending
+        for told in (self._ending, self._telling):
+            if told is not None:
+                await told
         await self.acks.drain()
         await self.outbox.flush()
         await self.archived()
@@ -652,11 +659,17 @@ class Node:
         return report
 
     async def _leave(
-        self, report: Mapping[str, Any], limit: asyncio.Timeout, seconds: float
+        self,
+        report: Mapping[str, Any],
+        limit: asyncio.Timeout,
+        seconds: float,
+        *,
+        graceful: bool,
     ) -> Departure:
         """Leave the map, where the crawl has ended as the last one if nobody else may.
 
-        Each answer of the store moves *limit*, by *seconds*.
+        Each answer of the store moves *limit*, by *seconds*. If it is *graceful*, the
+        last node ends a crawl in which nothing is left.
         """
         began, told = time.monotonic(), False
         most = SILENT_LEASES * self.config.lease_ttl
@@ -679,9 +692,26 @@ class Node:
                     self.config.lease_ttl,
                 )
             await asyncio.sleep(REACH_PAUSE)
+        if not gone.left and gone.state == crawls.OPEN and graceful:
+            gone = await self._finish_empty(gone)
         if gone.state.encode() in crawls.ENDED and waited >= most:
             gone = replace(gone, left=0)  # who is left there is silent for that long
         return gone
+
+    async def _finish_empty(self, gone: Departure) -> Departure:
+        """End the crawl that this node was the last to leave, if nothing is left in it.
+
+        Nobody would find its end: the next run would, and fetch nothing.
+        """
+        if self.config.keep_alive or self.stays_open or not self.has_seeds:
+            return gone
+        ended = await self._answered(self._composition.end_of_crawl.finish_empty)
+        if not ended:
+            return gone
+        logger.info("the crawl %s has ended: nothing is queued", self.keys.crawl_id)
+        ask = Call.command("HLEN", self.keys.nodes())
+        (left,) = await self._outage_retry.retry([ask])
+        return replace(gone, state=crawls.FINISHED, left=left)
 
     async def _conclude(self) -> None:
         """Do what the last node of a crawl that has ended does.
@@ -700,6 +730,8 @@ class Node:
             return
         if gone.left or gone.state.encode() not in crawls.ENDED:
             return
+        if gone.state == LIMIT:
+            await self._tell_unfetched()
         if self.archive is not None and await self._settle(self.archive, gone.state):
             made = gone.state == crawls.CANCELED or await self.archive.package()
             if not made:
@@ -708,6 +740,20 @@ class Node:
             await self._require_settled()
         if not self.config.keep_frontier:
             await self._remove_frontier()
+
+    async def _tell_unfetched(self) -> None:
+        """Say how much was queued when the crawl ended before its queue did."""
+        try:
+            left = await self._composition.end_of_crawl.left()
+        except FrontierError as error:
+            logger.warning("how much was left in the queue is not known: %s", error)
+            return
+        if left:
+            logger.info(
+                "%d queued requests of %s are not fetched, as it has ended before",
+                left,
+                self.keys.crawl_id,
+            )
 
     async def _settle(self, archive: Archive, state: str) -> bool:
         """Commit the crawl's payloads, or forget them; say so if that cannot be done.
@@ -850,6 +896,20 @@ class Node:
         """
         return await self._composition.end_of_crawl.nothing_left()
 
+    async def tell_if_empty(self) -> None:
+        """Warn that nothing is left in the crawl that this node has come to."""
+        is_empty = False
+        if not (self.config.keep_alive or self.stays_open):
+            with contextlib.suppress(StoreUnavailable):
+                is_empty = await self.nothing_left()
+        if is_empty:
+            logger.warning(
+                "nothing is left in the crawl %s, which this node has joined: its "
+                "start requests were made before, and nothing is queued; the next "
+                "start begins a new crawl",
+                self.keys.crawl_id,
+            )
+
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
         return self.inbox.idle and not self.outbox.pending and not self.is_busy()
@@ -868,6 +928,30 @@ class Node:
         if self._ending is None:
             self._ending = asyncio.create_task(self._tell_finished())
 
+    def end_crawl(self, limit: str) -> None:
+        """End the crawl on all nodes, at *limit*; what is queued is not fetched."""
+        if self._ending is None and not (self._at_limit or self._canceled):
+            self._ending = asyncio.create_task(self._end_crawl(limit))
+
+    async def _end_crawl(self, limit: str) -> None:
+        try:
+            reached = await crawls.end(self._outage_retry.retry, self.keys, limit)
+        except FrontierError as error:
+            self.fail(error)
+            return
+        if reached:
+            self.on_limit(reached)
+
+    async def _tell_limit(self) -> None:
+        """Others have found that the crawl has ended; this node counts no limit."""
+        ask = Call.command("HGET", self.keys.meta(), "limit")
+        try:
+            (limit,) = await self._outage_retry.retry([ask])
+        except FrontierError as error:
+            self.fail(error)
+            return
+        self.on_limit((limit or b"").decode("utf-8", "replace"))
+
     async def _tell_finished(self) -> None:
         try:
             counts = await self._composition.fetched.without()
@@ -883,8 +967,8 @@ class Node:
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""
         if order == LIMIT:
-            if self._composition.spending is None:
-                self.on_limit("")
+            if self._composition.spending is None and not self._telling:
+                self._telling = asyncio.create_task(self._tell_limit())
             return
         if order == aside.INCOMPLETE:
             if not self._telling and not self._incomplete:

@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 
 import scrapy
 from scrapy import signals
+from scrapy.exceptions import CloseSpider
 
 from frontier import json_log
 from frontier.cluster.controls import Controls
@@ -33,7 +34,7 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, RunOver
 from frontier.metrics.exposition import require_library
-from frontier.node.crawl_limits import described, reason_of
+from frontier.node.crawl_limits import described, limit_of_spider, reason_of
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
@@ -45,6 +46,7 @@ from frontier.scrapy_internals import (
     in_progress,
     is_closing,
     let_twisted_log,
+    stand_before_spider_errors,
     wake_engine,
 )
 from frontier.session.launch import (
@@ -419,8 +421,19 @@ class Session:
         marks = None
         if watchdog is not None:
             marks = Marks(self.requests.reservation, watchdog)
+        stand_before_spider_errors(self._crawler, self.end_by_spider)
         show = self.requests.show_slot
         self._output = SpiderOutput(self._crawler, drop, noting, marks, show)
+
+    def end_by_spider(self, error: BaseException) -> None:
+        """End the crawl if *error*, which the spider has raised, says that it is done.
+
+        That is what `CloseSpider` does to a job of plain Scrapy. Scrapy itself closes
+        this node.
+        """
+        ends = self._opened and self.config.close_spider == "crawl"
+        if ends and isinstance(error, CloseSpider):
+            self.node.end_crawl(limit_of_spider(error.reason or "cancelled"))
 
     def _close_with(self, reason: str) -> None:
         """Have the spider closed as soon as everything has been opened."""

@@ -112,6 +112,8 @@ class Config:
     no watchdog: a lease."""
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """What makes two URLs one: in the seen test, the queues and the index."""
+    close_spider: str = _setting("crawl", parsers.choice("crawl", "node"))
+    """What ends where the spider raises `CloseSpider`: the crawl, or this node."""
     collection: str = _setting("", parsers.collection)
     """The crawls that are deduplicated together; empty for the default one."""
     collection_redis_url: str = _setting("", parsers.redis_url)

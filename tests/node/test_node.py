@@ -596,11 +596,12 @@ async def test_who_may_not_enter_is_told_why_without_the_password(
 
 
 async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
-    new_node, server
+    new_node, server, until
 ):
     node = new_node(server, "a")
     await node.open()
     node.on_order(LIMIT)
+    await until(lambda: hasattr(node._owner, "limit"))
 
     assert node._owner.limit == ""
     assert node.inbox.stopped

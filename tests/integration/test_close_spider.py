@@ -1,0 +1,201 @@
+"""A spider that ends itself: as in plain Scrapy, that is the end of the whole job."""
+
+import contextlib
+import json
+import signal
+
+import pytest
+from conftest import HELD, until
+
+from frontier.status.snapshot import snapshot
+from tests.rawsite import RawSite
+
+SPIDERS = '''
+import asyncio
+from pathlib import Path
+
+import scrapy
+from scrapy.exceptions import CloseSpider
+from scrapy.linkextractors import LinkExtractor
+
+
+class DailySpider(scrapy.Spider):
+    """Newest first; it stops at what it knows."""
+
+    name = "daily"
+
+    def __init__(self, url="", known="", **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls, self.known = [url], Path(known)
+
+    def parse(self, response):
+        self.known.touch()
+        known = {"0", *self.known.read_text().split()}
+        for link in response.css("a.next"):
+            yield response.follow(link)
+        for number in response.css("li::text").getall():
+            if number in known:
+                raise CloseSpider("reached known")
+            with self.known.open("a") as file:
+                file.write(number + "\\n")
+            yield {"number": number}
+
+
+class EnoughSpider(scrapy.Spider):
+    name = "enough"
+
+    def __init__(self, seeds="", **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = seeds.split(",")
+
+    def parse(self, response):
+        for link in LinkExtractor().extract_links(response):
+            yield response.follow(link)
+        is_first = self.settings["FRONTIER_NODE_ID"] == "node-1"
+        if is_first and not response.url.endswith("/"):
+            raise CloseSpider("enough")
+
+
+class StartSpider(scrapy.Spider):
+    name = "start"
+    whole = True
+
+    async def start(self):
+        yield scrapy.Request("data:,x")
+        while self.whole != "True":
+            await asyncio.sleep(0.01)
+
+    def parse(self, response):
+        self.logger.info("the page is parsed")
+        if self.whole == "True":
+            raise CloseSpider("done")
+'''
+CONF = """
+import os
+SPIDER_MODULES = ["spiders"]
+ROBOTSTXT_OBEY = False
+ADDONS = {} if os.environ.get("PLAIN") else {"frontier.addon.Addon": 100}
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(CONF)
+    (root / "spiders.py").write_text(SPIDERS)
+    return root
+
+
+def look(cluster, crawl_id):
+    return snapshot(cluster.store, "frontier", crawl_id)
+
+
+class News(RawSite):
+    """Numbers, the newest first, five a page."""
+
+    def __init__(self):
+        super().__init__({}, answer=self._send)
+        self.newest = 0
+
+    def _send(self, connection, received):
+        page = int(received.split(b" ")[1].strip(b"/") or 1)
+        last = self.newest - 5 * (page - 1)
+        rows = "".join(f"<li>{n}</li>" for n in range(last, max(last - 5, -1), -1))
+        link = f'<a class="next" href="/{page + 1}">next</a>' if last > 4 else ""
+        body = f"<ul>{rows}</ul>{link}".encode()
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+
+
+def test_a_daily_job_that_stops_at_what_it_knows_has_the_items_of_plain_scrapy(
+    cluster, project, tmp_path, monkeypatch
+):
+    def day(name):
+        items = tmp_path / f"{name}-{site.newest}.jsonl"
+        words = ["-a", f"url={site.url('/')}", "-a", f"known={tmp_path / name}"]
+        words += ["-o", str(items)]
+        with monkeypatch.context() as patch:
+            if name == "plain":
+                patch.setenv("PLAIN", "1")
+            cluster.start(name, *words, spider="daily", cwd=project)
+            assert cluster.wait(name) == [0]
+        assert "Spider closed (reached known)" in cluster.text_of(name)
+        return [json.loads(line)["number"] for line in items.read_text().splitlines()]
+
+    with contextlib.closing(News()) as site:
+        for site.newest, new in ((15, 15), (18, 3), (25, 7)):
+            plain = day("plain")
+            assert day("ours") == plain == [str(site.newest - n) for n in range(new)]
+    for number in (1, 2, 3):
+        seen = look(cluster, f"daily-{number}")
+        assert seen.state == "limit"
+        assert "its spider has raised CloseSpider('reached known')" in seen.ended_at
+    log = cluster.text_of("ours")
+    assert "1 queued requests of daily-3 are not fetched" in log
+
+
+def node_1_has_one(answered, _):
+    """For `Held.until`: the first node has a page whose spider raises."""
+    return any(node == "node-1" and target != "/" for node, target in answered)
+
+
+@pytest.mark.parametrize("scope", ["crawl", "node"])
+def test_what_a_spider_on_one_of_three_nodes_ends(serve, cluster, project, scope):
+    nodes = ("node-1", "node-2", "node-3")
+    site = {"urls": 300, "hosts": 12, "calendar_months": 6, "delay": HELD}
+    server = serve(**site, nodes=nodes, until=node_1_has_one, spared=["/"])
+    words = ["-a", f"seeds={','.join(server.seeds)}"]
+    for node in nodes:
+        options = {"spider": "enough", "cwd": project, "FRONTIER_CLOSE_SPIDER": scope}
+        cluster.start(node, *words, **options)
+    cluster.share("enough-1")
+    server.delay = 0
+    for node in nodes if scope == "crawl" else nodes[:1]:
+        says(cluster, "Closing spider (enough)", node)
+    server.go_on()
+
+    assert cluster.wait() == [0, 0, 0]
+    seen = look(cluster, "enough-1")
+    if scope == "node":
+        assert seen.state == "finished"
+        assert seen.queue.ready == 0
+        return
+    assert seen.state == "limit"
+    assert seen.queue.ready > 0
+    texts = [cluster.text_of(node) for node in nodes]
+    assert all("Spider closed (enough)" in text for text in texts)
+    left = f"{seen.queue.ready} queued requests of enough-1 are not fetched"
+    assert sum(left in text for text in texts) == 1
+    assert "CloseSpider('enough')" in cluster.ask("crawl", "status").stdout
+
+
+def says(cluster, line, node="node-1"):
+    until(lambda: line in cluster.text_of(node), line)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_last_node_ends_a_crawl_in_which_nothing_is_left(cluster, project, whole):
+    cluster.start(
+        "node-1", "-a", f"whole={whole}", spider="start", cwd=project,
+        FRONTIER_CLOSE_SPIDER="node",
+    )  # fmt: skip
+    says(cluster, "the page is parsed")
+    if not whole:  # its start requests have not all been made
+        cluster.nodes["node-1"].send_signal(signal.SIGTERM)
+    assert cluster.wait() == [0]
+    assert look(cluster, "start-1").state == ("finished" if whole else "open")
+
+
+def test_a_node_warns_that_nothing_is_left_in_the_crawl_that_it_joins(cluster, project):
+    options = {"spider": "start", "cwd": project, "FRONTIER_CLOSE_SPIDER": "node"}
+    cluster.start("node-1", "-a", "whole=True", **options, FRONTIER_KEEP_ALIVE="True")
+    assert cluster.wait() == [0]
+    assert look(cluster, "start-1").state == "open"
+
+    cluster.start("node-2", "-a", "whole=True", **options)
+    assert cluster.wait("node-2") == [0]
+    line = "WARNING: nothing is left in the crawl start-1, which this node has joined"
+    assert line in cluster.text_of("node-2")
+    assert look(cluster, "start-1").state == "finished"
