@@ -31,7 +31,6 @@ from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
 from frontier.status.durations import duration
 from frontier.status.validate import printable, text
-from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
@@ -399,6 +398,7 @@ def _revive(
 def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
     """Let *crawl* be resumed if it is finished; what nodes of its spider join then."""
     from frontier.cluster.crawls import reopen
+    from frontier.store.client import Call
 
     meta = Call.command("HGET", crawl.keys.meta(), "spider")
     spider = (store.call(meta) or b"").decode("utf-8", "replace")

@@ -15,7 +15,6 @@ from frontier.status.snapshot import (
     crawl_entered,
     list_crawls,
     newest_crawl,
-    open_crawl,
     snapshot,
 )
 from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
@@ -134,14 +133,6 @@ def test_what_a_duplicate_filter_saw_is_the_newest_only_if_there_is_nothing_else
     assert newest_crawl(blocking(), crawl.namespace) == "site-1"
     found = list_crawls(blocking(), crawl.namespace)
     assert [c.kind for c in found] == ["dupefilter", "crawl"]
-
-
-def test_the_open_crawl_of_a_spider_is_found(crawl, db, blocking):
-    assert open_crawl(blocking(), crawl.namespace, "site") is None
-
-    db("HSET", RegistryKeys(crawl.namespace).spider("site"), "open", "site-1")
-
-    assert open_crawl(blocking(), crawl.namespace, "site") == "site-1"
 
 
 def test_live_nodes_share_the_ring_and_others_are_told_apart(
