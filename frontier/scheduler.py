@@ -173,7 +173,9 @@ class Scheduler(BaseScheduler):
         self._queue_addresses = self._session.queue_addresses
         shortens = self._by_url and self._recent is not None
         self._session.follow_output(
-            self.drop_seen if shortens else None, noting_of(self._session)
+            self.drop_seen if shortens else None,
+            noting_of(self._session),
+            self._hops.of_errback,
         )
         self._local_requests = LocalRequests(
             self._session, self._modes, self._queue_addresses

@@ -21,8 +21,10 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
@@ -36,11 +38,12 @@ from frontier.session.session import session_of
 from frontier.warc.records import MAX_URL, is_too_long
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
 
+START = "is_start_request"
+"""In the ``meta`` of what `Spider.start` makes: true. An errback makes it false."""
 SEED = "frontier_seed"
 """Key of ``meta`` of a robots.txt: whether it is fetched for a seed."""
 SITEMAP = "frontier_sitemap"
@@ -83,9 +86,12 @@ class Hops:
         """Whether the operator asked for the URL of *request*, and no page did.
 
         A seed is a request that was queued, that no response led to (Scrapy's depth
-        of it is 0), and that is not a redirect.
+        of it is 0), and that is not a redirect. What an errback makes has no depth,
+        whatever page its URL is from: see `of_errback`.
         """
         meta = request.meta
+        if meta.get(START) is False:
+            return False
         if SEED in meta and request.callback is NO_CALLBACK:
             return bool(meta[SEED])
         if (
@@ -96,7 +102,17 @@ class Hops:
             return False
         if self._session.requests.reservation(request) is None:
             return False
-        return bool(meta.get("is_start_request")) or self._has_depths()
+        return bool(meta.get(START)) or self._has_depths()
+
+    def of_errback(self, output: Any, request: Request) -> Any:
+        """*output* of the errback of *request*: its requests are no seeds.
+
+        But for one that tries a seed again, with the URL that it has.
+        """
+        seed = request.url if self.is_seed(request) else ""
+        if isinstance(output, AsyncIterator):
+            return _unseeded_slowly(output, seed)
+        return _unseeded(output, seed) if isinstance(output, Iterable) else output
 
     def _has_depths(self) -> bool:
         """Whether Scrapy counts depths, so that 0 says something."""
@@ -256,3 +272,20 @@ class Hops:
                 self._refused.total(),
                 parts,
             )
+
+
+def _unseeded(output: Iterable[Any], seed: str) -> Iterator[Any]:
+    for made in output:
+        _unseed(made, seed)
+        yield made
+
+
+async def _unseeded_slowly(output: AsyncIterator[Any], seed: str) -> AsyncIterator[Any]:
+    async for made in output:
+        _unseed(made, seed)
+        yield made
+
+
+def _unseed(made: Any, seed: str) -> None:
+    if isinstance(made, Request) and made.url != seed:
+        made.meta[START] = False

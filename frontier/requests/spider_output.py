@@ -135,7 +135,8 @@ class SpiderOutput:
 
     *drop* counts a request as filtered and returns true if it is seen; without it
     nothing is made short. *noting* is given what the callback of a request yields,
-    before that, and what it returns is taken in its place.
+    before that, and what it returns is taken in its place; *of_errback* likewise what
+    an errback yields.
     *marks* says what runs, if anybody wants to know. *show* is given each request whose
     callback or errback is about to be called.
     """
@@ -145,12 +146,14 @@ class SpiderOutput:
         crawler: Crawler,
         drop: Callable[[Request], bool] | None = None,
         noting: Callable[[Any, Request], Any] | None = None,
+        of_errback: Callable[[Any, Request], Any] = lambda output, _: output,
         marks: Marks | None = None,
         show: Callable[[Request], None] = lambda _: None,
     ) -> None:
         self._crawler = crawler
         self._show = show
         self._noting = noting
+        self._of_errback = of_errback
         self._drop = drop or (lambda _: False)
         engine: Any = crawler.engine
         self._crawl = engine.crawl
@@ -185,9 +188,11 @@ class SpiderOutput:
         output = await calling
         if self._noting is not None and isinstance(result, Response):
             output = self._noting(output, request)
+        if not isinstance(result, Response):
+            return self._of_errback(output, request)
         if not self._may_drop:
             return output
-        if not isinstance(result, Response) or self._has_witness():
+        if self._has_witness():
             return output
         depth = 0
         if self._counts_depth:

@@ -412,10 +412,12 @@ class Session:
         self,
         drop: Callable[[Request], bool] | None,
         noting: Callable[[Any, Request], Any] | None,
+        of_errback: Callable[[Any, Request], Any],
     ) -> None:
         """Have *drop*, if any, asked of each request as soon as the spider made it.
 
-        And what each callback yields go through *noting*, if any, before.
+        And what each callback yields go through *noting*, if any, before; and what each
+        errback yields, through *of_errback*.
         """
         watchdog = self.node.watchdog
         marks = None
@@ -423,7 +425,9 @@ class Session:
             marks = Marks(self.requests.reservation, watchdog)
         stand_before_spider_errors(self._crawler, self.end_by_spider)
         show = self.requests.show_slot
-        self._output = SpiderOutput(self._crawler, drop, noting, marks, show)
+        self._output = SpiderOutput(
+            self._crawler, drop, noting, of_errback, marks, show
+        )
 
     def end_by_spider(self, error: BaseException) -> None:
         """End the crawl if *error*, which the spider has raised, says that it is done.

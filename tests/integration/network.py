@@ -287,7 +287,9 @@ def crawl(directory, name):
                 yield response.follow(link, errback=self.failed)
 
         def failed(self, failure):
-            pass
+            if "/link" in failure.request.url and name == "public":
+                yield scrapy.Request("http://127.0.0.1/errback", errback=self.failed)
+                yield failure.request.replace(url="http://localhost/errback")
 
     class Proxy:
         def process_request(self, request):
