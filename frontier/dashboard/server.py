@@ -3,8 +3,8 @@
 What always holds:
 
 1.  It listens on this machine alone unless there is a token.
-2.  Who has it run beside a node never waits for it, and nothing of it ends the node:
-    a port that is taken is one line of the log.
+2.  A connection that asks for nothing turns nobody away: one whose request is not there
+    in whole after `WHOLE` seconds is closed, and before that if others want its place.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ import errno
 import logging
 import signal
 import socket
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from frontier.dashboard.access import LEAST_TOKEN, Access
 from frontier.dashboard.app import Source, application
 from frontier.errors import ConfigurationError
-from frontier.store.client import BlockingStore
 from frontier.urls.addresses import is_loopback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from starlette.applications import Starlette
 
 logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
-"""Those above are answered with 503."""
+"""For one more, the connection that has asked for nothing for longest is closed."""
 IDLE = 10
 """Seconds after which a connection is closed that asks for nothing more."""
-ANSWER = 5.0
-"""Seconds that the store has to answer the page of a node."""
+WHOLE = 10.0
+"""Seconds in which a request is to be there in whole."""
 LAST = 2
 """Seconds that answers have to end when the page does."""
 
@@ -88,6 +87,55 @@ class _Server(uvicorn.Server):
         yield
 
 
+def _connections() -> type[H11Protocol]:
+    """The class of a server's connections, which share its limit."""
+    waiting: dict[_Connection, None] = {}
+
+    class _Connection(H11Protocol):
+        """A connection that has to ask in time."""
+
+        _late: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            """Take its place, or that of one that asks for nothing."""
+            super().connection_made(transport)
+            if len(self.connections) > MOST_CONNECTIONS:
+                idle = next((one for one in waiting if one.asks_nothing), self)
+                idle.transport.abort()
+            self._wait()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            """Give its place back."""
+            waiting.pop(self, None)
+            if self._late is not None:
+                self._late.cancel()
+            super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            """Wait for the next request."""
+            super().on_response_complete()
+            self._wait()
+
+        @property
+        def asks_nothing(self) -> bool:
+            """Whether there is no request that is here in whole."""
+            cycle = self.cycle
+            return cycle is None or cycle.response_complete or cycle.more_body
+
+        def _wait(self) -> None:
+            waiting.pop(self, None)
+            waiting[self] = None  # as the last
+            if self._late is not None:
+                self._late.cancel()
+            self._late = self.loop.call_later(WHOLE, self._end)
+
+        def _end(self) -> None:
+            if self.asks_nothing:
+                self.transport.abort()
+
+    return _Connection
+
+
 async def serve(
     sock: socket.socket,
     source: Source,
@@ -99,7 +147,7 @@ async def serve(
         server = _Server(
             uvicorn.Config(
                 Access(app, token),
-                http="h11",
+                http=_connections(),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -107,7 +155,6 @@ async def serve(
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=MOST_CONNECTIONS,
                 timeout_keep_alive=IDLE,
                 timeout_graceful_shutdown=LAST,
                 h11_max_incomplete_event_size=16_384,
@@ -131,54 +178,3 @@ def serve_until_signal(sock: socket.socket, source: Source, token: str = "") -> 
         await serve(sock, source, token, stop_with_signal)
 
     asyncio.run(run())
-
-
-class PageOfNode:
-    """The status page that a node serves, on a thread with an event loop of its own.
-
-    It listens on this machine alone.
-    """
-
-    def __init__(self, sock: socket.socket, source: Source) -> None:
-        self._sock = sock
-        self._source = source
-        self._server: uvicorn.Server | None = None
-        self._closed = False
-        self._thread = threading.Thread(
-            target=self._run, name="frontier-dashboard", daemon=True
-        )
-        self.port: int = sock.getsockname()[1]
-
-    @classmethod
-    def begin(
-        cls, port: int, namespace: str, settings: Mapping[str, Any]
-    ) -> PageOfNode:
-        """Serve at *port* what the store of *settings* has; blocks for a moment.
-
-        Raises:
-            ConfigurationError: It cannot listen there.
-        """
-        sock = listen("127.0.0.1", port)
-        store = BlockingStore.from_settings(settings, ANSWER)
-        page = cls(sock, Source(lambda: store, namespace, store.where))
-        page._thread.start()
-        return page
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(serve(self._sock, self._source, on_server=self._begun))
-        except Exception:  # of the page alone: the crawl goes on
-            logger.exception("the status page of this node has ended")
-        finally:
-            self._source.store().close()
-
-    def _begun(self, server: uvicorn.Server) -> None:
-        self._server = server
-        server.should_exit = self._closed
-
-    def close(self) -> None:
-        """Serve no more; do not wait for long for who still reads."""
-        self._closed = True
-        if self._server is not None:
-            self._server.should_exit = True
-        self._thread.join(LAST + 3)

@@ -8,11 +8,13 @@ What always holds:
     gets what was read last, and ``frontier_figures_age_seconds`` says how old that is.
 3.  Two nodes have two ports: each has bound its own before it enters the crawl.
 4.  On loopback it answers to names of this machine alone. It only reads, and has at
-    most `MAX_SCRAPES` connections, each of which is closed when it says nothing.
+    most `MAX_SCRAPES` connections, each of which is closed when it says nothing. For
+    one more the oldest is closed: a scrape is short, and who drips turns none away.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import socket
@@ -42,7 +44,7 @@ PATH = "/metrics"
 PATIENCE = 1.0
 """Seconds that a scrape waits for the reactor."""
 MAX_SCRAPES = 16
-"""Connections at a time; others are closed at once."""
+"""Connections at a time."""
 SILENCE = 10.0
 """Seconds after which a connection is closed that says nothing."""
 POLL = 0.05
@@ -65,7 +67,8 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def __init__(self, address: tuple[str, int], *, v6: bool) -> None:
         self.address_family = socket.AF_INET6 if v6 else socket.AF_INET
-        self._slots = threading.Semaphore(MAX_SCRAPES)
+        self._open: dict[socket.socket, None] = {}
+        self._changing = threading.Lock()
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
@@ -75,10 +78,14 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve *request* in a thread, or close it if there are too many."""
-        if not self._slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        """Serve *request* in a thread; the oldest ends if there are too many."""
+        with self._changing:
+            self._open[request] = None
+            if len(self._open) > MAX_SCRAPES:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with contextlib.suppress(OSError):  # it is closed already
+                    oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -86,7 +93,8 @@ class _Server(ThreadingMixIn, WSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._slots.release()
+            with self._changing:
+                self._open.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         """Log what went wrong, and no traceback: a client that went away, mostly."""

@@ -26,9 +26,7 @@ from frontier.cluster import set_aside as aside
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.collection.summary import commit_command, uncommitted_in
-from frontier.dashboard import require_libraries
 from frontier.errors import (
-    ConfigurationError,
     CrawlLost,
     FrontierError,
     KeyDamaged,
@@ -194,8 +192,6 @@ class Node:
         self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
         self._opened.push_async_callback(self._journal.close)
         await self._start()
-        if config.dashboard_port:
-            await self._serve_page(settings)
         logger.info(
             "node %s is in crawl %s on %s",
             config.node_id,
@@ -254,26 +250,6 @@ class Node:
             self._loops.start(loop())
         if self.archive is not None and self.config.commit_every:
             self._loops.start(self.archive.commit_rounds())
-
-    async def _serve_page(self, settings: Mapping[str, Any]) -> None:
-        """Have a thread serve the status page; without it the crawl goes on, too."""
-        port = self.config.dashboard_port
-        try:
-            require_libraries("FRONTIER_DASHBOARD_PORT")
-            from frontier.dashboard.server import PageOfNode
-
-            begin = partial(PageOfNode.begin, port, self.config.namespace, settings)
-            page = await asyncio.to_thread(begin)
-        except ConfigurationError as error:
-            logger.warning("this node serves no status page: %s", error)
-            return
-        self._opened.push_async_callback(asyncio.to_thread, page.close)
-        self.process_stats.ports["dashboard_port"] = page.port
-        logger.info(
-            "the status page is at http://127.0.0.1:%d/crawls/%s",
-            page.port,
-            self.keys.crawl_id,
-        )
 
     async def _keep_to_the_end(self) -> None:
         """Have nothing be fetched that is due after the end that the settings name."""

@@ -64,10 +64,10 @@ class ProcessStats:
         self._disk = (0, 0)
         self._limit_known = False
         self._measuring: asyncio.Task[None] | None = None
-        self.ports = {"metrics_port": 0, "dashboard_port": 0}
-        """The ports at which this node serves what others ask it; 0 for none."""
+        self.ports = {"metrics_port": 0}
+        """The port at which this node serves its metrics; 0 for none."""
         self.metrics_host = ""
-        """The address of the first."""
+        """The address of that."""
 
     async def run(self) -> None:
         """Measure until cancelled."""

@@ -128,8 +128,6 @@ class Config:
     """The crawl to open or join; empty for ``<spider>-<n>``."""
     crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """Of responses of the whole crawl, at which it ends; 0 for no limit."""
-    dashboard_port: int = _setting(0, parsers.whole(0, 65_535))
-    """The port of this machine at which the node shows crawls; 0 for none."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
     """Algorithm of the payload digests."""
     feeds: str = _setting("", parsers.sites)
@@ -435,7 +433,15 @@ def _require_fit(config: Config) -> None:
         )
 
 
+REMOVED = {
+    "FRONTIER_DASHBOARD_PORT": "`frontier dashboard` serves the status page by itself",
+}
+"""Settings that there are no more, and what to use."""
+
+
 def _unknown(name: str, known: list[str]) -> str:
+    if name in REMOVED:
+        return f"{name} is no setting any more: {REMOVED[name]}"
     near = parsers.nearest(name, known)
     hint = f"; did you mean {near}?" if near else ""
     return f"{name[:200]} is not a setting of frontier{hint}"

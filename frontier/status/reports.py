@@ -95,7 +95,7 @@ OF_NOW = ("memory_bytes", "in_flight", "inbox")
 """The same, but only of nodes that are on the map."""
 OF_NODE = ("memory_limit_bytes", "disk_free_bytes", "disk_total_bytes", "lag_ms", "pid")
 """Numbers that are a node's own."""
-PORTS = ("metrics_port", "dashboard_port")
+PORTS = ("metrics_port",)
 MAX_PORT = 65_535
 MOST_TAKEN = 8
 """Times at which a node took partitions."""
@@ -383,7 +383,6 @@ OF_A_PROCESS = {
     "pid",
     "metrics_host",
     "metrics_port",
-    "dashboard_port",
     "holds",
 }
 """What went with the node."""

@@ -226,8 +226,6 @@ class Figures:
     """Where it serves its metrics; 0 if it does not."""
     metrics_host: str = ""
     """The address of its machine at which it does."""
-    dashboard_port: int = 0
-    """Where it serves a status page; 0 if it does not."""
     holds: str = ""
     """Partitions that it holds, as ``0-41,77``; with ``...`` at the end if there are
     more."""

@@ -1,17 +1,21 @@
+import contextlib
 import itertools
 import json
 import re
+import socket
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from frontier import dashboard
 from frontier.dashboard import app
+from frontier.dashboard import server as server_module
 from frontier.dashboard.server import listen
 from frontier.errors import ConfigurationError
 from frontier.status.document import schema
 from tests.dashboard.sample_data import fill
 
+DEADLINE = 120.0
 TOKEN = "a-token-that-is-long-enough"
 
 
@@ -219,3 +223,28 @@ def test_dead_letters_and_an_epoch_that_cannot_be_read_are_said(page, crawl_of, 
     assert answer.status == 200
     assert "those of partition 5 cannot be read: it is a string" in text
     assert "damaged keys: epoch: it is a list" in text
+
+
+def test_connections_that_ask_for_nothing_turn_nobody_away(page, monkeypatch):
+    monkeypatch.setattr(server_module, "MOST_CONNECTIONS", 8)
+    served = page()
+    with contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+            for _ in range(20)
+        ]
+        assert served.ask("/healthz")[0].status == 200
+        silent[0].settimeout(DEADLINE)
+        with contextlib.suppress(ConnectionResetError):
+            assert silent[0].recv(1) == b""  # the oldest made room
+
+
+def test_a_request_that_is_never_whole_ends_its_connection(page, monkeypatch):
+    monkeypatch.setattr(server_module, "WHOLE", 0.1)
+    served = page()
+    for begun in (b"", b"GET / HTTP/1.1\r\nX: ", b"POST /login HTTP/1.1\r\n"):
+        with socket.create_connection(("127.0.0.1", served.port), DEADLINE) as other:
+            other.sendall(begun)
+            with contextlib.suppress(ConnectionResetError):
+                assert other.recv(1) == b""
+    assert served.ask("/healthz")[0].status == 200

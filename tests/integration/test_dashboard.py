@@ -3,13 +3,10 @@
 import contextlib
 import re
 import signal
-import socket
-from functools import partial
 
 import pytest
-from conftest import HELD, until
+from conftest import HELD
 
-from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from tests.browser import look_everywhere
 
@@ -100,40 +97,3 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
     assert "node-1 is lost" in log
     assert "Lost: node-1 " in alert
     assert re.search(r"\d+ partitions: from (node-1|nobody) to node-[23]", log)
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
-def test_a_node_serves_the_page_and_one_that_finds_no_port_crawls_all_the_same(
-    serve, cluster, tab
-):
-    server = serve(urls=124, hosts=2, nodes=("node-1", "node-2"), delay=HELD, least=1)
-    arguments = f"seeds={','.join(server.seeds)}"
-    port = free_port()
-    for node in ("node-1", "node-2"):
-        cluster.start(node, "-a", arguments, FRONTIER_DASHBOARD_PORT=str(port))
-        cluster.join(node)
-    page = tab()
-    page.goto(f"http://127.0.0.1:{port}/crawls/site-1")
-    page.wait_for_selector(STATE.format("node-2") + ".live")
-    ports = until(partial(reported_ports, cluster, port), "a report with the port")
-    server.delay = 0
-    server.go_on()
-
-    assert cluster.wait() == [0, 0]
-    assert ports == {"node-1": port, "node-2": 0}
-    said = cluster.text_of("node-2")
-    assert said.count("this node serves no status page: ") == 1
-    assert f"127.0.0.1:{port}" in said
-    assert server.requests().missing(server.expected) == set()
-
-
-def reported_ports(cluster, port):
-    """What the nodes say, once both have and one has *port*."""
-    found = snapshot(cluster.store, "frontier", "site-1").nodes
-    ports = {n.node_id: n.figures.dashboard_port for n in found if n.figures}
-    return ports if len(ports) == 2 and port in ports.values() else None

@@ -163,17 +163,19 @@ def test_only_metrics_are_served_and_only_to_names_of_this_machine(exporter, loo
     assert ask(served, Host="[::1]:1")[0] == 200
 
 
-def test_who_keeps_connections_open_takes_no_more_than_there_are(exporter, loop):
+def test_who_keeps_connections_open_or_drips_turns_no_scrape_away(exporter, loop):
     served = exporter()
     served.serve(lambda: READING, loop)
     address = ("127.0.0.1", served.port)
     with contextlib.ExitStack() as stack:
-        for _ in range(MAX_SCRAPES):
+        others = [
             stack.enter_context(socket.create_connection(address, DEADLINE))
-        last = stack.enter_context(socket.create_connection(address, DEADLINE))
-        last.sendall(b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
-        with contextlib.suppress(ConnectionResetError):
-            assert last.recv(100) == b""
+            for _ in range(MAX_SCRAPES)
+        ]
+        for other in others:
+            other.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        assert ask(served)[0] == 200
+        assert others[0].recv(100) == b""  # the oldest made room
 
 
 def test_a_reading_that_fails_is_logged_and_the_last_is_served(exporter, loop, caplog):

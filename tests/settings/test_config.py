@@ -433,3 +433,8 @@ def test_a_digest_whose_package_is_missing_is_refused_at_the_start(monkeypatch):
         rules_of(read(revisit_digests="sha1,blake3"))
     assert rules_of(read(revisit_digests="sha256,sha1")).further == ("sha1",)
     assert rules_of(read(digest="sha1")).algorithm == "sha1"
+
+
+def test_a_setting_that_was_removed_says_what_to_use():
+    with pytest.raises(ConfigurationError, match="`frontier dashboard` serves"):
+        read(DASHBOARD_PORT="8350")

@@ -202,7 +202,6 @@ NOW = {
     "pid": 77,
     "metrics_port": 9100,
     "metrics_host": "127.0.0.1",
-    "dashboard_port": 8000,
     "holds": "0-41,77",
     "error_kinds": {"dns": 2, "tls": 1},
     "host_errors": {"a": {"dns": 2}, "b": {"tls": 1}},
@@ -265,7 +264,6 @@ def test_what_a_report_says_of_a_node_is_not_trusted(crawl, create, join, look):
         "machine": "m\x1b" + "x" * 5000,
         "metrics_port": 70_000,
         "metrics_host": "a b",
-        "dashboard_port": "80",
         "holds": "0-41;77",
         "error_kinds": {"dns": 1e400, "made up": 7, "tls": True},
         "host_errors": {"h\x1b": {"dns": 3, "x": 1}, "a": 3, "b": {"x": 1}},
@@ -279,7 +277,7 @@ def test_what_a_report_says_of_a_node_is_not_trusted(crawl, create, join, look):
 
     assert (a.memory_bytes, a.cpu_seconds, a.metrics_port) == (0, 0.0, 0)
     assert a.metrics_host == ""
-    assert (a.dashboard_port, a.holds, len(a.machine)) == (80, "", 255)
+    assert (a.holds, len(a.machine)) == ("", 255)
     assert a.error_kinds == {"dns": 0, "tls": 0}
     assert a.host_errors == {"h\ufffd": {"dns": 3}}
     assert a.host_seconds == {"d": HostSeconds(1, 0.0)}
