@@ -41,6 +41,7 @@ FrontierError
     ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── DirectoryInUse      another command works in it
+    ├── FileInUse           another process writes the file
     ├── NoManifest          there is no manifest, or no plan, to go by
     ├── StaleManifest       a file is not the one that its manifest is of
     ├── Unwritable          other records cannot be put into a file of its format
