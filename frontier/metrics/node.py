@@ -603,6 +603,7 @@ _SOURCES: tuple[NodeMetric, ...] = (
         "URLs of rounds that did not go as rounds go.",
         _stats(
             {
+                "failed": "frontier/feeds/pages_failed",
                 "lost": "frontier/feeds/lost",
                 "left_behind": "frontier/feeds/left_behind",
                 "late": "frontier/feeds/late",
