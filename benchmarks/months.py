@@ -45,8 +45,6 @@ CHANGES = 50
 """One page in so many changes with each round."""
 KILLS = 25
 """One round in so many ends with the death of its node."""
-COMPACTED = 10
-"""Rounds between two compactions of the journals."""
 DUE_S = 0.1
 """Seconds after which a page is to be fetched again."""
 TTL = 1.0
@@ -185,8 +183,6 @@ def rounds(
             page, at = line.split()
             done.visits.append(Visit(int(page), float(at), number))
         log.unlink()
-        if number % COMPACTED == 0:
-            compact_now(home / "journals")
         if number % every == 0:
             done.looks.append(look(server, home, number))
             tell(done.looks[-1])
@@ -206,13 +202,6 @@ def _in_a_process(work: Callable[[], None]) -> None:
     status = os.waitpid(child, 0)[1]
     if os.waitstatus_to_exitcode(status) not in (0, 9):
         raise AssertionError("a round failed")
-
-
-def compact_now(journals: Path) -> None:
-    """Compact what is closed, however young it is."""
-    from frontier.node.journal.compaction import compact
-
-    compact(journals, ("frontier", CRAWL), min_bytes=1, age_s=0.0)
 
 
 def look(server: Server, home: Path, number: int) -> Look:

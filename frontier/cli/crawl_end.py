@@ -273,8 +273,9 @@ def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:
         ("stays", f"WARC files and crawl logs: rm {crawl_id}-* in FRONTIER_WARC_DIR"),
         ("", "its payloads in the collection, for revisits of later crawls:"),
         ("", "  frontier collection purge, with a manifest that does not list it"),
-        ("", "journals of its nodes, *.journal in FRONTIER_JOURNAL_DIR, of which"),
-        ("", "  frontier crawl rebuild could make it again"),
+        ("", f"journals: rm {crawl_id}-*.journal* in FRONTIER_JOURNAL_DIR; until then"),
+        ("", "  frontier crawl rebuild could make it again; a new crawl so called"),
+        ("", "  leaves them alone"),
         ("", f"files in FRONTIER_QUEUE_SPILL_DIR/{namespace}-{crawl_id}, if any"),
     ]
     return [Text(f"{crawl_id} is deleted: {done.keys:,} keys"), facts(rows)]

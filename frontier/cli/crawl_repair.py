@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from frontier.node.journal.entries import Bad
     from frontier.node.journal.rebuild import Outcome
     from frontier.node.repair import Repaired
-    from frontier.store.client import BlockingStore
 
 
 MAX_NAMED = 20
@@ -104,12 +103,11 @@ WarcsWithoutJournal = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="WARC files of nodes whose journals are lost."),
 ]
-Missing = Annotated[
-    bool,
+Born = Annotated[
+    str,
     typer.Option(
-        "--missing",
-        help="The crawl exists: push only what the store lacks of nodes that are "
-        "gone. Other nodes may run.",
+        metavar="MARK",
+        help="Which crawl, if the journals are of several of that name.",
     ),
 ]
 
@@ -120,7 +118,7 @@ def rebuild(
     crawl_id: CrawlId,
     journal: Journals,
     warc: WarcsWithoutJournal = None,
-    missing: Missing = False,
+    born: Born = "",
 ) -> None:
     """Restore a crawl from its nodes' journals after its store was lost.
 
@@ -129,14 +127,8 @@ def rebuild(
     """
     from frontier.node.journal.rebuild import Rebuild
 
-    if missing:
-        if warc is not None:
-            raise typer.BadParameter("--warc does not go with --missing")
-        with options.connected() as store:
-            _push_missing(store, options.namespace, crawl_id, journal, output)
-        return
     with options.connected(create=True) as store:
-        made = Rebuild(store, options.namespace, crawl_id, journal, warc)
+        made = Rebuild(store, options.namespace, crawl_id, journal, warc, born)
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
     _tell(outcome, output)
@@ -169,42 +161,10 @@ def _tell_skipped(every: Sequence[Bad]) -> None:
         say(f"skipped {len(every) - MAX_NAMED:,} more")
 
 
-def _push_missing(
-    store: BlockingStore,
-    namespace: str,
-    crawl_id: str,
-    directories: list[Path],
-    output: Output,
-) -> None:
-    from frontier.node.journal.entries import without_header
-    from frontier.node.journal.restoring import restore
-    from frontier.seen.seen_set import stored_crawl
-
-    found, aside = restore(store, stored_crawl(store, namespace, crawl_id), directories)
-    unread = without_header(directories)
-    _tell_skipped(unread)
-    for journal in found:
-        for line in journal.told():
-            say(printable(line))
-    said: dict[str, Any] = {
-        "crawl_id": crawl_id,
-        "journals": len(found),
-        "pushed": sum(journal.pushed for journal in found),
-        "left_out": sum(journal.unsure + len(journal.bad) for journal in found)
-        + len(unread),
-    }
-    rows = [(key.replace("_", " "), f"{said[key]:,}") for key in list(said)[1:]]
-    output.result(said, [facts([("crawl", crawl_id), *rows])])
-    for line in aside:
-        complain(line)
-    if said["left_out"] or aside:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
 def _rows(outcome: Outcome) -> Rows:
     entries = f"{outcome.pushed:,} pushes, {outcome.acked:,} acks"
     return [
-        ("crawl", outcome.crawl_id),
+        ("crawl", f"{outcome.crawl_id}, born {outcome.born}"),
         ("journals", f"{outcome.journals:,} of {outcome.nodes:,} nodes"),
         ("entries", f"{entries}, {len(outcome.bad):,} skipped"),
         ("done", f"{outcome.done:,}, {outcome.stored:,} of them by WARC files alone"),

@@ -34,7 +34,6 @@ from frontier.node.host_politeness import HostDelays, SingleHostWarning
 from frontier.node.host_quotas import Quotas
 from frontier.node.imported_tier import ImportedTest
 from frontier.node.inbox import Inbox
-from frontier.node.journal.restoring import Restoring
 from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
@@ -188,7 +187,6 @@ class Composition:
         self.membership = Membership(
             outage_retry.call, keys, member, config.partitions, ttl=ttl
         )
-        self._compact_journals = journal.compact
         self._make_outbox(journal)
         self._make_shared()
         self._make_inbox()
@@ -205,20 +203,11 @@ class Composition:
             Pusher(
                 self._keys,
                 self._seen,
-                process=journal.process,
                 server_ms=self.context.clock,
             ),
             on_verdicts=self._node.on_verdicts,
             on_became_ready=self._node.on_became_ready,
             journal=journal.pushed,
-        )
-        self.restoring = Restoring(
-            self._outage_retry,
-            self._keys,
-            self.outbox,
-            directory=self._config.journal_dir,
-            partitions=self._config.partitions,
-            journaled=journal.durable,
         )
 
     def _make_shared(self) -> None:
@@ -393,7 +382,6 @@ class Composition:
             self.membership,
             self.inbox,
             self._node,
-            on_death=self.restoring.look,
             before_release=self._note_hosts,
             lending=self.lending,
         )
@@ -430,7 +418,6 @@ class Composition:
             idle=self._node.is_idle,
             on_end=self._on_end,
             rank=lambda: self.membership.rank,
-            last_look=self.restoring.look_now,
             say_idle=self.heartbeat.say_idle,
         )
 
@@ -444,15 +431,13 @@ class Composition:
         await self._failover.examine()
         self.back_offs.tell_again()
         self.fetched.forget()
-        self.restoring.look(closed=True)
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.heartbeat.run, self.heartbeat.renew, self.delivery_marks.run]
         loops += [self.spilling.run, self.claims.run, self.lending.run]
-        loops += [self.restoring.run, self.portions.run, self._gone_nodes.run]
-        loops.append(self._compact_journals)
+        loops += [self.portions.run, self._gone_nodes.run]
         loops.append(self.due_times.run)
         loops += [self.back_offs.run, self.uplink.run]
         if self.watchdog is not None:

@@ -95,6 +95,9 @@ class Deletion:
             progress(last)
         self._unlink(self._rest())
         self._forget_jobs()
+        (born,) = self._ask([Call.command("HGET", keys.meta(), "born")])
+        if born:  # its journals are not taken for those of a crawl that was lost
+            self._ask([Call.command("SADD", self._registry.deleted(), born)])
         self._ask([forget_call(keys.namespace, keys.crawl_id)])
         self._unlink([keys.meta()])
         return self.done

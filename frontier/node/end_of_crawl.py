@@ -83,7 +83,6 @@ class EndOfCrawl:
         idle: Callable[[], bool],
         on_end: Callable[[dict[int, bytes]], None],
         rank: Callable[[], int] = lambda: 0,
-        last_look: Callable[[], Awaitable[bool]] | None = None,
         say_idle: Callable[[], Awaitable[None]],
     ) -> None:
         self._outage_retry = context.outage_retry
@@ -100,8 +99,6 @@ class EndOfCrawl:
         """The partitions that the last scan found set aside, and why."""
         self._odd: dict[int, tuple[Scan, int]] = {}
         """Those whose figures do not fit each other, and how often in a row."""
-        self._last_look = last_look
-        """Whether a journal has what the store lacks, which is then pushed."""
         self._say_idle = say_idle
         """Has other nodes know that this one is not busy, if they think so."""
         self._clock = context.clock
@@ -143,9 +140,6 @@ class EndOfCrawl:
                         continue
                     before, pushed = pushed, await self._scan()
                 if pushed is None or pushed != before:
-                    continue
-                if self._last_look is not None and await self._last_look():
-                    pushed = None
                     continue
                 ended = await self._finish()
             except StoreUnavailable:

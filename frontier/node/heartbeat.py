@@ -59,9 +59,7 @@ MOMENT = 30.0
 """Seconds between a death and a failover, beside those until a death is noticed."""
 AROUND_A_FAILOVER = (
     "node %s died around a failover of the store: links that it stored in the last "
-    "moment before may be lost, though the pages that have them count as done; its "
-    "journal has them, if there is one (FRONTIER_JOURNAL_DIR): start a node on its "
-    "machine, or run frontier crawl rebuild --missing "
+    "moment before may be lost, though the pages that have them count as done "
     "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep such links)"
 )
 
@@ -74,10 +72,11 @@ class Deaths:
     """
 
     def __init__(
-        self, outage_retry: OutageRetry, ttl: float, on_death: Callable[[], None]
+        self,
+        outage_retry: OutageRetry,
+        ttl: float,
     ) -> None:
         self._outage_retry = outage_retry
-        self._on_death = on_death
         self._window = MOMENT + ttl
         self._lived: set[str] = set()
         self._died: dict[str, float] = {}
@@ -88,8 +87,6 @@ class Deaths:
         there = {member.node_id for member in view.members}
         gone = self._lived - there if view.state == "open" else ()
         self._died |= dict.fromkeys(gone, now)
-        if gone:
-            self._on_death()
         self._lived = {member.node_id for member in view.members if member.weight}
         for name, when in list(self._died.items()):
             changed = self._outage_retry.changed
@@ -111,7 +108,6 @@ class Heartbeat:
         inbox: Inbox,
         node: Reporting,
         *,
-        on_death: Callable[[], None] = lambda: None,
         before_release: Callable[[], Awaitable[None]] | None = None,
         lending: Lending | None = None,
     ) -> None:
@@ -133,7 +129,7 @@ class Heartbeat:
         """The version of what an operator wants that is in force here."""
         self._given_up: set[int] = set()
         """What was given up at the last round, and may not be released yet."""
-        self._deaths = Deaths(context.outage_retry, context.ttl, on_death)
+        self._deaths = Deaths(context.outage_retry, context.ttl)
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
         self._took = asyncio.Event()

@@ -41,7 +41,7 @@ from frontier.node.context import Loops
 from frontier.node.crawl_limits import Limits
 from frontier.node.heartbeat import CANCEL
 from frontier.node.host_politeness import Concurrency, HostConcurrency
-from frontier.node.journal.writer import Journaling
+from frontier.node.journal.writer import Journaling, refuse_lost
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_frontier import remove_frontier
@@ -184,7 +184,7 @@ class Node:
             config.crawl_id,
             shape,
             self._launch,
-            partial(claim, config, settings) if config.warc_enabled else None,
+            partial(self._may_begin, settings),
         )
         self.keys = await self._await_crawl(enter)
         if config.warc_enabled:
@@ -198,6 +198,17 @@ class Node:
             self.keys.crawl_id,
             self._store.where,
         )
+
+    async def _may_begin(self, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
+        """Whether nobody else has the crawl of *keys*, should this node begin it.
+
+        Raises:
+            ConfigurationError: The store has lost it.
+        """
+        config = self.config
+        if config.journal_dir is not None:
+            await refuse_lost(self._store.run, config.journal_dir, keys)
+        return not config.warc_enabled or await claim(config, settings, keys)
 
     async def _connect(self, settings: Mapping[str, Any]) -> None:
         """Connect to the store, which must be one that keeps what it is given."""
@@ -892,7 +903,7 @@ class Node:
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
-        return self._owner.is_busy() or self._composition.restoring.busy
+        return self._owner.is_busy()
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""

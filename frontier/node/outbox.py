@@ -104,7 +104,7 @@ class Outbox:
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_became_ready: Callable[[list[tuple[int, str]]], list[Call]],
-        journal: Callable[[int, int, Sequence[Push]], None] | None = None,
+        journal: Callable[[int, Sequence[Push]], None] | None = None,
     ) -> None:
         self._outage_retry = outage_retry
         self.pusher = pusher
@@ -350,7 +350,7 @@ class Outbox:
         self._stored[partition] += len(pushes)
         self.pending -= len(pushes)
         if self._journal is not None:
-            self._journal(partition, self.pusher.number(partition), pushes)
+            self._journal(partition, pushes)
 
     def _leave(
         self,

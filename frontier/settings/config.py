@@ -148,8 +148,6 @@ class Config:
     """Queues into which each queue key is divided, so that nodes can share it."""
     item_modules: tuple[str, ...] = _setting((), parsers.modules)
     """Modules whose classes requests may carry; empty for the project's packages."""
-    journal_compact_bytes: int = _setting(256_000_000, parsers.whole(0, 10**15))
-    """Closed journals of a crawl that are compacted; 0 for never."""
     journal_dir: Path | None = _setting(None, parsers.optional_directory)
     """Where the node's journal is written; empty for none."""
     join_only: bool = _setting(False, parsers.boolean)

@@ -85,6 +85,10 @@ class RegistryKeys:
         """Set of the ids of all crawls of the namespace."""
         return f"{self.namespace}:crawls"
 
+    def deleted(self) -> str:
+        """Set of the marks of crawls that were deleted; see `CrawlKeys`."""
+        return f"{self.namespace}:deleted"
+
     def store(self) -> str:
         """String: a random name of this store, by which collections know its crawls."""
         return f"{self.namespace}:store"

@@ -95,6 +95,75 @@ def test_without_a_journal_of_the_crawl_nothing_is_made(cluster, tmp_path):
     assert "there is no journal of the crawl site-1" in done.stderr
 
 
+NAMED = {"FRONTIER_CRAWL_ID": "named"}
+
+
+def killed_half_way(serve, cluster, journal):
+    """A crawl called ``named``, whose only node is killed at its middle; its site."""
+    server = serve(urls=60, hosts=2, calendar_months=2, delay=0.02, until=after(40))
+    seeds = ",".join(server.seeds)
+    cluster.start(
+        "node-1", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
+    )
+    until(lambda: len(server.answered) >= 40, "the middle of the crawl")
+    until(lambda: acked(journal, least=10), "acks in the journals")
+    cluster.kill("node-1")
+    server.go_on()
+    return server
+
+
+def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
+    serve, cluster, tmp_path
+):
+    journal = tmp_path / "j"
+    server = killed_half_way(serve, cluster, journal)
+    (left,) = journal.iterdir()
+    for words in (
+        ["node", "remove", "node-1", "--force", "--crawl", "named"],
+        ["crawl", "cancel", "--crawl", "named", "--yes"],
+        ["crawl", "delete", "--crawl", "named", "--yes"],
+    ):
+        done = cluster.ask(*words)
+        assert done.returncode == 0, (words, done.stderr)
+    assert "journal" in done.stdout
+    before = len(server.requests().entries)
+
+    seeds = ",".join(server.seeds)
+    cluster.start(
+        "node-2", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
+    )
+    assert cluster.wait("node-2") == [0]
+    entries = server.requests().entries[before:]
+    assert {entry.url for entry in entries if entry.node == "node-2"} >= server.expected
+    said = cluster.text_of("node-2")
+    assert "1 journal of an earlier crawl named" in said
+    assert left.name.removesuffix(".open") in said
+
+
+def test_a_node_does_not_begin_anew_what_its_store_has_lost(serve, cluster, tmp_path):
+    journal = tmp_path / "j"
+    server = killed_half_way(serve, cluster, journal)
+    cluster.lose_store()
+    before = len(server.requests().entries)
+
+    seeds = ",".join(server.seeds)
+    cluster.start(
+        "node-2", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
+    )
+    assert cluster.wait("node-2") == [1]
+    assert "frontier crawl rebuild --crawl named --journal" in cluster.text_of("node-2")
+    assert len(server.requests().entries) == before
+
+    done = cluster.ask("crawl", "rebuild", "--crawl", "named", f"--journal={journal}")
+    assert done.returncode == 0, done.stderr
+    cluster.start(
+        "node-3", "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal, **NAMED
+    )
+    assert cluster.wait("node-3") == [0]
+    assert server.requests().missing(server.expected) == set()
+    assert "earlier crawl" not in cluster.text_of("node-3")
+
+
 def acked(*journals, least):
     """The acks that *journals* have, once there are so many."""
     files = [path for journal in journals for path in journal.glob("*")]

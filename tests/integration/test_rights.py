@@ -77,7 +77,6 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
     start("node-2")
     until(lambda: sum(log_of(server).values()) > 30, "pages")
     cluster.kill("node-2")
-    do("crawl", "rebuild", "--missing", "--crawl", "site-1", "--journal", str(journal))
     do("crawl", "seed", server.seeds[0] + "nothing")
     until(lambda: not server.expected - set(log_of(server)), "all pages")
     start("node-3")

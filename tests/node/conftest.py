@@ -108,7 +108,7 @@ class Parts:
                 zip(pushes, verdicts, strict=True)
             ),
             on_became_ready=self._on_became_ready,
-            journal=lambda partition, _, pushes: self.journal.extend(
+            journal=lambda partition, pushes: self.journal.extend(
                 (partition, push.queue, push.item) for push in pushes
             ),
         )

@@ -30,19 +30,16 @@ from frontier.urls.fingerprint import LEAST_MARK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-VERSION = 1
+VERSION = 2
 OPEN = ".open"
 SUFFIX = ".journal"
 MAX_BYTES = 5 * 1024 * 1024
 """Of an entry: an item has at most 4 MiB."""
 MAX_QUEUE = 1 << 20
-MOST_MARKS = 4_096
-"""In one entry."""
-MOST_NAMES = 10_000
 _STEP = 1024
 _MARK = b"\xffJ"
 _HEAD = struct.Struct(">2sII")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}" + re.escape(SUFFIX))
+_BORN = re.compile(r"[0-9a-f]{16}")
 _QUEUE = re.compile(r"(?:-?[0-9]{1,12}(?:@[0-9a-f]{12})?:.*)?", re.DOTALL)
 
 
@@ -55,13 +52,11 @@ class Header(NamedTuple):
     node_id: str
     shape: Mapping[str, Any]
     """The settings that the crawl was created with."""
-    process: str = ""
-    """What the store knows the process by, whose pushes have numbers."""
-    compacted: bool = False
-    """Whether it was made of others; see `frontier.node.journal.compaction`."""
+    born: str
+    """The mark that the crawl was born with: another of the same name has another."""
 
     @property
-    def crawl(self) -> tuple[str, str]:
+    def name(self) -> tuple[str, str]:
         """Namespace and name of the crawl."""
         return self.namespace, self.crawl_id
 
@@ -76,8 +71,6 @@ class Pushed(NamedTuple):
     queue: str
     """Empty if it was marked as seen only."""
     item: bytes
-    number: int = 0
-    """Of the push; grows within a partition. 0 if it is not known."""
     due: int = 0
     """When it was to be ready, in ms of the server's clock; 0 for at once."""
     forced: int = 0
@@ -102,22 +95,7 @@ class PutAgain(NamedTuple):
     due: int
 
 
-class Done(NamedTuple):
-    """URLs that are done, of which nothing else is known any more."""
-
-    partition: int
-    marks: tuple[int, ...]
-    more: int = 0
-    """Requests beside these that are done, as URLs may be fetched again."""
-
-
-class Replaces(NamedTuple):
-    """The names of journals that this one has all of; they count no more."""
-
-    names: Sequence[str]
-
-
-Entry = Header | Pushed | Acked | PutAgain | Done | Replaces
+Entry = Header | Pushed | Acked | PutAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +127,6 @@ def frame(entry: Entry) -> bytes:
             payload = msgpack.packb(["a", *entry])
         case PutAgain():
             payload = msgpack.packb(["g", *entry])
-        case Done():
-            marks = struct.pack(f">{len(entry.marks)}Q", *entry.marks)
-            payload = msgpack.packb(["d", entry.partition, marks, entry.more])
-        case Replaces():
-            payload = msgpack.packb(["r", list(entry.names)])
     return _HEAD.pack(_MARK, len(payload), zlib.crc32(payload)) + payload
 
 
@@ -186,24 +159,6 @@ def read(path: Path) -> Iterator[Entry | Bad]:
                 at = end
             if at < len(data):
                 yield Bad(str(path), at, len(data) - at, "is not a whole entry")
-
-
-def replaced_by(directories: Sequence[Path]) -> set[str]:
-    """The names of journals in *directories* that others there replace.
-
-    Raises:
-        OSError: A directory, or a file in it, cannot be read.
-    """
-    names: set[str] = set()
-    for directory in directories:
-        for path in sorted(directory.glob(f"*{SUFFIX}")):
-            with contextlib.suppress(FileNotFoundError):
-                entries = read(path)
-                header = next(entries, None)
-                if isinstance(header, Header) and header.compacted:
-                    while isinstance(entry := next(entries, None), Replaces):
-                        names.update(entry.names)
-    return names
 
 
 def is_torn(bad: Bad) -> bool:
@@ -319,10 +274,6 @@ def _entry(payload: bytes) -> Entry:
         return _acked(*rest)
     if kind == "g":
         return _put_again(*rest)
-    if kind == "d":
-        return _done(*rest)
-    if kind == "r":
-        return _replaces(*rest)
     raise ValueError(f"kind {str(kind)[:20]!r} is not known")
 
 
@@ -330,9 +281,9 @@ def _header(version: Any, *rest: Any) -> Header:
     if version != VERSION:
         raise ValueError(f"version {str(version)[:20]} is not {VERSION}")
     header = Header(*rest)
-    if not all(isinstance(text, str) for text in (*header[:4], header.process)):
+    if not all(isinstance(text, str) for text in (*header[:4], header.born)):
         raise ValueError("a name is not text")
-    if not isinstance(header.shape, dict) or not isinstance(header.compacted, bool):
+    if not isinstance(header.shape, dict) or not _BORN.fullmatch(header.born):
         raise TypeError("the settings are invalid")
     return header
 
@@ -343,7 +294,6 @@ def _pushed(
     mark: Any,
     queue: Any,
     item: Any,
-    number: Any = 0,
     due: Any = 0,
     forced: Any = 0,
 ) -> Pushed:
@@ -353,11 +303,9 @@ def _pushed(
     if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
         raise ValueError("its hash is invalid")
     _require_item(queue, item, due)
-    if type(number) is not int or number < 0:
-        raise ValueError("its number is invalid")
     if type(forced) is not int or not 0 <= forced < 2 * LEAST_MARK:
         raise ValueError("its id is invalid")
-    return Pushed(partition, mode, mark, queue, item, number, due, forced)
+    return Pushed(partition, mode, mark, queue, item, due, forced)
 
 
 def _acked(partition: Any, digest: Any) -> Acked:
@@ -375,27 +323,6 @@ def _put_again(
     if not queue:
         raise ValueError("its queue is invalid")
     return PutAgain(partition, digest, queue, item, due)
-
-
-def _done(partition: Any, packed: Any, more: Any) -> Done:
-    _require_partition(partition)
-    if not isinstance(packed, bytes) or len(packed) % 8 or len(packed) > 8 * MOST_MARKS:
-        raise ValueError("its hashes are invalid")
-    marks = struct.unpack(f">{len(packed) // 8}Q", packed)
-    if not all(LEAST_MARK <= mark < 2 * LEAST_MARK for mark in marks):
-        raise ValueError("a hash of it is invalid")
-    if type(more) is not int or not 0 <= more < 1 << 48:
-        raise ValueError("its number is invalid")
-    return Done(partition, marks, more)
-
-
-def _replaces(names: Any) -> Replaces:
-    if not isinstance(names, list) or len(names) > MOST_NAMES:
-        raise ValueError("its names are invalid")
-    for name in names:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError("a name of it is not that of a closed journal")
-    return Replaces(names)
 
 
 def _require_digest(digest: Any) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import secrets
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,13 +27,11 @@ from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.node.host_addresses import TYPED
-from frontier.node.journal.compaction import START, only_one
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
     Acked,
     Bad,
-    Done,
     Header,
     Pushed,
     PutAgain,
@@ -42,10 +39,8 @@ from frontier.node.journal.entries import (
     is_torn,
     read,
     read_header,
-    replaced_by,
     without_header,
 )
-from frontier.node.journal.restoring import fault_of
 from frontier.node.journal.writer import left_open
 from frontier.node.set_aside import Holding
 from frontier.queue.damage import is_number
@@ -68,6 +63,8 @@ if TYPE_CHECKING:
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
 
+START = b"is_start_request"
+"""In the item of a seed: Scrapy's key of its ``meta``."""
 REBUILDING = "rebuilding"
 """State of a crawl that no node can enter yet."""
 MAX_WAITING = 20_000
@@ -86,6 +83,8 @@ class Outcome:
     """What a rebuild found and restored."""
 
     crawl_id: str
+    born: str
+    """The mark that tells it from others of its name."""
     journals: int = 0
     """Files of the crawl."""
     nodes: int = 0
@@ -130,13 +129,10 @@ def journals_of(
             paths = sorted(directory.iterdir())
         except OSError as error:
             raise ConfigurationError(f"{directory}: {error.strerror}") from None
-        gone = replaced_by([directory])
         for path in paths:
-            if path.name in gone:
-                continue
             if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
                 header = read_header(path)
-                if header and header.crawl == (namespace, crawl_id):
+                if header and header.name == (namespace, crawl_id):
                     found.append((path, header))
     if not found:
         where = ", ".join(map(str, directories))
@@ -146,12 +142,42 @@ def journals_of(
     return found
 
 
-class Rebuild:
-    """Restores one crawl; nodes of it must not run.
+def of_one_birth(
+    found: Sequence[tuple[Path, Header]], born: str
+) -> list[tuple[Path, Header]]:
+    """Those of *found* that are of the crawl that was *born* so, if that is given.
 
     Raises:
-        ConfigurationError: There are no journals of it, or they are of crawls
-            that were created with different settings.
+        ConfigurationError: They are of several crawls of one name, or none is of that.
+    """
+    births: dict[str, list[Path]] = {}
+    for path, header in found:
+        births.setdefault(header.born, []).append(path)
+    if len(births) == 1 and not born:
+        born = next(iter(births))
+    if born not in births:
+        each = "; ".join(
+            f"{one}: {len(paths):,} journals, the last {max(p.name for p in paths)}"
+            for one, paths in births.items()
+        )
+        name = found[0][1].crawl_id
+        raise ConfigurationError(
+            f"there are journals of {len(births)} crawls that were called {name}; say "
+            f"with --born which of them is to be restored, of {each}"
+            if not born
+            else f"there is no journal of a crawl {name} with --born {born}, but {each}"
+        )
+    return [(path, header) for path, header in found if header.born == born]
+
+
+class Rebuild:
+    """Restores one crawl, that was *born* so if there were several of its name.
+
+    Nodes of it must not run.
+
+    Raises:
+        ConfigurationError: There are no journals of it, or they are of several crawls,
+            or of some that were created with different settings.
     """
 
     def __init__(
@@ -161,11 +187,12 @@ class Rebuild:
         crawl_id: str,
         directories: Sequence[Path],
         warc_dir: Path | None = None,
+        born: str = "",
     ) -> None:
         self._store = store
         self._keys = CrawlKeys(namespace, crawl_id)
         self._warc_dir = warc_dir
-        found = journals_of(directories, namespace, crawl_id)
+        found = of_one_birth(journals_of(directories, namespace, crawl_id), born)
         self._paths = [path for path, _ in found]
         self._header = found[0][1]
         for path, header in found:
@@ -177,7 +204,7 @@ class Rebuild:
                     f"{path} and {self._paths[0]} are of crawls with different "
                     "settings; give the journals of one only"
                 )
-        self._node_ids = {h.node_id for _, h in found if not h.compacted}
+        self._node_ids = {h.node_id for _, h in found}
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
         self._tiers: SeenConfig = seen_config(
@@ -192,7 +219,8 @@ class Rebuild:
         self._stored: set[str] = set()
         self._done_in: Counter[int] = Counter()
         self._spelled: set[str] = set()
-        self.outcome = Outcome(crawl_id, len(found), len(self._node_ids))
+        facts = (self._header.born, len(found), len(self._node_ids))
+        self.outcome = Outcome(crawl_id, *facts)
         self.outcome.bad += without_header(directories)
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
@@ -201,13 +229,6 @@ class Rebuild:
         Raises:
             ConfigurationError: The crawl is in the store.
         """
-        with contextlib.ExitStack() as stack:
-            for directory in sorted({path.parent for path in self._paths}):
-                with contextlib.suppress(OSError):  # then nobody compacts there
-                    stack.enter_context(only_one(directory, wait=True))
-            return self._run(progress)
-
-    def _run(self, progress: Callable[[int], None]) -> Outcome:
         self._begin()
         if self._warc_dir is not None:
             self._stored = self._read_warcs(self._warc_dir)
@@ -231,13 +252,13 @@ class Rebuild:
     def _close_journals(self) -> None:
         """Close those that their nodes left open: nothing of them is lacking.
 
-        Where that cannot be done, the next node there compares them with the store.
+        Where that cannot be done, the next node there closes them.
         """
         with contextlib.suppress(OSError):
             for directory in sorted({path.parent for path in self._paths}):
                 for left in left_open(directory):
                     header = read_header(left.path)
-                    if header is not None and header.crawl == self._header.crawl:
+                    if header is not None and header.name == self._header.name:
                         left.close()
                     else:
                         left.release()
@@ -255,7 +276,7 @@ class Rebuild:
         if state is None:
             shape = json.dumps(dict(self._header.shape))
             # One by one: a script that the server has yet to load runs late.
-            born = secrets.token_hex(8).encode()
+            born = self._header.born.encode()  # its journals stay its own
             self._mark(born)
             self._store.call(open_call(self._keys, shape, self._header.spider))
             self._store.call(Call.command("HSET", meta, *facts))
@@ -325,9 +346,9 @@ class Rebuild:
         except OSError as error:
             raise ConfigurationError(f"{directory}: {error}") from None
 
-    def _entries(self, path: Path) -> Iterator[Pushed | Acked | PutAgain | Done | Bad]:
+    def _entries(self, path: Path) -> Iterator[Pushed | Acked | PutAgain | Bad]:
         for entry in read(path):
-            if isinstance(entry, Pushed | Acked | PutAgain | Done):
+            if isinstance(entry, Pushed | Acked | PutAgain):
                 if entry.partition >= self._partitions:
                     yield Bad(str(path), 0, 0, f"has a partition {entry.partition}")
                     continue
@@ -343,11 +364,6 @@ class Rebuild:
             elif isinstance(entry, Acked):
                 self._acked[entry.digest] += 1
                 self.outcome.acked += 1
-            elif isinstance(entry, Done):
-                new = set(entry.marks) - self._done
-                self._done |= new
-                self.outcome.done += len(new) + entry.more
-                self._done_in[entry.partition] += len(new) + entry.more
             else:
                 self.outcome.pushed += 1
                 if isinstance(entry, PutAgain):
@@ -403,11 +419,6 @@ class Rebuild:
             if entry.mode == TEST:
                 queued = bool(entry.queue) and entry.mark not in self._done
                 self._sender.add(entry, queued=queued)
-        for done in self._entries(path):
-            if isinstance(done, Done):
-                for mark in done.marks:
-                    seen = Pushed(done.partition, TEST, mark, "", b"")
-                    self._sender.add(seen, queued=False)
         for again in self._put_again(path):
             digest = digest_of(again.queue, again.item)
             what = (again.partition, FORCE, LEAST_MARK, again.queue, again.item)
@@ -440,6 +451,18 @@ class Rebuild:
         record = decode(entry.item, entry.queue)
         is_get = record.get("method", "GET") == "GET"
         return is_get and target_uri(record["url"]) in self._stored
+
+
+def fault_of(entry: Pushed | PutAgain) -> str:
+    """Why *entry* cannot be restored; empty if it can."""
+    if not entry.queue:
+        return ""
+    try:
+        split_name(entry.queue)
+        decode(entry.item, entry.queue)
+    except CodecError as error:
+        return str(error)
+    return ""
 
 
 class _Sender:

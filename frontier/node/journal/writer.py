@@ -7,8 +7,7 @@ What always holds:
     `WriterStopped` (see `GroupCommit`).
 2.  A file that is being written is locked and called ``.open``. One that lost its
     writer is cut back to its last whole entry and closed by the next node that starts
-    on the directory; one of that node's crawl only when somebody has compared it with
-    the store (see `Left`).
+    on the directory.
 3.  What an `OSError` leaves half done is cut off and written again, until it
     works or the journal is closed.
 
@@ -24,14 +23,11 @@ import fcntl
 import logging
 import os
 import re
-import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
-from frontier.errors import ArchiveError, WriterStopped
+from frontier.errors import ArchiveError, ConfigurationError, WriterStopped
 from frontier.files import (
     FILE_MODE,
     create_locked,
@@ -53,16 +49,19 @@ from frontier.node.journal.entries import (
     read_header,
     whole_bytes,
 )
-from frontier.queue.push import CLAIM, GONE, TEST, new_pusher
+from frontier.queue.push import CLAIM, GONE, TEST
+from frontier.store.calls import Call
+from frontier.store.keys import RegistryKeys
 from frontier.store.outage_retry import pauses
 from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from io import FileIO
     from pathlib import Path
     from typing import Any, Self
 
+    from frontier.cluster.crawls import Run
     from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.settings.config import Config
@@ -75,9 +74,6 @@ LINGER = 0.05
 """Seconds in which more may come before a batch is written; nobody waits for it."""
 MAX_BATCH = 10_000
 MAX_FILE_BYTES = 256 * 1024 * 1024
-LEAST_FILE_BYTES = 1024 * 1024
-COMPACT_EVERY_S = 300.0
-"""Seconds between two looks whether there is enough to be compacted."""
 
 _Entry = Pushed | tuple[int, str, bytes, "Again | None"]
 """The tuple is what `Acked` or `PutAgain` is made of, later and not on the reactor."""
@@ -111,7 +107,7 @@ class Journal(GroupCommit[_Entry]):
         self._kept = 0
         try:
             make_directory(directory, mode)
-            mend(directory, besides=header)
+            mend(directory)
             self._open()
         except OSError as error:
             raise ArchiveError(
@@ -273,23 +269,70 @@ def left_open(directory: Path) -> Iterator[Left]:
             os.close(file)
 
 
-def mend(directory: Path, *, besides: Header | None = None) -> list[tuple[Path, int]]:
+def mend(directory: Path) -> list[tuple[Path, int]]:
     """Close the journals in *directory* that lost their writers.
 
-    Those of the crawl of *besides* are left as they are. Returns what `Left.close`
-    does, of each.
+    Returns what `Left.close` does, of each.
 
     Raises:
         OSError: A file cannot be read or changed.
     """
-    mended = []
-    for left in left_open(directory):
-        header = read_header(left.path)
-        if header and besides and header.crawl == besides.crawl:
-            left.release()
-        else:
-            mended.append(left.close())
-    return mended
+    return [left.close() for left in left_open(directory)]
+
+
+def others_of(directory: Path, keys: CrawlKeys) -> dict[str, list[Path]]:
+    """The journals in *directory* of other crawls with the name of *keys*, by birth.
+
+    Raises:
+        OSError: The directory, or a file in it, cannot be read.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in sorted(directory.glob(f"*{SUFFIX}*")):
+        if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                header = read_header(path)
+                name = (keys.namespace, keys.crawl_id)
+                if header and header.name == name and header.born != keys.born:
+                    found.setdefault(header.born, []).append(path)
+    return found
+
+
+def told_of(others: Mapping[str, Sequence[Path]], crawl_id: str) -> str:
+    """Which journals *others* are, of crawls called *crawl_id*."""
+    paths = [path for paths in others.values() for path in paths]
+    first = paths[0].with_name(paths[0].name.removesuffix(OPEN))
+    if len(paths) == 1:
+        return f"1 journal of an earlier crawl {crawl_id}: {first}"
+    return f"{len(paths):,} journals of an earlier crawl {crawl_id}, as {first}"
+
+
+async def refuse_lost(run: Run, directory: Path, keys: CrawlKeys) -> None:
+    """Do not begin the crawl of *keys* anew if the store has lost it.
+
+    Raises:
+        ConfigurationError: *directory* has journals of it, the store does not have it,
+            and nobody has deleted it.
+    """
+    # Before the store is asked: another node's journal comes after its crawl.
+    others = await asyncio.to_thread(others_of, directory, keys)
+    if not others:
+        return
+    deleted = RegistryKeys(keys.namespace).deleted()
+    exists = Call.command("EXISTS", keys.meta())
+    is_there, *gone = await run(
+        [exists, *(Call.command("SISMEMBER", deleted, born) for born in others)]
+    )
+    births = zip(others, gone, strict=True)
+    lost = {born: others[born] for born, is_gone in births if not is_gone}
+    if is_there or not lost:
+        return
+    raise ConfigurationError(
+        f"this store does not have the crawl {keys.crawl_id}, but there is "
+        f"{told_of(lost, keys.crawl_id)}. If the store was lost, restore the crawl: "
+        f"frontier crawl rebuild --crawl {keys.crawl_id} --journal {directory}. "
+        "To begin it anew, move these journals away, or choose another "
+        "FRONTIER_CRAWL_ID"
+    )
 
 
 def _framed(entry: _Entry) -> bytes:
@@ -306,55 +349,14 @@ def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
 
 
-async def _compact(directory: Path, header: Header, least: int, mode: int) -> None:
-    """Compact journals of the crawl whenever *least* bytes of them are closed.
-
-    In a process of its own: it takes memory and time, and neither is the node's.
-    """
-    from frontier.node.journal.compaction import AGE_S, is_due
-
-    program = [sys.executable, "-m", "frontier.node.journal.compaction"]
-    words = [str(directory), *header.crawl, str(least), str(AGE_S), str(mode)]
-    while least:
-        await asyncio.sleep(COMPACT_EVERY_S)
-        try:
-            due = await asyncio.to_thread(is_due, directory, header.crawl, least, AGE_S)
-        except OSError as error:
-            logger.warning("journals cannot be compacted: %s", error)
-            continue
-        if not due:
-            continue
-        child = await asyncio.create_subprocess_exec(
-            *program, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-        )
-        try:
-            told, errors = await child.communicate()
-        except asyncio.CancelledError:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            raise
-        if child.returncode:
-            last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-            logger.warning("journals were not compacted: %s", "".join(last)[:300])
-        elif told:
-            logger.info(
-                "compacted %s journals, of %s bytes, to %s", *told.decode().split()
-            )
-
-
 class Journaling:
     """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
 
     def __init__(
         self,
         journal: Journal | None = None,
-        process: str = "",
-        compacting: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._journal = journal
-        self._compacting = compacting
-        self.process = process or new_pusher()
-        """What the store is to know the process by, whose pushes are noted."""
 
     @classmethod
     async def begin(
@@ -369,24 +371,16 @@ class Journaling:
         if directory is None:
             return cls()
         names = (keys.namespace, keys.crawl_id, spider, config.node_id)
-        process = new_pusher()
-        header = Header(*names, shape, process)
+        header = Header(*names, shape, keys.born)
         mode = mode_of(config.file_mode)
-        most = config.journal_compact_bytes
-        size = max(LEAST_FILE_BYTES, most // 4) if most else MAX_FILE_BYTES
-        size = min(size, MAX_FILE_BYTES)
-        journal = await asyncio.to_thread(
-            Journal, directory, header, max_bytes=size, mode=mode
-        )
-        return cls(journal, process, partial(_compact, directory, header, most, mode))
+        journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
+        earlier = await asyncio.to_thread(others_of, directory, keys)
+        if earlier:
+            logger.warning("%s; they are left alone", told_of(earlier, keys.crawl_id))
+        return cls(journal)
 
-    async def compact(self) -> None:
-        """Have closed journals compacted again and again, until cancelled."""
-        if self._compacting is not None:
-            await self._compacting()
-
-    def pushed(self, partition: int, number: int, pushes: Sequence[Push]) -> None:
-        """Note that the store has *pushes*, since the one of *number*."""
+    def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
+        """Note that the store has *pushes*."""
         if self._journal is not None:
             for push in pushes:
                 if push.mode in GONE:  # a rebuild finds out by itself
@@ -394,7 +388,7 @@ class Journaling:
                 mode = TEST if push.mode == CLAIM else push.mode
                 self._journal.pushed(
                     Pushed(
-                        *(partition, mode, push.mark, push.queue, push.item, number),
+                        *(partition, mode, push.mark, push.queue, push.item),
                         due=push.due,
                         forced=push.forced,
                     )

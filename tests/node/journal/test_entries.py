@@ -24,7 +24,8 @@ from frontier.node.journal.entries import (
 )
 from frontier.urls.fingerprint import seen_hash
 
-HEADER = Header("frontier", "site-1", "site", "node-1", {"FRONTIER_PARTITIONS": 4})
+SHAPE = {"FRONTIER_PARTITIONS": 4}
+HEADER = Header("frontier", "site-1", "site", "node-1", SHAPE, "0123456789abcdef")
 PUSH = Pushed(3, "t", seen_hash(b"url"), "0:a.example", b"0\x01item")
 ACK = Acked(3, digest_of("0:a.example", b"1\x01item"))
 
@@ -120,9 +121,10 @@ def test_a_damaged_entry_costs_only_itself(written):
         ["g", *PUT_AGAIN[:3], b"", 5],
         ["g", *PUT_AGAIN[:4], None],
         ["g", *PUT_AGAIN[:4]],
-        ["h", 2, *HEADER],
-        ["h", 1, "frontier", "site-1", "site", 7, {}],
-        ["h", 1, "frontier", "site-1", "site", "node", []],
+        ["h", 1, *HEADER],
+        ["h", 2, "frontier", "site-1", "site", 7, {}, "ab"],
+        ["h", 2, "frontier", "site-1", "site", "node", [], "ab"],
+        ["h", 2, *HEADER[:5], "no mark"],
         [{}, []],
         ["p", msgpack.ExtType(1, b"x")],
     ],

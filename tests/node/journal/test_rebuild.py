@@ -35,6 +35,7 @@ from frontier.warc.file_rotation import WarcConfig, WarcWriter
 SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
 CONFIG = Config.from_settings(SETTINGS)
 URL = "http://a.example/%s"
+BORN, EARLIER = "ab12" * 4, "01d0" * 4
 
 
 def pushed(name, mode="t", partition=0, queue="0:a.example", **record):
@@ -61,17 +62,22 @@ class Lost:
         self.store, self.namespace, self.directory = store, namespace, directory
         self.keys = CrawlKeys(namespace, "site-7")
 
-    def write(self, node, *entries, config=CONFIG, crawl_id="site-7", tail=b""):
+    def write(
+        self, node, *entries, config=CONFIG, crawl_id="site-7", tail=b"", born=BORN
+    ):
         directory = self.directory / node
         directory.mkdir(exist_ok=True)
-        header = Header(self.namespace, crawl_id, "site", node, crawl_settings(config))
+        names = (self.namespace, crawl_id, "site", node)
+        header = Header(*names, crawl_settings(config), born)
         path = directory / f"{len(list(directory.iterdir()))}.journal"
         path.write_bytes(b"".join(map(frame, (header, *entries))) + tail)
         return path
 
-    def rebuild(self, warc_dir=None):
+    def rebuild(self, warc_dir=None, born=""):
         directories = sorted(path for path in self.directory.iterdir() if path.is_dir())
-        made = Rebuild(self.store, self.namespace, "site-7", directories, warc_dir)
+        made = Rebuild(
+            self.store, self.namespace, "site-7", directories, warc_dir, born
+        )
         return made.run()
 
     def scan(self, partition=0):
@@ -361,6 +367,34 @@ def test_journals_of_other_crawls_are_left_out_and_none_is_an_error(lost):
 
     with pytest.raises(ConfigurationError, match="no journal of the crawl site-7"):
         lost.rebuild()
+
+
+def test_journals_of_several_crawls_of_one_name_are_not_mixed(lost, db):
+    done = [pushed("one"), acked(pushed("one")), pushed("two"), acked(pushed("two"))]
+    lost.write("a", *done, born=EARLIER)
+    lost.write("b", pushed("one"), pushed("two"), acked(pushed("two")), born=BORN)
+
+    with pytest.raises(ConfigurationError, match=f"{EARLIER}: 1 journals.* {BORN}: 1 "):
+        lost.rebuild()
+    with pytest.raises(ConfigurationError, match="no journal .* --born 7777"):
+        lost.rebuild(born="7" * 16)
+    assert lost.scan().pushed == 0
+
+    outcome = lost.rebuild(born=BORN)
+    assert (outcome.journals, outcome.ready, outcome.done) == (1, 1, 1)
+    assert outcome.born == BORN
+    assert db("HGET", lost.keys.meta(), "born") == BORN.encode()
+
+
+def test_what_a_page_forced_twice_is_queued_once(lost, db):
+    forced = pushed("next", mode="f")._replace(forced=seen_hash(b"id"))
+    lost.write("a", forced)
+    lost.write("b", forced)
+    lost.rebuild()
+
+    assert lost.scan().ready == 1
+    (one,) = db("SMEMBERS", lost.keys.partition(0).forced)
+    assert int(one) == forced.forced
 
 
 def test_journals_of_crawls_with_different_settings_do_not_go_together(lost):
