@@ -261,7 +261,6 @@ def _round(
         "FRONTIER_KEEP_ALIVE": True,
         "FRONTIER_WARC_DIR": str(home / "warcs"),
         "FRONTIER_JOURNAL_DIR": str(home / "journals"),
-        "FRONTIER_JOURNAL_COMPACT_BYTES": 0,
         "FRONTIER_COMMIT_EVERY": 1,
     }
     asyncio.run(_drive(settings, number, pages, kill, log))
