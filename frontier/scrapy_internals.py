@@ -12,6 +12,7 @@ not call it any more.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import random
@@ -146,6 +147,7 @@ __all__ = [
     "stand_before_spider",
     "stand_before_spider_errors",
     "started",
+    "stop_when_open",
     "tell_of_items_by",
     "tell_of_start_middlewares",
     "tell_robots_parsed",
@@ -536,6 +538,10 @@ def change_depth(crawler: Crawler, most: int) -> None:
             middleware.maxdepth = most
 
 
+STOP_LOOK = 0.02
+"""Seconds between looks at whether a spider that opens or closes has done so."""
+
+
 def end_with_error(crawler: Crawler) -> None:
     """Have ``scrapy crawl`` exit with 1 when the spider is closed.
 
@@ -551,6 +557,30 @@ def end_with_error(crawler: Crawler) -> None:
 
     engine: Any = crawler.engine
     engine._spider_closed_callback = lambda _: end()
+
+
+def stop_when_open(crawler: Crawler) -> None:
+    """Have a signal stop *crawler* when it is open, and not before it has closed.
+
+    Else the process would end at once where the signal comes while the spider opens or
+    closes: feeds would lack their end, and files and servers would be left behind.
+    """
+    before, has_closed = crawler.stop_async, asyncio.Event()
+
+    def opens() -> bool:
+        engine = crawler._engine
+        return not (has_closed.is_set() or (engine and engine.running))
+
+    async def stop() -> None:
+        while crawler.crawling and opens():  # noqa: ASYNC110 (no event of Scrapy's)
+            await asyncio.sleep(STOP_LOOK)
+        # A close by itself ends in this function, too.
+        while crawler.crawling and is_closing(crawler):  # noqa: ASYNC110 (the same)
+            await asyncio.sleep(STOP_LOOK)
+        await before()
+
+    crawler.signals.connect(has_closed.set, signal=signals.spider_closed, weak=False)
+    crawler.stop_async = stop  # type: ignore[method-assign]
 
 
 def stand_before_handlers(

@@ -47,6 +47,7 @@ from frontier.scrapy_internals import (
     is_closing,
     let_twisted_log,
     stand_before_spider_errors,
+    stop_when_open,
     wake_engine,
 )
 from frontier.session.launch import (
@@ -282,6 +283,7 @@ class Session:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        stop_when_open(crawler)
         self.config = Config.from_settings(crawler.settings)
         if self.config.metrics_port:
             require_library("FRONTIER_METRICS_PORT")

@@ -7,6 +7,7 @@ import signal
 import pytest
 from conftest import until
 
+from frontier.store.embedded import EmbeddedStore
 from tests.rawsite import RawSite
 
 SPIDERS = """
@@ -78,3 +79,29 @@ def test_a_page_that_was_fetched_gets_its_files_before_the_node_stops(
     (item,) = map(json.loads, items.read_text().splitlines())
     assert [each["status"] for each in item["files"]] == ["downloaded"]
     assert "/next" not in site.requests
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [("Spider opened", "shutdown"), ("Closing spider (finished)", "finished")],
+)
+def test_a_signal_while_the_spider_opens_or_closes_leaves_nothing_open(
+    cluster, project, site, tmp_path, line, reason
+):
+    items, files = tmp_path / "items.json", tmp_path / "files"
+    words = ["-a", f"url={site.url('/')}", "-o", str(items)]
+    options = {
+        "cwd": project,
+        "spider": "files",
+        "FILES_STORE": str(files),
+    }
+    cluster.start("node-1", *words, **options)
+    says(cluster, line)
+    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
+    assert cluster.wait() == [0]
+
+    assert f"Spider closed ({reason})" in cluster.text_of("node-1")
+    assert not EmbeddedStore.status(cluster.store_dir).running
+    assert not list(tmp_path.rglob("*.open"))
+    if reason == "finished":
+        assert len(json.loads(items.read_text())) == 2
