@@ -264,7 +264,7 @@ def _report_text(
         for title in ("round", "began", "took", "feeds", "URLs", "new items", "failed"):
             table.add_column(title, justify="right")
         table.add_column("lost", justify="right")
-        table.add_column("next after", justify="right")
+        table.add_column("wait", justify="right")
         for one in past:
             table.add_row(
                 f"{one.number:,}",
