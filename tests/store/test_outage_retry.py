@@ -43,6 +43,7 @@ async def test_nothing_to_do_needs_no_store(connect, own_server):
     assert await outage_retry.retry([]) == []
 
 
+@pytest.mark.one_server("of several, CONFIG reaches but one")
 async def test_a_store_that_answers_and_refuses_writes_is_said_once(
     connect, own_server, until, caplog, monkeypatch
 ):
