@@ -98,6 +98,7 @@ def gate(node, sent):
         stats=SimpleNamespace(inc_value=lambda _: None),
     )
     connection = SimpleNamespace(
+        config=SimpleNamespace(queue_key="host"),
         node=node,
         requests=RequestStates(),
         browser=None,
