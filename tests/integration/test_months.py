@@ -23,7 +23,6 @@ def crawled(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, private_server(None) as server:
         patch.setattr(reports, "KEPT", KEPT)
         patch.setattr(months, "KILLS", 12)
-        patch.setattr(months, "COMPACTED", 4)
         patch.setattr(months, "CHANGES", 8)
         home = tmp_path_factory.mktemp("months")
         done = rounds(server, home, Sizes(ROUNDS, PAGES, 6), lambda _: None)
