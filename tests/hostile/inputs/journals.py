@@ -16,7 +16,8 @@ from tests.hostile.making import frame as framed
 
 SHAPE = crawl_settings(Config(partitions=4))
 NAME = "x-20260101000000000-00001-n.journal"
-HEAD = frame(Header("frontier", "x", "site", "n", {}))
+BORN = "0123456789abcdef"
+HEAD = frame(Header("frontier", "x", "site", "n", {}, BORN))
 GOOD = frame(Pushed(0, "t", LEAST_MARK, "0:a", b"0\0" + b"item"))
 
 
@@ -61,8 +62,8 @@ SKIPPED = {  # bytes between two good entries, which cost themselves only
     "a-push-of-a-number-of-words": framed(
         msgpack.packb(["p", 0, "t", LEAST_MARK, "0:a", b"item", "7"])
     ),
-    "a-header-of-a-process-that-is-a-list": framed(
-        msgpack.packb(["h", 1, "frontier", "x", "site", "n", {}, ["p"]])
+    "a-header-born-of-a-list": framed(
+        msgpack.packb(["h", 2, "frontier", "x", "site", "n", {}, ["p"]])
     ),
     "a-kind-of-nobody": framed(msgpack.packb(["z", 1])),
     "an-entry-that-is-empty": framed(msgpack.packb([])),
@@ -87,7 +88,7 @@ def item(url="http://a.example/"):
 @hostile("journal/rebuild-skips-what-is-no-entry")
 def _(given):
     name = f"h{given.unique}"
-    head = frame(Header(name, "x", "site", "n", SHAPE))
+    head = frame(Header(name, "x", "site", "n", SHAPE, BORN))
     good = frame(Pushed(0, "t", LEAST_MARK, "0:a.example", item()))
     path = given.file(f"j/{NAME}", head + b"".join(SKIPPED.values()) + good)
     words = ["crawl", "rebuild", "--crawl", "x", "--journal", path.parent]
@@ -111,7 +112,7 @@ SHAPES = {
 @hostile_each("journal", {f"a-header-with-{n}": (s,) for n, s in SHAPES.items()})
 def _(given, shape):
     name = f"h{given.unique}"
-    payload = msgpack.packb(["h", 1, name, "x", "site", "n", shape])
+    payload = msgpack.packb(["h", 2, name, "x", "site", "n", shape, BORN])
     path = given.file(f"j/{NAME}", framed(payload) + GOOD)
     words = ["crawl", "rebuild", "--crawl", "x", "--journal", path.parent]
     said = given.command(*words, "--namespace", name)
@@ -122,7 +123,7 @@ def _(given, shape):
 @hostile("journal/names-with-escapes")
 def _(given):
     name = f"h{given.unique}"
-    head = frame(Header(name, "x", "\x1b]0;owned\x07", "\x1b[2Jn", SHAPE))
+    head = frame(Header(name, "x", "\x1b]0;owned\x07", "\x1b[2Jn", SHAPE, BORN))
     path = given.file(
         f"j/{NAME}", head + frame(Pushed(0, "t", LEAST_MARK, "0:\x1b", item()))
     )
