@@ -14,15 +14,11 @@ from scrapy.crawler import Crawler
 
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
-from frontier.cluster.lease import Leases
-from frontier.node.context import NodeContext
 from frontier.node.crawl_limits import Portions
-from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.queue.push import Push, Pusher
-from frontier.queue.spill import Spilling
 from frontier.scheduler import Scheduler
 from frontier.seen.config import seen_config
 from frontier.seen.recent import Recent
@@ -71,11 +67,6 @@ class PushingNode(Node):
     def made_ready(self) -> int:
         """Nothing waits until it is due."""
         return 0
-
-    @property
-    def spilled(self) -> tuple[int, int]:
-        """Nothing, as it has no part that does."""
-        return (0, 0)
 
     async def open(self) -> None:
         """Connect and start the outbox."""
@@ -183,22 +174,6 @@ class SeenPath:
             for request in made[first : first + IN_FLIGHT]:
                 self._scheduler.enqueue_request(request)
             await self._node.outbox.flush()
-
-    async def spill(self) -> int:
-        """Compress what can be of the queues; return how many URLs that were."""
-        node = self._node
-        outage_retry, keys, config = node._outage_retry, node.keys, node.config
-        leases = Leases(outage_retry.call, keys, "bench", ttl=600.0)
-        context = NodeContext(
-            outage_retry, keys, leases, "bench", config.partitions, config.order, 600.0
-        )
-        inbox = Inbox(
-            context, host_concurrency=node.host_concurrency, on_ready=lambda: None
-        )
-        spilling = Spilling(context, inbox, max_bytes=1)
-        await leases.acquire(range(config.partitions))
-        await spilling.look()
-        return spilling.spilled
 
     def forget_recent(self) -> None:
         """Empty the recent tier."""

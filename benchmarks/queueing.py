@@ -2,8 +2,7 @@
 
 A URL of 70 characters, no meta, no headers: the request of a spider that follows
 links. With its hash in the default seen tiers, as it cannot be without. The same
-is put into scrapy-redis's queue and dupefilter. And once more on few hosts, where
-long ready lists are then compressed, as above `FRONTIER_QUEUE_MAX_BYTES`.
+is put into scrapy-redis's queue and dupefilter.
 """
 
 from __future__ import annotations
@@ -35,8 +34,6 @@ from frontier.queue.reserve import (
     reserve_call,
     reserved,
 )
-from frontier.queue.spill import KEPT
-from frontier.queue.spill_files import BLOCK, BLOCK_BYTES, spill_call, unspill_call
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.scripts import LEASE_ACQUIRE
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
     from frontier.model import Lease
 
-HOSTS, FEW_HOSTS = 100, 4
+HOSTS = 100
 LENGTH = 70
 SLOWLOG = 100_000
 MOST = 128
@@ -79,7 +76,6 @@ def run(server: Server, options: Options) -> Report:
     sizes = QUICK if options.quick else FULL
     competitors: dict[str, Callable[[], Mapping[str, float]]] = {
         "frontier": lambda: _frontier(server, sizes),
-        "frontier_spilled": lambda: _spilled(server, sizes),
         "scrapy_redis": lambda: _scrapy_redis(server, sizes),
     }
     figures = Figures()
@@ -91,10 +87,6 @@ def run(server: Server, options: Options) -> Report:
         figures.add(name, {"script_ms_max": worst})
     ratios = {
         "bytes_per_queued_url": figures.value("frontier", "bytes_per_url"),
-        "bytes_per_spilled_url": figures.value("frontier_spilled", "bytes_per_url"),
-        "bytes_per_spilled_url_without_mark": figures.value(
-            "frontier_spilled", "bytes_without_mark"
-        ),
         "bytes_per_queued_url_scrapy_redis": figures.value(
             "scrapy_redis", "bytes_per_url"
         ),
@@ -136,33 +128,6 @@ def _frontier(server: Server, sizes: Sizes) -> dict[str, float]:
 
     per_second, used = asyncio.run(fill())
     return {"bytes_per_url": (used - before) / sizes.urls, "links_per_s": per_second}
-
-
-def _spilled(server: Server, sizes: Sizes) -> dict[str, float]:
-    before = emptied(server)
-
-    async def fill() -> tuple[float, int, int]:
-        settings = {"FRONTIER_BLOOM_CAPACITY": sizes.urls}
-        async with seen_path(server.url, settings, queues=True) as path:
-            await path.push(_requests(sizes.urls, path.spider, FEW_HOSTS))
-            loose = await asyncio.to_thread(settled, server)
-            begin = time.perf_counter()
-            spilled = await path.spill()
-            seconds = time.perf_counter() - begin
-            return seconds, spilled, loose - await asyncio.to_thread(settled, server)
-
-    seconds, spilled, saved = asyncio.run(fill())
-    packed = sum(
-        int(server.client.hget(key, "spilled_bytes") or 0)
-        for key in server.client.scan_iter("*:counts")
-    )
-    return {
-        "bytes_per_url": (settled(server) - before) / sizes.urls,
-        "bytes_without_mark": packed / spilled,
-        "bytes_saved_per_spilled_url": saved / spilled,
-        "share_spilled": spilled / sizes.urls,
-        "spilled_per_s": spilled / seconds,
-    }
 
 
 def _scrapy_redis(server: Server, sizes: Sizes) -> dict[str, float]:
@@ -273,17 +238,6 @@ def _scripts(server: Server) -> dict[str, float]:
     entries = older(store.call(list_reserved(keys)), second)
     store.run(requeue_calls(keys, second, Order.BFS, entries, delivered=True))
     note("queue_requeue")
-    queue, largest = "0:long.example", BLOCK_BYTES // BLOCK
-    items = [b"0%d" % n + b"x" * (largest - 6) for n in range(KEPT + 3 * BLOCK)]
-    client.rpush(keys.ready(queue), *items)
-    for blocks in range(2):
-        at = KEPT + blocks * BLOCK
-        some = items[at : at + BLOCK]
-        store.call(spill_call(keys, second, queue, blocks, some))
-    note("queue_spill")
-    block = client.lindex(keys.spilled(queue), 0)
-    store.call(unspill_call(keys, second, Order.BFS, queue, 2, block))
-    note("queue_unspill")
     store.close()
     client.close()
     return longest

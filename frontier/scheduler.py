@@ -772,12 +772,8 @@ class Scheduler(BaseScheduler):
         if watchdog is not None and watchdog.slow:
             self._stats.set_value("frontier/busy/callbacks", watchdog.slow)
             self._stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
-        spilled = self._node.spilled if self._session.opened else (0, 0)
         if self._session.opened and self._node.made_ready:
             self._stats.set_value("frontier/queue/due", self._node.made_ready)
-        if any(spilled):
-            self._stats.set_value("frontier/queue/spilled", spilled[0])
-            self._stats.set_value("frontier/queue/restored", spilled[1])
 
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
         self._stats.inc_value("frontier/queue/dead")

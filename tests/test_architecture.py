@@ -27,7 +27,6 @@ LAYERS = [
         "metrics",
         "node",
         "postcrawl",
-        "queue.spill",
         "recrawl",
         "seeds.load_once",
         "status",

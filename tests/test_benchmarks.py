@@ -103,8 +103,6 @@ RATIOS = {
     "queue": {
         "bytes_per_queued_url",
         "bytes_per_queued_url_scrapy_redis",
-        "bytes_per_spilled_url",
-        "bytes_per_spilled_url_without_mark",
         "links_per_second",
         "links_vs_scrapy_redis",
         "script_ms_max",

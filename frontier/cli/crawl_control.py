@@ -233,11 +233,6 @@ def _show_plan(output: Output, crawl: StoredCrawl, rule: Rule, found: Purged) ->
 
 def _tell_left(found: Purged) -> None:
     """Say what was not looked at."""
-    if found.in_files:
-        say(
-            f"{found.in_files:,} queued requests are in files of "
-            "FRONTIER_QUEUE_SPILL_DIR, which nodes read; they skip what is excluded"
-        )
     for what in found.damaged:
         complain(f"not looked at: {what}; frontier crawl repair puts it right")
 

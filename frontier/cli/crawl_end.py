@@ -268,7 +268,7 @@ def _require_deletion(store: BlockingStore, crawl: StoredCrawl, *, yes: bool) ->
 
 def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:
     """What was deleted, and what stays where, and how to remove that."""
-    crawl_id, namespace = crawl.keys.crawl_id, crawl.keys.namespace
+    crawl_id = crawl.keys.crawl_id
     rows = [
         ("stays", f"WARC files and crawl logs: rm {crawl_id}-* in FRONTIER_WARC_DIR"),
         ("", "its payloads in the collection, for revisits of later crawls:"),
@@ -276,6 +276,5 @@ def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:
         ("", f"journals: rm {crawl_id}-*.journal* in FRONTIER_JOURNAL_DIR; until then"),
         ("", "  frontier crawl rebuild could make it again; a new crawl so called"),
         ("", "  leaves them alone"),
-        ("", f"files in FRONTIER_QUEUE_SPILL_DIR/{namespace}-{crawl_id}, if any"),
     ]
     return [Text(f"{crawl_id} is deleted: {done.keys:,} keys"), facts(rows)]

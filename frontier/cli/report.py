@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.cluster.controls import Entry
-    from frontier.queue.reserve import Scan
     from frontier.status.views import CrawlSnapshot, Excluded, Figures, NodeView, Tiers
 
 MAX_FILES = 6
@@ -288,15 +287,6 @@ def _columns(figures: Figures | None, pace: str) -> list[str]:
     ]
 
 
-def _spilled(queue: Scan) -> str:
-    """How much of the queues is spilled, and where."""
-    size = decimal(queue.spilled_bytes)
-    text = f"{queue.spilled:,} of those ready are spilled, {size} in the store"
-    if queue.shelved_bytes:
-        text += f", {decimal(queue.shelved_bytes)} in files"
-    return text
-
-
 def _unsent_rows(totals: Figures) -> Rows:
     """Which requests were taken from the queue and not sent."""
     rows: Rows = []
@@ -324,8 +314,6 @@ def queue_rows(seen: CrawlSnapshot) -> Rows:
     if queue.waiting:
         text = f"{queue.waiting:,} wait until they are due"
         rows.append(("", f"{text}, the next {when(queue.due)}"))
-    if queue.spilled:
-        rows.append(("", _spilled(queue)))
     if queue.skipped:
         excluded = totals.excluded or seen.controls.excluded
         why = "excluded, or their host had" if excluded else "their host had"

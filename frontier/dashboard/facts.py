@@ -179,7 +179,6 @@ def _queue(seen: Watched) -> list[str]:
     return [
         f"{queue.reserved:,} reserved, {queue.acked:,} done",
         f"{queue.waiting:,} wait until they are due" if queue.waiting else "",
-        f"{queue.spilled:,} of those ready are spilled" if queue.spilled else "",
         f"{queue.dead:,} given up" if queue.dead else "",
     ]
 

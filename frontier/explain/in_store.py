@@ -26,7 +26,6 @@ from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
 from frontier.queue.push import unheld
 from frontier.queue.reserve import deliveries, read_reserved
-from frontier.queue.spill_files import MARK, is_address, unpack
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import layout_call, layout_of
 from frontier.seen.seen_set import look as look_at_tiers
@@ -382,40 +381,13 @@ class _Search:
             key = self._keys.ready(queue)
             length = int(self._store.call(Call.command("LLEN", key)))
             for place, item in self._elements(key):
-                if item != MARK and (record := self._read(queue, item)):
+                if record := self._read(queue, item):
                     more = {"place": place, "of": length, "before": before}
                     self._add(READY, key, queue, record, item, **more)
-            self._blocks(queue)
             before += length
         if self._store.call(Call.command("ZCARD", queues)) > MAX_NAMES:
             told = f"{queues}: only its first {MAX_NAMES:,} were read"
             self._facts.unread.append(told)
-
-    def _blocks(self, queue: str) -> None:
-        """Look into what is compressed of *queue*."""
-        key = self._keys.spilled(queue)
-        in_files = 0
-        for index in range(int(self._store.call(Call.command("LLEN", key)))):
-            block = self._store.call(Call.command("LINDEX", key, index))
-            if block is None:
-                break
-            if is_address(block):
-                in_files += 1
-                continue
-            try:
-                items = unpack(block)
-            except CodecError:
-                self._facts.unread.append(f"{key}: its block {index} cannot be read")
-                continue
-            self._count(len(items))
-            for item in items:
-                if record := self._read(queue, item):
-                    self._add(READY, key, queue, record, item)
-        if in_files:
-            self._facts.unread.append(
-                f"{key}: {in_files:,} blocks are in files of FRONTIER_QUEUE_SPILL_DIR, "
-                "which only nodes read"
-            )
 
     def _reserved(self) -> None:
         keys = self._keys

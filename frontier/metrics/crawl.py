@@ -235,12 +235,6 @@ _CRAWLS: tuple[CrawlMetric, ...] = (
         ("crawl", "state"),
     ),
     CrawlMetric(
-        "frontier_crawl_queue_spilled_urls",
-        "URLs that are ready, and in compressed blocks.",
-        _each(lambda crawl: crawl.queue.spilled),
-        ("crawl",),
-    ),
-    CrawlMetric(
         "frontier_crawl_urls_queued_total",
         "URLs that were ever queued.",
         _each(lambda crawl: crawl.queue.pushed),

@@ -359,16 +359,6 @@ _QUEUE: tuple[NodeMetric, ...] = (
         _figure("dead"),
     ),
     NodeMetric(
-        "frontier_urls_spilled_total",
-        "URLs that were put into compressed blocks.",
-        _stat("frontier/queue/spilled"),
-    ),
-    NodeMetric(
-        "frontier_urls_restored_total",
-        "URLs that were put back from blocks.",
-        _stat("frontier/queue/restored"),
-    ),
-    NodeMetric(
         "frontier_urls_due_total",
         "URLs that waited until they were due, and were made ready.",
         _stat("frontier/queue/due"),

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
-from frontier.files import mode_of
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.back_off import BackOffs
@@ -40,8 +39,6 @@ from frontier.node.recovery import Recovery
 from frontier.node.set_aside import SettingAside
 from frontier.node.uplink import Uplink
 from frontier.queue.push import Pusher
-from frontier.queue.spill import Spilling
-from frontier.queue.spill_files import spill_files_of
 from frontier.seen.config import seen_config
 from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import SEEDS
@@ -239,7 +236,6 @@ class Composition:
 
     def _make_inbox(self) -> None:
         """What has requests from the store, and what happens to its queues."""
-        config = self._config
         self.inbox = Inbox(
             self.context,
             process=self.claims.process,
@@ -264,14 +260,6 @@ class Composition:
             on_aside=self._node.on_aside,
         )
         self._store.on_damaged = self.aside.answer
-        self.spilling = Spilling(
-            self.context,
-            self.inbox,
-            max_bytes=config.queue_max_bytes,
-            spill_files=spill_files_of(
-                config.queue_spill_dir, self._keys, mode_of(config.file_mode)
-            ),
-        )
 
     def _make_limits(self) -> None:
         """What the crawl, its hosts and its sets may take."""
@@ -436,14 +424,12 @@ class Composition:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.heartbeat.run, self.heartbeat.renew, self.delivery_marks.run]
-        loops += [self.spilling.run, self.claims.run, self.lending.run]
+        loops += [self.claims.run, self.lending.run]
         loops += [self.portions.run, self._gone_nodes.run]
         loops.append(self.due_times.run)
         loops += [self.back_offs.run, self.uplink.run]
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
-        if self._config.queue_max_bytes:
-            loops.append(self.spilling.watch)
         if self._config.queue_key != "url":  # else there is no host to spare
             loops.append(self.host_delays.run)
             if self._config.host_shards == 1:

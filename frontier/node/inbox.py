@@ -31,7 +31,7 @@ import heapq
 import logging
 import math
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
@@ -103,8 +103,6 @@ class Inbox:
         self._host_of = host_concurrency.host_of
         self._concurrency = host_concurrency
         self._on_ready = on_ready
-        self.on_short: Callable[[int, str], object] = lambda *_: None
-        """Told a partition and a queue whose next URLs are in a block."""
         self.on_due: Callable[[int], object] = lambda _: None
         """Told a partition in which something is due before all else that waits."""
         self.quotas: Quotas | None = None
@@ -434,8 +432,6 @@ class Inbox:
                 queue,
             ) not in self._became_ready:
                 self._known[lease.partition].pop(queue, None)
-            if left and not count:
-                self.on_short(lease.partition, queue)
         return learned or any(count for *_, count in skipped)
 
     async def _read_hints(self) -> None:
@@ -579,7 +575,6 @@ class Inbox:
                 continue
             found += len(made)
             self._note(partition, made, left)
-            self._ask_for_blocks(partition, queues, made, left)
         if refused:
             kept = await self._leases.renew_refused(refused)
             self.lose_all([r for r in refused if (r.partition, r.token) not in kept])
@@ -631,20 +626,6 @@ class Inbox:
             self.highest[which] = max(reservation.id, self.highest.get(which, 0))
             host = self._host_of(split_name(reservation.queue)[1])
             self._in_flight[host] += 1
-
-    def _ask_for_blocks(
-        self,
-        partition: int,
-        wanted: dict[str, int],
-        made: list[Reservation],
-        left: dict[str, int],
-    ) -> None:
-        """Have blocks put back whose URLs are next; till then forget the queues."""
-        counts = Counter(reservation.queue for reservation in made)
-        for queue, count in wanted.items():
-            if left[queue] > 0 and counts[queue] < count:
-                self._known[partition].pop(queue, None)
-                self.on_short(partition, queue)
 
     async def recover(self, leases: Iterable[Lease]) -> None:
         """Put back what a lost reply may have reserved; waits until that is done."""

@@ -479,12 +479,6 @@ class Node:
         return self._composition.due_times.moved
 
     @property
-    def spilled(self) -> tuple[int, int]:
-        """How many URLs this node has put into blocks, and put back."""
-        spilling = self._composition.spilling
-        return spilling.spilled, spilling.restored
-
-    @property
     def tiers(self) -> SeenState | None:
         """The shared tiers, if this node looks after the memory of the sets."""
         limit = self._composition.memory_limit

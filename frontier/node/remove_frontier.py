@@ -161,9 +161,8 @@ async def _empty(run: Run, keys: PartitionKeys) -> None:
         (queues,) = await run([read])
         if not queues:
             return
-        for name_of in (keys.ready, keys.spilled):
-            for names in _chunks(name_of(q.decode("utf-8", "replace")) for q in queues):
-                await run([Call.command("UNLINK", *names)])
+        for names in _chunks(keys.ready(q.decode("utf-8", "replace")) for q in queues):
+            await run([Call.command("UNLINK", *names)])
         await run([Call.command("ZREM", keys.queues, *queues)])
 
 

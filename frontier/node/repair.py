@@ -34,7 +34,6 @@ from frontier.queue.due import read_waiting
 from frontier.queue.priority import readable, split_name
 from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
-from frontier.queue.spill_files import count_of, is_address, sizes_of
 from frontier.seen.config import MAX_URLS, SeenLayout, grow_call, seen_config
 from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
 from frontier.seen.seen_set import stored_crawl
@@ -44,7 +43,7 @@ from frontier.store.keys import CrawlKeys, number_in
 from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
@@ -54,8 +53,6 @@ MARK = "[0-9a-f]{16}"
 """What every crawl is born with: `frontier.cluster.crawls.open_call`."""
 WAITING = 500
 """URLs that wait, per call."""
-BLOCKS = 16
-"""Blocks per call; each may take 100 kB."""
 LOST: dict[str, str] = {
     "spent": "quotas of its hosts start at 0",
     "dead": "its dead letters are lost",
@@ -292,22 +289,17 @@ class Repair:
         self.outcome.waiting += waiting
         self.outcome.reserved += reserved
 
-    def _lists(self, number: int, names: Iterable[str]) -> dict[str, int]:
-        """The queues of a partition, and how many blocks each has."""
-        keys = self._keys.partition(number)
-        queues: dict[str, int] = {}
-        for what in ("ready", "spilled"):
-            start = f"{keys.tag}:{what}:"
-            for name in [name for name in names if name.startswith(start)]:
-                queue = name.removeprefix(start)
-                cost = f"the URLs that were in {what}:{queue} are lost"
-                if self._remove_wrong(name, f"{number}:{what}:{queue}", cost):
-                    self.outcome.lost.append(f"partition {number}: {cost}")
-                elif readable(queue.encode("utf-8", "surrogateescape")):
-                    queues.setdefault(queue, 0)
-                    if what == "spilled":
-                        length = self._store.call(Call.command("LLEN", name))
-                        queues[queue] = int(length)
+    def _lists(self, number: int, names: Iterable[str]) -> list[str]:
+        """The queues of a partition that have a list that can be read."""
+        start = self._keys.partition(number).ready("")
+        queues = []
+        for name in [name for name in names if name.startswith(start)]:
+            queue = name.removeprefix(start)
+            cost = f"the URLs that were in ready:{queue} are lost"
+            if self._remove_wrong(name, f"{number}:ready:{queue}", cost):
+                self.outcome.lost.append(f"partition {number}: {cost}")
+            elif readable(queue.encode("utf-8", "surrogateescape")):
+                queues.append(queue)
         return queues
 
     def _waiting(self, number: int, keys: PartitionKeys, names: Iterable[str]) -> int:
@@ -372,35 +364,17 @@ class Repair:
             self.outcome.lost.append(f"partition {number}: {cost}")
 
     def _count(
-        self, keys: PartitionKeys, lists: dict[str, int], waiting: int
+        self, keys: PartitionKeys, queues: Sequence[str], waiting: int
     ) -> list[int]:
-        spilled = in_store = in_files = 0
-        for queue, blocks in lists.items():
-            for block in self._blocks(keys.spilled(queue), blocks):
-                in_store += len(block)
-                if is_address(block):
-                    try:
-                        count, size = sizes_of(block)
-                    except CodecError:
-                        continue
-                    spilled += count
-                    in_files += size
-                else:
-                    spilled += count_of(block)
         names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
-        names += [keys.fence, *(keys.ready(queue) for queue in lists)]
-        args: list[str | int] = [keys.born, spilled, in_store, in_files, waiting]
-        for queue, blocks in lists.items():
-            args += (queue, -split_name(queue)[0], blocks)
+        names += [keys.fence, *(keys.ready(queue) for queue in queues)]
+        args: list[str | int] = [keys.born, waiting]
+        for queue in queues:
+            args += (queue, -split_name(queue)[0])
         reply = self._store.call(Call.to(PARTITION_REPAIR, names, args))
         if reply is None:
             raise KeyDamaged("", keys.lease, "it was changed while it was repaired")
         return [int(value) for value in reply]
-
-    def _blocks(self, name: str, count: int) -> Iterator[bytes]:
-        for first in range(0, count, BLOCKS):
-            read = Call.command("LRANGE", name, first, first + BLOCKS - 1)
-            yield from self._store.call(read)
 
     def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
         """Tell the layout of the seen-set by what the set itself has."""

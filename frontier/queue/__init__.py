@@ -2,8 +2,8 @@
 
 The seen test and the push are one script; an item leaves its queue only by an ack.
 `item` is how a request travels, `push` puts items in, `reserve` takes them out for as
-long as a lease lasts, `dead_letters` reads those that were given up. `spill` moves
-cold items out of the way when there are too many.
+long as a lease lasts, `dead_letters` reads those that were given up, `purge` takes
+out what an operator has excluded.
 
 The keys of a partition share a hash tag, so each script works on a Redis Cluster. What
 is read from the store is checked before it is used. Most of it makes calls and reads

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from frontier.seen.config import SeenConfig
     from frontier.store.keys import PartitionKeys
 
-NUMBERS = (
-    *("ready", "waiting", "pushed", "seq", "acked", "dead", "skipped"),
-    *("spilled", "spilled_bytes", "shelved_bytes", "blocks"),
-)
+NUMBERS = ("ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
 """Fields of `counts` that are numbers."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
 DIGITS = 15
@@ -75,7 +72,7 @@ def look(
     faults += _of_values(keys, found, config)
     tiers = _tiers(keys, found.get("seen", ()), faults)
     queues = [queue for queue in found.get("queues", ()) if readable(queue)]
-    lists = [getattr(keys, what)(q) for q in queues for what in ("ready", "spilled")]
+    lists = [keys.ready(queue) for queue in queues]
     buckets = filter(is_number, found.get("due", ()))
     lists += [keys.waiting(bucket.decode()) for bucket in buckets]
     lists += tiers

@@ -5,16 +5,15 @@ Nodes drop an excluded URL when its turn comes; here all of them go at once.
 What always holds:
 
 1.  A URL leaves its list by one script, which counts it as skipped. It stays seen. Each
-    call looks at `WINDOW` elements, or one block, whatever the length of the lists.
+    call looks at `WINDOW` elements, whatever the length of the lists.
 2.  No lease is needed, and nodes need not stop: what a node has reserved, or puts back
     meanwhile, it drops itself. A purge that was cut off is gone on with by another.
 3.  What cannot be read is left where it is. Requests that only one process can make
-    (`frontier.queue.item`), and blocks that are in files, are left to nodes.
+    (`frontier.queue.item`) are left to nodes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,16 +22,8 @@ from frontier.errors import CodecError, KeyDamaged
 from frontier.queue.due import buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
-from frontier.queue.spill_files import (
-    MARK,
-    count_of,
-    is_address,
-    pack,
-    sizes_of,
-    unpack,
-)
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_PURGE, QUEUE_PURGE_BLOCK
+from frontier.store.scripts import QUEUE_PURGE
 from frontier.urls.partition import host_of_shard
 
 if TYPE_CHECKING:
@@ -61,8 +52,6 @@ class Purged:
     """Those that are excluded."""
     skipped: int = 0
     """Those that were taken out."""
-    in_files: int = 0
-    """Requests in blocks that are in files, which are not looked at."""
     damaged: list[str] = field(default_factory=list)
     """Keys that could not be looked at, and why."""
 
@@ -141,20 +130,13 @@ class Purge:
         return self.outcome
 
     def _queue(self, keys: PartitionKeys, queue: str, *, dry: bool) -> None:
-        length, blocks = self._store.run(
-            [
-                Call.command("LLEN", keys.ready(queue)),
-                Call.command("LLEN", keys.spilled(queue)),
-            ]
-        )
-        self.outcome.queued += length - bool(blocks)
+        length = int(self._store.call(Call.command("LLEN", keys.ready(queue))))
+        self.outcome.queued += length
         if process_of(queue):
             return
         whole = self._is_whole(queue)
-        if blocks:
-            self._blocks(keys, queue, blocks, whole=whole, dry=dry)
         if whole and dry:
-            self.outcome.found += length - bool(blocks)
+            self.outcome.found += length
         elif whole:
             self._all(keys, queue)
         else:
@@ -202,41 +184,6 @@ class Purge:
         args += [first, WINDOW, *items]
         return int(self._store.call(Call.to(QUEUE_PURGE, names, args)))
 
-    def _blocks(
-        self, keys: PartitionKeys, queue: str, count: int, *, whole: bool, dry: bool
-    ) -> None:
-        """Look through blocks, the newest first: the oldest are put back meanwhile."""
-        for index in range(count - 1, -1, -1):
-            spilled = keys.spilled(queue)
-            block = self._store.call(Call.command("LINDEX", spilled, index))
-            if block is None:
-                continue
-            if is_address(block):
-                self.outcome.queued += _in_file(block)
-                self.outcome.in_files += _in_file(block)
-                continue
-            self.outcome.queued += count_of(block)
-            kept, gone = self._parted(block, queue, whole=whole)
-            self.outcome.found += gone
-            if gone and not dry:
-                names = [keys.lease, keys.counts, keys.queues, keys.ready(queue)]
-                digest = hashlib.sha1(block, usedforsecurity=False).hexdigest()
-                args: list[Argument] = [self._keys.born, queue, index, digest]
-                args += [pack(kept) if kept else b"", gone]
-                call = Call.to(QUEUE_PURGE_BLOCK, [*names, spilled], args)
-                self.outcome.skipped += max(0, self._store.call(call))
-
-    def _parted(
-        self, block: bytes, queue: str, *, whole: bool
-    ) -> tuple[list[bytes], int]:
-        """What of *block* stays, and how many go; none, if it cannot be read."""
-        try:
-            items = unpack(block)
-        except CodecError:
-            return [], 0
-        kept = [i for i in items if not (whole or self._is_excluded(i, queue))]
-        return kept, len(items) - len(kept)
-
     def _is_chosen(self, place: _List, element: bytes) -> bool:
         try:
             queue, item = place.parted(element)
@@ -245,17 +192,8 @@ class Purge:
         return self._is_excluded(item, queue)
 
     def _is_excluded(self, item: bytes, queue: str) -> bool:
-        if item == MARK:
-            return False
         try:
             url: Any = decode(item, queue)["url"]
         except CodecError:
             return False
         return self._exclusions.why(str(url)) is not None
-
-
-def _in_file(address: bytes) -> int:
-    try:
-        return sizes_of(address)[0]
-    except CodecError:
-        return 0

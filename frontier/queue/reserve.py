@@ -91,12 +91,6 @@ class Scan:
     dead: int = 0
     seen: int = 0
     """URLs in the set tier."""
-    spilled: int = 0
-    """URLs that are ready, but in compressed blocks."""
-    spilled_bytes: int = 0
-    """What the blocks take of the store."""
-    shelved_bytes: int = 0
-    """What those in files have."""
     skipped: int = 0
     """URLs that were not fetched because their host had used up its quota."""
     queues: int = 0

@@ -176,10 +176,6 @@ class Config:
     """Units of ownership; fixed when the crawl is created."""
     queue_key: str = _setting("host", parsers.queue_key)
     """What is owned by one node at a time and takes turns."""
-    queue_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
-    """Memory of the queues above which long ones are compressed; 0 for no limit."""
-    queue_spill_dir: Path | None = _setting(None, parsers.optional_directory)
-    """Directory that all nodes reach, for what compressing does not save."""
     recrawl: str = _setting("off", parsers.choice("off", "fixed", "adaptive"))
     """How the time is set after which a page is fetched again."""
     recrawl_decay: float = _setting(1.5, parsers.real(1 - 1e-9, 100.0))

@@ -180,10 +180,7 @@ def longest_queues(
     looks: Mapping[int, PartitionLook],
     most: int,
 ) -> dict[int, dict[str, int]]:
-    """The *most* queue keys with most URLs that are ready, of each of *numbers*.
-
-    URLs in compressed blocks are not among them.
-    """
+    """The *most* queue keys with most URLs that are ready, of each of *numbers*."""
     filled = [number for number in numbers if looks[number].scan.queues]
     parts = [keys.partition(number) for number in filled]
     calls = [Call.command("ZRANGE", p.queues, 0, MOST_QUEUES - 1) for p in parts]

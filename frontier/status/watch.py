@@ -81,7 +81,7 @@ class HostView:
 
     host: str
     queued: int = 0
-    """URLs that are ready; those in compressed blocks are not among them."""
+    """URLs that are ready."""
     partition: int | None = None
     """Where its queue was seen; ``None`` if none was."""
     delay_ms: int = 0

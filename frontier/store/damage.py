@@ -41,7 +41,6 @@ OF_A_PARTITION: Mapping[str, str] = {
     "counts": HASH,
     "queues": ZSET,
     "ready": LIST,
-    "spilled": LIST,
     "due": ZSET,
     "waiting": LIST,
     "reserved": HASH,

@@ -267,13 +267,11 @@ class PartitionKeys:
 
     @property
     def counts(self) -> str:
-        """Hash ``{born, ready, pushed, seq, acked, dead, spilled, ...}``.
+        """Hash ``{born, ready, pushed, seq, acked, dead, ...}``.
 
         *born* is the crawl's mark, which each partition has from the start. *ready*,
         *waiting* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
-        last id given to a reservation. Of those that are ready, *spilled* are in
-        *blocks* compressed blocks, which take *spilled_bytes* here and
-        *shelved_bytes* in files.
+        last id given to a reservation.
         """
         return f"{self.tag}:counts"
 
@@ -285,10 +283,6 @@ class PartitionKeys:
     def ready(self, queue: str) -> str:
         """List of the items of *queue*, a ``<priority>:<queue key>``."""
         return f"{self.tag}:ready:{queue}"
-
-    def spilled(self, queue: str) -> str:
-        """List of the blocks of *queue*, or their addresses, the oldest first."""
-        return f"{self.tag}:spilled:{queue}"
 
     @property
     def due(self) -> str:

@@ -13,7 +13,6 @@ from frontier.explain.in_store import Subject, look
 from frontier.queue.due import waiting_element
 from frontier.queue.item import encode
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.queue.spill_files import MARK, pack
 from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
@@ -104,19 +103,6 @@ def test_higher_priorities_come_before_it(crawl):
     assert (place.queue, place.before) == (QUEUE, 2)
 
 
-def test_a_url_in_a_block_is_found(crawl):
-    store, made = crawl
-    part = made.keys.partition(0)
-    store.call(Call.command("DEL", part.ready(QUEUE)))
-    store.call(Call.command("RPUSH", part.ready(QUEUE), item_of(1), MARK))
-    block = pack([item_of(4), item_of(5)])
-    store.call(Call.command("RPUSH", part.spilled(QUEUE), block))
-
-    (place,) = look(store, made, subject()).places
-
-    assert (place.kind, place.place, place.key) == ("ready", 0, part.spilled(QUEUE))
-
-
 @pytest.mark.parametrize("kind", ["waiting", "dead"])
 def test_what_waits_and_what_was_given_up_is_found(crawl, kind):
     store, made = crawl
@@ -141,7 +127,7 @@ def test_garbage_in_any_key_is_named_or_passed_over(crawl, value):
     store, made = crawl
     part = made.keys.partition(0)
     names = [getattr(part, name) for name in PARTS]
-    names += [part.ready(QUEUE), part.spilled(QUEUE), part.waiting("5")]
+    names += [part.ready(QUEUE), part.waiting("5")]
     names += [made.keys.nodes(), made.keys.reports(), made.keys.controls()]
     names += [made.keys.control_log()]
     for name in names:
@@ -162,7 +148,7 @@ def test_garbage_in_any_key_is_named_or_passed_over(crawl, value):
 
 def _spoil(store, name, value):
     """Give the key *name* another type, or *value* in what it is."""
-    lists = (":ready:", ":spilled:", ":waiting:", ":dead", ":control_log")
+    lists = (":ready:", ":waiting:", ":dead", ":control_log")
     store.call(Call.command("DEL", name))
     if value == "type":
         store.call(Call.command("SETBIT", name, 5, 1))

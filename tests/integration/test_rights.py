@@ -52,8 +52,6 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
         "FRONTIER_LEASE_TTL": "6",
         "FRONTIER_STORE_WAIT": "30",
         "FRONTIER_JOURNAL_DIR": journal,
-        "FRONTIER_QUEUE_MAX_BYTES": "20000",
-        "FRONTIER_QUEUE_SPILL_DIR": tmp_path / "spill",
         "FRONTIER_HOST_MAX_PAGES": "1000",
         "FRONTIER_SEEN_SET_MAX_BYTES": "2000",
         "FRONTIER_STORE_WAIT_REPLICAS": "0",

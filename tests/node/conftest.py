@@ -27,8 +27,6 @@ from frontier.node.recovery import Recovery
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push, Pusher
 from frontier.queue.reserve import Scan, scan_call
-from frontier.queue.spill import Spilling
-from frontier.queue.spill_files import spill_files_of
 from frontier.seen.config import SeenConfig
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
@@ -123,12 +121,6 @@ class Parts:
             on_ready=self.ready.set,
         )
         self.due_times = DueTimes(self.context, self.inbox)
-        self.spilling = Spilling(
-            self.context,
-            self.inbox,
-            max_bytes=options.get("queue_max_bytes", 0),
-            spill_files=spill_files_of(options.get("spill_dir"), crawl),
-        )
         self.quotas = None
         if options.get("host_max"):
             pages, size = options["host_max"]

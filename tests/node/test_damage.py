@@ -51,10 +51,9 @@ KINDS = (TYPE, *VALUES)
 OF_A_PARTITION = {
     "lease": ("hash", ["token", "holder"]),
     "fence": ("string", []),
-    "counts": ("hash", ["born", "ready", "pushed", "seq", "acked", "dead", "blocks"]),
+    "counts": ("hash", ["born", "ready", "pushed", "seq", "acked", "dead"]),
     "queues": ("zset", []),
     "ready": ("list", []),
-    "spilled": ("list", []),
     "due": ("zset", []),
     "waiting": ("list", []),
     "reserved": ("hash", ["1", "999"]),
@@ -199,10 +198,9 @@ def name_of(store, crawl, what, rng):
         for n in range(PARTITIONS)
     ]
     part = keys.partition(ready.index(max(ready)))
-    if what in {"ready", "spilled"}:
+    if what == "ready":
         queues = store.call(Call.command("ZRANGE", part.queues, 0, -1))
-        queue = queues[0].decode() if queues else "0:h1.example"
-        return getattr(part, what)(queue)
+        return part.ready(queues[0].decode() if queues else "0:h1.example")
     if what == "waiting":
         buckets = store.call(Call.command("ZRANGE", part.due, 0, -1))
         return part.waiting(buckets[0].decode("latin-1") if buckets else "1000")

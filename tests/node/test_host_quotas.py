@@ -1,12 +1,8 @@
-import asyncio
 import logging
 
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.model import Order
-from frontier.queue.spill import LEAST
-from frontier.queue.spill_files import BLOCK
 from frontier.settings.config import Config
 
 
@@ -119,22 +115,6 @@ async def test_priorities_of_a_host_have_one_quota_and_late_urls_are_skipped(
     await node.inbox.load_queues([0])
     assert await fetch(node, until) == []
     assert (await node.scan(0)).skipped == 6
-
-
-@pytest.mark.parametrize("order", Order)
-async def test_what_is_in_blocks_is_skipped_too(holder, until, start, order):
-    many = LEAST + 3 * BLOCK
-    spilling = {"queue_max_bytes": 1_000, "partitions": 1, "size": 300}
-    urls = of("a.example", many)
-    node = await holder(urls, runs=False, host_max=(5, 0), order=order, **spilling)
-    await node.spilling.look()
-    assert (await node.scan(0)).spilled >= 3 * BLOCK
-    start(node.inbox.run(), node.spilling.run())
-
-    assert len(await fetch(node, until, most=5)) == 5
-    while (scan := await node.scan(0)).skipped < many - 5:
-        await asyncio.sleep(0.01)
-    assert (scan.ready, scan.spilled, scan.skipped) == (0, 0, many - 5)
 
 
 @pytest.mark.parametrize(

@@ -426,7 +426,7 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     assert kinds(db, unique) <= TELLING
     part = a.keys.partition(3)
     db("ZADD", part.queues, 0, "0:h.example")
-    db("RPUSH", part.spilled("0:h.example"), "a block")
+    db("RPUSH", part.ready("0:h.example"), "0url")
     db("ZADD", part.due, 1000, "1000", 0, b"\xff")
     db("RPUSH", part.waiting("1000"), "0:h.example\n0url")
     await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm

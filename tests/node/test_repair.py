@@ -12,7 +12,6 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import KeyDamaged
 from frontier.node.repair import Repair
 from frontier.queue.reserve import Scan, scan_call
-from frontier.queue.spill_files import MARK, SpillFiles, pack
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import LAYOUT, layout_of
 from frontier.settings.config import Config
@@ -156,20 +155,6 @@ def test_the_last_filter_counts_as_full_where_the_layout_cannot_be_read(damaged)
     layout = layout_of(damaged.db("HMGET", damaged.part.seen, *LAYOUT))
     full = seen_config(CONFIG).generation(1).capacity
     assert (layout.blooms, layout.last) == (2, full)
-
-
-def test_what_is_in_blocks_is_counted_where_these_are(damaged, tmp_path):
-    here, there = pack([b"01", b"02"]), pack([b"03", b"04", b"05"])
-    address = SpillFiles(tmp_path).put(there, 0, 1)
-    damaged.db("RPUSH", damaged.part.ready("0:a"), MARK)
-    damaged.db("RPUSH", damaged.part.spilled("0:a"), here, address)
-    done = damaged.repair(ready="abc", spilled=b"")
-
-    assert done.exit_code == ExitCode.OK, done.output
-    scan = damaged.scan()
-    assert (scan.ready, scan.spilled) == (6, 5)
-    assert scan.spilled_bytes == len(here) + len(address)
-    assert scan.shelved_bytes == len(there)
 
 
 def test_a_seen_set_of_another_type_is_removed_and_the_other_keys_stay(damaged):

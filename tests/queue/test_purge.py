@@ -8,7 +8,6 @@ from frontier.model import Order
 from frontier.queue.item import Classes, Codec
 from frontier.queue.purge import WINDOW, Purge
 from frontier.queue.reserve import Scan, reserve_call, reserved, scan_call
-from frontier.queue.spill_files import pack, spill_call, unspill_call
 from frontier.settings.config import Config
 from frontier.urls.exclusions import HOST, PATTERN, PREFIX, Exclusions, rule_of
 
@@ -141,76 +140,6 @@ def test_what_is_taken_out_meanwhile_is_no_matter(
     assert done.skipped > 0
 
 
-@pytest.fixture
-def spill(blocking, keys, grant):
-    """Put URLs behind the first of a queue into blocks."""
-    store = blocking()
-
-    def spill(queue, first, sizes):
-        lease = grant()
-        for number, size in enumerate(sizes):
-            at = first + (1 if number else 0)
-            items = store.call(
-                type(spill_call(keys, lease, queue, 0, [b"0"])).command(
-                    "LRANGE", keys.ready(queue), at, at + size - 1
-                )
-            )
-            assert store.call(spill_call(keys, lease, queue, number, items)) == 1
-        return lease
-
-    return spill
-
-
-def test_blocks_are_looked_into_and_keep_what_is_not_excluded(
-    fill, left, purge, scan, spill, db, keys, blocking
-):
-    urls = pages(300)
-    fill(urls)
-    lease = spill(A, 10, [100, 50, 30])
-    assert (scan().ready, scan().spilled) == (300, 180)
-    plan = purge(ODD, dry=True)
-    assert (plan.queued, plan.found) == (300, 150)
-
-    assert purge(ODD).skipped == 150
-    assert (scan().ready, scan().spilled, scan().skipped) == (150, 90, 150)
-    sizes = [len(block) for block in db("LRANGE", keys.spilled(A), 0, -1)]
-    assert scan().spilled_bytes == sum(sizes)
-    store = blocking()
-    while blocks := db("LLEN", keys.spilled(A)):
-        block = db("LINDEX", keys.spilled(A), 0)
-        call = unspill_call(keys, lease, Order.BFS, A, blocks, block)
-        assert store.call(call) == 1
-    assert sorted(left()) == sorted(url for url in urls if "/0/" in url)
-    assert (scan().spilled, scan().spilled_bytes) == (0, 0)
-
-
-def test_blocks_of_which_nothing_is_left_go_and_their_mark_with_the_last(
-    fill, purge, scan, spill, db, keys
-):
-    fill(pages(300))
-    spill(A, 0, [100, 50])
-    assert db("LINDEX", keys.ready(A), 0) == b"*"
-
-    assert purge((HOST, "a.example")).skipped == 300
-    assert db("EXISTS", keys.queues, keys.ready(A), keys.spilled(A)) == 0
-    assert (scan().ready, scan().spilled, scan().spilled_bytes) == (0, 0, 0)
-    assert db("HGET", keys.counts, "blocks") == b"0"
-
-
-def test_a_block_that_was_put_back_meanwhile_is_left_alone(
-    fill, purge, spill, db, keys, blocking, scan
-):
-    fill(pages(300))
-    lease = spill(A, 10, [100])
-    block = db("LINDEX", keys.spilled(A), 0)
-    db("LSET", keys.spilled(A), 0, pack([item("https://b.example/")] * 100))
-    store = blocking()
-    assert store.call(unspill_call(keys, lease, Order.BFS, A, 1, block)) == 0
-
-    purge(ODD)
-    assert (scan().ready, scan().spilled) == (200, 100)
-
-
 def test_a_partition_that_is_set_aside_is_left_as_it_is(fill, left, purge, db, keys):
     fill(pages(10))
     db("HSET", keys.lease, "token", "aside")
@@ -239,14 +168,13 @@ def test_what_waits_for_its_time_leaves_too_and_its_bucket_with_the_last(
     ]
 
 
-@pytest.mark.parametrize("what", ["ready", "counts", "queues", "spilled", "due"])
+@pytest.mark.parametrize("what", ["ready", "counts", "queues", "due"])
 @pytest.mark.parametrize("value", ["text", "entry"])
 def test_garbage_is_named_or_left_and_nothing_is_lost(
     fill, left, purge, db, keys, what, value
 ):
     fill(pages(10))
-    name = keys.ready(A) if what == "ready" else keys.spilled(A)
-    name = name if what in {"ready", "spilled"} else getattr(keys, what)
+    name = keys.ready(A) if what == "ready" else getattr(keys, what)
     if value == "text":
         db("DEL", name)
         db("SET", name, "x")

@@ -27,7 +27,6 @@ ARGUMENTS = {
     "commit_rounds": "site-1",
     "rounds": "news",
     "ready": "5:a",
-    "spilled": "5:a",
     "waiting": "1795000000000",
     "bloom": 0,
     "bucket": (0, 0),

@@ -16,7 +16,7 @@
 -- fail-over that lost the last fence. Not reentrant: the token is the only
 -- proof of ownership, and a restarted node waits like any other.
 
-local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'blocks', 'waiting'}
+local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'waiting'}
 
 local function acquire(keys)
   local token = redis.call('HGET', keys[1], 'token')
@@ -32,7 +32,7 @@ local function acquire(keys)
     local counts = redis.call('HMGET', keys[3], unpack(NAMES))
     local why = no_number(3, NAMES, counts)
     if why then return redis.error_reply(why) end
-    ready, waiting = counts[1] or '0', counts[7] or '0'
+    ready, waiting = counts[1] or '0', counts[6] or '0'
   end
   if token then
     local left = redis.call('PTTL', keys[1])

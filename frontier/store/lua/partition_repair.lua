@@ -9,11 +9,8 @@
 -- KEYS[6]  fence     integer, the last token issued
 -- KEYS[7...]         its ready lists
 -- ARGV[1]  born      of the crawl; '' if it has none
--- ARGV[2]  spilled   URLs in blocks
--- ARGV[3]  bytes     that the blocks take here
--- ARGV[4]  shelved   bytes, of those in files
--- ARGV[5]  waiting   URLs that are not due yet
--- ARGV[6...]         for each list: its queue's name, the score, how many blocks
+-- ARGV[2]  waiting   URLs that are not due yet
+-- ARGV[3...]         for each list: its queue's name, and the score
 --
 -- Returns {ready, reserved, dead, lost}, or nil if the partition is not set aside. Each
 -- of these keys has the right type. What was pushed, acked and skipped is kept where it
@@ -21,16 +18,12 @@
 
 if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then return nil end
 
-local ready, blocks = tonumber(ARGV[2]), 0
+local ready = 0
 redis.call('DEL', KEYS[3])
 for i = 7, #KEYS do
-  local at = 6 + (i - 7) * 3
-  local of_list = tonumber(ARGV[at + 2])
-  redis.call('LREM', KEYS[i], 0, '*')
-  ready = ready + redis.call('LLEN', KEYS[i])
-  blocks = blocks + of_list
-  if of_list > 0 then redis.call('LPUSH', KEYS[i], '*') end -- blocks are next, or last
-  if redis.call('LLEN', KEYS[i]) > 0 then redis.call('ZADD', KEYS[3], ARGV[at + 1], ARGV[at]) end
+  local at, long = 3 + (i - 7) * 2, redis.call('LLEN', KEYS[i])
+  ready = ready + long
+  if long > 0 then redis.call('ZADD', KEYS[3], ARGV[at + 1], ARGV[at]) end
 end
 
 local old = redis.call('HMGET', KEYS[2], 'seq', 'pushed', 'acked', 'skipped', 'born')
@@ -41,12 +34,11 @@ for i = 1, #entries, 2 do
   token = math.max(token, number(string.match(entries[i + 1], '^%d+')) or 0)
 end
 local reserved, dead = #entries / 2, redis.call('LLEN', KEYS[5])
-local open = ready + tonumber(ARGV[5]) + reserved + dead
+local open = ready + tonumber(ARGV[2]) + reserved + dead
 local pushed, acked, skipped, lost = totals(open, unpack(old, 2, 5))
 
 local facts = {ready = ready, seq = seq, pushed = pushed, acked = acked, dead = dead,
-  skipped = skipped, blocks = blocks, spilled = ARGV[2], waiting = ARGV[5],
-  spilled_bytes = ARGV[3], shelved_bytes = ARGV[4]}
+  skipped = skipped, waiting = ARGV[2]}
 for name, value in pairs(facts) do
   if type(value) == 'number' then value = string.format('%.0f', value) end
   redis.call('HSET', KEYS[2], name, value)

@@ -7,14 +7,13 @@
 --             sorted set of the queues that have ready URLs, and 6 `due`, the sorted set
 --             of buckets of what waits
 --
--- Returns for each {ready, reserved, pushed, acked, dead, seen, spilled, spilled bytes,
--- shelved bytes, skipped, queues, waiting, next due, born}: that is a time in ms, or 0,
--- and the last the mark of the crawl, '' if there is none. Or {'aside', why} if the
+-- Returns for each {ready, reserved, pushed, acked, dead, seen, skipped, queues,
+-- waiting, next due, born}: that is a time in ms, or 0, and the last the mark of the
+-- crawl, '' if there is none. Or {'aside', why} if the
 -- partition is set aside. One that was never pushed to, as most of a small crawl, has
 -- only its mark: few questions find that.
 
-local NAMES = {'ready', 'pushed', 'acked', 'dead', 'spilled', 'spilled_bytes',
-  'shelved_bytes', 'skipped', 'seq', 'blocks', 'waiting'}
+local NAMES = {'ready', 'pushed', 'acked', 'dead', 'skipped', 'seq', 'waiting'}
 
 local function scan(keys)
   if redis.call('HGET', keys[4], 'token') == 'aside' then
@@ -23,7 +22,7 @@ local function scan(keys)
   if redis.call('EXISTS', keys[2], keys[3], keys[5], keys[6]) == 0
       and redis.call('HLEN', keys[1]) == 1 then
     local born = redis.call('HGET', keys[1], 'born')
-    if born then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, born} end
+    if born then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, born} end
   end
   local counts = redis.call('HMGET', keys[1], 'born', unpack(NAMES))
   local seen = redis.call('HGET', keys[3], 'count') or '0'
@@ -34,8 +33,7 @@ local function scan(keys)
   local due = redis.call('ZRANGE', keys[6], 0, 0, 'WITHSCORES')[2] or '0'
   return {
     found.ready, redis.call('HLEN', keys[2]), found.pushed, found.acked, found.dead,
-    tonumber(seen), found.spilled, found.spilled_bytes, found.shelved_bytes,
-    found.skipped, redis.call('ZCARD', keys[5]), found.waiting,
+    tonumber(seen), found.skipped, redis.call('ZCARD', keys[5]), found.waiting,
     math.max(0, math.min(tonumber(due), 1e15)), counts[1] or '',
   }
 end

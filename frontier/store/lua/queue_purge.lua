@@ -10,7 +10,7 @@
 -- ARGV[3]  level   what counts it: ready or waiting
 -- ARGV[4]  first   where in the list to look
 -- ARGV[5]  many    at how many of its elements
--- ARGV[6...]       the elements; without any, all but the mark of blocks (queue_spill)
+-- ARGV[6...]       the elements; without any, all
 --
 -- Returns how many were taken out, which are counted as skipped and stay seen. Or -1, and
 -- does nothing, if the partition is set aside, or is another crawl's. No lease is needed:
@@ -24,7 +24,7 @@ local first, long = tonumber(ARGV[4]), redis.call('LLEN', KEYS[4])
 local found = redis.call('LRANGE', KEYS[4], first, first + tonumber(ARGV[5]) - 1)
 local chosen = {}
 for i, item in ipairs(found) do
-  if item ~= '*' and (#ARGV == 5 or wanted[item]) then chosen[#chosen + 1] = first + i - 1 end
+  if #ARGV == 5 or wanted[item] then chosen[#chosen + 1] = first + i - 1 end
 end
 if #chosen == 0 then return 0 end
 redis.call('ZSCORE', KEYS[3], ARGV[2]) -- what fails, fails before the list is changed

@@ -1,5 +1,5 @@
 -- queue_reserve: take ready URLs; they stay reserved until ack or requeue.
--- include: fence clock numbers next_allowed block_mark reservations
+-- include: fence clock numbers next_allowed reservations
 --
 -- KEYS[1]  lease         hash {token, holder}
 -- KEYS[2]  counts        hash {ready, pushed, seq, acked, dead}
@@ -14,19 +14,18 @@
 -- Returns for each list {left, id, item, item, ...}: the id is that of the first item,
 -- and each of the others has the next; or nil if the token is not the current one. Or
 -- {-wait} for a list whose queue key was last asked under another token and may not be
--- asked again for so many milliseconds (see next_allowed). Fewer than wanted, though some
--- are left: the next are in a block (queue_spill).
+-- asked again for so many milliseconds (see next_allowed).
 
 -- While a slot is being moved, a key that has vanished counts as being at the other
 -- server: none is touched again after what may have emptied it.
 local reply, values, emptied = {}, {}, {}
 -- What fails, fails before anything is taken: a reservation needs all of these.
-local names = {'seq', 'blocks', 'ready'}
-local counts = redis.call('HMGET', KEYS[2], 'seq', 'blocks', 'ready')
+local names = {'seq', 'ready'}
+local counts = redis.call('HMGET', KEYS[2], unpack(names))
 local why = no_number(2, names, counts)
 if why then return redis.error_reply(why) end
 redis.call('HLEN', KEYS[4])
-local seq, has_blocks = tonumber(counts[1] or '0'), tonumber(counts[2] or '0') > 0
+local seq = tonumber(counts[1] or '0')
 for i = 6, #KEYS do
   local queue = ARGV[3 + (i - 6) * 2]
   local wait = wait_for(queue)
@@ -34,7 +33,6 @@ for i = 6, #KEYS do
   if wait == 0 then
     left = redis.call('LLEN', KEYS[i])
     local most = left > 0 and tonumber(ARGV[4 + (i - 6) * 2]) or 0
-    if most > 0 and has_blocks then most = before_mark(KEYS[i], ARGV[2], most, left) end
     if most > 0 then
       local head = ARGV[1] .. '\n' .. queue .. '\n'
       part[2] = #values -- the id is this much more
@@ -55,6 +53,6 @@ if #values > 0 then
     if part[2] then part[2] = seq + part[2] end
   end
   redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq + #values - 1),
-    'ready', string.format('%.0f', tonumber(counts[3] or '0') - #values))
+    'ready', string.format('%.0f', tonumber(counts[2] or '0') - #values))
 end
 return reply

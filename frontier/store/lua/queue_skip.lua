@@ -1,5 +1,5 @@
 -- queue_skip: take ready URLs out of a queue whose host has used up its quota.
--- include: fence block_mark
+-- include: fence
 --
 -- KEYS[1]  lease   hash {token, holder}
 -- KEYS[2]  counts  hash {ready, pushed, ..., skipped}
@@ -12,11 +12,9 @@
 -- ARGV[4]  most    how many at most
 --
 -- Returns {left, skipped}, or nil if the token is not the current one. They are
--- counted as skipped, and stay seen. None is skipped, though some are left: the next
--- are in a block (queue_spill).
+-- counted as skipped, and stay seen.
 
 local long, most = redis.call('LLEN', KEYS[4]), tonumber(ARGV[4])
-most = before_mark(KEYS[4], ARGV[2], most, long)
 local skipped = 0
 if most > 0 and long > 0 then
   skipped = #(redis.call(ARGV[2], KEYS[4], most) or {})

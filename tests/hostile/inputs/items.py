@@ -1,8 +1,6 @@
 """Items of the queue, and cookies, as whoever may write to the store leaves them."""
 
 import json
-import struct
-import zlib
 
 import msgpack
 
@@ -209,31 +207,3 @@ def _(given):
     with refused(ValueError, "Exceeds"):
         for _ in range(3):  # Python refuses what would take the square of its length
             found = str(found["meta"]["x"] ** 2)
-
-
-def block(body, count, version=1, level=6):
-    return struct.pack(">BI", version, count) + zlib.compress(body, level)
-
-
-BLOCKS = {
-    "empty": b"",
-    "four-bytes": b"\1\0\0\0",
-    "another-version": block(msgpack.packb([b"0"]), 1, version=9),
-    "no-zlib": struct.pack(">BI", 1, 1) + b"garbage",
-    "cut": block(msgpack.packb([b"0"] * 10), 10)[:-3],
-    "a-bomb": block(bytes(100 << 20), 1, level=9),
-    "a-bomb-of-nils": block(b"\xdd\0\xff\xff\xff" + b"\xc0" * (16 << 20), 16 << 20),
-    "four-billion-items": block(b"\xdd\xff\xff\xff\xff", 2**32 - 1),
-    "fewer-than-it-says": block(msgpack.packb([b"0"]), 2),
-    "items-of-numbers": block(msgpack.packb([1, 2]), 2),
-    "a-map": block(msgpack.packb({1: 2}), 1),
-    "arrays-of-a-million-levels": block(b"\x91" * 10**6, 1),
-}
-
-
-@hostile_each("block", BLOCKS)
-def _(given, data):
-    from frontier.queue.spill_files import unpack
-
-    with refused(CodecError):
-        unpack(data)
