@@ -704,8 +704,7 @@ class Rounds:
     async def failed_pages(self, place: Place) -> dict[bytes, FailedPage]:
         """The pages of items of the feed of *place* that are to be asked for again."""
         read = Call.command("HGETALL", self._keys.failed(place.site))
-        (fields,) = await self._node.run([read])
-        pages = read_pages(fields)
+        pages = read_pages(await self._of_failed(read) or {})
         if len(pages) >= MOST_PAGES:
             logger.warning(
                 "%d pages of the site %s have failed; what fails beyond is not asked "
@@ -714,6 +713,15 @@ class Rounds:
                 place.site,
             )
         return {key: page for key, page in pages.items() if page.feed == place.feed}
+
+    async def _of_failed(self, read: Call) -> Any:
+        """What *read* finds; none if its key is damaged, which is begun again then."""
+        try:
+            (found,) = await self._node.run([read])
+        except KeyDamaged as error:
+            await self._heal(error)
+            return None
+        return found
 
     def forget_pages(self, request: Request, pages: Mapping[bytes, FailedPage]) -> None:
         """Have *pages* not be asked for again, once *request* is done with."""
@@ -730,7 +738,7 @@ class Rounds:
             self._pages[request] = [(key, b"")]
             return
         read = Call.command("HGET", self._keys.failed(place.site), key)
-        (packed,) = await self._node.run([read])
+        packed = await self._of_failed(read)
         known = read_page(packed) or FailedPage(url, place.feed)
         failed = known.failed(reason, place.number, await self._wait_of(place))
         self._crawler.stats.inc_value("frontier/feeds/pages_failed")
