@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import CrawlerProcess
+from typing_extensions import override
 
 from benchmarks.holding import Holding
 
@@ -49,10 +50,12 @@ class LinksSpider(Spider):
     site = ""
     watch: Any = None
 
+    @override
     async def start(self) -> AsyncIterator[Any]:
         """Begin with the first page."""
         yield Request(f"{self.site}/0.html")
 
+    @override
     def parse(self, response: Response) -> Iterator[Request]:
         """Make a request of each link."""
         for link in HREF.findall(response.body):

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler, CrawlerProcess
 from scrapy.http import HtmlResponse
+from typing_extensions import override
 
 from frontier.download.capture import exchange_of
 from frontier.scheduler import Scheduler
@@ -96,12 +97,14 @@ class ChainsSpider(Spider):
     _begun = 0.0
     _closing: Any = None
 
+    @override
     async def start(self) -> AsyncIterator[Any]:
         """Begin each chain."""
         self._begun = time.perf_counter()
         for number in range(CHAINS):
             yield Request(address(number))
 
+    @override
     def parse(self, response: Response) -> Iterator[Request]:
         """Make a request of each link."""
         for link in HREF.findall(response.body):
@@ -124,6 +127,7 @@ class NodeSession(session.Session):
         self.progress: set[Request] = set()
         self.woken = asyncio.Event()
 
+    @override
     def in_progress(self) -> set[Request]:
         """The requests that were taken, and are not done."""
         return self.progress
@@ -140,19 +144,23 @@ class NodeSession(session.Session):
                 await self.woken.wait()
         return None
 
+    @override
     def wake_engine(self) -> None:
         """Have requests be asked for."""
         self.woken.set()
 
     @property
+    @override
     def closing(self) -> bool:
         """Not by itself."""
         return False
 
+    @override
     def fail(self, error: BaseException) -> None:
         """End the process."""
         raise error
 
+    @override
     def follow_output(self, *_: object) -> None:
         """Leave it as it is: there is no spider's output."""
 
@@ -160,6 +168,7 @@ class NodeSession(session.Session):
 class EnduringScheduler(Scheduler):
     """A scheduler without an engine."""
 
+    @override
     def _guard(self) -> None:
         """There is no downloader."""
 

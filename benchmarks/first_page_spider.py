@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import scrapy
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -23,6 +24,7 @@ class FirstPageSpider(scrapy.Spider):
         self.start_urls = [url]
         self.notes = Path(notes)
 
+    @override
     def parse(self, response: Response) -> None:
         """Note the CPU time of this process, and when the page was there."""
         found = {"cpu": time.process_time(), "at": time.monotonic()}

@@ -12,6 +12,7 @@ import random
 from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,6 +26,7 @@ class LinkSpider(Spider):
 
     name = "bench"
 
+    @override
     def parse(self, response: Any, **kwargs: Any) -> None:
         """Do nothing; nothing is ever fetched."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import scrapy
+from typing_extensions import override
 
 from frontier.download.pages import links_of
 from frontier.seeds.read import read_seeds
@@ -26,6 +27,7 @@ class LinksSpider(scrapy.Spider):
         self.start_urls = read_seeds(seeds)
         self.scope = Scope("host", self.start_urls)
 
+    @override
     def parse(self, response: Response) -> Iterator[Any]:
         """Yield what the page leads to."""
         for url in links_of(response):

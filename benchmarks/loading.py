@@ -22,6 +22,7 @@ from scrapy.crawler import CrawlerProcess
 from scrapy.linkextractors import LinkExtractor
 from scrapy.resolver import CachingThreadedResolver
 from twisted.internet.defer import succeed
+from typing_extensions import override
 
 from benchmarks.crawling import HREF, WARM, Watch, filling_of, page, serve, settings_of
 
@@ -80,10 +81,12 @@ class LoadSpider(Spider):
         self.first = f"{self.site}/{load}/{0:016x}.html"
         self.extractor = LinkExtractor()
 
+    @override
     async def start(self) -> AsyncIterator[Any]:
         """Begin with the first page."""
         yield Request(self.first)
 
+    @override
     def parse(self, response: Response) -> Iterator[Any]:
         """Make items and requests."""
         if self.load.items:
@@ -116,10 +119,11 @@ class LoadSpider(Spider):
 class Resolver(CachingThreadedResolver):
     """Knows that all names are of this machine."""
 
-    def getHostByName(  # noqa: N802 (Twisted's name)
+    @override
+    def getHostByName(
         self,
-        name: str,  # noqa: ARG002
-        timeout: Any = (),  # noqa: ARG002
+        name: str,
+        timeout: Any = (),
     ) -> Deferred[str]:
         """The address of any *name*."""
         return succeed("127.0.0.1")
@@ -133,6 +137,7 @@ class StoreWatch(Watch):
         self._used = 0.0
         super().__init__(crawler, pages)
 
+    @override
     def done(self) -> None:
         """Count a page, whose output has been handed on."""
         if self._store is not None and self.count == WARM - 1:
@@ -145,6 +150,7 @@ class StoreWatch(Watch):
         cpu = self._store.info("cpu")
         return float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])
 
+    @override
     def figures(self) -> dict[str, float]:
         """What was measured."""
         measured = self.count - WARM

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import Crawler
+from typing_extensions import override
 
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
@@ -46,6 +47,7 @@ class PushingNode(Node):
     queues = True
     """Whether new URLs are queued, or marked as seen only."""
 
+    @override
     def push(self, *, partition: int, **what: Any) -> None:
         """Push as a node does; without queues, to none of them."""
         if self.queues:
@@ -56,18 +58,22 @@ class PushingNode(Node):
         self.outbox.put(partition, push)
 
     @property
+    @override
     def tiers(self) -> None:
         """Nothing, as nobody here looks after the memory of the sets."""
 
     @property
+    @override
     def watchdog(self) -> None:
         """Nobody: no callback runs."""
 
     @property
+    @override
     def made_ready(self) -> int:
         """Nothing waits until it is due."""
         return 0
 
+    @override
     async def open(self) -> None:
         """Connect and start the outbox."""
         self._store = Store.from_settings(self._settings)
@@ -90,6 +96,7 @@ class PushingNode(Node):
         )
         self._loops.start(self.outbox.run())
 
+    @override
     async def close(self) -> None:
         """Stop the outbox and disconnect."""
         await self._loops.stop()
@@ -99,6 +106,7 @@ class PushingNode(Node):
 class Pushing(Scheduler):
     """A scheduler without an engine."""
 
+    @override
     def _guard(self) -> None:
         """There is no downloader."""
 
@@ -115,6 +123,7 @@ class PushingSession(session.Session):
 
     node: PushingNode
 
+    @override
     async def open(self, spider: Spider) -> None:
         """Open the node."""
         settings, owner = dict(self._crawler.settings), self._owner
@@ -130,10 +139,12 @@ class PushingSession(session.Session):
         await self.node.open()
         self._opened = True
 
+    @override
     def in_progress(self) -> set[Request]:
         """Nothing: there is no engine."""
         return set()
 
+    @override
     def follow_output(self, *_: object) -> None:
         """Leave it as it is: there is no spider either."""
 

@@ -18,6 +18,7 @@ from scrapy.dupefilters import RFPDupeFilter as MemoryDupeFilter
 from scrapy.settings import Settings
 from scrapy_redis.dupefilter import RFPDupeFilter as RedisDupeFilter
 from scrapy_redis.queue import PriorityQueue
+from typing_extensions import override
 
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
@@ -145,6 +146,7 @@ class _CountersInHash:
 
 
 class _Pipeline(redis.asyncio.client.Pipeline):
+    @override
     def json(self, *_: Any, **__: Any) -> Any:
         return _CountersInHash(self)
 
@@ -152,9 +154,11 @@ class _Pipeline(redis.asyncio.client.Pipeline):
 class _RedisWithoutJson(redis.asyncio.Redis):
     """A client that keeps crawlee's counters where the server has no JSON."""
 
+    @override
     def json(self, *_: Any, **__: Any) -> Any:
         return _CountersInHash(self)
 
+    @override
     def pipeline(
         self, transaction: bool = True, shard_hint: str | None = None
     ) -> redis.asyncio.client.Pipeline:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
+from typing_extensions import override
 
 from frontier.errors import FrontierError
 from frontier.queue.push import SEEN, SEEN_BY_BLOOM
@@ -80,6 +81,7 @@ class RedisDupeFilter(RFPDupeFilter):
         self._alone = bool(developing())
 
     @classmethod
+    @override
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Build the filter of *crawler*; its scheduler opens it."""
         return cls(crawler)
@@ -91,6 +93,7 @@ class RedisDupeFilter(RFPDupeFilter):
         made.open()
         return made
 
+    @override
     def open(self) -> None:
         """Enter the crawl; if that cannot be, have the spider close at once."""
         crawler = self._crawler
@@ -119,6 +122,7 @@ class RedisDupeFilter(RFPDupeFilter):
         if "recent" in config.seen_tiers:
             self._recent = Recent(config.seen_recent_size)
 
+    @override
     def request_seen(self, request: Request) -> bool:
         """Whether *request* was seen before; from now on it is."""
         if self._alone:
@@ -143,7 +147,8 @@ class RedisDupeFilter(RFPDupeFilter):
             return True
         return False
 
-    def close(self, reason: str) -> None:  # noqa: ARG002 (the same, whatever it is)
+    @override
+    def close(self, reason: str) -> None:
         """Leave the store; what was seen stays seen."""
         seen_test, self._seen_test = self._seen_test, None
         if seen_test is None:

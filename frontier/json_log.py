@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from typing_extensions import override
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
@@ -61,6 +63,7 @@ def _whole(text: str) -> str:
 class JsonFormatter(logging.Formatter):
     """Formats each record as one line of JSON."""
 
+    @override
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
         message, more = self._message(record), {}

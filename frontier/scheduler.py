@@ -29,6 +29,7 @@ from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
+from typing_extensions import override
 
 from frontier.download.back_off import TIMES, LeftAlone, probe
 from frontier.download.hops import Hops
@@ -141,10 +142,12 @@ class Scheduler(BaseScheduler):
         self._aside: set[asyncio.Task[Any]] = set()
 
     @classmethod
+    @override
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Build the scheduler of *crawler*'s node."""
         return cls(crawler)
 
+    @override
     def open(self, spider: Spider) -> Deferred[None]:
         """Enter the crawl."""
         return deferred_from_coro(self._open(spider))
@@ -196,6 +199,7 @@ class Scheduler(BaseScheduler):
             self._crawler, self._session, self._hops, left_alone
         )
 
+    @override
     def close(self, reason: str) -> Deferred[None]:
         """Leave the crawl; it goes on without this node, or with it later.
 
@@ -219,12 +223,14 @@ class Scheduler(BaseScheduler):
             self._hops.tell()
         await self._session.close()
 
+    @override
     def has_pending_requests(self) -> bool:
         """Whether this node has, or knows of, anything left to start."""
         if not self._session.opened:
             return False
         return bool(len(self._node.inbox) or self._node.outbox.pending)
 
+    @override
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
         return self._enqueue(request)
@@ -342,6 +348,7 @@ class Scheduler(BaseScheduler):
         self._dropped(request)
         return True
 
+    @override
     def next_request(self) -> Request | None:
         """The next request to start, or ``None`` if there is none right now."""
         if self._archive_is_full() or self._handed == AT_ONCE:

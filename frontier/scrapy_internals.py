@@ -51,6 +51,7 @@ from scrapy.utils.response import _baseurl_cache
 from twisted.logger import globalLogBeginner
 from twisted.web._newclient import HEADER, HTTP11ClientProtocol, HTTPClientParser
 from twisted.web.client import _HTTP11ClientFactory
+from typing_extensions import override
 
 from frontier import json_log
 from frontier.node.host_politeness import LONG
@@ -268,11 +269,13 @@ class BaseAgent(_ScrapyAgent):
         """How many bytes of the answer to *request* are wanted; 0 for all."""
         return 0
 
+    @override
     def _get_agent(self, request: Request, timeout: float) -> Any:
         agent = super()._get_agent(request, timeout)
         self.prepare(agent, request)
         return agent
 
+    @override
     def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
         wanted, deliver = self.wanted(request), txresponse.deliverBody
 
@@ -301,7 +304,8 @@ class PartReader(_ResponseReader):
     wanted = 0
     """Bytes; 0 for all."""
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def dataReceived(self, data: bytes) -> None:
         """Take *data*, and end the answer if it has more than is wanted."""
         super().dataReceived(data)
         if 0 < self.wanted < self._bytes_received and not self._finished.called:
@@ -324,11 +328,13 @@ class BaseReader(PartReader):
         reader._bodybuf = store
         return reader
 
-    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def connectionMade(self) -> None:
         """Let the store slow the server down."""
         super().connectionMade()
         self._bodybuf.attach(self.transport)
 
+    @override
     def _finish_response(self, *args: Any, **kwargs: Any) -> None:
         """Finish when the store has all of the body, which may be now."""
         self._ends = True
@@ -339,12 +345,14 @@ class BaseReader(PartReader):
 
         self._bodybuf.whenever_written(finish)
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def dataReceived(self, data: bytes) -> None:
         """Keep *data*, unless the body has ended."""
         if not self._ends:
             super().dataReceived(data)
 
-    def connectionLost(self, *args: Any) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def connectionLost(self, *args: Any) -> None:
         """End the body, unless it has ended."""
         if not self._ends:
             super().connectionLost(*args)
@@ -358,6 +366,7 @@ class BaseCookies(ScrapysCookiesMiddleware):
         for cookie in cookies:
             jar.set_cookie_if_ok(cookie, request)
 
+    @override
     def _process_cookies(
         self, cookies: Iterable[Cookie], *, jar: CookieJar, request: Request
     ) -> None:

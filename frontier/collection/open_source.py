@@ -35,6 +35,7 @@ from urllib.parse import urljoin, urlsplit
 
 import urllib3
 from isal import igzip, isal_zlib
+from typing_extensions import override
 
 from frontier.cdx.lines import INDEXED, REVISIT, paired
 from frontier.collection.foreign_indexes import MAX_LINE
@@ -196,20 +197,25 @@ class _Parts(io.RawIOBase):
         self._size = size
         self._at = 0
 
+    @override
     def readable(self) -> bool:
         return True
 
+    @override
     def seekable(self) -> bool:
         return True
 
+    @override
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
         self._at = max(0, start[whence] + offset)
         return self._at
 
+    @override
     def tell(self) -> int:
         return self._at
 
+    @override
     def readinto(self, buffer: Any) -> int:
         count = min(len(buffer), self._size - self._at)
         if count <= 0:

@@ -21,6 +21,7 @@ from starlette.responses import (
     Response,
 )
 from starlette.routing import Route
+from typing_extensions import override
 
 from frontier.dashboard.history import CrawlHistory
 from frontier.dashboard.page import Pages
@@ -239,6 +240,7 @@ class _Events(Response):
         del self.headers["content-length"]
         self._app, self._name, self._after = app, name, after
 
+    @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the viewer goes, or is too slow, or the page ends."""
         begin = {

@@ -18,6 +18,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
+from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from frontier.dashboard.access import LEAST_TOKEN, Access
@@ -77,12 +78,14 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
 
+    @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Send those who look what is left, and close."""
         await self._app.state.stop()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
+    @override
     def capture_signals(self) -> Iterator[None]:
         yield
 
@@ -96,6 +99,7 @@ def _connections() -> type[H11Protocol]:
 
         _late: asyncio.TimerHandle | None = None
 
+        @override
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             """Take its place, or that of one that asks for nothing."""
             super().connection_made(transport)
@@ -104,6 +108,7 @@ def _connections() -> type[H11Protocol]:
                 idle.transport.abort()
             self._wait()
 
+        @override
         def connection_lost(self, exc: Exception | None) -> None:
             """Give its place back."""
             waiting.pop(self, None)
@@ -111,6 +116,7 @@ def _connections() -> type[H11Protocol]:
                 self._late.cancel()
             super().connection_lost(exc)
 
+        @override
         def on_response_complete(self) -> None:
             """Wait for the next request."""
             super().on_response_complete()

@@ -34,6 +34,7 @@ from twisted.internet.interfaces import (
     IReactorPluggableNameResolver,
     IResolutionReceiver,
 )
+from typing_extensions import override
 from zope.interface import implementer
 
 from frontier.download.body_spool import EXCERPT
@@ -197,6 +198,7 @@ class CheckedAgent(BaseAgent):
 
     checked: Checked
 
+    @override
     def prepare(self, agent: Any, request: Request) -> None:
         """Have *agent* look at the addresses that it connects to."""
         if not request.meta.get("proxy"):
@@ -204,6 +206,7 @@ class CheckedAgent(BaseAgent):
             factory._reactor = _Reactor(factory._reactor, self.checked)
             agent._pool = _Pool(agent._pool, self.checked)
 
+    @override
     def wanted(self, request: Request) -> int:
         """What *request* says; see `frontier.download.body_spool`."""
         return int(request.meta.get(EXCERPT, 0))

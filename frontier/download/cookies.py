@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.http.cookies import CookieJar
 from scrapy.utils.httpobj import urlparse_cached
+from typing_extensions import override
 
 from frontier.node import cookies as shared
 from frontier.scrapy_internals import BaseCookies, cookies_by_domain
@@ -76,6 +77,7 @@ class _ScrapysJar(CookieJar):
     lacks a letter of a cookie, nothing more is asked of that site.
     """
 
+    @override
     def add_cookie_header(self, request: Request) -> None:
         """Give *request* the cookies that are for it."""
         headers = request.headers
@@ -100,6 +102,7 @@ class CookiesMiddleware(BaseCookies):
         self._said: set[str] = set()
 
     @classmethod
+    @override
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Build the middleware of *crawler*'s node.
 
@@ -110,6 +113,7 @@ class CookiesMiddleware(BaseCookies):
         made._session = session_of(crawler)
         return made
 
+    @override
     async def process_request(  # type: ignore[override]
         self, request: Request
     ) -> None:
@@ -131,6 +135,7 @@ class CookiesMiddleware(BaseCookies):
         if changed:
             await asyncio.sleep(shared.FRESH)
 
+    @override
     async def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Response:
@@ -146,6 +151,7 @@ class CookiesMiddleware(BaseCookies):
             await asyncio.sleep(shared.FRESH)
         return response
 
+    @override
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
         """Put *cookies* into *jar*, and remember which domains they are of."""
         cookies = [each for each in cookies if _may_be_set(each, request)]

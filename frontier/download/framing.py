@@ -54,6 +54,7 @@ from twisted.web.http import (
     _DataLoss,
     _MalformedChunkedDataError,
 )
+from typing_extensions import override
 
 from frontier.scrapy_internals import LenientParser
 
@@ -150,7 +151,8 @@ class Parser(LenientParser):
         wire: RawExchange = self.request.wire
         return wire
 
-    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def dataReceived(self, data: bytes) -> None:
         """Parse *data*, or keep it."""
         if not self._everReceivedData:  # the handshake follows the request's writing
             self._wire.tls, self._wire.cipher_suite = tls_of(self.request.connection)
@@ -173,7 +175,8 @@ class Parser(LenientParser):
             logger.debug("no HTTP response: %s", error)
             self.end_when_quiet(self._broken)
 
-    def lineReceived(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def lineReceived(self, line: bytes) -> None:
         """Note a line of the head, and parse it."""
         request, empty = self.request, line in {b"", b"\r"}
         if self.state == STATUS:
@@ -193,12 +196,14 @@ class Parser(LenientParser):
             self._head_is_over(request)
         super().lineReceived(line)
 
-    def lineLengthExceeded(self, line: bytes) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def lineLengthExceeded(self, line: bytes) -> None:
         """Fail: a line is longer than a head may be."""
         self.request.lines = getattr(self.request, "lines", bytearray()) + line
         raise _too_large(line)
 
-    def statusReceived(self, status: bytes) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def statusReceived(self, status: bytes) -> None:
         """Read a status line as browsers do."""
         try:
             super().statusReceived(status)
@@ -208,21 +213,24 @@ class Parser(LenientParser):
                 raise
             super().statusReceived(b"HTTP/1.1 %b %b" % (found[1], found[2] or b""))
 
-    def headerReceived(self, name: bytes, value: bytes) -> None:  # noqa: N802
+    @override
+    def headerReceived(self, name: bytes, value: bytes) -> None:
         """Read a header, or leave it out."""
         try:
             super().headerReceived(name.rstrip(b" \t"), value)
         except ValueError:
             logger.debug("Skipping the response header %r, which is not a token.", name)
 
-    def allHeadersReceived(self) -> None:  # noqa: N802 (Twisted's name)
+    @override
+    def allHeadersReceived(self) -> None:
         """Find out where the body ends."""
         bodiless = self.response.code in self.NO_BODY_CODES
         if not bodiless and self.request.method != b"HEAD":
             self._choose_end()
         super().allHeadersReceived()
 
-    def connectionLost(self, reason: Failure | None = None) -> None:  # noqa: N802
+    @override
+    def connectionLost(self, reason: Failure | None = None) -> None:
         """Keep what came, if it was no whole head."""
         if self._over is not None:
             self._over.cancel()

@@ -29,6 +29,7 @@ from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError, Stop
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 from twisted.web.client import RequestGenerationFailed
+from typing_extensions import override
 
 from frontier.download.addresses import Checked, CheckedAgent, refusing
 from frontier.download.body_spool import Spool, SpoolDirectory, excerpt_of
@@ -82,6 +83,7 @@ class CheckedHandler(BaseHandler):
         gate = self._session.lease_guard
         return None if gate is None or gate.covers(request) else gate.covered(request)
 
+    @override
     async def download_request(self, request: Request) -> Response:
         """Download *request*.
 
@@ -109,6 +111,7 @@ class Handler(CheckedHandler):
         self.connect_by(_Factory)
         self._spools = SpoolDirectory(self._session.config)
 
+    @override
     async def download_request(self, request: Request) -> Response:
         """Download *request*; what crosses the wire is in its `RequestState`."""
         wire = self._session.requests.of(request).wire = RawExchange()
@@ -137,6 +140,7 @@ class Handler(CheckedHandler):
             response = response.replace(body=body)
         return excerpt_of(request, response)
 
+    @override
     async def close(self) -> None:
         """Close idle connections, and wait for what still goes to disk."""
         await super().close()
@@ -148,6 +152,7 @@ class _GuardedAgent(CheckedAgent):
 
     guard: Guard
 
+    @override
     def prepare(self, agent: Any, request: Request) -> None:
         super().prepare(agent, request)
         agent._pool = _Pool(agent._pool, self.guard, self.part(request))
@@ -163,11 +168,13 @@ class _Agent(_GuardedAgent):
     wire: RawExchange
     spool: Spool
 
+    @override
     def part(self, request: Request) -> dict[str, Any]:
         self.wire.proxied = bool(request.meta.get("proxy"))
         limit = request.meta.get("download_maxsize", self.maxsize)
         return {"wire": self.wire, "spool": self.spool, "maxsize": limit}
 
+    @override
     def reader_for(self, reader: Any) -> Any:
         return BaseReader.instead(reader, self.spool)
 
@@ -278,6 +285,7 @@ class _Tee:
 class _Protocol(LenientProtocol):
     """A connection that tells the wire of each request what passes."""
 
+    @override
     def request(self, request: Any) -> Deferred[IResponse]:
         wire: RawExchange = request.wire
         wire.restart()  # a connection that was closed meanwhile is tried again
@@ -303,7 +311,8 @@ class _Protocol(LenientProtocol):
 
 
 class _Factory(LenientFactory):
-    def buildProtocol(self, _: Any) -> _Protocol:  # noqa: N802 (Twisted's name)
+    @override
+    def buildProtocol(self, _: Any) -> _Protocol:
         return _Protocol(self._quiescentCallback)
 
 

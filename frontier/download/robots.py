@@ -39,6 +39,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.python import to_unicode
+from typing_extensions import override
 from w3lib.url import safe_url_string
 
 from frontier.download.back_off import HostBackedOff, LeftAlone
@@ -168,10 +169,12 @@ class RobotsTxtMiddleware(BaseRobots):
         crawler.signals.connect(self._tell, signals.spider_closed)
 
     @classmethod
+    @override
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Build the middleware of *crawler*'s node."""
         return cls(crawler)
 
+    @override
     async def process_request(  # type: ignore[override] # as the newest calls it
         self, request: Request
     ) -> None:
@@ -199,6 +202,7 @@ class RobotsTxtMiddleware(BaseRobots):
             return False
         return not self._session.node.has_lost(state.reservation)
 
+    @override
     def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
         """Keep the Crawl-delay of *request*'s host.
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import NotAFeed
 from frontier.feeds.parse import Limits, parse
 from frontier.urls.links import Links, Page
@@ -73,6 +75,7 @@ class _FeedLinks(Page):
         self._found: list[tuple[str, str, str]] = []
         super().__init__(self._base)
 
+    @override
     def _look_at(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "base":
             super()._look_at(tag, attributes)

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.errors import FeedConfigError
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ class Changes:
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
+    @override
     def __str__(self) -> str:
         parts = []
         for what, names in (

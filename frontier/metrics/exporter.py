@@ -24,6 +24,8 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from typing_extensions import override
+
 from frontier.errors import ConfigurationError
 from frontier.metrics.exposition import families, require_library
 from frontier.metrics.node import NODE, Reading
@@ -56,7 +58,8 @@ class _Handler(WSGIRequestHandler):
 
     timeout = SILENCE
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    @override
+    def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: each scrape would be a line."""
 
 
@@ -71,12 +74,14 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._changing = threading.Lock()
         super().__init__(address, _Handler)
 
+    @override
     def server_bind(self) -> None:
         """Bind, without asking name servers who this is."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
         self.setup_environ()
 
+    @override
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve *request* in a thread; the oldest ends if there are too many."""
         with self._changing:
@@ -88,6 +93,7 @@ class _Server(ThreadingMixIn, WSGIServer):
                     oldest.shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
+    @override
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve *request*."""
         try:
@@ -96,7 +102,8 @@ class _Server(ThreadingMixIn, WSGIServer):
             with self._changing:
                 self._open.pop(request, None)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what went wrong, and no traceback: a client that went away, mostly."""
         logger.debug("a scrape has failed")
 

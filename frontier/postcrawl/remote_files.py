@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
 
+from typing_extensions import override
+
 from frontier.errors import ConfigurationError
 from frontier.files import open_input
 from frontier.settings.values import without_secrets
@@ -80,6 +82,7 @@ class RemotePath:
     def __fspath__(self) -> str:
         return self.url
 
+    @override
     def __str__(self) -> str:
         return self.url
 

@@ -49,6 +49,7 @@ from scrapy.signalmanager import SignalManager
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.defer import aiter_errback, ensure_awaitable
 from scrapy.utils.python import global_object_name
+from typing_extensions import override
 
 from frontier.scrapy_internals import (
     spider_middlewares,
@@ -345,6 +346,7 @@ class PageItems:
 class ItemSignals(SignalManager):
     """Scrapy's signals, without tasks for handlers that are plain functions."""
 
+    @override
     async def send_catch_log_async(
         self, signal: Any, **kwargs: Any
     ) -> list[tuple[Any, Any]]:

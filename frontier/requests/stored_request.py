@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 from scrapy import Item, Request, Spider
 from scrapy.utils.request import request_from_dict
+from typing_extensions import override
 
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue.item import Classes
@@ -314,6 +315,7 @@ class ItemClasses(Classes):
         named = [*settings.getlist("SPIDER_MODULES"), type(spider).__module__]
         return cls(name.partition(".")[0] for name in named)
 
+    @override
     def apart(self, value: Any) -> tuple[str, str, Any] | None:
         """Module, name and content of *value*; `None` if it is of no such class.
 
@@ -336,6 +338,7 @@ class ItemClasses(Classes):
         except Exception as error:  # noqa: BLE001 (the class's code may raise any)
             raise TypeError(f"is a {module}.{name} {error}") from None
 
+    @override
     def together(self, module: Any, name: Any, content: Any) -> Any:
         """The instance that `apart` took apart.
 

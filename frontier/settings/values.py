@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from typing_extensions import override
+
 from frontier.files import mode_of
 from frontier.model import Order
 
@@ -90,6 +92,7 @@ def whole(least: int, most: int) -> Parser:
 class Percent(float):
     """A share of something, in percent, as a setting has it: ``60%``."""
 
+    @override
     def __str__(self) -> str:
         return f"{float(self):g}%"
 

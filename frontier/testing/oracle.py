@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
+from typing_extensions import override
+
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -137,6 +139,7 @@ class _LinkParser(HTMLParser):
         super().__init__()
         self.found: list[str] = []
 
+    @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         value = dict(attrs).get(_LINKS.get(tag, ""))
         if value is not None:

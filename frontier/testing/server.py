@@ -22,6 +22,8 @@ from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
+from typing_extensions import override
+
 from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, LogWriter
 from frontier.testing.site import CHUNK_BYTES, Resource, failure
@@ -248,10 +250,12 @@ class _Reader(asyncio.StreamReader):
         super().__init__(limit=MAX_HEAD_BYTES)
         self._gone = asyncio.Event()
 
+    @override
     def feed_eof(self) -> None:
         super().feed_eof()
         self._gone.set()
 
+    @override
     def set_exception(self, exc: Exception) -> None:
         super().set_exception(exc)
         self._gone.set()

@@ -31,6 +31,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from typing_extensions import override
+
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class Rule:
     kind: str
     value: str
 
+    @override
     def __str__(self) -> str:
         return f"{self.kind} {self.value}"
 

@@ -29,6 +29,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
+from typing_extensions import override
 
 from frontier.errors import BadWacz
 from frontier.files import descriptor_of
@@ -155,6 +156,7 @@ class _ReadBack(threading.Thread):
         self._at = at
         self._buffer = buffer
 
+    @override
     def run(self) -> None:
         while left := self.written.get():
             try:

@@ -19,6 +19,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.errors import ConfigurationError
 from frontier.files import sync_directory
 from frontier.settings.values import without_secrets
@@ -75,6 +77,7 @@ class Uploader(GroupCommit["Path"]):
         """Send the file at *path*, which is closed."""
         self._add(path)
 
+    @override
     def close(self) -> None:
         """Send what waits; say what cannot be sent, and is left to the next start."""
         super().close()
@@ -87,12 +90,14 @@ class Uploader(GroupCommit["Path"]):
                 ", ".join(path.name for path in self.left),
             )
 
+    @override
     def _work(self) -> None:
         while batch := self._take(1):
             if not self._send(batch[0]):
                 break
             self._committed()
 
+    @override
     def _give_up(self, job: Path) -> None:
         self.left.append(job)
 

@@ -18,6 +18,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.model import Attempt, Exchange, Outlinks
 from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter, Counters
 from frontier.warc.crawl_log import entry_of
@@ -128,6 +130,7 @@ class ArchiveThread(GroupCommit[_Job]):
         job = _Job(given, promise())
         return self._add(job, job.size), job.future
 
+    @override
     def _work(self) -> None:
         try:
             while True:
@@ -173,6 +176,7 @@ class ArchiveThread(GroupCommit[_Job]):
 
         self._committed(tell)
 
+    @override
     def _give_up(self, job: _Job) -> None:
         job.future.set_exception(self._stopped())
 

@@ -13,6 +13,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.node.outbox import KEPT
 from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
@@ -59,6 +61,7 @@ class AimedTrial(Trial):
         self._in_time = True
         """Whether the node went on while it still had what it pushed before."""
 
+    @override
     def _settings(self, node_id: str) -> dict[str, object]:
         found = {**super()._settings(node_id), "FRONTIER_LEASE_TTL": HELD * LEASE}
         if self._aimed.journals:
@@ -67,6 +70,7 @@ class AimedTrial(Trial):
             found["FRONTIER_HOST_SHARDS"] = SHARDS
         return found
 
+    @override
     def _restart(self, _: Event) -> None:
         """Wait for the push; called when the share of the plan is served."""
         store = self._store
@@ -172,6 +176,7 @@ class AimedTrial(Trial):
         since, until = self._struck - BEFORE, time.time() + LEASE
         self._forgotten += [(since, until, frozenset())] * 2
 
+    @override
     def _conclude(self, facts: Facts) -> None:
         super()._conclude(facts)
         outcome = self._outcome

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import scrapy
+from typing_extensions import override
 
 from frontier.download.pages import links_of
 from frontier.seeds.read import read_seeds
@@ -32,11 +33,13 @@ class PeerSpider(scrapy.Spider):
         self.seeds = read_seeds(seeds)
         self.scope = Scope("host", self.seeds)
 
+    @override
     async def start(self) -> AsyncIterator[Any]:
         """Yield the seeds, which the first node has and all others have seen."""
         for url in self.seeds:
             yield scrapy.Request(url)
 
+    @override
     def parse(self, response: Response) -> Iterator[Any]:
         """Yield what the page leads to."""
         for url in links_of(response):

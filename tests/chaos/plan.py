@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
+from typing_extensions import override
+
 
 class StoreKind(StrEnum):
     """What the nodes share."""
@@ -119,6 +121,7 @@ class Event:
     way: Way | None = None
     """Of a failover."""
 
+    @override
     def __str__(self) -> str:
         """One line for people."""
         text = f"{self.at:4.0%} {self.kind}"

@@ -19,6 +19,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import UnknownNode
 from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog, expected_urls
@@ -137,6 +139,7 @@ class Trial(StoreFaults):
             time.sleep(PACE)
         self._note("the trial's time is over")
 
+    @override
     def _sample(self) -> None:
         """See who holds what, and whether the dead are replaced."""
         if self._away:

@@ -27,6 +27,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import ArchiveError, ConfigurationError, WriterStopped
 from frontier.files import (
     FILE_MODE,
@@ -125,6 +127,7 @@ class Journal(GroupCommit[_Entry]):
         """Note that the request *item* of *queue* is done, and waits *again*."""
         self._add((partition, queue, item, again))
 
+    @override
     def _work(self) -> None:
         while batch := self._take(MAX_BATCH, linger=LINGER):
             self._write(b"".join(map(_framed, batch)))

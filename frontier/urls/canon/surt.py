@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from frontier.errors import InvalidURL
 from frontier.urls.canon.heritrix import ANY, FLAGS
 from frontier.urls.canon.hosts import lenient_ascii
@@ -108,6 +110,7 @@ class HandyURL:
     opaque: str | None = None
     """All of it, if it has no parts."""
 
+    @override
     def __str__(self) -> str:
         if self.opaque is not None:
             return self.opaque

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from frontier.errors import InvalidURL
 from frontier.urls.canon.hosts import MAX_LABEL, to_ascii
 
@@ -61,6 +63,7 @@ class Parts(NamedTuple):
     query: str
     """Empty if there is none, or nothing in it."""
 
+    @override
     def __str__(self) -> str:
         url = f"{self.scheme}:"
         if self.authority:
