@@ -114,8 +114,9 @@ class Pushing(Scheduler):
 class SeenOnly(Pushing):
     """A scheduler that makes no records of requests, as none is queued."""
 
-    def _item(self, request: Request, queue: str) -> bytes:  # noqa: ARG002
-        return b""
+    @override
+    def _item(self, *_: Any) -> tuple[dict[str, Any], bytes]:
+        return {}, b""
 
 
 class PushingSession(session.Session):

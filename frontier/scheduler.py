@@ -265,10 +265,7 @@ class Scheduler(BaseScheduler):
         if mode in {FORCE, MARK} and place is None:
             forced = self._forced(fingerprint)
         try:
-            record = self._record(request, mode)
-            if mode in {FORCE, MARK}:
-                record[FORCED] = forced[1] if forced else secrets.randbits(63)
-            item = self._codec.encode(record, queue)
+            record, item = self._item(request, queue, mode, forced)
         except NotSerializable as error:
             return self._keep_here(request, fingerprint, mode, key, error)
         partition = -1 if address is None else address.partition
@@ -604,6 +601,23 @@ class Scheduler(BaseScheduler):
                 address, request.url, slot
             )
         return queue_name(queue_key, request.priority)
+
+    def _item(
+        self,
+        request: Request,
+        queue: str,
+        mode: str,
+        forced: tuple[Forced, int] | None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """The record of *request*, and it as an item of *queue*.
+
+        Raises:
+            NotSerializable: It has none.
+        """
+        record = self._record(request, mode)
+        if mode in {FORCE, MARK}:
+            record[FORCED] = forced[1] if forced else secrets.randbits(63)
+        return record, self._codec.encode(record, queue)
 
     def _record(self, request: Request, mode: str = TEST) -> dict[str, Any]:
         """The record of *request*, which is to be pushed in *mode*.
