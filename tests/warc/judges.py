@@ -1,13 +1,14 @@
 """Other people's readers, and what they think of our files."""
 
-import subprocess
-import sys
-from pathlib import Path
+import contextlib
+import io
+from types import SimpleNamespace
 
+from click.testing import CliRunner
+from fastwarc.cli import main as fastwarc
 from fastwarc.warc import ArchiveIterator as FastwarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
-
-SCRIPTS = Path(sys.executable).parent
+from warcio.checker import Checker
 
 
 def read_warcio(path):
@@ -32,19 +33,16 @@ def read_fastwarc(path):
     return found
 
 
-def run(*command):
-    return subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False
-    )
-
-
 def assert_sound(path):
-    """Let the two judges look at a closed file."""
-    warcio = run(SCRIPTS / "warcio", "check", "-v", path)
-    assert warcio.returncode == 0, warcio.stdout
-    assert "digest failed" not in warcio.stdout
-    assert "no digest to check" not in warcio.stdout
-    assert "skipping rest" not in warcio.stdout
-    fastwarc = run(SCRIPTS / "fastwarc", "check", "-q", path)
-    assert fastwarc.returncode == 0, fastwarc.stdout
-    assert "FAIL" not in fastwarc.stdout
+    """Let the two judges look at a closed file, as their commands ``check`` do."""
+    asked = SimpleNamespace(inputs=[str(path)], verbose=True)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        code = Checker(asked).process_all()
+    said = said.getvalue()
+    assert code == 0, said
+    assert "digest failed" not in said
+    assert "no digest to check" not in said
+    assert "skipping rest" not in said
+    judged = CliRunner().invoke(fastwarc, ["check", "-q", str(path)])
+    assert judged.exit_code == 0, judged.output
+    assert "FAIL" not in judged.output
