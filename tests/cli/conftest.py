@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import os
 import pty
@@ -7,16 +8,25 @@ from pathlib import Path
 import pytest
 import warm
 
+from tests.harness import commands
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def frontier(tmp_path):
-    """Run ``frontier`` with arguments in the test's directory."""
+    """Run ``frontier`` with arguments in the test's directory.
+
+    What starts nodes is a process, and what a test that is a coroutine runs; all
+    else is run in this one.
+    """
     env = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "COLUMNS"}}
     env["PYTHONPATH"] = str(ROOT)
 
     def run(*arguments):
+        starts_nodes = arguments[:2] == ("crawl", "run") or arguments[:1] == ("demo",)
+        if not starts_nodes and asyncio._get_running_loop() is None:
+            return commands.run(*arguments, cwd=tmp_path, env=env)
         return warm.run(
             [sys.executable, "-m", "frontier", *arguments],
             cwd=tmp_path,

@@ -2,8 +2,6 @@
 
 import os
 import socketserver
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -14,20 +12,12 @@ import redis
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import sha256_hex
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
+from tests.harness import commands
 from tests.warc.samples import an_exchange
 
-FRONTIER = [sys.executable, "-m", "frontier"]
 
-
-def run(*words, stdout=subprocess.PIPE, **environment):
-    return subprocess.run(
-        [*FRONTIER, *words],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+def run(*words, stdout=None, **environment):
+    return commands.run(*words, stdout=stdout, env={**os.environ, **environment})
 
 
 @pytest.fixture

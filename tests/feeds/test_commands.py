@@ -1,4 +1,4 @@
-"""``frontier feeds``, as a process: a file, SQLite and PostgreSQL."""
+"""``frontier feeds``: a file, SQLite and PostgreSQL."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from frontier.feeds.model import Feed, site_of
 from frontier.feeds.model import Site as FeedSite
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.harness import commands
 
 ROOT = Path(__file__).parents[2]
 RSS, SPORT = "https://news.example/rss", "https://news.example/sport.xml"
@@ -37,17 +38,9 @@ def feeds(tmp_path):
         k: v for k, v in os.environ.items() if k not in {"COLUMNS", "FRONTIER_FEEDS"}
     }
 
-    def run(config, *arguments, code=0, stdin=None):
-        env = clean | {"PYTHONPATH": str(ROOT), "FRONTIER_FEEDS": config}
-        done = subprocess.run(
-            [sys.executable, "-m", "frontier", "feeds", *arguments],
-            cwd=tmp_path,
-            env=env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+    def run(config, *arguments, code=0, stdin=""):
+        env = clean | {"FRONTIER_FEEDS": config}
+        done = commands.run("feeds", *arguments, cwd=tmp_path, env=env, given=stdin)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr
         return done
@@ -271,19 +264,12 @@ def test_sites_are_followed_from_any_directory(tmp_path):
 
 def test_what_cannot_be_followed_is_said_before_anything_starts(tmp_path):
     (tmp_path / "feeds.toml").write_text("x = 1")
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
     for given, said in (
         ("feeds.toml", "feeds.toml:1: a file has no 'x'"),
         ("none.toml", "none.toml: cannot be read: No such file"),
         ("nosuch://me:s3cret@h/db", "SQLAlchemy knows no such database"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "frontier", "crawl", "run", "--feeds", given],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-        )
+        done = commands.run("crawl", "run", "--feeds", given, cwd=tmp_path)
         assert done.returncode == 2
         assert said in done.stderr
         assert "s3cret" not in done.stderr

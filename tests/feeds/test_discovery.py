@@ -1,12 +1,11 @@
 """The feeds that a page names."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from frontier.feeds.discovery import MOST, FeedLink, feeds_of
+from tests.harness import commands
 from tests.rawsite import RawSite
 from tests.urls.test_linear import grows_with, repeated
 
@@ -96,8 +95,7 @@ def answer(page):
 
 
 def discover(*words):
-    command = [sys.executable, "-m", "frontier", "feeds", "discover", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return commands.run("feeds", "discover", *words)
 
 
 def test_the_command_lists_the_feeds_of_a_page_after_redirects(site):

@@ -18,14 +18,13 @@ raises, but `AssertionError`, is a crash. See README.md.
 
 import contextlib
 import importlib
-import io
 import os
 import re
-import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from unittest import mock
+
+from tests.harness import commands
 
 INPUTS = Path(__file__).parent / "inputs"
 CONTROLS = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff]")
@@ -148,42 +147,10 @@ class Given:
 
     def command(self, *words, given="", raw=False, **env):
         """Run ``frontier`` with *words* in the directory, and *given* as its input."""
-        from frontier.cli import main
-
-        out, err, source = (self.directory / f".{n}" for n in ("out", "err", "in"))
-        source.write_text(given)
-        env = {"REDIS_URL": self.url, "FRONTIER_COLLECTION": self.unique, **env}
-        code = 0
-        with contextlib.ExitStack() as stack:
-            enter = stack.enter_context
-            files = [source.open("rb"), out.open("wb"), err.open("wb")]
-            for number, file in enumerate(map(enter, files)):
-                stack.callback(os.close, kept := os.dup(number))
-                stack.callback(os.dup2, kept, number)
-                os.dup2(file.fileno(), number)
-            for number, name in enumerate(("stdin", "stdout", "stderr")):
-                stream = io.TextIOWrapper(
-                    io.FileIO(number, "r" if number == 0 else "w", closefd=False),
-                    encoding="utf-8",
-                    errors="backslashreplace" if number == 2 else "strict",
-                    line_buffering=number == 2,
-                )
-                enter(mock.patch.object(sys, name, stream))
-            enter(mock.patch.object(sys, "argv", ["frontier", *map(str, words)]))
-            enter(mock.patch.dict(os.environ, {k: v for k, v in env.items() if v}))
-            try:
-                main()
-            except SystemExit as end:
-                code = end.code or 0
-            finally:
-                for stream in (sys.stdout, sys.stderr):
-                    with contextlib.suppress(OSError, ValueError):
-                        stream.flush()
-        texts = [p.read_bytes().decode("utf-8", "replace") for p in (out, err)]
-        assert isinstance(code, int), code
-        if raw:
-            texts[0] = ""
-        return Said(int(code), *texts)
+        here = {"REDIS_URL": self.url, "FRONTIER_COLLECTION": self.unique, **env}
+        env = {**os.environ, **{name: value for name, value in here.items() if value}}
+        done = commands.run(*words, env=env, given=given)
+        return Said(done.returncode, "" if raw else done.stdout, done.stderr)
 
     @cached_property
     def store(self):

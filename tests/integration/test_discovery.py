@@ -6,6 +6,8 @@ import re
 import socket
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 import warm
@@ -13,13 +15,12 @@ from conftest import Cluster
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from frontier.collection.foreign_indexes import crawl_log
+from tests.harness import commands
 from tests.rawsite import RawSite
 from tests.warc.judges import (
-    SCRIPTS,
     assert_sound,
     read_fastwarc,
     read_warcio,
-    run,
 )
 
 # It closes each connection. Unsaid, a form may be sent into one that is being closed.
@@ -196,7 +197,8 @@ def test_indexers_pass_over_records_of_outlinks(crawled):
     _, _, directory, *_ = crawled
     (path,) = directory.glob("*.warc.gz")
 
-    done = run(SCRIPTS / "cdxj-indexer", "-p", path)
+    words = [Path(sys.executable).parent / "cdxj-indexer", "-p", path]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     (ours,) = directory.glob("*.cdxj")
@@ -268,17 +270,9 @@ def test_the_log_is_in_the_wacz_that_the_node_makes_and_in_that_of_the_command(
     *_, directory, log, waczs = crawled
     (made,) = waczs.glob("*.wacz")
     own = tmp_path / "own.wacz"
-    words = [sys.executable, "-m", "frontier", "wacz", "create", own, directory]
-    warm.run(list(map(str, words)), capture_output=True, check=True)
+    assert commands.run("wacz", "create", own, directory).returncode == 0
 
     for path in (made, own):
-        listed = subprocess.run(
-            [sys.executable, "-m", "zipfile", "-l", path],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert f"logs/{log.name}" in listed
-        check = [sys.executable, "-m", "frontier", "wacz", "check", str(path)]
-        done = warm.run(check, capture_output=True, text=True, check=False)
+        assert f"logs/{log.name}" in zipfile.ZipFile(path).namelist()
+        done = commands.run("wacz", "check", path)
         assert done.returncode == 0, done.stdout

@@ -15,6 +15,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import DirectoryInUse, NoManifest
 from frontier.postcrawl.working_directory import BESIDE, beside, held, temporary
+from tests.harness import commands
 from tests.postcrawl.test_dedupe import run, state
 
 
@@ -49,9 +50,8 @@ def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
 
 
 def test_the_command_line_says_who_has_it_and_ends_with_5(planned):
-    words = [sys.executable, "-m", "frontier", "warc", "plan", planned]
     with held(planned, "frontier warc apply", 0o640):
-        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        done = commands.run("warc", "plan", planned)
 
     assert done.returncode == ExitCode.IN_USE
     (line,) = done.stderr.splitlines()

@@ -22,6 +22,7 @@ from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.layout import index_lines
 from frontier.wacz.packing import Copying
 from frontier.warc.cdxj_sidecar import Listing
+from tests.harness import commands
 
 SCRIPTS = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
@@ -228,18 +229,16 @@ def test_a_file_that_is_there_is_not_overwritten_without_being_told(
 ):
     directory, out = write_warc("c-1", PAGES), tmp_path / "c.wacz"
     out.write_bytes(b"dear")
-    words = [sys.executable, "-m", "frontier", "wacz", "create", out, directory]
+    words = ["wacz", "create", out, directory]
 
-    refused = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    refused = commands.run(*words)
 
     assert refused.returncode == 2
     assert refused.stderr == f"frontier: {out} is there; add --force to overwrite it\n"
     assert out.read_bytes() == b"dear"
     with pytest.raises(FileTaken):  # as a node does whose settings want a WACZ
         create(out, warc_files([directory]))
-    forced = warm.run(
-        [*words, "--force"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    forced = commands.run(*words, "--force")
     assert forced.returncode == 0, forced.stderr
     assert check(out) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.wacz", "warcs"]
@@ -281,18 +280,12 @@ def test_what_a_killed_node_left_open_is_named_and_the_exit_code_says_so(
     write_warc("c-1", [b"<p>four</p>"], "b")
     (left,) = directory.glob("*-b.warc.gz")
     left = left.rename(f"{left}.open")
-    words = [sys.executable, "-m", "frontier", "wacz", "create", out, directory]
-    done = warm.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    words = ["wacz", "create", out, directory]
+    done = commands.run(*words)
 
     assert done.returncode == 6
     why = "it is still being written, or to be repaired (frontier warc repair)"
     assert done.stderr == f"frontier: {left} is left out: {why}\n"
     assert done.stdout.startswith(f"{out}: 3 captures, 3 pages\n")
-    other = warm.run(
-        [*words, "--force", "--crawl", "d-1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    other = commands.run(*words, "--force", "--crawl", "d-1")
     assert "left out" not in other.stderr
