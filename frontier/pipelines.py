@@ -1,17 +1,23 @@
-"""The WARC pipeline: tells each item where its response is archived."""
+"""Item pipelines: where an item's response is archived, and items without doubles."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
-from typing import TYPE_CHECKING, Any
+import secrets
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from itemadapter import ItemAdapter
 from scrapy import Request, signals
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import DropItem, NotConfigured
 from scrapy.utils.misc import load_object
 
 from frontier.session.session import session_of
+from frontier.store.client import Call
+from frontier.store.scripts import ITEM_CLAIM
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from frontier.model import Stored
+    from frontier.store.client import Argument
 
 logger = logging.getLogger(__name__)
 
@@ -36,14 +43,18 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
 
 
 class ItemOriginMiddleware:
-    """Remembers which request each item came from, for `WarcPipeline`.
+    """Notes which request each item came from, for our pipelines, and in the item.
 
-    A spider middleware, because an item pipeline is not told. Where no pipeline of that
-    class is named it is left out: it would cost each item as much as Scrapy's own.
+    A spider middleware, because an item pipeline is not told. Where nobody asks it is
+    left out: it would cost each item as much as Scrapy's own.
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        if not _names_warc_pipeline(crawler.settings):
+        self._session = session_of(crawler)
+        self._told = False
+        self._field = self._session.config.item_origin_field
+        asked = _names(crawler.settings, WarcPipeline, UniqueItemsPipeline)
+        if not asked and not self._field:
             raise NotConfigured
         self._origins = origins_of(crawler)
 
@@ -63,7 +74,27 @@ class ItemOriginMiddleware:
         async for each in result:
             if each is not None and not isinstance(each, Request):
                 self._origins.note(each, response.request)
+                if self._field and response.request is not None:
+                    self._tell(each, response.request)
             yield each
+
+    def _tell(self, item: Any, request: Request) -> None:
+        """Write into *item* which delivery of which page it is of."""
+        origin = self._origins.delivery(request)
+        if origin is None:
+            return
+        try:
+            ItemAdapter(item)[self._field] = origin
+        except (KeyError, AttributeError, TypeError):
+            if not self._told:
+                logger.warning(
+                    "%s has no field %s for its origin (no more will be shown; the "
+                    "stat frontier/items/without_origin counts such items)",
+                    type(item).__name__,
+                    self._field,
+                )
+            self._told = True
+            self._session.count("frontier/items/without_origin")
 
 
 class WarcPipeline:
@@ -78,7 +109,7 @@ class WarcPipeline:
         self._session = session_of(crawler)
         self._origins = origins_of(crawler)
         self._origins.want()
-        if not _names_warc_pipeline(crawler.settings):
+        if not _names(crawler.settings, WarcPipeline):
             logger.warning(
                 "items are not told where their responses are archived: name "
                 "frontier.pipelines.WarcPipeline, or a class derived from it, in "
@@ -105,6 +136,89 @@ class WarcPipeline:
         except (KeyError, AttributeError):
             logger.debug("%s has no field %s", type(item).__name__, self._field)
         return item
+
+
+class UniqueItemsPipeline:
+    """Drops items whose id another page of the crawl has given, on whatever node.
+
+    The id is the field ``FRONTIER_ITEM_ID_FIELD``; an item without one is passed on.
+
+    1.  An item is dropped only for one of another page, or for an earlier one of the
+        same callback. What a page gives again that is delivered again, as its node was
+        killed, is not: nobody knows if the first is in the feed.
+    2.  While the store is away items wait here, and their pages are not done.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._session = session_of(crawler)
+        self._told = False
+        self._origins = origins_of(crawler)
+        self._origins.want()
+        self._field = self._session.config.item_id_field
+        self._given: WeakKeyDictionary[Request, set[bytes]] = WeakKeyDictionary()
+        """The ids that the page of a request has given."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the pipeline of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        """Pass *item* on.
+
+        Raises:
+            DropItem: One with its id is there.
+        """
+        request = self._origins.take(item)
+        value = ItemAdapter(item).get(self._field)
+        if value is None:
+            self._note_without(item)
+            return item
+        digest = _digest_of(value)
+        given = set() if request is None else self._given.setdefault(request, set())
+        if digest in given:
+            self._drop(value)
+        given.add(digest)
+        page = self._origins.page(request) or secrets.token_bytes(16)
+        if await self._claim(digest, page) not in {page, b""}:
+            self._drop(value)
+        return item
+
+    async def _claim(self, digest: bytes, page: bytes) -> bytes:
+        """The mark of the page that gave *digest* first; empty if the crawl is gone.
+
+        Raises:
+            StoreError: It cannot be asked, and this node ends.
+        """
+        node = self._session.node
+        number = int.from_bytes(digest[:4]) % node.config.partitions
+        keys = node.keys.partition(number)
+        names = [keys.counts, keys.items]
+        told: list[Argument] = [node.keys.born, digest, page]
+        (owner,) = await node.run([Call.to(ITEM_CLAIM, names, told)])
+        found: bytes = owner
+        return found
+
+    def _drop(self, value: Any) -> NoReturn:
+        self._session.count("frontier/items/doubles")
+        raise DropItem(f"an item with {self._field} = {str(value)[:80]!r} is there")
+
+    def _note_without(self, item: Any) -> None:
+        if not self._told:
+            logger.warning(
+                "an item has no %s, and is passed on: %s (no more will be shown; the "
+                "stat frontier/items/without_id counts them)",
+                self._field,
+                type(item).__name__,
+            )
+        self._told = True
+        self._session.count("frontier/items/without_id")
+
+
+def _digest_of(value: Any) -> bytes:
+    """16 bytes that stand for *value*, in all processes."""
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).digest()[:16]
 
 
 def stamp(stored: Stored) -> dict[str, Any]:
@@ -141,14 +255,16 @@ class Origins:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._wanted = False
-        self._noted: dict[int, tuple[Any, Request]] = {}
+        self._session = session_of(crawler)
+        self._deliveries: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
+        self._wanted = 0
+        self._noted: dict[int, tuple[Any, Request, int]] = {}
 
     def want(self) -> None:
-        """From now on somebody takes what is noted."""
-        if self._wanted:
+        """From now on somebody takes what is noted; each who wants does so once."""
+        self._wanted += 1
+        if self._wanted > 1:
             return
-        self._wanted = True
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
             self._crawler.signals.connect(self._forget, signal=signal)
 
@@ -156,21 +272,48 @@ class Origins:
         """Remember that *item* came from *request*'s response."""
         if self._wanted and request is not None:
             # The item is kept with it, so that its identity is not used again.
-            self._noted[id(item)] = (item, request)
+            self._noted[id(item)] = (item, request, self._wanted)
 
     def take(self, item: Any) -> Request | None:
-        """The request that *item* came from; forgotten afterwards."""
-        return self._noted.pop(id(item), (None, None))[1]
+        """The request that *item* came from; forgotten once all have asked."""
+        known, request, left = self._noted.pop(id(item), (None, None, 0))
+        if request is not None and left > 1:
+            self._noted[id(item)] = (known, request, left - 1)
+        return request
+
+    def page(self, request: Request | None) -> bytes | None:
+        """The mark of what *request* was queued as, the same on each delivery.
+
+        `None` if it did not come from the store.
+        """
+        if request is None:
+            return None
+        reservation = self._session.requests.reservation(request)
+        if reservation is None:
+            return None
+        queued = reservation.queue.encode() + b"\n" + reservation.item[1:]
+        return hashlib.sha256(queued).digest()[:16]
+
+    def delivery(self, request: Request) -> str | None:
+        """That in hex, and when its first item came by the server's clock, in ms.
+
+        The same for all items of a delivery; see `frontier.item_files`.
+        """
+        known = self._deliveries.get(request)
+        if known is None and (page := self.page(request)) is not None:
+            known = f"{page.hex()}-{self._session.node.server_ms():.0f}"
+            self._deliveries[request] = known
+        return known
 
     def _forget(self, item: Any) -> None:
         self._noted.pop(id(item), None)
 
 
-def _names_warc_pipeline(settings: BaseSettings) -> bool:
-    """Whether a `WarcPipeline` is among the item pipelines that are on."""
+def _names(settings: BaseSettings, *classes: type) -> bool:
+    """Whether one of *classes* is among the item pipelines that are on."""
     chosen = settings.getwithbase("ITEM_PIPELINES")
     on = [load_object(cls) for cls, place in chosen.items() if place is not None]
-    return any(isinstance(cls, type) and issubclass(cls, WarcPipeline) for cls in on)
+    return any(isinstance(cls, type) and issubclass(cls, classes) for cls in on)
 
 
 def origins_of(crawler: Crawler) -> Origins:

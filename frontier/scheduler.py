@@ -73,6 +73,7 @@ from frontier.seen.recent import Recent
 from frontier.session.launch import spare_imports
 from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import one_message, session_of
+from frontier.status.reports import counts_in
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD, host_of
 
@@ -127,7 +128,7 @@ class Scheduler(BaseScheduler):
         self._recent = Recent(size) if has_recent else None
         self._feed_files = FeedFiles(crawler)
         self._delivered: dict[Request, Reservation] = {}
-        self._leaving = False
+        self._leaving = self._closes = False
         self._looking = False
         self._held_back = False
         self._handed = 0
@@ -206,6 +207,7 @@ class Scheduler(BaseScheduler):
         But if Scrapy has found one of its limits reached, the crawl ends.
         """
         self._session.note_reason(reason)
+        self._closes = True
         return deferred_from_coro(self._close())
 
     async def _close(self) -> None:
@@ -938,7 +940,10 @@ class Scheduler(BaseScheduler):
         """What Scrapy and its components have counted, for the crawl's report."""
         self.publish()
         self._session.publish_archive()
-        return {**self._session.figures(), "in_flight": len(self._delivered)}
+        figures = {**self._session.figures(), "in_flight": len(self._delivered)}
+        if self._closes:
+            figures["stats"] = counts_in(self._stats.get_stats())
+        return figures
 
 
 class RequestStats:

@@ -13,6 +13,7 @@ not call it any more.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
 import logging
 import random
@@ -20,6 +21,7 @@ import sys
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import scrapy
 from scrapy import exceptions, signals
@@ -37,7 +39,7 @@ from scrapy.downloadermiddlewares.robotstxt import (
 )
 from scrapy.exceptions import CloseSpider, ResponseDataLossError
 from scrapy.extensions.closespider import CloseSpider as ScrapysCloseSpider
-from scrapy.extensions.feedexport import FeedExporter
+from scrapy.extensions.feedexport import FeedExporter, FileFeedStorage
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils import log as scrapys_log
 from scrapy.utils._download_handlers import (
@@ -466,6 +468,28 @@ class FeedFiles:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._is_held_up = False
+        self._looked_at: WeakSet[Any] = WeakSet()
+        """Feeds of which it is known whether others write them, too."""
+
+    def _look(self, slot: Any) -> None:
+        """Warn once if another process has the file of *slot* open to write items.
+
+        A lock says so, on whatever machine that is. It holds up nobody, and ends with
+        the file.
+        """
+        self._looked_at.add(slot)
+        if not isinstance(slot.storage, FileFeedStorage):
+            return
+        try:
+            fcntl.flock(slot.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.warning(
+                "another node or job writes the feed %s, too: lines are mixed, or only "
+                "those of one stay; write %%(frontier_node)s into its name",
+                slot.uri,
+            )
+        except (OSError, ValueError):  # there are no locks, or no such file
+            pass
 
     def flush(self) -> bool:
         """Have the system take what was written; false if it cannot: a full disk."""
@@ -473,6 +497,8 @@ class FeedFiles:
         try:
             for slot in exporter.slots if exporter is not None else ():
                 if slot.file is not None and not slot.file.closed:
+                    if slot not in self._looked_at:
+                        self._look(slot)
                     slot.file.flush()
         except OSError as error:
             if not self._is_held_up:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from frontier.cli.crawl_control import change, exclude, log, pause, resume, retry
 from frontier.cli.crawl_end import cancel, close, delete
+from frontier.cli.crawl_items import items
 from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_report import crawl_report
 from frontier.cli.crawl_status import status
@@ -480,6 +481,12 @@ app.command()(dead)
 app.command(
     examples=("crawl requeue https://example.org/page", "crawl requeue --all"),
 )(requeue)
+app.command(
+    examples=(
+        "crawl items a.jsonl b.jsonl --out all.jsonl",
+        "crawl items 'items-%(frontier_node)s.jsonl' --out all.jsonl",
+    ),
+)(items)
 app.command()(repair)
 app.command(
     examples=("crawl rebuild --crawl news-7 --journal journals",),

@@ -36,7 +36,7 @@ from frontier.files import FILE_MODE, creating, make_directory, mode_of
 from frontier.metrics.exposition import require_library
 from frontier.recrawl.rules import read_rules
 from frontier.recrawl.schedule import Kind, schedule_of
-from frontier.session.launch import VARIABLE, launched
+from frontier.session.launch import VARIABLE, joins_only, launched
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.snapshot import crawl_entered, list_crawls, snapshot
@@ -464,7 +464,8 @@ def run(plan: Plan) -> Outcome:
     inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
     env = {**inherited, **plan.project.environment_for(plan.redis_url)}
     # One run: a node that is slow to start comes too late. Or another one's.
-    if not launched(env) and not plan.config.join_only:
+    joins = plan.config.join_only or joins_only(env)
+    if not launched(env) and not joins:
         env[VARIABLE] = f"crawl run {secrets.token_hex(8)}"
     started = time.time()
     stamp = time.strftime("%Y%m%dT%H%M%S", time.localtime(started))

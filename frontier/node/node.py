@@ -49,6 +49,7 @@ from frontier.queue.damage import is_number
 from frontier.queue.push import Push
 from frontier.seen.memory_limit import require_max_memory
 from frontier.settings.values import end_ms
+from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry
@@ -105,6 +106,8 @@ class Node:
     """Whether the crawl has all start requests of this node's spider."""
     stays_open = False
     """Whether URLs may come from elsewhere when nothing is queued."""
+    stats_of_all: Mapping[str, int] = {}
+    """What all nodes have counted, once this one has left as the last."""
     _closed = False
     _canceled = False
     _at_limit = False
@@ -581,7 +584,20 @@ class Node:
             self._composition.quotas.tell()
         self.back_offs.tell()
         if not self._outside:
+            await self._add_up()
             await self._conclude()
+
+    async def _add_up(self) -> None:
+        """Learn what all nodes have counted, if this is the last of them."""
+        if self._departure is None or self._departure.left:
+            return
+        try:
+            ask = Call.command("HGETALL", self.keys.reports())
+            (reports,) = await self._outage_retry.call([ask])
+        except FrontierError as error:
+            logger.warning("what all nodes have counted is not known: %s", error)
+        else:
+            self.stats_of_all = stats_of_all(reports)
 
     async def _depart_in_time(self, seconds: float, reason: str) -> None:
         """Leave; *reason* says what kept all from being stored.

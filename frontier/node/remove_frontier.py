@@ -185,7 +185,7 @@ def _seen_names(
 def _rest(keys: PartitionKeys) -> list[str]:
     names = [keys.reserved, keys.started, keys.next_allowed, keys.pushers]
     names += [keys.forced, keys.back_off, keys.groups, keys.spent, keys.claimed]
-    return [*names, keys.seen]
+    return [*names, keys.items, keys.seen]
 
 
 def _chunks(names: Any) -> Iterator[list[str]]:

@@ -68,6 +68,7 @@ LOST: dict[str, str] = {
     "back_off": "hosts that were left alone may be asked at once",
     "claimed": "requests of one process that wait for it may be made twice",
     "forced": "pages that are delivered again queue what they force twice",
+    "items": "items that were there may be there twice",
     "pushers": "",
 }
 """What is lost with a key of a partition that is removed; empty for nothing."""

@@ -43,7 +43,7 @@ from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
 
 from frontier.cluster.job import Job
 from frontier.errors import ConfigurationError
-from frontier.settings.values import run_id
+from frontier.settings.values import boolean, run_id
 from frontier.store.address import ENVIRONMENT, REDIS_SETTINGS, given, redacted
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ logger = logging.getLogger(__name__)
 
 VARIABLE = "FRONTIER_RUN_ID"
 """The environment variable, beside the setting of that name."""
+JOIN_ONLY = "FRONTIER_JOIN_ONLY"
+"""The same of a replacement: what restarts nodes may set it for them alone."""
 SCRAPYD = "_job"
 """The spider argument in which scrapyd hands on the id of a job, its ``jobid``."""
 
@@ -147,6 +149,19 @@ def launched(environment: Mapping[str, str]) -> str:
         if all(parts) and not alone:
             return " ".join([launcher.name, *map(launcher.part, parts)])[:200]
     return ""
+
+
+def joins_only(environment: Mapping[str, str]) -> bool:
+    """Whether *environment* says that a node opens no crawl.
+
+    Raises:
+        ConfigurationError: It says something else.
+    """
+    said = environment.get(JOIN_ONLY, "")
+    try:
+        return bool(said) and boolean(said)
+    except ValueError as error:
+        raise ConfigurationError(f"{JOIN_ONLY} = {said!r}: {error}") from None
 
 
 DEVELOPING = {

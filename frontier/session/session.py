@@ -54,6 +54,7 @@ from frontier.session.launch import (
     arguments_of,
     fail_program,
     job_of,
+    joins_only,
     launched,
     run_of,
 )
@@ -294,6 +295,7 @@ class Session:
         self._output: SpiderOutput | None = None
         self._live: LiveSettings | None = None
         self._run_id = self.config.run_id or launched(os.environ)
+        self._join_only = self.config.join_only or joins_only(os.environ)
         self._arguments = arguments_of(crawler)
         self._owner: Owner | None = None
         self._opened = self._running = False
@@ -344,7 +346,7 @@ class Session:
             self._owner,
             spider=spider.name,
             concurrency=concurrency_of(settings),
-            launch=Launch(run_of(spider, self._run_id), job, self.config.join_only),
+            launch=Launch(run_of(spider, self._run_id), job, self._join_only),
             limits=self._limits,
         )
         self.node = node
@@ -462,6 +464,8 @@ class Session:
         if self._opened:
             self._opened = False
             await self.node.close()
+            for name, count in self.node.stats_of_all.items():
+                self._crawler.stats.set_value(f"frontier/job/{name}", count)
         if self._exporter is not None:
             await asyncio.to_thread(self._exporter.close)
             self._exporter = None

@@ -146,6 +146,10 @@ class Config:
     """Of one host, at which its other URLs are skipped; 0 for no limit."""
     host_shards: int = _setting(1, parsers.whole(1, 1024))
     """Queues into which each queue key is divided, so that nodes can share it."""
+    item_id_field: str = _setting("id", parsers.field)
+    """Field by which `UniqueItemsPipeline` knows items."""
+    item_origin_field: str = _setting("", parsers.optional_field)
+    """Field of items that says which page they are of; empty for none."""
     item_modules: tuple[str, ...] = _setting((), parsers.modules)
     """Modules whose classes requests may carry; empty for the project's packages."""
     journal_dir: Path | None = _setting(None, parsers.optional_directory)

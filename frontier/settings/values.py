@@ -277,6 +277,19 @@ def name(value: Any) -> str:
     return text
 
 
+def field(value: Any) -> str:
+    """The name of an item's field."""
+    text = str(value)
+    if not 0 < len(text) <= 200 or not text.isprintable():
+        raise ValueError("must be 1 to 200 printable characters")
+    return text
+
+
+def optional_field(value: Any) -> str:
+    """The name of an item's field, or nothing."""
+    return field(value) if value else ""
+
+
 def optional_name(value: Any) -> str:
     """A name, or nothing."""
     return name(value) if value else ""

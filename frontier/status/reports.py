@@ -354,6 +354,63 @@ def sum_of(cls: type[T], every: Iterable[T]) -> T:
     return cls(**{name: sum(getattr(v, name) for v in values) for name in names})
 
 
+SCRAPYS = {
+    "response_received_count": "pages",
+    "downloader/request_count": "requests",
+    "downloader/response_bytes": "bytes",
+    "item_scraped_count": "items",
+}
+"""Stat of Scrapy's to what a report says while its node runs."""
+STATUS_COUNT = "downloader/response_status_count/"
+MOST_STATS = 500
+STATS_SIZE = 12_000
+"""Characters of all stats of a report, which has to stay below `MAX_JSON`."""
+STAT_LIMIT = 100
+"""Characters of a stat's name."""
+
+
+def counts_in(stats: Mapping[str, Any]) -> dict[str, int]:
+    """What of *stats* can be added up: whole numbers, but no maxima or start values."""
+    found = {
+        name: value
+        for name, value in stats.items()
+        if type(value) is int and len(name) <= STAT_LIMIT
+        if not name.endswith(("max", "startup"))
+    }
+    size, kept = 0, {}
+    for name, value in itertools.islice(sorted(found.items()), MOST_STATS):
+        size += len(name) + len(str(value)) + len('"": , ')
+        if size > STATS_SIZE:
+            break
+        kept[name] = value
+    return kept
+
+
+def _stats_of(report: Mapping[str, Any], *, summed: bool = False) -> dict[str, int]:
+    """What the node of *report* has counted; of one that was killed, the main things.
+
+    As far as its last heartbeat has them. What is to be *summed* up stays short.
+    """
+    known = report.get("stats")
+    if isinstance(known, dict):
+        some = itertools.islice(known.items(), MOST_STATS)
+        return {printable(str(name)[:STAT_LIMIT]): whole(count) for name, count in some}
+    found = {name: whole(report.get(figure)) for name, figure in SCRAPYS.items()}
+    statuses = {} if summed else _read_statuses(report.get("statuses"))
+    found |= {f"{STATUS_COUNT}{status}": count for status, count in statuses.items()}
+    return {name: count for name, count in found.items() if count}
+
+
+def stats_of_all(reports: Mapping[bytes, bytes]) -> dict[str, int]:
+    """The sums of what all nodes have counted, with the number of *nodes*."""
+    sums: Counter[str] = Counter()
+    for report in map(mapping, reports.values()):
+        if report:
+            sums.update(_stats_of(report))
+            sums["nodes"] += max(1, whole(report.get("nodes")))
+    return dict(sums)
+
+
 GONE = b"*"
 """The field of their sum; no node has such a name."""
 KEPT = 32
@@ -367,7 +424,7 @@ AT_ONCE = 64
 """Reports that one call takes away."""
 LATEST = {"set_limit_bytes", "controls"}
 """Numbers that are no counts."""
-_APART = {"opened", "seconds", "left", "nodes", "busy", "shares", "partitions"}
+_APART = {"opened", "seconds", "left", "nodes", "busy", "shares", "partitions", "stats"}
 OF_A_PROCESS = {
     "memory_bytes",
     "memory_limit_bytes",
@@ -407,6 +464,7 @@ def folded(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "opened": opened,
         "seconds": max(ends, default=0.0) - opened,
         "shares": _shares([one.get("shares") for one in every]),
+        "stats": _stats([_stats_of(one, summed=True) for one in every]),
         "host_errors": _host_errors([one.get("host_errors") for one in every]),
         "host_seconds": _host_seconds([one.get("host_seconds") for one in every]),
         "partitions": sum(whole(one.get("partitions")) for one in every),
@@ -428,6 +486,13 @@ def _added(every: list[dict[str, Any]]) -> dict[str, Any]:
             elif isinstance(value, int | float):
                 sums[name] = (before if isinstance(before, int | float) else 0) + value
     return sums
+
+
+def _stats(every: list[dict[str, int]]) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for stats in every:
+        sums.update(stats)
+    return counts_in(sums)
 
 
 def _shares(every: list[Any]) -> dict[str, dict[str, list[int]]]:

@@ -360,6 +360,11 @@ class PartitionKeys:
         return f"{self.tag}:forced"
 
     @property
+    def items(self) -> str:
+        """Hash: digest of an item's id to the mark of the page that it came from."""
+        return f"{self.tag}:items"
+
+    @property
     def pushers(self) -> str:
         """Hash: process to ``<number> <time, s> <verdicts>`` of its last push here."""
         return f"{self.tag}:pushers"

@@ -68,6 +68,7 @@ OF_A_PARTITION = {
     "claimed": ("hash", ["1"]),
     "forced": ("set", []),
     "pushers": ("hash", []),
+    "items": ("hash", []),
     "bloom": ("string", []),
     "bucket": ("set", []),
 }

@@ -1,0 +1,144 @@
+"""``frontier crawl items``: the feed files of all nodes, joined without doubles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from frontier.cli.options import CrawlOptions, Force, Output
+from frontier.cli.output import ExitCode, complain
+from frontier.cli.report import facts
+from frontier.errors import ConfigurationError
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from frontier.item_files import Joined
+    from frontier.status.views import CrawlSnapshot
+
+NODE = "%(frontier_node)s"
+"""The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
+MAX_NAMED = 20
+"""Lines that are named; the rest are counted."""
+
+
+def items(
+    output: Output,
+    options: CrawlOptions,
+    files: Annotated[list[str], typer.Argument(metavar="FILE")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="The file to write."),
+    ],
+    origin_field: Annotated[
+        str,
+        typer.Option(
+            "--field",
+            metavar="FIELD",
+            help="The items' FRONTIER_ITEM_ORIGIN_FIELD.",
+        ),
+    ] = "frontier_origin",
+    force: Force = False,
+) -> None:
+    """Join the feed files of all nodes, in JSON lines or CSV, without doubles.
+
+    A page that was fetched again after a kill has its items there twice: those of its
+    last delivery are taken. In a FILE, %(frontier_node)s stands for each node of the
+    crawl, and files that are missing are named.
+    """
+    from frontier.files import mode_of_environment, published
+    from frontier.item_files import join, require_readable
+
+    named, expected, faults = _named(files, options)
+    require_readable(named)
+    if out.exists() and not force:
+        raise ConfigurationError(f"{out} is there; add --force to overwrite it")
+    there = [path for path in named if path.exists()]
+    if any(out.exists() and out.samefile(path) for path in there):
+        raise ConfigurationError(f"{out} is one of the files that are to be joined")
+    missing = [path for path in named if path not in there and expected.get(path, 1)]
+    faults += [f"{path} is missing" for path in missing]
+    if not there:
+        for line in faults:
+            complain(printable(line))
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    with published(out, mode_of_environment()) as file:
+        done = join(there, origin_field, file)
+        if done.items and done.without_origin == done.items:
+            raise ConfigurationError(
+                f"no item has its origin in the field {origin_field}: doubles cannot "
+                "be told; crawl with FRONTIER_ITEM_ORIGIN_FIELD, and see --field"
+            )
+    faults += [f"{cut.file}, line {cut.line}: an item was cut" for cut in done.cut]
+    faults += [
+        f"{path} has {done.found[path]:,} items, and its node counted {count:,}"
+        for path, count in expected.items()
+        if path in there and done.found[path] < count
+    ]
+    output.result(_facts(out, there, missing, done), [facts(_rows(out, there, done))])
+    for line in faults[:MAX_NAMED]:
+        complain(printable(line))
+    if len(faults) > MAX_NAMED:
+        complain(f"and {len(faults) - MAX_NAMED:,} more")
+    if faults:
+        raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _named(
+    files: list[str], options: CrawlOptions
+) -> tuple[list[Path], dict[Path, int], list[str]]:
+    """The files of all nodes, how many items a node has put there, and faults.
+
+    Where that is 0 there need not be a file. It is not known of a node that has not
+    left: what it has counted last may not be in the file yet.
+    """
+    seen = _look(options) if any(NODE in given for given in files) else None
+    named: list[Path] = []
+    expected: dict[Path, int] = {}
+    for given in files:
+        if NODE not in given or seen is None:
+            named.append(Path(given))
+            continue
+        for node in seen.nodes:
+            path = Path(given.replace(NODE, node.node_id))
+            named.append(path)
+            if node.state == "left" and node.figures is not None:
+                expected[path] = node.figures.items
+    faults = []
+    if seen is not None and seen.gone:
+        faults.append(
+            f"{seen.gone:,} nodes of {seen.crawl_id} left long ago, and their "
+            "names are not known any more: name their files"
+        )
+    by_place = {path.resolve(): path for path in reversed(named)}
+    return list(reversed(by_place.values())), expected, faults
+
+
+def _look(options: CrawlOptions) -> CrawlSnapshot:
+    from frontier.status.snapshot import snapshot
+
+    with options.connected() as store:
+        return snapshot(store, options.namespace, options.crawl_id(store))
+
+
+def _rows(out: Path, there: list[Path], done: Joined) -> list[tuple[str, str]]:
+    return [
+        ("written", f"{done.items:,} items of {len(there):,} files to {out}"),
+        ("doubles", f"{done.doubles:,}, of pages that were fetched again"),
+        ("without origin", f"{done.without_origin:,}, taken as they are"),
+    ]
+
+
+def _facts(
+    out: Path, there: list[Path], missing: list[Path], done: Joined
+) -> dict[str, Any]:
+    return {
+        "file": str(out),
+        "read": [str(path) for path in there],
+        "missing": [str(path) for path in missing],
+        "items": done.items,
+        "doubles": done.doubles,
+        "without_origin": done.without_origin,
+        "cut": [{"file": str(cut.file), "line": cut.line} for cut in done.cut],
+    }

@@ -1,0 +1,168 @@
+"""Items of a crawl of several nodes: none twice, one file of all, counts of all."""
+
+import ast
+import json
+import os
+import re
+import signal
+from collections import Counter
+from zlib import crc32
+
+import pytest
+from conftest import HELD, SHORT, until
+
+from frontier.store.embedded import EmbeddedStore
+
+SPIDERS = """
+import asyncio
+from pathlib import Path
+from zlib import crc32
+
+import scrapy
+from scrapy.linkextractors import LinkExtractor
+
+
+class PagesSpider(scrapy.Spider):
+    name = "pages"
+
+    def __init__(self, seeds="", held="", **kwargs):
+        super().__init__(**kwargs)
+        self.start_urls = seeds.split(",")
+        self.held = held and Path(held)
+
+    async def parse(self, response):
+        for link in LinkExtractor().extract_links(response):
+            yield response.follow(link)
+        number = crc32(response.url.encode())
+        yield {"id": number % 40, "url": response.url, "n": 0}
+        yield {"id": number % 40, "url": response.url, "n": 1}
+        yield {"id": f"page {number}", "url": response.url}
+        node = self.settings["FRONTIER_NODE_ID"]
+        if self.held and node == "node-1" and response.url not in self.start_urls:
+            if not self.held.exists():
+                self.held.write_text(response.url)
+            if self.held.read_text() == response.url:
+                await asyncio.sleep(3600)
+        yield {"id": f"end of {number}", "url": response.url}
+
+    def closed(self, reason):
+        self.logger.info("at closed: %r", {
+            name: value for name, value in self.crawler.stats.get_stats().items()
+            if isinstance(value, int)
+        })
+"""
+CONF = """
+SPIDER_MODULES = ["spiders"]
+ROBOTSTXT_OBEY = False
+ADDONS = {"frontier.addon.Addon": 100}
+"""
+JOINED = """
+ITEM_PIPELINES = {"frontier.pipelines.UniqueItemsPipeline": 900}
+FRONTIER_ITEM_ORIGIN_FIELD = "frontier_origin"
+FEEDS = {"items-%(frontier_node)s.jsonl": {"format": "jsonlines"}}
+"""
+NODES = ("node-1", "node-2")
+
+
+@pytest.fixture
+def project(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
+    (root / "conf.py").write_text(CONF)
+    (root / "spiders.py").write_text(SPIDERS)
+    return root
+
+
+def ids_of(urls):
+    numbers = {url: crc32(url.encode()) for url in urls}
+    common = {number % 40 for number in numbers.values()}
+    own = {f"{what} {n}" for what in ("page", "end of") for n in numbers.values()}
+    return common | own
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
+    serve, cluster, project, tmp_path
+):
+    (project / "conf.py").write_text(CONF + JOINED)
+    held = tmp_path / "held"
+    feeds = {node: project / f"items-{node}.jsonl" for node in NODES}
+
+    def is_in_the_file(*_):
+        page = held.exists() and held.read_text()
+        file = feeds["node-1"]
+        return page and file.exists() and page in file.read_text()
+
+    site = {"urls": 150, "hosts": 4, "calendar_months": 0}
+    server = serve(**site, delay=HELD, until=is_in_the_file, nodes=NODES)
+    words = ["-a", f"seeds={','.join(server.seeds)}", "-a", f"held={held}"]
+    for node in NODES:
+        cluster.start(node, *words, spider="pages", cwd=project, **SHORT)
+    cluster.share("pages-1")
+    server.delay = 0
+    until(is_in_the_file, "the first items of a page that is not done with")
+    until(lambda: "node-2" in server.holds, "requests of the other")
+    cluster.kill("node-1")
+    with feeds["node-1"].open("a") as file:
+        file.write('{"id": "half')
+    store = EmbeddedStore.status(cluster.store_dir).pid
+    os.kill(store, signal.SIGSTOP)
+    server.go_on()  # pages come, whose items cannot be asked for
+    until(lambda: "; waiting for it" in cluster.text_of("node-2"), "the outage")
+    os.kill(store, signal.SIGCONT)
+    assert cluster.wait("node-2") == [0]
+
+    log = cluster.text_of("node-2")
+    dropped = int(re.search(r"'frontier/items/doubles': (\d+)", log)[1])
+    assert int(re.search(r"'item_dropped_count': (\d+)", log)[1]) == dropped > 0
+    words = ["crawl", "items", "items-%(frontier_node)s.jsonl", "--out", "all.jsonl"]
+    done = cluster.ask(*words, "--json", cwd=project)
+    assert done.returncode == 6, done.stderr
+    (cut,) = re.findall(r".*was cut", done.stderr)
+    assert f"line {len(feeds['node-1'].read_text().splitlines())}" in cut
+    told = json.loads(done.stdout)
+    assert told["doubles"] > 0
+    assert told["without_origin"] == 0
+
+    items = lines(project / "all.jsonl")
+    urls = {item["url"] for item in items}
+    assert len(urls) > 100
+    assert Counter(item["id"] for item in items) == Counter(ids_of(urls))
+    feeds["node-1"].unlink()
+    again = cluster.ask(*words, "--force", cwd=project)
+    assert again.returncode == 6
+    assert "items-node-1.jsonl is missing" in again.stderr
+
+
+def test_nodes_that_share_a_feed_are_told_and_the_last_has_the_counts_of_all(
+    serve, cluster, project
+):
+    server = serve(urls=90, hosts=4, calendar_months=0, delay=HELD, nodes=NODES)
+    words = ["-a", f"seeds={','.join(server.seeds)}", "-o", "all.jsonl"]
+    for node in NODES:
+        cluster.start(node, *words, spider="pages", cwd=project)
+    cluster.share("pages-1")
+    server.go_on()
+    server.delay = 0
+    assert cluster.wait() == [0, 0]
+
+    logs = {node: cluster.text_of(node) for node in NODES}
+    assert sum("writes the feed all.jsonl, too" in log for log in logs.values()) == 1
+    stats = [
+        ast.literal_eval(re.search(r"at closed: (.*)", log)[1]) for log in logs.values()
+    ]
+    (last,) = [one for one in stats if "frontier/job/nodes" in one]
+    assert last["frontier/job/nodes"] == 2
+    for name in (
+        "item_scraped_count",
+        "downloader/request_count",
+        "downloader/response_status_count/200",
+        "scheduler/dequeued",
+    ):
+        each = [one[name] for one in stats]
+        assert last[f"frontier/job/{name}"] == sum(each)
+        assert all(each)
