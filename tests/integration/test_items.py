@@ -139,12 +139,15 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
 
 
 def test_nodes_that_share_a_feed_are_told_and_the_last_has_the_counts_of_all(
-    serve, cluster, project
+    serve, cluster, project, monkeypatch
 ):
     server = serve(urls=90, hosts=4, calendar_months=0, delay=HELD, nodes=NODES)
     words = ["-a", f"seeds={','.join(server.seeds)}", "-o", "all.jsonl"]
-    for node in NODES:
-        cluster.start(node, *words, spider="pages", cwd=project)
+    with monkeypatch.context() as patch:
+        patch.setenv("FRONTIER_JOIN_ONLY", "1")
+        cluster.start("node-2", *words, spider="pages", cwd=project)
+    until(lambda: "waits for one (FRONTIER_JOIN" in cluster.text_of("node-2"), "it")
+    cluster.start("node-1", *words, spider="pages", cwd=project)
     cluster.share("pages-1")
     server.go_on()
     server.delay = 0
