@@ -384,10 +384,10 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
 
     What is written is read again, and compared with the old file.
     """
+    trouble = Trouble()
     from frontier.postcrawl.convert import name_of
     from frontier.postcrawl.many_files import converted, outs_of
 
-    trouble = Trouble()
     paths = files_given(given, trouble, without=out)
     places = outs_of(paths, out)
     outs = [made.with_name(name_of(made)) for made in places]
@@ -425,9 +425,9 @@ def dedupe(
     indexed: Indexed,
 ) -> None:
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
+    trouble, directory = Trouble(), out / "manifests"
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, directory = Trouble(), out / "manifests"
     paths = files_given(given, trouble, without=out)
     require_closed(trouble, output)
     outs_of(paths, out)  # nothing is begun that cannot be done
@@ -453,11 +453,11 @@ def verify(
     Reads all files of both. A record is what it was, or a revisit of the same bytes,
     which AFTER has, or --originals.
     """
+    trouble = Trouble()
     from frontier.postcrawl.many_files import verified
     from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.working_directory import temporary
 
-    trouble = Trouble()
     roots = path_of(before), path_of(after)
     paths = files_given([before], trouble, without=roots[1])
     made = files_given([after], trouble)

@@ -105,7 +105,10 @@ def require_extra() -> None:
 
 
 class Trouble:
-    """What could not be used, told at once; at the end it is the exit code."""
+    """What could not be used, told at once; at the end it is the exit code.
+
+    It is made before anything of `frontier.postcrawl` is imported: it names the extra.
+    """
 
     def __init__(self) -> None:
         require_extra()

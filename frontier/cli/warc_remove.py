@@ -426,9 +426,9 @@ def restore(
 
     Originals are looked for in the files that are given, and in --originals.
     """
+    trouble, directory = Trouble(), out / "manifests"
     from frontier.postcrawl.many_files import outs_of
 
-    trouble, directory = Trouble(), out / "manifests"
     paths = files_given(given, trouble, without=out)
     selection, servers = selected.selection(), sources.servers()
     if with_originals and servers.addresses:

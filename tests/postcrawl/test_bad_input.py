@@ -192,3 +192,33 @@ def test_a_file_that_another_command_writes_is_left_alone(before, planned):
     scratch.write_bytes(b"what a killed one has left")
     assert run("apply", planned, "--in-place")["replaced"] == 3
     assert not scratch.exists()
+
+
+def test_without_the_extra_there_is_one_line(tmp_path):
+    code = (
+        "import sys; sys.modules['pyarrow'] = sys.modules['duckdb'] = None;"
+        "import importlib.util as u; f = u.find_spec;"
+        "u.find_spec = lambda n, *a: None if n in {'pyarrow', 'duckdb'} else f(n, *a);"
+        "from typer.testing import CliRunner; from frontier.cli import app;"
+        "[print(CliRunner().invoke(app, words.split()).exception)"
+        " for words in sys.argv[1:]]"
+    )
+    given, out = str(tmp_path), f"{tmp_path} -o {tmp_path}/out"
+    words = [
+        *(f"warc {verb} {out}" for verb in ("manifest", "dedupe", "convert")),
+        f"warc restore {out}",
+        f"warc plan {given}",
+        f"warc apply {out}",
+        f"warc verify {given} {given}",
+        f"warc remove {given} --url http://a.example/",
+        f"warc stats {given}",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True
+    )
+
+    line = (
+        "this needs duckdb and pyarrow; install them with: "
+        "pip install 'frontier-crawl[postcrawl]'"
+    )
+    assert done.stdout.splitlines() == [line] * len(words), done.stderr
