@@ -84,6 +84,10 @@ class Leave:
     record: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
     ] = None
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIGEST", help="All captures of the bytes that have it."),
+    ] = None
     lists: Annotated[
         list[Path] | None,
         typer.Option(
@@ -98,14 +102,15 @@ class Leave:
         """All that they name.
 
         Raises:
-            ConfigurationError: That is nothing, or the reason has several lines.
+            ConfigurationError: That is nothing, it is wrong, or the reason has several
+                lines.
             OSError: A list cannot be read.
         """
         from frontier.postcrawl.removal import several, wanted_of
 
         more = several(self.url_prefix or (), self.host or (), self.replay or ())
-        lists = self.lists or ()
-        return wanted_of(self.url or (), self.record or (), lists, self.reason, more)
+        urls, ids, lists = self.url or (), self.record or (), self.lists or ()
+        return wanted_of(urls, ids, lists, self.reason, more, self.payload or ())
 
 
 def remove(
@@ -121,10 +126,11 @@ def remove(
     Revisits that refer to one become responses first. Shows what would be done; add
     --yes to do it. If it was stopped, run it again.
     """
+    trouble, wanted = Trouble(), leave.wanted()
+    from frontier.postcrawl.mentions import logs_in
     from frontier.postcrawl.remote_files import RemotePath
     from frontier.postcrawl.working_directory import beside, temporary
 
-    trouble, wanted = Trouble(), leave.wanted()
     paths = files_given(given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("from files elsewhere nothing can be removed")
@@ -132,7 +138,8 @@ def remove(
         require_closed(trouble, output)
     with beside(paths[0], COMMAND) if yes else temporary("remove") as scratch:
         waczs, warcs = unpacked_of(paths, scratch / "waczs", trouble)
-        removal = _Removal(warcs, waczs, scratch, running, wanted, trouble)
+        logs = logs_in(map(Path, given))
+        removal = _Removal(warcs, waczs, scratch, running, wanted, trouble, logs)
         facts = removal.run(index, yes=yes)
     what = "removed" if yes else "to remove, with --yes"
     output.result(facts | troubles(trouble), map(Text, _lines(facts, what)))
@@ -156,6 +163,11 @@ def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:
     )
     if facts["index_entries"] is not None:
         yield f"{facts['index_entries']:,} entries of the collection's index"
+    stay, shown = facts["payloads_left"], 10
+    for digest, count in [*stay.items()][:shown]:
+        yield f"{count:,} captures that stay have the same payload (--payload {digest})"
+    if len(stay) > shown:
+        yield f"and so it is with {len(stay) - shown:,} more payloads (--json)"
 
 
 @dataclass(slots=True)
@@ -172,10 +184,15 @@ class _Removal:
     running: Running
     wanted: Wanted
     trouble: Trouble
+    logs: Sequence[Path] = ()
+    """Crawl logs, which may name what leaves."""
     dependent: int = 0
     written: int = 0
     index_entries: int | None = None
     gone: list[Leaving] = field(default_factory=list)
+    same: dict[str, int] = field(default_factory=dict)
+    named_in: dict[str, int] = field(default_factory=dict)
+    """Lines of each crawl log, and records of each file, that name what leaves."""
 
     def run(self, index: FromIndex, *, yes: bool) -> dict[str, Any]:
         """Do it, or with *yes* false tell what would be done."""
@@ -188,6 +205,7 @@ class _Removal:
         self.gone = found.leaving
         self.dependent = sum(map(len, found.dependent.values()))
         if not yes:
+            self._note_left(found, self.scratch / manifests)
             self._leave_index(index, found.leaving, dry=True)
             return self._facts()
         self.gone, self.dependent = [], 0
@@ -195,6 +213,7 @@ class _Removal:
             if not self._restore(found) or not self._all_read("after"):
                 return self._facts()
             found, manifests = find(self.scratch / "after", self.wanted), "after"
+        self._note_left(found, self.scratch / manifests)
         for at, where in found.needed.items():
             self.trouble.record(
                 f"{at[0]} of {at[1]} stays: the revisit in {where} needs it"
@@ -204,12 +223,38 @@ class _Removal:
         self._remove(leaving, self.scratch / manifests)
         return self._facts()
 
+    def _note_left(self, found: Found, manifests: Path) -> None:
+        """Note, and say, what names the URLs of what leaves, and has its payload."""
+        from frontier.postcrawl.mentions import lines_naming, records_naming
+
+        self.same = found.same
+        urls = {one.url for one in found.leaving}
+        if not urls:
+            return
+        for path in self.logs:
+            try:
+                count = lines_naming(path, urls)
+            except OSError as error:
+                self.trouble.file(f"{path}: {error.strerror or error}")
+                continue
+            if count:
+                self.named_in[str(path)] = count
+                say(f"{path}: {count:,} lines name what leaves, and stay")
+        places = {(one.file, one.record_offset) for one in found.leaving}
+        names = self._names()
+        for file, count in records_naming(manifests, urls, places).items():
+            self.named_in[names.get(file, file)] = count
+            say(
+                f"{names.get(file, file)}: {count:,} metadata and request records of "
+                "other captures name what leaves, and stay"
+            )
+
     def _all_read(self, side: str) -> bool:
         """Whether a revisit that needs what would leave is known, if there is one."""
         from frontier.postcrawl.manifest import Options
 
         named = len(self.trouble.files)
-        options, where = Options(every=True), self.scratch / side
+        options, where = Options(self.wanted.algorithm, every=True), self.scratch / side
         facts = manifests_of(self.warcs, where, self.running, options, self.trouble)
         for fault in facts["faults"]:
             self.trouble.file(fault)
@@ -290,12 +335,16 @@ class _Removal:
                 self.trouble.file(f"{wacz.path}: {error}")
                 self.gone = [o for o in self.gone if Path(o.file) not in inside]
 
-    def _facts(self) -> dict[str, Any]:
-        names = {
+    def _names(self) -> dict[str, str]:
+        """Of files that were taken out of a WACZ: where they are from."""
+        return {
             str(path): f"{wacz.path}: {member}"
             for wacz in self.waczs
             for member, path in wacz.warcs.items()
         }
+
+    def _facts(self) -> dict[str, Any]:
+        names = self._names()
         records = [
             {
                 "file": names.get(one.file, one.file),
@@ -312,6 +361,8 @@ class _Removal:
             "dependent": self.dependent,
             "written": self.written,
             "index_entries": self.index_entries,
+            "payloads_left": self.same,
+            "named_in": self.named_in,
         }
 
 

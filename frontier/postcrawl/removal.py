@@ -18,7 +18,9 @@ from __future__ import annotations
 import os
 import re
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -30,7 +32,7 @@ from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.manifest import payload_of, to_second
-from frontier.postcrawl.payload import hashing, parsed
+from frontier.postcrawl.payload import ALGORITHMS, hashing, parsed, spelled
 from frontier.postcrawl.rewriting import Job, record_at, rewrite
 from frontier.urls.canon.surt import key_of
 from frontier.warc.records import NAMESPACE, escaped, target_uri
@@ -39,23 +41,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.rewriting import Rewritten
     from frontier.warc.records import Record
 
 LEAVING = """
 WITH captures AS (
-  SELECT DISTINCT file, url, date FROM manifest JOIN ids USING (record_id)
+  SELECT DISTINCT m.file, url, date FROM manifest m
+    LEFT JOIN ids ON m.record_id = ids.record_id
+    LEFT JOIN places p ON m.file = p.file AND m.record_offset = p.record_offset
   WHERE type IN ('response', 'resource', 'revisit', 'conversion')
+    AND (ids.record_id IS NOT NULL OR p.file IS NOT NULL)
 )
 SELECT m.file, m.record_offset, m.record_length, m.record_id, m.type, m.url, m.date,
-  m.claimed_digest, m.payload_digest, m.body_digest
+  m.claimed_digest, m.payload_digest, m.body_digest, m.agrees
 FROM manifest m LEFT JOIN urls ON m.url = urls.url
   LEFT JOIN ids ON m.record_id = ids.record_id
+  LEFT JOIN places p ON m.file = p.file AND m.record_offset = p.record_offset
   LEFT JOIN captures c ON m.file = c.file AND m.url = c.url AND m.date = c.date
     AND m.type IN ('request', 'metadata')
 WHERE m.type <> 'warcinfo' AND (urls.url IS NOT NULL OR ids.record_id IS NOT NULL
-    OR c.url IS NOT NULL)
+    OR p.file IS NOT NULL OR c.url IS NOT NULL)
 ORDER BY m.file, m.record_offset
+"""
+WITH_PAYLOAD = """
+SELECT file, record_offset, record_id, url, date, claimed_digest, agrees FROM manifest
+WHERE type IN ('response', 'resource', 'conversion')
+  AND (payload_digest IN (SELECT digest FROM payloads)
+    OR body_digest IN (SELECT digest FROM payloads))
+"""
+WITHOUT_PAYLOAD = """
+SELECT file, record_offset, record_id, url, date, claimed_digest, refers_to_id,
+  refers_to_url, refers_to_date
+FROM manifest
+WHERE type IN ('response', 'resource', 'revisit', 'conversion')
+  AND payload_digest IS NULL
+"""
+"""Revisits, and what cannot be read."""
+CAPTURES = """
+SELECT file, record_offset, payload_digest, claimed_digest, agrees FROM manifest
+WHERE type IN ('response', 'resource', 'revisit', 'conversion')
 """
 DEPENDENT = """
 WITH captures AS (
@@ -73,6 +98,7 @@ ORDER BY file, record_offset
 """Revisits, and whether one names a capture that is there."""
 _PAYLOADS = frozenset({"response", "resource"})
 _CAPTURES = _PAYLOADS | {"revisit"}
+_PLACES = pa.schema([("file", pa.string()), ("record_offset", pa.int64())])
 _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
 
@@ -141,6 +167,13 @@ class Wanted:
     reason: str = ""
     """One line, for the tombstones."""
     several: Several = Several()
+    payloads: frozenset[PayloadDigest] = frozenset()
+    """Of one algorithm."""
+
+    @property
+    def algorithm(self) -> str:
+        """Which digests manifests have to have, for `payloads` to be found."""
+        return next((one.algorithm for one in self.payloads), ALGORITHMS[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +190,7 @@ class Leaving:
     claimed_digest: str | None = None
     payload_digest: str | None = None
     body_digest: str | None = None
+    agrees: bool | None = None
 
     @property
     def at(self) -> tuple[str, str]:
@@ -169,6 +203,19 @@ class Leaving:
         found = (self.claimed_digest, self.payload_digest, self.body_digest)
         return {digest for text in found if (digest := parsed(text or ""))}
 
+    @property
+    def sure(self) -> set[PayloadDigest]:
+        """Those of its payload: what it claims wrongly is not one."""
+        claimed = self.claimed_digest if self.agrees is not False else None
+        found = (self.payload_digest, claimed)
+        return {digest for text in found if (digest := parsed(text or ""))}
+
+    @property
+    def label(self) -> str:
+        """One of `sure`, as `--payload` takes it."""
+        claimed = self.claimed_digest if self.agrees is not False else None
+        return claimed or self.payload_digest or ""
+
 
 @dataclass(slots=True)
 class Found:
@@ -180,6 +227,9 @@ class Found:
     needed: dict[tuple[str, str], str] = field(default_factory=dict)
     """By URL and second of what it refers to, at once or by way of others that leave:
     where such a revisit is."""
+    same: dict[str, int] = field(default_factory=dict)
+    """How many captures that stay have the payload of one that leaves, by its digest;
+    of no bytes not."""
 
     def files(self) -> list[str]:
         """Those that have something that leaves."""
@@ -192,11 +242,15 @@ def wanted_of(
     lists: Iterable[Path],
     reason: str,
     more: Several,
+    payloads: Iterable[str] = (),
 ) -> Wanted:
     """*urls*, record *ids*, those that files have, one on each line, and *more*.
 
+    And what has one of the digests *payloads*.
+
     Raises:
-        ConfigurationError: There is nothing, or *reason* has several lines.
+        ConfigurationError: There is nothing, *reason* has several lines, or one of
+            *payloads* is not usable.
         OSError: A file cannot be read.
     """
     words = [*urls, *(_id(text) for text in ids)]
@@ -208,14 +262,45 @@ def wanted_of(
                     words.append(word)
     named = {_id(w) if w.startswith(("<urn:", "urn:uuid:")) else w for w in words}
     found = frozenset(word for word in named if word.startswith("<urn:"))
-    if not (named or more):
+    digests = frozenset(map(_payload, payloads))
+    if not (named or more or digests):
         raise ConfigurationError(
-            "name what is to leave: --url, --url-prefix, --host, --replay, --record or "
-            "--list"
+            "name what is to leave: --url, --url-prefix, --host, --replay, --record, "
+            "--payload or --list"
         )
+    if len({digest.algorithm for digest in digests}) > 1:
+        raise ConfigurationError("--payload: digests of one algorithm at a time")
     if len(reason.splitlines()) > 1:
         raise ConfigurationError("--reason has more than one line")
-    return Wanted(frozenset(map(target_uri, named - found)), found, reason, more)
+    urls = frozenset(map(target_uri, named - found))
+    return Wanted(urls, found, reason, more, digests)
+
+
+def _payload(text: str) -> PayloadDigest:
+    """The digest that *text* is.
+
+    Raises:
+        ConfigurationError: It is none, of no bytes, or cannot be computed here.
+    """
+    digest = parsed(text)
+    if digest is None or digest.algorithm not in ALGORITHMS:
+        raise ConfigurationError(f"--payload {text!r} is no digest")
+    if digest.algorithm == "blake3" and not find_spec("blake3"):
+        raise ConfigurationError(
+            f"--payload {text!r} needs: pip install 'frontier-crawl[blake3]'"
+        )
+    if _is_empty(digest):
+        raise ConfigurationError(f"--payload {text!r} is the digest of no bytes")
+    return digest
+
+
+def _is_empty(digest: PayloadDigest) -> bool:
+    """Whether it is known to be that of no bytes."""
+    try:
+        empty: bytes = hashing(digest.algorithm).digest()
+    except ImportError:
+        return False
+    return digest.value == empty
 
 
 def _id(text: str) -> str:
@@ -245,9 +330,77 @@ def find(directory: Path, wanted: Wanted) -> Found:
         ):
             schema = pa.schema([(column, pa.string())])
             engine.table(name, pa.table([sorted(values)], schema))
+        places = _with_payload(engine, wanted.payloads)
+        engine.table("places", pa.Table.from_pylist(places, _PLACES))
         found.leaving = [Leaving(*row) for row in engine.rows(LEAVING)]
         _note_dependent(found, engine.rows(DEPENDENT))
+        found.same = _same(found.leaving, engine)
     return found
+
+
+def _with_payload(
+    engine: Engine, payloads: frozenset[PayloadDigest]
+) -> list[dict[str, Any]]:
+    """Where the captures with *payloads* are.
+
+    They are those whose bytes have the digest, revisits that claim it or another digest
+    of these bytes, and revisits without a digest that refer to one of these.
+    """
+    if not payloads:
+        return []
+    texts = sorted(spelled(*one) for one in payloads)
+    engine.table("payloads", pa.table({"digest": texts}))
+    places: list[tuple[str, int]] = []
+    names: set[str | tuple[str, str]] = set()
+    meant: set[PayloadDigest | None] = set(payloads)
+
+    def take(file: str, offset: int, record_id: str, url: str, date: str) -> None:
+        places.append((file, offset))
+        names.update((record_id or "", (url, to_second(date or ""))))
+
+    for *one, claimed, agrees in engine.rows(WITH_PAYLOAD):
+        take(*one)
+        if agrees:
+            meant.add(parsed(claimed))
+    silent = []
+    for *one, claimed, of_id, of_url, of_date in engine.rows(WITHOUT_PAYLOAD):
+        digest = parsed(claimed or "")
+        if digest is None:
+            silent.append((one, {of_id, (of_url, to_second(of_date or ""))}))
+        elif digest in meant:
+            take(*one)
+    left = len(silent) + 1
+    while left > len(silent):  # once more for each link of the longest chain
+        left = len(silent)
+        for one, of in silent:
+            if of & names:
+                take(*one)
+        silent = [(one, of) for one, of in silent if not of & names]
+    return [{"file": file, "record_offset": offset} for file, offset in places]
+
+
+def _same(leaving: Sequence[Leaving], engine: Engine) -> dict[str, int]:
+    """What `Found.same` says of *leaving*."""
+    labels: dict[PayloadDigest | None, str] = {}
+    places = {(one.file, one.record_offset) for one in leaving}
+    for one in leaving:
+        if one.kind in _CAPTURES or one.kind == "conversion":
+            digests = {digest for digest in one.sure if not _is_empty(digest)}
+            known = [labels[digest] for digest in digests if digest in labels]
+            for digest in digests:
+                labels.setdefault(digest, known[0] if known else one.label)
+    if not labels:
+        return {}
+    same: Counter[str] = Counter()
+    for file, offset, payload, claimed, agrees in engine.rows(CAPTURES):
+        if (file, offset) in places:
+            continue
+        said = labels.get(parsed(payload or ""))
+        if said is None and agrees is not False:
+            said = labels.get(parsed(claimed or ""))
+        if said is not None:
+            same[said] += 1
+    return dict(same.most_common())
 
 
 def _note_dependent(found: Found, revisits: Iterable[tuple[Any, ...]]) -> None:

@@ -65,6 +65,18 @@ class Written:
         )
         self._write(record)
 
+    def fields(self, url, second, line):
+        """A metadata record with *line*."""
+        self._write(
+            self._writer.create_warc_record(
+                url,
+                "metadata",
+                payload=BytesIO(f"{line}\r\n".encode()),
+                warc_content_type="application/warc-fields",
+                warc_headers_dict={"WARC-Date": date(second)},
+            )
+        )
+
     def _write(self, record):
         self._writer.write_record(record)
         record.raw_stream.close()  # a temporary file, by now

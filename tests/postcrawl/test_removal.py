@@ -323,17 +323,92 @@ def test_a_takedown_of_everything_by_mistake_is_refused(collection, words):
     assert state(collection) == was
 
 
-@pytest.mark.xfail(reason="issue 30: captures by payload, and how many still have it")
-def test_a_takedown_names_a_payload(collection):
-    words = ["warc", "remove", str(collection), "--payload", sha1(PAGE)]
-    assert CliRunner().invoke(app, words).exit_code == ExitCode.OK
+@pytest.mark.parametrize("spell", ["sha1", "sha256", "hex"])
+def test_a_takedown_names_a_payload(new_warc, tmp_path, spell):
+    """Revisits leave with it: by their digest, or where that is another or missing."""
+    warc = new_warc("one.warc", packed=False)
+    warc.response(TARGET, 1, PAGE)
+    warc.post("http://a.example/form", 2, PAGE)
+    md5 = hashlib.md5(PAGE, usedforsecurity=False).hexdigest()
+    for second, digest in enumerate((sha1(PAGE), f"md5:{md5}", "none"), 10):
+        warc.revisit(f"http://b.example/{digest}", second, digest, TARGET, 1)
+    warc.revisit("http://b.example/last", 19, "none", "http://b.example/none", 12)
+    stays = warc.response(TARGET, 20, OTHER)
+    warc.revisit("http://b.example/other", 21, sha1(OTHER), TARGET, 20)
+    warc.close()
+    before = tmp_path / "before"
+    sha256 = hashlib.sha256(PAGE).hexdigest()
+    digest = {"sha1": sha1(PAGE), "sha256": f"sha256:{sha256}", "hex": sha256}[spell]
+
+    done = run("remove", before, "--payload", digest, "--yes")
+
+    assert len(done["records"]) == 7
+    assert done["payloads_left"] == {}
+    assert PAGE not in everything(before)
+    left = [one for one in captures(before) if one[1] != "request"]
+    assert [kind for _, kind in left] == ["response", "revisit"]
+    assert left[0][0] == stays
+    run("remove", before, "--payload", digest, code=ExitCode.NOT_FOUND)
 
 
-@pytest.mark.xfail(reason="issue 30: what names a removed URL still is told")
-def test_a_crawl_log_that_names_what_has_left_is_told(collection):
-    (collection / "crawl.log").write_text(f"2020 200 10 {TARGET} - - text/html\n")
+def captures(directory):
+    """Id and type of all records that are no tombstones and no warcinfo."""
+    found = []
+    for path in sorted(directory.glob("*.warc*")):
+        with path.open("rb") as file:
+            found += [
+                (one.record_id, one.headers["WARC-Type"])
+                for one in ArchiveIterator(file, parse_http=False)
+                if one.headers["WARC-Type"] not in {"metadata", "warcinfo"}
+            ]
+    return found
 
-    words = ["warc", "remove", collection, "--url", TARGET, "--yes", "--workers=1"]
-    done = CliRunner().invoke(app, list(map(str, words)))
 
-    assert "crawl.log" in done.stderr
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--payload", "sha1:nothing"],
+        ["--payload", sha1(b"")],
+        ["--payload", sha1(PAGE), "--payload", hashlib.sha256(PAGE).hexdigest()],
+    ],
+)
+def test_a_payload_that_is_none_is_refused(collection, words):
+    was = state(collection)
+    done = CliRunner().invoke(app, ["warc", "remove", str(collection), *words, "--yes"])
+    assert "--payload" in str(done.exception)
+    assert state(collection) == was
+
+
+@pytest.mark.parametrize("more", [[], ["--yes"]])
+def test_what_has_the_same_payload_and_stays_is_counted(collection, more):
+    done = run("remove", collection, "--url", TARGET, *more)
+    assert done["payloads_left"] == {sha1(PAGE): 1}
+    if more:
+        run("remove", collection, "--payload", sha1(PAGE), "--yes")
+        assert "http://b.example/" not in listed(collection)
+
+
+@pytest.mark.parametrize("more", [[], ["--yes"]])
+def test_what_names_a_url_that_leaves_is_told(new_warc, tmp_path, more):
+    warc = new_warc("one.warc.gz")
+    warc.response(TARGET, 1, PAGE)
+    warc.fields(TARGET, 1, "seed: ")
+    warc.response("http://b.example/", 2, OTHER)
+    warc.fields("http://b.example/", 2, f"via: {TARGET}")
+    warc.fields("http://b.example/", 2, f"outlink: {TARGET} L a/@href")
+    warc.fields("http://b.example/", 2, f"via: {TARGET}longer")
+    warc.close()
+    before = tmp_path / "before"
+    (before / "crawl.log").write_text(
+        f"2020 200 10 {TARGET} - - text/html\n"
+        f"2020 200 10 http://b.example/ L {TARGET} text/html\n"
+        f"2020 200 10 {TARGET}longer - - text/html\n"
+    )
+    log, file = str(before / "crawl.log"), str(before / "one.warc.gz")
+    words = ["warc", "remove", str(before), "--url", TARGET, "--workers=1", "--json"]
+
+    done = CliRunner().invoke(app, [*words, *more])
+
+    assert json.loads(done.stdout)["named_in"] == {log: 2, file: 2}
+    assert f"{log}: 2 lines name what leaves, and stay" in done.stderr
+    assert f"{file}: 2 metadata and request records" in done.stderr
