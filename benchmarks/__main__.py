@@ -11,25 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import (
-    archive,
-    canon,
     crawl,
-    endurance,
     growth,
-    hostile,
     loads,
     memory,
-    months,
-    onesite,
-    operate,
     postcrawl,
     queueing,
     recrawl,
-    ring,
     seen,
-    simulate,
     start,
-    wacz,
     warc,
 )
 from benchmarks.harness import Options
@@ -42,28 +32,18 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
-    "archive": archive.run,
-    "canon": canon.run,
     "crawl": crawl.run,
-    "endurance": endurance.run,
     "growth": growth.run,
-    "hostile": hostile.run,
     "loads": loads.run,
     "memory": memory.run,
-    "months": months.run,
-    "onesite": onesite.run,
-    "operate": operate.run,
     "postcrawl": postcrawl.run,
     "queue": queueing.run,
     "recrawl": recrawl.run,
-    "ring": ring.run,
     "seen": seen.run,
-    "simulate": simulate.run,
     "start": start.run,
-    "wacz": wacz.run,
     "warc": warc.run,
 }
-PLOTTED = {"crawl", "endurance", "growth"}
+PLOTTED = {"crawl", "growth"}
 """Those that draw their figures."""
 LONGER = {"growth", "postcrawl", "recrawl"}
 """Those that have a run which takes long."""
@@ -93,7 +73,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "--plot",
         type=Path,
         metavar="FILE.svg",
-        help="crawl, endurance, growth: draw it",
+        help="crawl, growth: draw it",
     )
     given = parser.parse_args(words)
     if given.plot is not None and given.name not in PLOTTED:

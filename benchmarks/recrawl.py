@@ -6,8 +6,6 @@ time has come it is made ready and reserved, as the nodes do it.
 
 The gain is simulated: a site whose pages change at Zipf-like rates is visited by an
 adaptive schedule, and by the fixed one with as many visits.
-
-And feeds are followed by real nodes, see `benchmarks.following`.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.following import HOURS, TWO_WEEKS, follow
 from benchmarks.harness import Figures, Report, environment
 from benchmarks.memory import emptied, settled
 from benchmarks.server import ServerTime
@@ -45,7 +42,6 @@ from frontier.urls.partition import partition_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmarks.following import Plan
     from benchmarks.harness import Options
     from benchmarks.server import Server
 
@@ -112,11 +108,9 @@ def run(server: Server, options: Options) -> Report:
             ("best", "freshness"), ("fixed", "freshness")
         ),
     }
-    notes = [WEIGHTED]
-    ratios |= _feeds(figures, HOURS if options.quick else TWO_WEEKS, notes)
     about = environment(server.info())
     about |= {"urls": sizes.urls, "hosts": sizes.hosts, "pages": sizes.pages}
-    return Report("recrawl", about, figures.results(), ratios, notes)
+    return Report("recrawl", about, figures.results(), ratios, [WEIGHTED])
 
 
 def _freshness(figures: Figures, pages: int) -> None:
@@ -272,20 +266,3 @@ def _reserved(
             if not left[partition]:
                 del left[partition]
     return count
-
-
-def _feeds(figures: Figures, plan: Plan, notes: list[str]) -> dict[str, float]:
-    """Follow feeds on real nodes, and ask an oracle what became of their items."""
-    found = follow(plan)
-    facts = {"feeds": found.feeds, "items": found.items, "rounds": found.rounds}
-    figures.add("feeds", {**facts, "items_again_after_kills": found.again})
-    notes.append(
-        f"feeds: an hour is a second; 2 parts of {plan.hours} hours, undisturbed and "
-        f"with {plan.kills} kills, {plan.freezes} freezes, {plan.restarts} restarts of "
-        "the store; delays and what was fetched twice are those of the first"
-    )
-    return {
-        "items_lost": found.lost,
-        "items_twice": found.twice,
-        "delay_over_wait_max": max(found.delays, default=0.0),
-    }

@@ -51,7 +51,7 @@ ASKED = [("Host", "host.example"), ("Accept", "text/html"), ("User-Agent", "benc
 
 def run(server: Server, options: Options) -> Report:
     """Measure every competitor; the server is not used."""
-    exchanges = _exchanges(400 if options.quick else 2_000)
+    exchanges = made_exchanges(400 if options.quick else 2_000)
     competitors: dict[str, Callable[[], Mapping[str, float]]] = {
         name: lambda write=write: _pace(write, exchanges)  # type: ignore[misc]
         for name, write in {
@@ -101,16 +101,17 @@ def _pace(
 
 
 def _frontier(exchanges: list[Exchange], directory: Path) -> None:
-    _write_warc(exchanges, directory, block_digest=True)
+    write_warc(exchanges, directory, block_digest=True)
 
 
 def _frontier_payload_only(exchanges: list[Exchange], directory: Path) -> None:
-    _write_warc(exchanges, directory, block_digest=False)
+    write_warc(exchanges, directory, block_digest=False)
 
 
-def _write_warc(
+def write_warc(
     exchanges: list[Exchange], directory: Path, *, block_digest: bool
 ) -> None:
+    """Write *exchanges* into *directory*, as a node does."""
     writer = WarcWriter(
         WarcConfig(directory, "bench", "node", 10**12, block_digest=block_digest),
         time.time,
@@ -196,7 +197,7 @@ def _compress(file: FileIO, exchange: Exchange, library: Any, level: int) -> Non
         file.write(made.compress(part) + made.flush())
 
 
-def _exchanges(count: int) -> list[Exchange]:
+def made_exchanges(count: int) -> list[Exchange]:
     """Pages of made-up prose between markup; it shrinks to 40 %, as pages do."""
     dice = random.Random(5)
     letters = "etaoinshrdlucmfwyp"
@@ -226,6 +227,6 @@ def _exchanges(count: int) -> list[Exchange]:
     return made
 
 
-_SAMPLE = _exchanges(1)[0]
+_SAMPLE = made_exchanges(1)[0]
 HEAD = capture(_SAMPLE, "0" * 64, "<urn:uuid:0>", "bench")[1].parts[0]
 """The WARC header of a response."""

@@ -154,6 +154,19 @@ def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
             assert within(part, GUARDED[head]), f"{part} may not import {name}"
 
 
+def test_tests_and_benchmarks_do_not_import_each_other():
+    tops = {"tests": "benchmarks", "benchmarks": "tests"}
+    found = [
+        f"{path.relative_to(ROOT.parent)}: {name}"
+        for top, other in tops.items()
+        for path in sorted(ROOT.parent.joinpath(top).rglob("*.py"))
+        for name in imports(path)
+        if name.partition(".")[0] == other
+    ]
+
+    assert found == []
+
+
 def test_every_layer_and_every_guard_names_what_there_is():
     named = set(HEIGHT).union(*GUARDED.values())
     there = {part for part, _ in modules()}

@@ -14,7 +14,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks.server import private_server
 from tests.chaos.trials import Options, run
 
 if TYPE_CHECKING:
@@ -35,10 +34,9 @@ def main(words: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops what was started
     logging.disable(logging.INFO)
     options = Options(given.quick, given.seeds, given.seed, given.aimed)
-    with private_server() as server:
-        report = run(server, options)
+    report = run(options)
     if not given.json:
-        report.print_tables()
+        sys.stdout.writelines(f"{line}\n" for line in report.lines())
     sys.stdout.write(report.as_json() + "\n")
     return 0
 

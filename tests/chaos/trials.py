@@ -8,10 +8,8 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import Report, environment, rounded
-from benchmarks.server import stop
 from tests.chaos.aim import draw_aimed
 from tests.chaos.nodes import ROOT
 from tests.chaos.oracle import Wrong
@@ -20,9 +18,7 @@ from tests.chaos.plan import Kind, StoreKind
 from tests.chaos.stage import LEASE, VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from benchmarks.server import Server
+    from collections.abc import Iterator, Mapping, Sequence
 
 BUSY, LONG_LEASE = 2.0, 6.0
 """With more than so much load per CPU, leases last for so many seconds: nodes
@@ -57,10 +53,39 @@ class Options:
     """Whether the files of stores are cut just before a push."""
 
 
-def run(server: Server, options: Options) -> Report:
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What all trials came to."""
+
+    about: Mapping[str, Any]
+    results: Mapping[str, Mapping[str, float]]
+    """Sums, of ours and of the peer's."""
+    ratios: Mapping[str, float]
+    """What is judged."""
+
+    def as_json(self) -> str:
+        """One line."""
+        environment = {"cpus": os.cpu_count(), **self.about}
+        return json.dumps(
+            {
+                "benchmark": "chaos",
+                "environment": environment,
+                "results": self.results,
+                "ratios": self.ratios,
+            }
+        )
+
+    def lines(self) -> Iterator[str]:
+        """The same for people."""
+        for part in (*self.results.items(), ("judged", self.ratios)):
+            yield f"{part[0]}:"
+            yield from (f"  {name}: {value:g}" for name, value in part[1].items())
+
+
+def run(options: Options) -> Report:
     """Try the seeds that *options* ask for; tell on stderr of each that failed."""
     if options.aimed:
-        return _aimed(server, options)
+        return _aimed(options)
     trials = _trials(options)
     lease = lease_seconds()
     ours: list[Outcome] = []
@@ -71,9 +96,7 @@ def run(server: Server, options: Options) -> Report:
         if not peer and (outcome.faults or options.seed is not None):
             sys.stderr.write("\n".join(outcome.lines()) + "\n")
     return Report(
-        "chaos",
         {
-            **environment(server.info()),
             "lease_seconds": lease,
             "seeds": sorted(outcome.seed for outcome in ours),
             "seeds_scrapy_redis": sorted(outcome.seed for outcome in theirs),
@@ -84,7 +107,7 @@ def run(server: Server, options: Options) -> Report:
     )
 
 
-def _aimed(server: Server, options: Options) -> Report:
+def _aimed(options: Options) -> Report:
     """Cut files just before a push; tell on stderr of each trial and of its losses."""
     count = options.seeds or (QUICK_AIMED if options.quick else AIMED_SEEDS)
     seeds = [options.seed] if options.seed is not None else range(1, count + 1)
@@ -104,13 +127,11 @@ def _aimed(server: Server, options: Options) -> Report:
         "pages_lost_not_safe": float(sum(outcome.expected_losses for outcome in done)),
         "fetched_again": float(sum(outcome.refetched for outcome in done)),
         "faults": float(sum(len(outcome.faults) for outcome in done)),
-        "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
+        "seconds_max": _rounded(max((o.seconds for o in done), default=0.0)),
     }
     failed = [outcome.seed for outcome in done if outcome.faults]
     return Report(
-        "chaos",
         {
-            **environment(server.info()),
             "lease_seconds": lease,
             "seeds": sorted(outcome.seed for outcome in done),
             "seeds_failed": sorted(failed),
@@ -154,7 +175,9 @@ def outcomes(
             time.sleep(PACE)
     finally:
         for _, process in running:
-            stop(process)
+            process.terminate()
+        for _, process in running:
+            process.wait()
 
 
 def lease_seconds() -> float:
@@ -189,6 +212,10 @@ def _start(seed: int, peer: bool, *, aimed: bool) -> subprocess.Popen[str]:
     )
 
 
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.4g}")
+
+
 def _sums(done: Sequence[Outcome]) -> dict[str, float]:
     return {
         "seeds": float(len(done)),
@@ -196,8 +223,8 @@ def _sums(done: Sequence[Outcome]) -> dict[str, float]:
         "pages": float(sum(outcome.pages for outcome in done)),
         "pages_lost": float(sum(outcome.count(Wrong.LOST) for outcome in done)),
         "fetched_again": float(sum(outcome.refetched for outcome in done)),
-        "seconds_max": rounded(max((o.seconds for o in done), default=0.0)),
-        "end_seconds_max": rounded(max((o.ending for o in done), default=0.0)),
+        "seconds_max": _rounded(max((o.seconds for o in done), default=0.0)),
+        "end_seconds_max": _rounded(max((o.ending for o in done), default=0.0)),
         "faults": float(sum(len(outcome.faults) for outcome in done)),
         "starved": float(sum(outcome.starved for outcome in done)),
         "slots_moved": float(sum(outcome.slots_moved for outcome in done)),
@@ -221,8 +248,8 @@ def _ratios(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, flo
         "extra_fetches_beyond_inflight": count(Wrong.EXTRA),
         "host_overlaps": count(Wrong.OVERLAP, Wrong.HASTE),
         "dangling_revisits": count(Wrong.DANGLING),
-        "recovery_seconds_max": rounded(max((o.recovery for o in ours), default=0.0)),
-        "end_seconds_max": rounded(max((o.ending for o in ours), default=0.0)),
+        "recovery_seconds_max": _rounded(max((o.recovery for o in ours), default=0.0)),
+        "end_seconds_max": _rounded(max((o.ending for o in ours), default=0.0)),
         "early_ends": count(Wrong.EARLY),
         "seeds": len(ours),
         "seeds_failed": sum(bool(outcome.faults) for outcome in ours),
