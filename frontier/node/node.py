@@ -192,7 +192,8 @@ class Node:
         self.keys = await self._await_crawl(enter)
         if config.warc_enabled:
             await self._open_archive(settings)
-        self._journal = await Journaling.begin(config, self.keys, self._spider, shape)
+        facts = (self._spider, shape, self._launch.job)
+        self._journal = await Journaling.begin(config, self.keys, *facts)
         self._opened.push_async_callback(self._journal.close)
         await self._start()
         logger.info(

@@ -179,3 +179,37 @@ def lose_everything(cluster):
     cluster.lose_store()
     for node in list(cluster.nodes):
         cluster.kill(node)
+
+
+def test_each_job_finds_its_own_crawl_again(serve, cluster, tmp_path):
+    server = serve(urls=120, hosts=2, calendar_months=0, delay=HELD, until=after(30))
+    journals = {node: tmp_path / node for node in ("node-1", "node-2")}
+
+    def start(node, seed, journal):
+        words = ["-a", f"seeds={seed}"]
+        return cluster.start(node, *words, FRONTIER_JOURNAL_DIR=journal)
+
+    for (node, journal), seed in zip(journals.items(), server.seeds, strict=True):
+        start(node, seed, journal)
+        cluster.join(node)
+    server.delay = 0
+    until(lambda: server.holds == set(journals), "the middle of both crawls")
+    for node, journal in journals.items():
+        until(lambda journal=journal: acked(journal, least=1), f"acks of {node}")
+    lose_everything(cluster)
+    server.go_on()
+    for number, journal in enumerate(journals.values(), 1):
+        words = ["crawl", "rebuild", "--crawl", f"site-{number}"]
+        done = cluster.ask(*words, "--journal", str(journal))
+        assert done.returncode == 0, done.stderr
+
+    start("node-4", server.seeds[1], journals["node-2"])
+    assert cluster.wait("node-4") == [0]
+    start("node-3", server.seeds[0], journals["node-1"])
+    assert cluster.wait("node-3") == [0]
+    assert "is in crawl site-2 " in cluster.text_of("node-4")
+    assert "is in crawl site-1 " in cluster.text_of("node-3")
+    missing = server.requests().missing(server.expected)
+    assert {
+        url for url in missing if not url.endswith("/landing")
+    } == set()  # elsewhere

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 from isal import isal_zlib
 
+from frontier.cluster.job import Job
 from frontier.files import open_input
 from frontier.urls.fingerprint import LEAST_MARK
 
@@ -54,6 +55,8 @@ class Header(NamedTuple):
     """The settings that the crawl was created with."""
     born: str
     """The mark that the crawl was born with: another of the same name has another."""
+    job: str = ""
+    """The job that the node was started for, as `Job.stored` has it; empty for none."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -281,8 +284,10 @@ def _header(version: Any, *rest: Any) -> Header:
     if version != VERSION:
         raise ValueError(f"version {str(version)[:20]} is not {VERSION}")
     header = Header(*rest)
-    if not all(isinstance(text, str) for text in (*header[:4], header.born)):
+    if not all(isinstance(text, str) for text in (*header[:4], *header[5:])):
         raise ValueError("a name is not text")
+    if header.job:
+        Job.read(header.job.encode("utf-8", "surrogatepass"))
     if not isinstance(header.shape, dict) or not _BORN.fullmatch(header.born):
         raise TypeError("the settings are invalid")
     return header

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
+from frontier.cluster.job import Job
 from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.node.host_addresses import TYPED
@@ -205,6 +206,8 @@ class Rebuild:
                     "settings; give the journals of one only"
                 )
         self._node_ids = {h.node_id for _, h in found}
+        jobs = [Job.read(h.job.encode()) for _, h in found if h.job]
+        self._job = jobs[0] if jobs else None
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
         self._tiers: SeenConfig = seen_config(
@@ -278,7 +281,8 @@ class Rebuild:
             # One by one: a script that the server has yet to load runs late.
             born = self._header.born.encode()  # its journals stay its own
             self._mark(born)
-            self._store.call(open_call(self._keys, shape, self._header.spider))
+            spider = self._header.spider
+            self._store.call(open_call(self._keys, shape, spider, self._job))
             self._store.call(Call.command("HSET", meta, *facts))
             registry = RegistryKeys(self._keys.namespace).crawls()
             self._store.call(Call.command("SADD", registry, self._keys.crawl_id))
@@ -317,7 +321,8 @@ class Rebuild:
             last = max(int(serial or 0), int(numbered[1]))
             calls.append(Call.command("HSET", registry, "serial", last))
             calls.append(Call.command("HSETNX", registry, "open", name))
-            calls.append(Call.command("HSETNX", registry, "free", name))
+            own = "free" if self._job is None else f"crawl:{self._job.id}"
+            calls.append(Call.command("HSETNX", registry, own, name))
         meta = self._keys.meta()
         if self._done_in:  # journals do not say what came of a request
             calls.append(Call.command("HSET", meta, "fetched", 1))

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from frontier.cluster.crawls import Run
+    from frontier.cluster.job import Job
     from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.settings.config import Config
@@ -363,9 +364,16 @@ class Journaling:
 
     @classmethod
     async def begin(
-        cls, config: Config, keys: CrawlKeys, spider: str, shape: Mapping[str, Any]
+        cls,
+        config: Config,
+        keys: CrawlKeys,
+        spider: str,
+        shape: Mapping[str, Any],
+        job: Job | None = None,
     ) -> Self:
         """Open the journal of this node in the crawl of *keys*, created as *shape*.
+
+        *job* is what it was started for.
 
         Raises:
             ArchiveError: It cannot be written.
@@ -374,7 +382,7 @@ class Journaling:
         if directory is None:
             return cls()
         names = (keys.namespace, keys.crawl_id, spider, config.node_id)
-        header = Header(*names, shape, keys.born)
+        header = Header(*names, shape, keys.born, job.stored() if job else "")
         mode = mode_of(config.file_mode)
         journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
         earlier = await asyncio.to_thread(others_of, directory, keys)
