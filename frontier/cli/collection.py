@@ -443,6 +443,14 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what has only one right answer.")
     ] = False,
+    warc_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--warc-dir",
+            metavar="DIR",
+            help="Count what the crawls' WARC files there have: killed nodes did not.",
+        ),
+    ] = None,
     collection: Collection = "",
 ) -> None:
     """Find entries that lead nowhere, wrong counts, and leftovers of other tools."""
@@ -450,7 +458,9 @@ def check(
 
     with options.connected() as store, bar("digests", None) as progress:
         keys = collection_keys(store, collection)
-        found = Check(store, keys, repair=repair, progress=progress).run()
+        found = Check(
+            store, keys, repair=repair, progress=progress, warcs=warc_dir
+        ).run()
     output.result(found.as_dict(), findings_report(found))
     if not found.sound:
         raise typer.Exit(ExitCode.FAULTY)

@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from frontier.collection.foreign_indexes import match, spelled
 from frontier.collection.purge import SHADOWS, require_idle
 from frontier.collection.summary import COUNTS, filename, pairs, size
+from frontier.collection.written import counts_of
 from frontier.dedupe.digest_index import decode
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
+from frontier.store.keys import round_of
 from frontier.store.scripts import COLLECTION_MEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
@@ -40,6 +43,7 @@ class Fault(StrEnum):
     UNREADABLE = "entries that are not in the layout"
     PLACE = "entries whose WACZ is not in their crawl's list"
     COUNTS = "counts that are not the sums of their crawls'"
+    UNCOUNTED = "crawls with fewer captures by their counts than in their WARC files"
     SIZES = "sizes of crawls that are not the sums of their files'"
     LEAKED = "revisits that wait for an original that is there, or for nobody"
     NAMES = "files of committed crawls that an import would take again"
@@ -95,12 +99,15 @@ class Check:
         *,
         repair: bool = False,
         progress: Callable[[int], None] = lambda _: None,
+        warcs: Path | None = None,
     ) -> None:
+        """With *warcs* counts are held against the WARC files in that directory."""
         self.found = Findings()
         self._store = store
         self._keys = keys
         self._repair = repair
         self._progress = progress
+        self._warcs = warcs
         self._committed: list[str] = []
 
     def run(self) -> Findings:
@@ -119,6 +126,8 @@ class Check:
         for crawl_id in self._committed:
             self._crawl(crawl_id)
         self._revisits()
+        if self._warcs is not None:
+            self._uncounted(self._warcs)
         self._sums()
         self._unfinished()
         return self.found
@@ -246,6 +255,35 @@ class Check:
         value = self._store.call(Call.command("HGET", crawl, digest))
         entry = decode(value) if value is not None else None
         return entry.length if entry is not None else 0
+
+    def _uncounted(self, directory: Path) -> None:
+        """Whether the counts lack what killed nodes have stored.
+
+        More than the files have is no fault: some may be elsewhere.
+        """
+        keys = self._keys
+        members = self._store.call(Call.command("SMEMBERS", keys.uncommitted()))
+        running = {round_of(one.decode("utf-8", "replace"))[0] for one in members}
+        crawls = set(self._committed) - running
+        for crawl_id, has in counts_of(directory, crawls, self._store, keys).items():
+            told = self._store.call(
+                Call.command("HMGET", keys.counts(crawl_id), *COUNTS)
+            )
+            counted = dict(zip(COUNTS, map(whole, told), strict=True))
+            more = {name: value - counted[name] for name, value in has.items()}
+            if more["totalUrls"] <= 0 and more["dupeUrls"] <= 0:
+                continue
+            self._fault(
+                Fault.UNCOUNTED,
+                f"{crawl_id}: {counted['totalUrls']:,} captures, "
+                f"its files have {has['totalUrls']:,}",
+                *(
+                    Call.command("HINCRBY", key, name, missing)
+                    for key in (keys.counts(crawl_id), keys.allcounts())
+                    for name, missing in more.items()
+                    if missing > 0
+                ),
+            )
 
     def _sums(self) -> None:
         keys = self._keys

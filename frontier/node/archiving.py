@@ -7,6 +7,7 @@ import json
 import logging
 import secrets
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,7 @@ class Archive:
         self._thread = self._open_index(listing)
         self._sequence = -1
         self._counted = (0, 0, 0)
+        self._counting = threading.Lock()
         self._selection = Selection(config.warc_include, config.warc_exclude)
         self._told_length = False
         self._repeated = False
@@ -494,25 +496,30 @@ class Archive:
         """Add what was written since to the crawl's counts.
 
         They are figures for people, and nothing is decided by them: a node that is
-        killed does not add its last ones, and none are added twice.
+        killed does not add its last ones (``frontier collection check --warc-dir``
+        does), and none are added twice.
         """
         done = self.counters
-        figures = (done.exchanges, done.revisits, done.conserved_bytes)
-        new = [now - before for now, before in zip(figures, self._counted, strict=True)]
-        self._counted = figures
+        with self._counting:
+            figures = (done.exchanges, done.revisits, done.conserved_bytes)
+            pairs = zip(figures, self._counted, strict=True)
+            new = [now - before for now, before in pairs]
+            self._counted = figures
         if any(new):
             self._collection.count(*new)
 
     async def commit_rounds(self) -> None:
-        """Commit what the crawl has so far again and again, until cancelled.
+        """Count what was written, and commit it in rounds, until cancelled.
 
-        Each node asks; one at a time does it.
+        Each node asks whether a round is due; one at a time does it.
         """
         every, told = self._config.commit_every, False
-        while every:
-            await asyncio.sleep(min(every / 4, ASK_FOR_ROUND))
+        while True:
+            await asyncio.sleep(min(every / 4 or ASK_FOR_ROUND, ASK_FOR_ROUND))
             try:
                 await asyncio.to_thread(self._count)
+                if not every:
+                    continue
                 done = await asyncio.to_thread(self._collection.commit_round)
             except StoreUnavailable:
                 continue

@@ -263,7 +263,7 @@ class Node:
             await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse, self.process_stats.run):
             self._loops.start(loop())
-        if self.archive is not None and self.config.commit_every:
+        if self.archive is not None:
             self._loops.start(self.archive.commit_rounds())
 
     async def _keep_to_the_end(self) -> None:

@@ -1,10 +1,13 @@
 """What the last node does is done, whoever else was killed or stands still."""
 
+import json
 import signal
 
 import pytest
 from conftest import HELD, after, until
+from fastwarc.warc import ArchiveIterator
 
+from frontier.cli.output import ExitCode
 from frontier.collection.check import Check
 from frontier.collection.summary import look
 from frontier.status.snapshot import snapshot
@@ -68,6 +71,30 @@ def test_the_survivor_of_a_node_that_was_killed_commits(running, cluster, tmp_pa
     assert cluster.wait(busy) == [0]
     assert_all_is_done(cluster, tmp_path)
     assert f"has ended; nothing was heard of {idle} since" in cluster.text_of(busy)
+    words = ("collection", "check", "--warc-dir", cluster.warc_dir, "--json")
+    revisits, captures = captures_in(cluster.warc_dir)
+    seen = look(cluster.store, collection_keys(cluster.store, ""))
+    is_short = seen.crawls[0].urls < captures  # of what it stored in its last seconds
+    found = cluster.ask(*words)
+    assert json.loads(found.stdout)["faults"] == ({"uncounted": 1} if is_short else {})
+    assert found.returncode == (ExitCode.FAULTY if is_short else ExitCode.OK)
+    assert cluster.ask(*words, "--repair").returncode == 0
+    seen = look(cluster.store, collection_keys(cluster.store, ""))
+    assert (seen.crawls[0].revisits, seen.crawls[0].urls) == (revisits, captures)
+    assert (seen.counts["dupeUrls"], seen.counts["totalUrls"]) == (revisits, captures)
+
+
+def captures_in(directory):
+    """How many revisits of payloads, and captures, the WARC files have."""
+    kinds = []
+    for path in directory.glob("*.warc.gz*"):
+        with path.open("rb") as file:
+            kinds += [
+                one.headers["WARC-Type"]
+                for one in ArchiveIterator(file, parse_http=False)
+                if one.headers["WARC-Type"] in {"response", "revisit"}
+            ]
+    return kinds.count("revisit"), len(kinds)
 
 
 def test_a_node_that_stood_still_at_the_end_adds_nothing_twice(running, cluster):

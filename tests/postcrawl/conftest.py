@@ -13,11 +13,11 @@ OTHER = b"<p>another</p>" * 90
 class Written:
     """A WARC file, and what it has."""
 
-    def __init__(self, path, *, packed=True, version="WARC/1.1"):
+    def __init__(self, path, info=None, *, packed=True, version="WARC/1.1"):
         self.path = path
         self._file = path.open("wb")
         self._writer = WARCWriter(self._file, gzip=packed, warc_version=version)
-        self._write(self._writer.create_warcinfo_record(path.name, {}))
+        self._write(self._writer.create_warcinfo_record(path.name, info or {}))
 
     def response(self, url, second, body, *, status="200 OK", headers=(), **warc):
         """A response, and its id; of the day's *second*, with *warc* headers."""
