@@ -208,6 +208,12 @@ class Server:
     def configure(self, name, value):
         self.ask("CONFIG", "SET", name, value)
 
+    def clear(self):
+        """Be as if just started, whatever a test has done."""
+        self.check()
+        self.configure("maxmemory-policy", "noeviction")
+        self.ask("FLUSHALL")
+
     def check(self):
         """Fail at once if somebody else has ended the server."""
         code = self._process.poll()

@@ -195,6 +195,8 @@ class Cluster:
             "FRONTIER_NODE_ID": node_id,
             "FRONTIER_LEASE_TTL": "60",  # no living node is to lose one
             "FRONTIER_STORE_WAIT": "0",
+            # Needed where a lease is short, or where it is the subject.
+            **({} if "FRONTIER_LEASE_TTL" in settings else {"FRONTIER_BUSY_MAX": "0"}),
             "DEFAULT_REQUEST_HEADERS": json.dumps({"X-Frontier-Node": node_id}),
             **({"REDIS_URL": self.url} if self.url else {}),
             **settings,
@@ -386,25 +388,33 @@ def state_in(ask):
 
 
 CHOSEN = os.environ.get("TEST_STORE")
-"""``cluster``, ``sentinel`` or a URL: what nodes share, not an embedded store."""
+"""``cluster``, ``sentinel`` or a URL: what nodes share, not a server of the worker."""
 
 
 @pytest.fixture(scope="session")
 def chosen(servers):
-    """Make what ``TEST_STORE`` names forget all, and return it; None without."""
+    """Make the store of crawls forget all, and return it.
+
+    It is what ``TEST_STORE`` names, else one server for all crawls of this process.
+    """
 
     def chosen():
-        if not CHOSEN:
-            return None
-        servers(CHOSEN).clear()
-        return servers(CHOSEN)
+        # An option makes it another server than that of tests which share one.
+        store = servers(CHOSEN) if CHOSEN else servers("valkey-9", "--databases", "1")
+        store.clear()
+        return store
 
     return chosen
 
 
 @pytest.fixture
-def cluster(tmp_path, chosen):
-    made = Cluster(tmp_path, chosen())
+def cluster(request, tmp_path, chosen):
+    """Nodes that share the store of crawls.
+
+    It is an embedded one where a test with the mark ``one_server`` may need that.
+    """
+    is_embedded = request.node.get_closest_marker("one_server")
+    made = Cluster(tmp_path, None if is_embedded else chosen())
     yield made
     made.close()
 

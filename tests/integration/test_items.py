@@ -85,6 +85,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.one_server("it is the embedded one that stands still")
 def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
     serve, cluster, project, tmp_path
 ):

@@ -81,6 +81,7 @@ def test_a_page_that_was_fetched_gets_its_files_before_the_node_stops(
     assert "/next" not in site.requests
 
 
+@pytest.mark.one_server("the embedded one ends with its node")
 @pytest.mark.parametrize(
     ("line", "reason"),
     [("Spider opened", "shutdown"), ("Closing spider (finished)", "finished")],

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import CHOSEN, HELD, Cluster, until
+from conftest import HELD, Cluster, until
 from fastwarc.cli import main as fastwarc
 from warcio.archiveiterator import ArchiveIterator
 
@@ -89,11 +89,9 @@ class Crawled:
 
 
 @pytest.fixture(scope="module")
-def crawled(tmp_path_factory, servers):
+def crawled(tmp_path_factory, chosen):
     directory = tmp_path_factory.mktemp("wacz")
-    if CHOSEN:
-        servers(CHOSEN).clear()
-    cluster = Cluster(directory, servers(CHOSEN) if CHOSEN else None)
+    cluster = Cluster(directory, chosen())
     waczs = directory / "waczs"
     with contextlib.closing(cluster):
         with SiteServer(Site(urls=130, **SITE), delay=HELD) as server:
@@ -254,12 +252,10 @@ def test_pywb_replays_every_capture_of_both_byte_for_byte(crawled, tmp_path):
 
 @pytest.mark.compat
 def test_pywb_tells_a_crawl_of_what_it_has_and_replays_what_came_of_it(
-    crawled, tmp_path, servers
+    crawled, tmp_path, chosen
 ):
     first = captures(crawled.first)
-    cluster = Cluster(tmp_path, servers(CHOSEN) if CHOSEN else None)
-    if CHOSEN:
-        servers(CHOSEN).clear()
+    cluster = Cluster(tmp_path, chosen())
     port = int(next(iter(first))[0].split("/")[2].rpartition(":")[2])
     with (
         contextlib.closing(cluster),
