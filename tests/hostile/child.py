@@ -1,8 +1,10 @@
-"""Runs inputs, each in a process forked from this one, and watches over them.
+"""Runs inputs in processes forked from this one, and watches over them.
 
-Reads lines of JSON, ``{"name": ..., "directory": ..., "url": ...}``, and writes one
-for each: a verdict. That is ``ok``, ``wrong`` (another result than the input says),
-``crashed`` (an exception, a signal), ``escaped``, ``hung`` or ``large``.
+Reads lines of JSON, ``{"names": [...], "directory": ..., "url": ...}``, and writes one
+for each: a verdict. The inputs of a line share a process, each in a directory of its
+own and with what it may use counted for it alone, up to the first that fails. The
+verdict is ``ok``, ``wrong`` (another result than the input says), ``crashed`` (an
+exception, a signal), ``escaped``, ``hung`` or ``large``.
 
 What an input may not do is seen by an audit hook (PEP 578), which sees what Python
 does, in threads and in forks, but not what a C library does by itself.
@@ -22,6 +24,8 @@ import tempfile
 import time
 import traceback
 from pathlib import Path
+
+import redis
 
 from tests.hostile.corpus import Given, load
 from tests.integration import warm
@@ -55,11 +59,13 @@ OTHERS = ("/dev/null/", "/dev/tty/", os.environ["TLDEXTRACT_CACHE"])
 class Watch:
     """An audit hook that writes a line for all that leads out of *directory*."""
 
-    def __init__(self, directory, pipe):
-        self._directory = os.path.realpath(directory / "here")
-        self._bait = os.path.realpath(directory / "bait")
+    def __init__(self, pipe):
         self._pipe = pipe
         self.is_on = False
+
+    def enter(self, directory):
+        self._directory = os.path.realpath(directory / "here")
+        self._bait = os.path.realpath(directory / "bait")
 
     def __call__(self, event, given):
         if not self.is_on:
@@ -111,31 +117,52 @@ class Watch:
         os.write(self._pipe, json.dumps(["escaped", text]).encode() + b"\n")
 
 
-def limit(limits):
+def limit():
+    """Limit the process; see `limit_cpu`."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     room = pages * os.sysconf("SC_PAGE_SIZE") + ROOM
     for what, soft, hard in (
         (resource.RLIMIT_AS, room, room),
-        (resource.RLIMIT_CPU, limits.cpu, limits.cpu + 2),
         (resource.RLIMIT_FSIZE, FILES, FILES),
         (resource.RLIMIT_CORE, 0, 0),
     ):
         resource.setrlimit(what, (soft, hard))
 
 
-def run(one, directory, url, pipe, only):
-    """Be the process of one input, to its end."""
+def limit_cpu(limits):
+    used = int(time.process_time())
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (used + limits.cpu, hard))
+
+
+def run(ones, directory, url, pipe, only):
+    """Be the process of inputs, to its end, or to that of the first that fails."""
     os.setsid()
-    watch = Watch(directory, pipe)
+    sys.dont_write_bytecode = True
+    watch = Watch(pipe)
+    sys.addaudithook(watch)
+    limit()
+    for number, one in enumerate(ones):
+        own = directory / f"{directory.name}-{number}"
+        own.mkdir()
+        verdict, told = run_one(one, own, url, watch, only)
+        os.write(pipe, json.dumps([verdict, told[-4000:], one.name]).encode() + b"\n")
+        if verdict != "ok":
+            break
+    os._exit(0)
+
+
+def run_one(one, directory, url, watch, only):
+    with contextlib.closing(redis.Redis.from_url(url)) as client:
+        client.flushdb()
     given = Given(directory, url, watch)
     temporary = given.directory / "tmp"
     temporary.mkdir()
     os.chdir(given.directory)
     os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-    sys.dont_write_bytecode = True
     verdict, told = "ok", ""
-    sys.addaudithook(watch)
-    limit(one.limits)
+    limit_cpu(one.limits)
+    watch.enter(directory)
     watch.is_on = True
     try:
         if only:
@@ -149,24 +176,27 @@ def run(one, directory, url, pipe, only):
     except BaseException:  # noqa: BLE001 (each is told)
         verdict, told = "crashed", traceback.format_exc()
     watch.is_on = False
-    os.write(pipe, json.dumps([verdict, told[-4000:]]).encode() + b"\n")
-    os._exit(0)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if verdict == "ok" and peak > one.limits.memory_mb << 10:
+        verdict, told = "large", f"more than {one.limits.memory_mb} MB"
+    return verdict, told
 
 
-def verdict_of(one, given):
+def verdict_of(ones, given):
     directory = Path(given["directory"])
     directory.mkdir()
     reads, writes = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(reads)
-        run(one, directory, given["url"], writes, given.get("only"))
+        run(ones, directory, given["url"], writes, given.get("only"))
     os.close(writes)
     began = time.monotonic()
+    wall = max(one.limits.wall for one in ones)
     said, is_late = b"", False
     exited = os.pidfd_open(pid)
     while True:
-        left = began + one.limits.wall - time.monotonic()
+        left = began + wall - time.monotonic()
         ready, _, _ = select.select([reads, exited], [], [], max(0, left))
         if reads in ready and (data := os.read(reads, 65536)):
             said += data
@@ -182,19 +212,22 @@ def verdict_of(one, given):
     os.close(exited)
     os.close(reads)
     lines = [json.loads(line) for line in said.splitlines()]
-    escapes = [text for verdict, text in lines if verdict == "escaped"]
-    verdict, told = lines[-1] if lines else ("crashed", "it ended without a result")
+    escapes = [text for verdict, text, *_ in lines if verdict == "escaped"]
+    done = [line for line in lines if line[0] != "escaped"]
+    one = ones[min(len(done), len(ones) - 1)]
+    verdict, told = "crashed", "it ended without a result"
+    if done and (len(done) == len(ones) or done[-1][0] != "ok"):
+        verdict, told, name = done[-1]
+        one = next(each for each in ones if each.name == name)
     if escapes:
         verdict, told = "escaped", "\n".join(escapes[:20])
     elif is_late:
-        verdict, told = "hung", f"more than {one.limits.wall:g} seconds"
+        verdict, told = "hung", f"more than {wall:g} seconds"
     elif os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        is_cpu = number == signal.SIGXCPU or used.ru_utime > one.limits.cpu
+        is_cpu = number == signal.SIGXCPU
         verdict = "hung" if is_cpu else "crashed"
         told = signal.Signals(number).name
-    elif verdict == "ok" and used.ru_maxrss > one.limits.memory_mb << 10:
-        verdict, told = "large", f"more than {one.limits.memory_mb} MB"
     return {
         "name": one.name,
         "verdict": verdict,
@@ -215,7 +248,8 @@ def main():
     os.dup2(2, 1)
     for line in sys.stdin:
         given = json.loads(line)
-        out.write(json.dumps(verdict_of(corpus[given["name"]], given)) + "\n")
+        ones = [corpus[name] for name in given["names"]]
+        out.write(json.dumps(verdict_of(ones, given)) + "\n")
         out.flush()
 
 

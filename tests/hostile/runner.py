@@ -1,23 +1,16 @@
-"""Has inputs run, one after the other or on several processors."""
+"""Has inputs run."""
 
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
-
-import redis
 
 from tests.hostile.corpus import load
 
 ROOT = Path(__file__).parents[2]
-DATABASES = 15
-"""Of a server, beside the one that other tests use: each input has one to itself."""
 WORDS = [sys.executable, "-W", "ignore", "-m", "tests.hostile.child"]
 
 
@@ -46,23 +39,32 @@ class Runner:
             self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)
 
+    def run_together(self, names):
+        """What came of the inputs *names* in one process, or of those that fail alone.
+
+        The latter is tried where together they fail.
+        """
+        together = self._try(names)
+        if together["verdict"] == "ok":
+            return [together]
+        alone = [came for name in names if (came := self.run(name))["verdict"] != "ok"]
+        return alone or [together]
+
     def run(self, name):
         """What came of the input *name*: see `tests.hostile.child.verdict_of`.
 
         If that has parts and did not end, they are tried one by one.
         """
-        came = self._try(name)
+        came = self._try([name])
         parts = load()[name].parts if name in load() else ()
         if parts and came["verdict"] in {"hung", "crashed", "large"}:
-            alone = {part: self._try(name, part) for part in parts}
+            alone = {part: self._try([name], part) for part in parts}
             for part, each in alone.items():
                 if each["verdict"] != "ok":
                     came["told"] += f"\n{part}: {each['verdict']}: {each['told']}"
         return came
 
-    def _try(self, name, only=None):
-        with contextlib.closing(redis.Redis.from_url(self._url)) as client:
-            client.flushdb()
+    def _try(self, names, only=None):
         if self._process is None:
             self._process = subprocess.Popen(
                 [*WORDS, *self._modules],
@@ -80,34 +82,11 @@ class Runner:
             )
         self._count += 1
         directory = self._directory / f"{os.getpid()}-{id(self)}-{self._count}"
-        given = {"name": name, "directory": str(directory), "url": self._url}
+        given = {"names": list(names), "directory": str(directory), "url": self._url}
         given["only"] = only
         self._process.stdin.write(json.dumps(given) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, f"the process that runs inputs has ended with {name}"
+        assert line, f"the process that runs inputs has ended with {names}"
         shutil.rmtree(directory, ignore_errors=True)
         return json.loads(line)
-
-
-def run_all(names, url):
-    """What came of each of *names*, on all processors."""
-    at_once = min(os.cpu_count() or 1, DATABASES)
-    free = SimpleQueue()
-    runners = [Runner(url, database=1 + n) for n in range(at_once)]
-    for runner in runners:
-        free.put(runner.__enter__())
-
-    def run(name):
-        runner = free.get()
-        try:
-            return runner.run(name)
-        finally:
-            free.put(runner)
-
-    try:
-        with ThreadPoolExecutor(at_once) as pool:
-            return list(pool.map(run, names))
-    finally:
-        for runner in runners:
-            runner.__exit__(None, None, None)
