@@ -249,6 +249,8 @@ def _feed_lines(feed: FollowedFeed, now_ms: int) -> Iterator[Text]:
     if record.failures:
         times = _count(record.failures, "time")
         yield Text(f"  failed {times} in a row: {printable(record.reason)}")
+    if record.remark:
+        yield Text(f"  {printable(record.remark)}")
 
 
 def _report_text(

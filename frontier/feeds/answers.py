@@ -58,6 +58,10 @@ MOST_EMBEDS = 2
 """Embeds of one page in the other that are fetched."""
 NO_ANSWER = (HostGivenUp, RobotsUnreachable)
 """What Scrapy takes for a refusal, and is the fault of a host."""
+LASTING = 10
+"""Failures of a page after which it is given up where no link of its feed lasts."""
+MOVED = (301, 308)
+"""Statuses by which what is redirected has moved for good."""
 VALIDATOR = 1_000
 """Longest ETag or Last-Modified that is kept, in characters."""
 
@@ -87,14 +91,30 @@ class Answers:
             response.body, content_type or None, response.url, self._limits
         )
 
-    def _told(self, place: Place, parsed: ParsedFeed, known: Any) -> NewItems:
-        """What *parsed* tells that is new, for all that was *known* before."""
-        self._say_faults(place, parsed.faults)
-        told = new_items(parsed.items, known, datetime.now(UTC))
+    def _told(
+        self,
+        place: Place,
+        parsed: ParsedFeed,
+        known: Any,
+        links: Mapping[str, bytes],
+    ) -> tuple[NewItems, list[str]]:
+        """What *parsed* tells that is new, for all that was *known* before.
+
+        And what is odd about it. What stands for each link is in *links*.
+        """
+        faults, items = list(parsed.faults), parsed.items
+        if parsed.is_cut and known is not None:
+            items = items[:-1]  # the whole of it comes with the whole feed
+        told = new_items(
+            items, known, datetime.now(UTC), link_of=lambda link: links[link]
+        )
         if told.redated:
-            why = f"all its {told.redated} known items have other dates: no news"
-            self._say_faults(place, (why,))
-        return told
+            many = told.redated
+            faults.append(f"all its {many} known items have other dates: no news")
+        if faults:
+            said = printable("; ".join(faults))[:300]
+            logger.info("the feed %s of %s: %s", place.feed, place.site, said)
+        return told, faults
 
     async def of_feed(self, response: Response) -> AsyncIterator[Request]:
         """The requests of what is new in a feed; it is noted what is known of it."""
@@ -107,7 +127,9 @@ class Answers:
         if response.status == 304 and record.digest:
             digest = record.digest
         elif response.status != 200:
-            await self._rounds.fail_feed(request, f"it answers {response.status}")
+            more = ": it is gone for good" if response.status == 410 else ""
+            reason = f"it answers {response.status}{more}"
+            await self._rounds.fail_feed(request, reason)
             return
         answered = record.answered(int(time.time()))
         failed = await self._rounds.failed_pages(place)
@@ -122,18 +144,31 @@ class Answers:
         except NotAFeed as error:
             await self._rounds.fail_feed(request, str(error))
             return
-        told = self._told(place, parsed, items)
+        named = dict.fromkeys(item.link for item in parsed.items if item.link)
+        links = {link: self._rounds.fingerprint_of(link) for link in named}
+        told, faults = self._told(place, parsed, items, links)
         new = told.new
+        odd = _odd(told, response)
+        for what in odd:
+            if what not in record.remark:
+                logger.warning("the feed %s of %s %s", place.feed, place.site, what)
         found = replace(
             _noted(answered, response, place),
+            remark=printable("; ".join((*odd, *faults)))[:1_000],
             digest=digest,
             newest=int(told.newest.timestamp()) if told.newest else record.newest,
             items=record.items + len(new),
         )
         self._rounds.keep_feed(request, found, len(new), told.state)
         self._crawler.stats.inc_value("frontier/feeds/items", len(new))
-        links = {self._rounds.fingerprint_of(i.link) for i in parsed.items if i.link}
-        gone = {k: p for k, p in failed.items() if k not in links and not p.asked}
+        there = set(links.values())
+        gone = {
+            key: page
+            for key, page in failed.items()
+            if key not in there
+            and not page.asked
+            and (told.renamed != "links" or page.failures > LASTING)
+        }
         self._forget(request, place, gone)
         wanted = {key: page for key, page in failed.items() if key not in gone}
         pages = await self._rounds.implied_by(place) if new else ()
@@ -170,11 +205,6 @@ class Answers:
                 place.feed,
                 ", ".join(printable(page.url) for page in list(gone.values())[:SHOWN]),
             )
-
-    def _say_faults(self, place: Place, faults: tuple[str, ...]) -> None:
-        if faults:
-            told = printable("; ".join(faults))[:300]
-            logger.info("the feed %s of %s: %s", place.feed, place.site, told)
 
     def _requests_of(self, items: Iterable[Item], place: Place) -> Iterator[Request]:
         """The requests of new *items*: their pages, and what feeds say these embed."""
@@ -246,6 +276,22 @@ def _noted(record: FeedRecord, response: Response, place: Place) -> FeedRecord:
             printable(location),
         )
     return replace(record, etag=kept[0], modified=kept[1], location=location)
+
+
+def _odd(told: NewItems, response: Response) -> list[str]:
+    """What an operator should know of a feed that was read, each a clause."""
+    odd = []
+    if told.renamed:
+        odd.append(
+            f"has other {told.renamed} at each request: its items are known without "
+            "them, and are not fetched again"
+        )
+    meta = _request_of(response).meta
+    reasons = meta.get("redirect_reasons", ())
+    if meta.get("redirect_urls") and reasons and all(one in MOVED for one in reasons):
+        url = printable(response.url)
+        odd.append(f"has moved for good to {url}: configure that in its place")
+    return odd
 
 
 def _request_of(response: Response) -> Request:

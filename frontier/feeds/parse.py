@@ -49,6 +49,8 @@ LONGEST_TITLE = 500
 """Characters; the rest is cut."""
 LONGEST_DATE = 100
 MOST_ITEMS = 5_000
+MOST_PASSED = 20
+"""By how many times as many a feed is read for its last items."""
 PARTS = 64
 """Elements of one item that are read."""
 EMBEDS = 20
@@ -146,7 +148,20 @@ class Limits:
     max_bytes: int = 10 << 20
     """A larger feed is refused."""
     max_items: int = MOST_ITEMS
-    """The first ones are read."""
+    """Of a feed with more the first half and the last half of so many are read."""
+
+    @property
+    def first(self) -> int:
+        """How many of the first are read of a feed with more."""
+        return self.max_items - self.max_items // 2
+
+    @property
+    def too_many(self) -> str:
+        """What is said of a feed with more."""
+        return (
+            f"has more than {self.max_items:,} items: the first {self.first:,} and the "
+            f"last {self.max_items // 2:,} are read"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +189,8 @@ class ParsedFeed:
     items: tuple[Item, ...] = ()
     faults: tuple[str, ...] = ()
     """What is wrong with it or left out, each a clause for a line of the log."""
+    is_cut: bool = False
+    """Whether it ends in its last item, of which anything may be missing or cut."""
 
 
 async def in_thread(
@@ -252,6 +269,8 @@ class _Outline:
         self.guids: list[str | None] = []
         self.faults = _Faults()
         self.size = 0
+        self.is_cut = False
+        self._seen = 0
         self._url = url
         self._limits = limits
         self._core = ""
@@ -271,7 +290,9 @@ class _Outline:
                 if not self._start(event):
                     break
             else:
+                self.is_cut |= markup.is_cut and self._item is not None
                 self._end()
+        self._leave_out()
         if markup.fault:
             self.faults.say(f"is malformed: {markup.fault}")
 
@@ -302,17 +323,27 @@ class _Outline:
 
     def _has_room(self) -> bool:
         most = self._limits
-        if len(self.items) >= most.max_items:
-            self.faults.say(
-                f"has more than {most.max_items:,} items; the rest is left out"
-            )
-        elif self.size >= most.max_bytes:  # each relative link has the base's length
+        last = most.max_items // 2
+        self._seen += 1
+        if self._seen == most.max_items + 1:
+            self.faults.say(most.too_many)
+        if len(self.items) >= most.max_items + last:
+            self._leave_out()
+        if self._seen > most.max_items * (MOST_PASSED if last else 1):
+            return False
+        if self.size >= most.max_bytes:  # each relative link has the base's length
             self.faults.say(
                 f"has more than {most.max_bytes:,} bytes of links; the rest is left out"
             )
-        else:
-            return True
-        return False
+            return False
+        return True
+
+    def _leave_out(self) -> None:
+        """Leave out what is between the first and the last items that are read."""
+        last = self._limits.max_items // 2
+        if len(self.items) > self._limits.max_items:
+            middle = slice(self._limits.first, len(self.items) - last)
+            del self.items[middle], self.guids[middle]
 
     def _end(self) -> None:
         frame = self._frames.pop()
@@ -464,7 +495,8 @@ def _interpreted(outline: _Outline, url: str) -> ParsedFeed:
         _item(entry, guid, url, outline.faults)
         for entry, guid in zip(entries, outline.guids, strict=True)
     ]
-    return ParsedFeed(outline.kind, outline.title, tuple(items), outline.faults.all())
+    faults = outline.faults.all()
+    return ParsedFeed(outline.kind, outline.title, tuple(items), faults, outline.is_cut)
 
 
 def _item(
@@ -507,9 +539,10 @@ def _json_feed(text: str, url: str, limits: Limits, faults: _Faults) -> ParsedFe
         faults.say("does not say that it is a JSON Feed 1 or 1.1")
     listed = feed["items"]
     if len(listed) > limits.max_items:
-        faults.say(f"has more than {limits.max_items:,} items; the rest is left out")
+        faults.say(limits.too_many)
+        del listed[limits.first : len(listed) - limits.max_items // 2]
     items = []
-    for given in listed[: limits.max_items]:
+    for given in listed:
         if isinstance(given, dict):
             items.append(_json_item(given, url, faults))
         else:

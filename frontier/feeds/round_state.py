@@ -15,9 +15,10 @@ What always holds:
     were queued, or when somebody gives it up. That script says when the next is due.
 2.  What is in progress is a set of ids, not a number: to note twice that a URL is
     queued, or done with, changes nothing. An id is in it before its URL is queued.
-3.  A URL that bypasses the seen test is queued once in a round, for its id is known
-    until the round ends; twice only if a node died, or a round was given up. It is
-    queued for the feed that noted it first, and for that again if its node died.
+3.  A URL is queued once in a round, for its id is known until the round ends; twice
+    only if a node died, or a round was given up. It is queued for the feed that noted
+    it first, and for that again if its node died. A note that comes late, of a node
+    that was frozen, changes nothing of a URL that is done with.
 4.  What the store says is data of unknown origin: what cannot be is as if it were not
     there.
 """
@@ -224,8 +225,6 @@ class Facts:
     seen: list[bytes] = field(default_factory=list)
     """Tested, and not queued."""
     lost: list[bytes] = field(default_factory=list)
-    derived: list[bytes] = field(default_factory=list)
-    """Done with, of those that do not bypass the seen test."""
     done: list[bytes] = field(default_factory=list)
     feeds: list[list[Any]] = field(default_factory=list)
     """``[id, new items, field, value, ...]``"""
@@ -245,7 +244,7 @@ def note_calls(keys: CrawlKeys, name: str, number: int, facts: Facts) -> list[Ca
         pages_call(keys, name, number, facts.pages[first : first + MOST_IDS])
         for first in range(0, len(facts.pages), MOST_IDS)
     ]
-    columns = (facts.queued, facts.seen, facts.lost, facts.derived, facts.done)
+    columns = (facts.queued, facts.seen, facts.lost, facts.done)
     longest = max(map(len, columns))
     for first in range(0, max(longest, 1), MOST_IDS):
         is_last = first + MOST_IDS >= longest
@@ -301,6 +300,8 @@ class FeedRecord:
     """New ones that were found in it so far."""
     location: str = ""
     """Where it was found, if that is another URL than its own."""
+    remark: str = ""
+    """What is odd about it, though it was read; for people."""
 
     def failed(self, reason: str, number: int, wait_s: int) -> FeedRecord:
         """This, after round *number* has failed to get it.

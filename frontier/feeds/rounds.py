@@ -585,7 +585,7 @@ class Rounds:
             place, known, pages = found
             id_ = bytes.fromhex(place.id)
             facts = self._facts[place.site, place.number]
-            (facts.done if place.bypasses else facts.derived).append(id_)
+            facts.done.append(id_)
             facts.pages += pages
             if known:
                 facts.feeds.append([id_, *known])

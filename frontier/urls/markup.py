@@ -111,6 +111,8 @@ class Markup:
     text: str
     fault: str = ""
     """The first fault; empty while there is none."""
+    is_cut: bool = False
+    """Whether the text ended in an element; the ends that come then are not in it."""
     _stack: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Names of the open elements, as they are written, and namespaces by prefix."""
     _open: dict[str, int] = field(default_factory=dict)
@@ -153,6 +155,7 @@ class Markup:
                 break
         if self._stack:
             self._note(f"<{self._stack[-1][0][:50]}> is not closed")
+            self.is_cut = True
         for _ in self._stack:
             yield END
 

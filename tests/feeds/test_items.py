@@ -79,6 +79,66 @@ def test_dates_that_the_clock_of_the_feed_makes_do_not_count():
     assert new_items(feeds[1], state, NOW).redated == 3
 
 
+RENAMED = {
+    "guids": lambda one, again: replace(one, guid=f"random-{again}-{one.guid}"),
+    "links": lambda one, again: replace(one, link=f"{one.link}?session={again}"),
+}
+
+
+@pytest.mark.parametrize("what", RENAMED)
+def test_what_each_request_makes_anew_says_nothing(what):
+    def asked(again, *some):
+        return [RENAMED[what](one, again) for one in some]
+
+    known = [item(n, NOW, title=f"Item {n}") for n in range(4)]
+    updated = replace(known[1], dates=(NOW + timedelta(hours=1),))
+    first, *later = rounds(
+        asked(0, *known),
+        asked(1, *known),
+        asked(2, item(9, NOW, title="News"), *known),
+        [],
+        asked(3, known[0], updated, *known[2:]),
+    )
+
+    assert len(first) == 4
+    assert [[link.partition("?")[0] for link in some] for some in later] == [
+        [],
+        links(9),
+        [],
+        links(1),
+    ]
+    state = new_items(asked(0, *known), None, NOW).state
+    assert new_items(asked(1, *known), state, NOW).renamed == what
+
+
+def test_places_that_get_other_items_lose_none():
+    places = [
+        [replace(item(n, NOW, title=f"{day} {n}"), guid=f"top-{n % 5}") for n in some]
+        for day, some in (("Monday", range(5)), ("Tuesday", range(5, 10)))
+    ]
+    front_page = [
+        [Item(f"{day}-{n}", "http://a.example/", title=f"{day} {n}") for n in range(5)]
+        for day in ("Monday", "Tuesday")
+    ]
+
+    assert rounds(*places)[1] == links(*range(5, 10))
+    assert len(rounds(*front_page)[1]) == 5
+
+
+def test_links_are_the_same_if_the_crawl_says_so():
+    def known_by(link):
+        return link.partition("#")[0].encode()
+
+    first, second = (
+        [replace(item(n, NOW), link=f"http://a.example/{n}#{part}") for n in range(5)]
+        for part in ("a", "b")
+    )
+    state = new_items(first, None, NOW, link_of=known_by).state
+
+    outcome = new_items(second, state, NOW, link_of=known_by)
+    assert (outcome.new, outcome.renamed) == ((), "")
+
+
 def test_the_same_guid_for_all_loses_none():
     feed = [replace(item(n, NOW), guid="same") for n in range(5)]
 
@@ -118,7 +178,7 @@ def test_the_newest_is_the_latest_that_is_not_in_the_future():
     "damaged",
     [
         b"",
-        b"\x02" + bytes(SIZE),
+        b"\x01" + bytes(SIZE),
         FORMAT + b"x",
         FORMAT + bytes(SIZE * (MOST + 1)),
         "text",
@@ -155,10 +215,15 @@ def test_what_is_in_the_feed_stays_and_what_left_it_long_ago_goes_first():
         feed = [item(n, NOW) for n in range(begin, begin + 50)]
         outcome = new_items(feed, state, NOW)
         state = outcome.state
-    assert len(state) == 1 + LEAST * SIZE
+    assert len(state) == 1 + (LEAST + 2 * 50) * SIZE
     assert new_items(feed, state, NOW).new == ()
     assert new_items([item(2_950, NOW)], state, NOW).new == ()
     assert new_items([item(0, NOW)], state, NOW).new != ()
+
+
+def with_a_title_of_its_own(item):
+    both = item.guid and item.link
+    return replace(item, title=f"{item.guid} {item.link}") if both else item
 
 
 FEEDS = st.lists(
@@ -171,7 +236,7 @@ FEEDS = st.lists(
                 st.datetimes(timezones=st.just(UTC)), max_size=2, unique=True
             ).map(lambda dates: tuple(sorted(dates))),
             title=st.text(max_size=3),
-        ),
+        ).map(with_a_title_of_its_own),
         max_size=12,
     ),
     max_size=8,
@@ -209,5 +274,5 @@ def test_no_feed_and_no_memory_makes_it_fail_or_grow(feeds, noise):
     for feed in feeds:
         outcome = new_items(feed, state, NOW)
         state = outcome.state
-        assert len(state) <= 1 + LEAST * SIZE
+        assert len(state) <= 1 + (LEAST + 2 * len(feed)) * SIZE
         assert new_items(feed, state, NOW).new == ()

@@ -317,14 +317,19 @@ def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
 
     assert feed.items[-1].link == "http://a.example/?a=1&b=2&copy=3"
     assert "is malformed" in feed.faults[0]
+    assert feed.is_cut == name.startswith("cut")
 
 
 def test_limits_are_kept_and_told():
     with pytest.raises(NotAFeed, match="FRONTIER_FEEDS_MAX_BYTES is 100"):
         read(rss("x" * 100), max_bytes=100)
-    feed = read(rss("<item><link>/1</link></item>" * 20), max_items=7)
-    assert len(feed.items) == 7
-    assert feed.faults == ("has more than 7 items; the rest is left out",)
+    many = "".join(f"<item><link>/{n}</link><guid>{n}</guid></item>" for n in range(90))
+    feed = read(rss(many), max_items=7)
+    assert [item.guid for item in feed.items] == ["0", "1", "2", "3", "87", "88", "89"]
+    assert [item.link[-3:] for item in feed.items[-2:]] == ["/88", "/89"]
+    said = "has more than 7 items: the first 4 and the last 3 are read"
+    assert feed.faults == (said,)
+    assert len(read(rss(many * 20), max_items=7).items) == 7
     json = '{"version": "https://jsonfeed.org/version/1", "items": [{}, {}, 5, {}]}'
     assert len(read(json, max_items=2).items) == 2
     assert read(json).faults == ("1 items are no objects",)

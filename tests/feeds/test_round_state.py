@@ -161,10 +161,25 @@ def test_a_verdict_that_comes_late_and_twice_is_harmless(driver):
 
     driver.note(number, seen=["image"])  # a node that died had it queued
     assert driver.note(number, done=[FEED]) == 0
-    assert driver.note(number, derived=["image"]) == 1
-    assert driver.note(number, derived=["image"]) == -1
+    assert driver.note(number, done=["image"]) == 1
+    assert driver.note(number, done=["image"]) == -1
     assert driver.note(number, queued=["image"]) == -1
     assert driver.field("state") == b"waiting"
+
+
+def test_a_node_that_wakes_up_late_holds_up_no_round(driver):
+    driver.update(site())
+    number = driver.begun(FEED)
+    driver.add(number, "page", "other")
+    driver.note(number, queued=["page", "other"], done=[FEED])
+    driver.add(number, "style")  # the node that queued it is frozen now
+
+    driver.note(number, done=["page", "style"])
+    assert driver.add(number, "style") == "q"  # for the other page
+    driver.note(number, queued=["style"])  # the node has woken up
+    driver.note(number, seen=["style"])
+    assert driver.note(number, done=["other"]) == 1
+    assert driver.past()[0].lost == 0
 
 
 def test_the_feed_is_known_when_its_request_is_done_with(driver):

@@ -394,6 +394,84 @@ def test_a_damaged_key_is_named_and_its_site_read_again(followed, what):
     followed.stop("node-1")
 
 
+class OddFeeds:
+    """Feeds whose items are hard to know again, and feeds that are not where they were.
+
+    Of each feed that has items ``/NAME-0`` to ``/NAME-4``, number 4 comes late.
+    """
+
+    KINDS = ("guids", "links", "parts", "moved", "cut")
+
+    def __init__(self):
+        self.is_late = False
+        self.answered = Counter()
+        self.site = RawSite({}, answer=self._answer)
+
+    def _answer(self, connection, received):
+        path = received.split(b" ")[1].decode().partition("?")[0]
+        self.answered[path] += 1
+        name = path.strip("/").removesuffix(".xml")
+        head, body = "200 OK\r\nContent-Type: text/html", f"<p>{path}"
+        if path == "/robots.txt":
+            head = "404 Not Found"
+        elif name == "gone":
+            head = "410 Gone"
+        elif name == "moved" and path.endswith(".xml"):
+            head = "301 Moved Permanently\r\nLocation: /new/moved"
+        elif path == "/new/moved" or path.endswith(".xml"):
+            name = name.removeprefix("new/")
+            head, body = "200 OK\r\nContent-Type: text/xml", self._feed(name, path)
+        head = f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close"
+        connection.sendall(f"{head}\r\n\r\n{body}".encode())
+
+    def _feed(self, name, path):
+        nonce = self.answered[path]
+        guid = nonce if name == "guids" else ""
+        more = {"links": f"?session={nonce}", "parts": f"#{nonce}"}.get(name, "")
+        items = "".join(
+            f"<item><title>{n}</title><link>{self.site.url(f'/{name}-{n}')}{more}"
+            f"</link><guid>urn:{name}:{n}:{guid}</guid><pubDate>"
+            f"Mon, 23 Nov 2026 10:0{n}:00 GMT</pubDate></item>"
+            for n in range(4 + self.is_late)
+        )
+        feed = f"<rss><channel>{items}</channel></rss>"
+        is_cut = name == "cut" and nonce % 2 == 0
+        return feed[: feed.rindex("<pubDate>")] if is_cut else feed
+
+    def pages(self, *numbers):
+        """How often the pages of items were asked for."""
+        paths = [f"/{kind}-{n}" for kind in self.KINDS for n in numbers]
+        return {path: self.answered[path] for path in paths}
+
+
+def test_items_that_look_new_at_each_request_are_fetched_once(followed):
+    odd = OddFeeds()
+    with contextlib.closing(odd.site):
+        urls = [odd.site.url(f"/{name}.xml") for name in (*odd.KINDS, "gone")]
+        listed = ", ".join(f'"{url}"' for url in urls)
+        followed.file.write_text(
+            f'[[site]]\nname = "news"\nwait = "1s"\nfeeds = [{listed}]\n'
+        )
+        followed.start("node-1", DOWNLOAD_DELAY="0")
+        until(lambda: all(odd.pages(*range(4)).values()), "all items")
+        followed.ends_a_round(3)
+        odd.is_late = True
+        until(lambda: all(odd.pages(4).values()), "the late items")
+        followed.ends_a_round(3)
+        shown = followed.cluster.ask("feeds", "status").stdout
+        followed.stop("node-1")
+
+    assert odd.pages(*range(5)) == dict.fromkeys(odd.pages(*range(5)), 1)
+    text = followed.cluster.text_of("node-1")
+    for said in (
+        "has other guids at each request: its items are known without them",
+        "has other links at each request: its items are known without them",
+        f"has moved for good to {odd.site.url('/new/moved')}",
+    ):
+        assert text.count(said) == shown.count(said) == 1, said
+    assert "it answers 410: it is gone for good" in shown
+
+
 class Newspaper:
     """A front page and two feeds of the same articles, which fail when announced.
 

@@ -9,9 +9,8 @@
 -- ARGV[1]  name    of the site
 -- ARGV[2]  round   the number of the round
 -- ARGV[3]  feeds   how many feeds it has, once all of them are queued; else ''
--- ARGV[4]  facts   msgpack [queued, seen, lost, derived, done, feeds]: ids of URLs that
---                  are queued, that turned out to be seen, that nobody has, that are done
---                  with, and of these those that bypass the seen test; and
+-- ARGV[4]  facts   msgpack [queued, seen, lost, done, feeds]: ids of URLs that are queued,
+--                  that turned out to be seen, that nobody has, that are done with; and
 --                  [id, items, field, value, ...] of each feed
 --
 -- Returns 1 if that ended the round, 0 if not, -1 if it was over before. May be sent twice.
@@ -27,7 +26,7 @@ end
 
 local state, round = unpack(redis.call('HMGET', KEYS[2], 'state', 'round'))
 local is_current = state == 'crawling' and round == ARGV[2]
-local queued, seen, lost, derived, done, feeds = unpack(cmsgpack.unpack(ARGV[4]))
+local queued, seen, lost, done, feeds = unpack(cmsgpack.unpack(ARGV[4]))
 for _, feed in ipairs(feeds) do
   if round == ARGV[2] then redis.call('HSET', KEYS[2], unpack(feed, 3)) end
   if is_current and redis.call('HEXISTS', KEYS[3], feed[1]) == 1 then
@@ -47,7 +46,6 @@ end
 local gone = 0
 for _, id in ipairs(lost) do gone = gone + end_one(id) end
 if gone > 0 then add('lost', gone) end
-for _, id in ipairs(derived) do end_one(id) end
 for _, id in ipairs(done) do
   if end_one(id) == 1 then redis.call('SADD', KEYS[4], id) end
 end
