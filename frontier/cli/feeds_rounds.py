@@ -191,6 +191,8 @@ def _status_text(found: Followed) -> Iterator[RenderableType]:
     if not found.sites:
         yield Text("It follows no feeds.")
         return
+    from frontier.queue.back_off import MEANINGS
+
     now_ms = found.now_ms
     sites = Table(box=None, pad_edge=False)
     sites.add_column("site", overflow="fold", min_width=12)
@@ -217,6 +219,10 @@ def _status_text(found: Followed) -> Iterator[RenderableType]:
     for site in found.sites:
         for one in site.some:
             yield Text(f"in progress in {printable(site.name)}: {printable(one.url)}")
+        for host in site.left_alone:
+            until = _time(host.until_ms, now_ms)
+            why = MEANINGS[host.reason]
+            yield Text(f"  {printable(host.host)} is left alone until {until}: {why}")
     for site in found.sites:
         if site.failed:
             pages = _count(site.failed, "page")

@@ -4,7 +4,8 @@ What always holds:
 
 1.  A sitemap of at most `INLINE` bytes that is not packed is read at once; any other
     one by a worker process, in linear time and within its limits of time and memory.
-2.  What is left out is counted and told, in one line for each sitemap.
+2.  What is left out is counted and told, in one line for each sitemap. Of a host with
+    more than `SAID` faults only their number is.
 3.  Each sitemap is fetched as any page is, so an index that names itself is read once.
     Indexes lead to indexes `LEVELS` deep.
 4.  Where pages are visited again (``FRONTIER_RECRAWL``), so are sitemaps, and a page of
@@ -46,6 +47,10 @@ LEVELS = 3
 """Of indexes; the protocol has one."""
 MOST_IN_ROBOTS = 1_000
 """Sitemaps that one robots.txt may name."""
+SAID = 10
+"""Faults in the sitemaps of one host that have a line each."""
+MILESTONES = (100, 1_000, 10_000, 100_000)
+"""Counts of them that are said."""
 _HYPHEN = re.compile(rb"(?im)(^[ \t]*)site-map[ \t]*:")
 
 
@@ -72,6 +77,8 @@ class Sitemaps:
         with one_message():  # a spider is made before the add-on looks at settings
             self._session = session_of(crawler)
         self._remembers = self._session.config.recrawl != "off"
+        self._said: dict[str, int] = {}
+        """How many faults were found in the sitemaps of each host."""
 
     async def found(
         self, response: Response, hosts: Iterable[str], level: int
@@ -193,11 +200,20 @@ class Sitemaps:
     def failed(self, url: str, reason: str) -> None:
         """Note that the sitemap at *url*, or a robots.txt, could not be fetched."""
         self._session.count("frontier/sitemaps/failed")
-        logger.warning("no sitemap is read from %s: %s", url, reason)
+        self._say(url, "no sitemap is read from %s: %s", reason)
 
     def _fault(self, url: str, fault: str) -> None:
         self._session.count("frontier/sitemaps/faults")
-        logger.warning("the sitemap %s: %s", url, fault)
+        self._say(url, "the sitemap %s: %s", fault)
+
+    def _say(self, url: str, line: str, fault: str) -> None:
+        """Warn of *fault* at *url*; of many at one host only in numbers."""
+        host = host_of(url)
+        count = self._said[host] = self._said.get(host, 0) + 1
+        logger.log(logging.DEBUG if count > SAID else logging.WARNING, line, url, fault)
+        if count in MILESTONES:
+            many = f"{count:,}"
+            logger.warning("%s faults were found in the sitemaps of %s", many, host)
 
 
 def sitemaps_of(given: str, seeds: Iterable[str]) -> tuple[list[str], list[str]]:

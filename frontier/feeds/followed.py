@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.controls import calls, read
+from frontier.cluster.controls import calls
+from frontier.cluster.controls import read as read_controls
 from frontier.errors import FrontierError
 from frontier.feeds.failed_pages import FailedPage, read_pages
 from frontier.feeds.round_state import (
@@ -22,13 +23,16 @@ from frontier.feeds.round_state import (
     read_feed,
     read_rounds,
 )
+from frontier.queue.back_off import read, read_call
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
+from frontier.urls.partition import queue_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from frontier.cluster.controls import Controls
+    from frontier.queue.back_off import BackOff
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
@@ -41,6 +45,8 @@ NONE: tuple[bytes, dict[bytes, bytes]] = (b"0", {})
 """A part of a hash that cannot be read."""
 LIVE_MS = 60_000
 """A node whose last heartbeat is older is taken for gone."""
+HOST_KEYS = ("host", "domain")
+"""Kinds of queue keys by which hosts are left alone."""
 FOR_EVER = 10**15
 """Milliseconds after which nothing is due: a score of ``+inf``, too."""
 
@@ -53,6 +59,16 @@ class FollowedFeed:
     implied: list[str]
     excluded: str
     """By what an operator excluded it; empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A host that a round waits for, and that is to be left alone."""
+
+    host: str
+    until_ms: int
+    reason: str
+    """One of `frontier.queue.back_off.REASONS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,8 @@ class FollowedSite:
     """Pages of items that could not be had, and are asked for again."""
     some_failed: list[FailedPage] = field(default_factory=list)
     """Some of them."""
+    left_alone: list[LeftAlone] = field(default_factory=list)
+    """The hosts of `some` that are not asked now."""
 
 
 @dataclass(slots=True)
@@ -117,7 +135,7 @@ def followed(
         ],
         tolerant=True,
     )
-    controls = read(keys, wanted)
+    controls = read_controls(keys, wanted)
     now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
     found = Followed(keys.crawl_id, "stopped", now_ms, 0)
     found.damaged += controls.strange
@@ -135,7 +153,36 @@ def followed(
             failed, (_, pages) = _known(found, four[2], 0), _known(found, four[3], NONE)
             some_failed = list(read_pages(_pairs(pages)).values())[:SHOWN]
             found.sites.append(replace(site, failed=failed, some_failed=some_failed))
+    _add_left_alone(store, keys, found)
     return found
+
+
+def _add_left_alone(store: BlockingStore, keys: CrawlKeys, found: Followed) -> None:
+    """Note which of the hosts that rounds wait for are left alone."""
+    partitions = {one.partition for site in found.sites for one in site.some} - {-1}
+    names = [keys.back_off(), *(keys.partition(p).back_off for p in sorted(partitions))]
+    alone: dict[str, BackOff] = {}
+    if any(site.some for site in found.sites):
+        replies = store.run([read_call(name) for name in names], tolerant=True)
+        for reply in replies:
+            if not isinstance(reply, FrontierError):
+                alone |= read(reply)[1]
+    for at, site in enumerate(found.sites if alone else ()):
+        hosts = dict.fromkeys(host for one in site.some for host in _hosts(one.url))
+        left = [
+            LeftAlone(host, found.now_ms + int(entry.left * 1000), entry.reason)
+            for host in hosts
+            if (entry := alone.get(host)) is not None and entry.left > 0
+        ]
+        found.sites[at] = replace(site, left_alone=left)
+
+
+def _hosts(url: str) -> list[str]:
+    """What *url* may be left alone by."""
+    try:
+        return [queue_key(url, kind) for kind in HOST_KEYS]
+    except ValueError:  # it is cut, or none
+        return []
 
 
 def _site_calls(keys: CrawlKeys, names: Sequence[str]) -> list[Call]:

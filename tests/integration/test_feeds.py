@@ -446,11 +446,14 @@ class OddFeeds:
 
 def test_items_that_look_new_at_each_request_are_fetched_once(followed):
     odd = OddFeeds()
-    with contextlib.closing(odd.site):
+    later = b"HTTP/1.1 503 x\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+    busy = RawSite({"/feed.xml": later}, address="127.0.0.7")
+    with contextlib.closing(odd.site), contextlib.closing(busy):
         urls = [odd.site.url(f"/{name}.xml") for name in (*odd.KINDS, "gone")]
         listed = ", ".join(f'"{url}"' for url in urls)
         followed.file.write_text(
             f'[[site]]\nname = "news"\nwait = "1s"\nfeeds = [{listed}]\n'
+            f'[[site]]\nname = "busy"\nfeeds = ["{busy.url("/feed.xml")}"]\n'
         )
         followed.start("node-1", DOWNLOAD_DELAY="0")
         until(lambda: all(odd.pages(*range(4)).values()), "all items")
@@ -470,6 +473,9 @@ def test_items_that_look_new_at_each_request_are_fetched_once(followed):
     ):
         assert text.count(said) == shown.count(said) == 1, said
     assert "it answers 410: it is gone for good" in shown
+    (alone,) = [line for line in shown.splitlines() if "is left alone until" in line]
+    assert alone.strip().startswith(busy.url("/").split("/")[2])
+    assert alone.endswith(": it said 503")
 
 
 class Newspaper:
