@@ -96,6 +96,7 @@ def crawled(tmp_path_factory):
         "ROBOTSTXT_OBEY": "True",
         "RETRY_TIMES": 1,
         "DNS_TIMEOUT": 20,
+        "FRONTIER_UPLINK_PROBE": 0,  # two of three hosts fail, and are counted
         "TELNETCONSOLE_ENABLED": "False",
     }.items():
         run += ["-s", f"{name}={value}"]
