@@ -1,8 +1,10 @@
 """``REDIS_URL`` in the environment names the server for nodes and commands alike."""
 
 import json
+import sys
 
 import pytest
+import warm
 from conftest import Cluster
 from scrapy.settings import Settings
 
@@ -63,7 +65,11 @@ def test_a_node_and_a_command_find_the_same_store(nodes, servers, monkeypatch):
     assert nodes.wait() == [0]
     assert "is used" not in nodes.text_of("a")
     assert not nodes.store_dir.exists()
-    found = json.loads(nodes.ask("crawl", "status", "--json").stdout)
+    words = [sys.executable, "-m", "frontier", "crawl", "status", "--json"]
+    told = warm.run(
+        words, check=True, capture_output=True, text=True, cwd=nodes.directory
+    )
+    found = json.loads(told.stdout)
     assert (found["crawl_id"], found["state"]) == ("one-1", "finished")
 
 
