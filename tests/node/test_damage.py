@@ -174,7 +174,7 @@ async def slowly(node, fetched):
             fetched.append(url)
             for child, host in children(url):
                 push(node, child, host, 0.3 if child[-1:] in b"37" else 0)
-            node.sent(reservation, 0.001)
+            node.sent(reservation, 0.001, 0.001)
             node.acks.complete(reservation)
             await asyncio.sleep(0.002)
         owner.ready.clear()
@@ -264,6 +264,7 @@ async def run_crawl(new_node, server, names, fetched, after=lambda keys: None):
         node._owner.busy = False
     while after and len(fetched) < BEFORE:
         await asyncio.sleep(0.001)
+        assert not any(task.done() for task in fetching), fetching
     if after:
         after(nodes[0].keys)
     said = await asyncio.gather(*map(end, nodes))
