@@ -212,6 +212,7 @@ class CaptureMiddleware:
         sent = wire is None or bool(wire.started)
         self._count(request, kind_of(exception, sent=sent))
         if wire is not None and (wire.response_head or wire.raw):
+            state.heard = not wire.proxied
             self._archive(request, _told(request, exchange_of_raw(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
             started = wire.started if wire is not None else 0.0

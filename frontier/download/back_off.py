@@ -194,6 +194,9 @@ class LeftAlone:
         if not request.url.startswith(NETWORK) or not _is_silence(request, exception):
             return False
         uplink = self._session.node.uplink
+        if self._session.requests.known(request).heard:
+            uplink.answered(target_of(request))
+            return False
         uplink.failed(target_of(request))
         if not uplink.waits or not self._is_stored(request):
             return False

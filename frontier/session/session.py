@@ -181,6 +181,8 @@ class RequestState:
     """The capture on whose change it was made conditional."""
     wire: RawExchange | None = None
     """What crosses the wire for it; see `frontier.download.handler`."""
+    heard: bool = False
+    """Whether its server has sent something, of which no response came."""
     answer: Response | None = None
     """What the download handler gave for it, until the archive has taken that."""
     stored: Future[Stored] | None = None
