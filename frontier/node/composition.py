@@ -427,7 +427,7 @@ class Composition:
         loops += [self.claims.run, self.lending.run]
         loops += [self.portions.run, self._gone_nodes.run]
         loops.append(self.due_times.run)
-        loops += [self.back_offs.run, self.uplink.run]
+        loops += [self.back_offs.run, self.uplink.run, self._outage_retry.watch_memory]
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
         if self._config.queue_key != "url":  # else there is no host to spare

@@ -384,7 +384,7 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        if self.paused or self.uplink.waits:
+        if self.paused or self.uplink.waits or self._outage_retry.is_full:
             return None
         spending = self._composition.spending
         if spending is not None and len(self.inbox) and not spending.may_begin():

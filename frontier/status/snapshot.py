@@ -59,7 +59,7 @@ from frontier.status.views import (
     Harmed,
     NodeView,
 )
-from frontier.store.client import Call
+from frontier.store.client import Call, memory_share
 from frontier.store.keys import (
     CrawlKeys,
     RegistryKeys,
@@ -223,6 +223,7 @@ def _as_a_whole(crawl: StoredCrawl) -> dict[str, Any]:
         "removed_ms": crawl.removed_ms,
         "twice": crawl.twice,
         "twice_ms": crawl.twice_ms,
+        "memory_share": crawl.memory_share,
     }
 
 
@@ -263,6 +264,7 @@ class StoredCrawl:
     """Hosts that are, where all partitions share them."""
     spent: Sequence[Any]
     """What it has had of what `SPENT` names; nothing without a limit."""
+    memory_share: float
 
 
 def _crawl_calls(keys: CrawlKeys, names: Sequence[bytes]) -> list[Call]:
@@ -277,6 +279,7 @@ def _crawl_calls(keys: CrawlKeys, names: Sequence[bytes]) -> list[Call]:
         if names
         else Call.command("HGETALL", keys.reports()),
         Call.command("TIME"),
+        Call.command("INFO", "memory"),
         Call.command("HMGET", keys.meta(), *MORE),
         *controls.calls(keys),
     ]
@@ -302,7 +305,8 @@ def read_crawl(
     Only the reports with *names*, if any are given.
     """
     replies = store.run(_crawl_calls(keys, names), tolerant=True)
-    meta, nodes, shape, waits, spent, members, reports, time, more, *wanted = replies
+    meta, nodes, shape, waits, spent, members, reports, *rest = replies
+    time, memory, more, *wanted = rest
     if isinstance(meta, KeyDamaged):
         raise meta
     if meta[0] is None:
@@ -333,6 +337,7 @@ def read_crawl(
         controls=controls.read(keys, wanted),
         left_alone=tuple(back_offs.left_alone(waits)),
         spent=() if isinstance(spent, KeyDamaged) or not any(spent) else spent,
+        memory_share=memory_share(memory),
     )
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_NAMED = 5
 """Damaged keys that one line names."""
+MUCH_MEMORY = 0.8
+"""Share of the store's memory from which on it is warned of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +417,8 @@ class CrawlSnapshot:
     that came first was stopped."""
     twice_ms: int = 0
     """When that was found, on the store's clock."""
+    memory_share: float = 0.0
+    """How much of its memory the store uses: 1.0 is all; 0 where there is no limit."""
     lost: int = 0
     """Partitions without the crawl's mark: the store has lost what was in them."""
     controls: ControlsView = field(default_factory=ControlsView)
@@ -460,8 +464,14 @@ class CrawlSnapshot:
 
     @property
     def waits(self) -> tuple[str, ...]:
-        """What nodes on the map wait for, beside the store: a line for each."""
+        """What nodes on the map wait for, or soon will: a line for each."""
         found = []
+        if self.memory_share >= MUCH_MEMORY:
+            found.append(
+                f"the store has {self.memory_share:.0%} of its memory in use "
+                "(maxmemory); at 95% nodes start nothing more. Raise it, or delete "
+                "other keys"
+            )
         for node in self.nodes:
             figures = node.figures
             if figures is None or node.state not in {"live", "leaving"}:

@@ -665,6 +665,21 @@ def max_memory(reply: bytes | Mapping[str, Any]) -> int:
     return int(reply.get("maxmemory", 0))
 
 
+def memory_share(reply: bytes | Mapping[str, Any]) -> float:
+    """How much of its memory a store uses, given its ``INFO memory``: 1.0 is all.
+
+    Of a cluster it is that of the fullest primary; 0 where there is no limit.
+    """
+    if isinstance(reply, bytes):
+        found = re.search(rb"^used_memory:(\d{1,18})\r?$", reply, re.MULTILINE)
+        limit = max_memory(reply)
+        return int(found[1]) / limit if found and limit else 0.0
+    if "memory_share" in reply:
+        return float(reply["memory_share"])
+    limit = reply.get("maxmemory", 0)
+    return float(reply.get("used_memory", 0) / limit) if limit else 0.0
+
+
 def _failed(error: BaseException, where: str) -> StoreUnavailable | StoreRefused:
     """What *error* of a whole run means: to ask again may help, or it cannot."""
     text = str(error)

@@ -20,6 +20,7 @@ What always holds:
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -294,6 +295,10 @@ def merged(name: str, replies: list[Any]) -> Any:
         return [key for reply in replies for key in reply]
     if name == "INFO" and all(isinstance(reply, dict) for reply in replies):
         whole = dict(replies[0])
+        whole["memory_share"] = max(
+            reply.get("used_memory", 0) / (reply.get("maxmemory", 0) or math.inf)
+            for reply in replies
+        )
         for reply in replies[1:]:
             for field in ("used_memory", "connected_clients"):
                 if field in whole:

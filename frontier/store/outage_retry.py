@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
+from frontier.store.client import Call, memory_share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from frontier.store.client import Call, Store
+    from frontier.store.client import Store
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +27,13 @@ ROOMY = 5.0
 """Seconds after the last refusal when a full store is said to have room again, and one
 that refused writes to take them again.
 
-Until then something is refused again: heartbeats need memory too, and are writes.
+Until then something is refused again, or the memory is looked at.
 """
+NEARLY_FULL = 0.95
+"""Share of its memory from which on a store counts as full. What is left is for what is
+in flight: a page is acked only when its links are stored."""
+LOOK = 2.0
+"""Seconds between two looks at the memory of the store."""
 
 
 QUIET = 1.0
@@ -91,6 +98,11 @@ class OutageRetry:
         return self._since is None and self._full_since is None
 
     @property
+    def is_full(self) -> bool:
+        """Whether it has no memory for what a page that is started now would add."""
+        return self._full_since is not None
+
+    @property
     def may_lose(self) -> bool:
         """Whether what one server forgets may be counted on by what another keeps."""
         return not self.alone and not self._store.copies
@@ -133,7 +145,7 @@ class OutageRetry:
                 options["copied"] = True
             replies = await self._store.run(calls, **options)
         except StoreFull as error:
-            self._note_full(error)
+            self._note_full(str(error))
             raise
         except StoreUnavailable as error:
             self.note_silence(error)
@@ -183,16 +195,30 @@ class OutageRetry:
             waited,
         )
 
-    def _note_full(self, error: StoreFull) -> None:
+    async def watch_memory(self) -> None:
+        """Look at how full the store is, until cancelled."""
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                (memory,) = await self.call([Call.command("INFO", "memory")])
+                share = memory_share(memory)
+                if share >= NEARLY_FULL:
+                    where = self._store.where
+                    self._note_full(
+                        f"the store at {where} has {share:.0%} of its memory in use "
+                        "(maxmemory)"
+                    )
+            await asyncio.sleep(LOOK)
+
+    def _note_full(self, why: str) -> None:
         self._refused_at = time.monotonic()
         if self._full_since is None:
             self._full_since = self._refused_at
             self.outages += 1
             logger.error(
-                "%s; the crawl pauses, and goes on by itself once the server's "
-                "maxmemory is raised (CONFIG SET maxmemory), or other keys on it are "
-                "deleted; maxmemory-policy must stay noeviction",
-                error,
+                "%s; nothing more is started. The crawl goes on by itself once the "
+                "server's maxmemory is raised (CONFIG SET maxmemory), or other keys on "
+                "it are deleted; maxmemory-policy must stay noeviction",
+                why,
             )
 
     def _note_room(self, since: float) -> None:

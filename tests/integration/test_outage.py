@@ -59,7 +59,7 @@ def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp
         says("answers again after")
         until(lambda: pages() > sent, "pages again")
         client.config_set("maxmemory", 1)
-        says("no memory left")
+        says("nothing more is started")
         refused = client.info("errorstats").get("errorstat_OOM", {"count": 0})["count"]
         until(
             lambda: client.info("errorstats")["errorstat_OOM"]["count"] > refused + 5,
@@ -77,6 +77,55 @@ def test_a_slow_a_silent_and_a_full_store_pause_the_crawl(serve, own_server, tmp
     assert log.missing(site.expected) == set()
     assert not log.repeated()
     text = nodes.text_of("node-1")
-    assert text.count("the crawl pauses, and goes on by itself once") == 1
+    assert text.count("nothing more is started. The crawl goes on by itself once") == 1
     assert text.count("waiting for it") == text.count("answers again after")
     assert SECRET not in text
+
+
+@pytest.mark.one_server("its memory is full")
+def test_a_full_store_drops_no_node_and_nothing_is_started(serve, own_server, tmp_path):
+    site = serve(urls=150, hosts=3, calendar_months=3, delay=0.1, until=after(20))
+    client = redis.Redis(unix_socket_path=str(own_server.socket))
+    nodes = Cluster(tmp_path, url=f"unix://{own_server.socket}")
+
+    def told():
+        return json.loads(nodes.ask("crawl", "status", "--json").stdout)
+
+    def beats():
+        return {node["node_id"]: node["state"] for node in told()["nodes"]}
+
+    try:
+        for node_id in ("node-1", "node-2"):
+            nodes.start(
+                node_id,
+                "-a",
+                f"seeds={','.join(site.seeds)}",
+                FRONTIER_LEASE_TTL="2",
+                CONCURRENT_REQUESTS="4",
+            )
+        until(lambda: len(site.answered) >= 20, "some pages")
+        client.config_set("maxmemory", client.info("memory")["used_memory"])
+        site.go_on()
+        line = "nothing more is started. The crawl goes on by itself once"
+        for node_id in nodes.nodes:
+            until(lambda n=node_id: line in nodes.text_of(n), "the line")
+        until(lambda: not any(site.waiting.values()), "the answers to what was sent")
+        sent = len(site.answered)
+        began = client.time()[0]
+        until(lambda: client.time()[0] > began + 6, "three times a lease")
+        assert len(site.answered) == sent
+        assert beats() == {"node-1": "live", "node-2": "live"}
+        assert "of its memory in use" in nodes.ask("crawl", "status").stdout
+        client.config_set("maxmemory", 0)
+        site.delay = 0
+
+        assert nodes.wait() == [0, 0]
+    finally:
+        nodes.close()
+        client.close()
+    log = site.requests()
+    assert log.missing(site.expected) == set()
+    assert not log.repeated()
+    for node_id in nodes.nodes:
+        assert "was dropped" not in nodes.text_of(node_id)
+        assert nodes.text_of(node_id).count("nothing more is started") == 1

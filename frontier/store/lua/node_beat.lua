@@ -19,11 +19,11 @@
 -- Returns {epoch, state, order, controls, node, weight, node, weight, ...}; without the
 -- nodes if the epoch is the one that is known. Or {-1}, and does nothing, if that crawl is
 -- not there any more; {-2} if another process beats under its id by now, which is noted.
--- The epoch grows when the set of live nodes, or a weight, changes. Controls are the
--- version of what an operator wants of the crawl (crawl_control). A node that is to be
--- removed does not get onto the map any more. The whole map is read by who does not
--- know the epoch, and by one beat in a second.
+-- The epoch grows with each change of the live nodes or a weight. Controls: the version
+-- of what an operator wants of the crawl (crawl_control). A node that is to be removed
+-- leaves the map. The whole map is read by who does not know the epoch, and once a second.
 
+redis.call('HDEL', KEYS[1], '') -- a script that begins so may write to a full server
 local ttl, begins = tonumber(ARGV[3]), tonumber(ARGV[6]) < 0
 local crawl = redis.call('HMGET', KEYS[4], 'state', 'born', 'swept_ms', 'resumed_ms', 'controls')
 if not crawl[1] or (crawl[2] or '') ~= ARGV[7] then return {-1} end
