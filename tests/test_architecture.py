@@ -7,7 +7,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
+from tests.harness.cases import each
 
 ROOT = Path(__file__).parent.parent / "frontier"
 
@@ -98,9 +98,7 @@ def modules():
             yield part.removesuffix(".__init__"), path
 
 
-MODULES = [
-    pytest.param(part, path, id=str(path.relative_to(ROOT))) for part, path in modules()
-]
+MODULES = list(modules())
 
 
 @cache
@@ -140,7 +138,7 @@ def may_import(part, other):
     return HEIGHT[its] <= HEIGHT[mine]
 
 
-@pytest.mark.parametrize(("part", "path"), MODULES)
+@each(("part", "path"), MODULES)
 def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
     known = set(HEIGHT) | {"testing"}
     assert within(part, known), f"{part} is in no layer"

@@ -10,7 +10,6 @@ from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
 import typer.main
 
 from frontier.cli import app
@@ -19,6 +18,7 @@ from frontier.cli.output import ExitCode
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.settings.config import PREFIX, Config
 from frontier.store import keys
+from tests.harness.cases import each
 from tests.test_architecture import LAYERS
 
 ROOT = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
 PAGES = [*OUTSIDE, *EXAMPLES, *sorted(DOCS.rglob("*.md"))]
 SOURCES = sorted((ROOT / "frontier").rglob("*.py"))
 WIDTH = 100
-EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+EACH_PAGE = each("page", PAGES)
 
 
 def read(page):
@@ -159,7 +159,7 @@ def test_every_command_is_documented_and_every_documented_one_exists():
     assert sorted(column("cli.md", r"`(frontier [^`]+)`")) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize("path", COMMANDS)
+@each("path", COMMANDS)
 def test_every_command_and_every_option_has_help(path):
     assert COMMANDS[path].help
     for parameter in COMMANDS[path].params:
@@ -167,7 +167,7 @@ def test_every_command_and_every_option_has_help(path):
             assert parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("path", COMMANDS)
+@each("path", COMMANDS)
 def test_every_command_takes_a_crawl_in_the_same_way(path):
     named = [
         parameter.opts

@@ -13,15 +13,14 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.utils.test import get_crawler
 
 from frontier.scrapy_internals import FeedFiles
+from tests.harness.cases import each
 
 ROOT = Path(__file__).parents[1]
 HOLDS_THEM = ROOT / "frontier" / "scrapy_internals.py"
 ENGINE = {"_slot", "downloader", "nextcall", "scraper", "spidermw"}
 """Parts of the engine that Scrapy's documentation does not have."""
 PATHS = [
-    pytest.param(path, id=str(path.relative_to(ROOT)))
-    for path in sorted((ROOT / "frontier").rglob("*.py"))
-    if path != HOLDS_THEM
+    path for path in sorted((ROOT / "frontier").rglob("*.py")) if path != HOLDS_THEM
 ]
 
 
@@ -128,7 +127,7 @@ def privates(path):
     return [*imported(tree), *on_others(tree), *on_self(path, tree)]
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each("path", PATHS)
 def test_privates_of_scrapy_are_in_one_module(path):
     assert privates(path) == []
 

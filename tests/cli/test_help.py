@@ -8,6 +8,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from frontier.cli import NOUNS, app
+from tests.harness.cases import each
 
 ROOT = get_command(app)
 NESTED = [(noun, verb) for noun in NOUNS for verb in ROOT.commands[noun].commands]
@@ -25,7 +26,7 @@ def run(*arguments):
     return CliRunner().invoke(app, arguments, prog_name="frontier")
 
 
-@pytest.mark.parametrize("path", LEVELS, ids=" ".join)
+@each("path", LEVELS)
 def test_each_level_has_help_and_the_version(path):
     for option in ("-h", "--help"):
         done = run(*path, option)
@@ -52,7 +53,7 @@ def test_the_most_used_commands_have_examples():
         assert ("crawl", verb) in used
 
 
-@pytest.mark.parametrize("line", EXAMPLES)
+@each("line", EXAMPLES)
 def test_an_example_is_of_a_command_and_of_options_that_exist(line):
     _, noun, verb, *arguments = shlex.split(line.partition(" < ")[0])
 

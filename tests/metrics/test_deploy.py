@@ -11,6 +11,7 @@ import yaml
 
 from frontier.metrics.crawl import CRAWL
 from frontier.metrics.node import NODE
+from tests.harness.cases import each
 from tests.prometheus import program
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +92,7 @@ def test_each_alert_says_what_is_wrong_and_where_to_read_on(rule):
     assert anchor == rule["alert"].lower()
 
 
-@pytest.mark.parametrize("expression", EACH)
+@each("expression", EACH)
 def test_what_is_asked_for_is_exported(expression):
     names = names_of(expression)
 

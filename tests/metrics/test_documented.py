@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from frontier.metrics.crawl import CRAWL
 from frontier.metrics.node import ABOUT, NODE, Reading
+from tests.harness.cases import each
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "metrics.md").read_text("utf-8")
@@ -80,7 +79,7 @@ def test_every_stat_is_exported():
     assert said - asked.names == IN_THE_REPORT
 
 
-@pytest.mark.parametrize("metric", [*NODE, *CRAWL], ids=lambda metric: metric.name)
+@each("metric", [*NODE, *CRAWL])
 def test_names_are_by_the_conventions(metric):
     assert re.fullmatch(r"frontier(_[a-z0-9]+)+", metric.name)
     assert metric.about.endswith(".")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec
 from frontier.queue.item import MAX_BYTES, VERSION, decode, encode
+from tests.harness.cases import each
 
 ZONES = st.one_of(
     st.none(),
@@ -309,7 +310,7 @@ def with_extension(code, content):
     return b"0\x02" + msgpack.packb({"url": "u", "x": value})
 
 
-@pytest.mark.parametrize("length", range(len(GOOD)))
+@each("length", range(len(GOOD)))
 def test_a_truncated_item_is_refused(length):
     with pytest.raises(CodecError):
         decode(GOOD[:length])

@@ -18,6 +18,7 @@ from frontier.recrawl.schedule import (
     State,
     after,
 )
+from tests.harness.cases import each
 
 MINUTE, DAY = 60.0, 86_400.0
 ADAPTIVE = Schedule(interval=3_600, minimum=MINUTE, maximum=30 * DAY, growth=2, decay=2)
@@ -157,7 +158,7 @@ def test_what_is_packed_comes_back(state):
     assert State.unpacked(found.packed()) == found
 
 
-@pytest.mark.parametrize("hours", [*range(1, 19 * 24), 28 * 24, 40 * 24, 150 * 24])
+@each("hours", [*range(1, 19 * 24), 28 * 24, 40 * 24, 150 * 24])
 def test_whole_hours_and_days_are_exact(hours):
     assert State.unpacked(State(hours * 3600.0).packed()).interval == hours * 3600
 

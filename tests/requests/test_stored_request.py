@@ -16,6 +16,7 @@ from frontier.requests.stored_request import (
     from_record,
     is_callback,
 )
+from tests.harness.cases import each
 
 URL = "http://a.example/path?q=1"
 
@@ -271,8 +272,8 @@ class Hostile(Site, Mixin):
         pass
 
 
-@pytest.mark.parametrize("part", ["callback", "errback"])
-@pytest.mark.parametrize(
+@each("part", ["callback", "errback"])
+@each(
     "name",
     [
         *sorted(set(dir(Spider)) - {"parse", "_parse"}),

@@ -16,6 +16,7 @@ from frontier.settings.config import Config
 from frontier.settings.values import Percent, end_ms
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import warcinfo
+from tests.harness.cases import each
 from tests.warc.samples import an_exchange
 
 NAMES = ["FRONTIER_" + field.name.upper() for field in fields(Config)]
@@ -176,17 +177,17 @@ TIMES = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "seconds"),
     [("90", 90), (" 2m ", 120), ("1m 30s", 90), ("2 minutes", 120), (100.5, 100.5)],
 )
-@pytest.mark.parametrize("name", TIMES)
+@each("name", TIMES)
 def test_a_setting_that_is_a_time_is_written_as_one(name, text, seconds):
     assert getattr(config_with(name, text), name) == seconds
 
 
-@pytest.mark.parametrize("text", ["1x", "", "soon", "nan", "inf", "-1s", True, None])
-@pytest.mark.parametrize("name", TIMES)
+@each("text", ["1x", "", "soon", "nan", "inf", "-1s", True, None])
+@each("name", TIMES)
 def test_what_is_no_time_is_refused_by_each(name, text):
     with pytest.raises(ConfigurationError, match=rf"{name.upper()} = .*such as 1h 30m"):
         config_with(name, text)

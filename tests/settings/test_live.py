@@ -7,6 +7,7 @@ from frontier.errors import ConfigurationError
 from frontier.settings.config import PREFIX, Config
 from frontier.settings.live import LIVE, SCOPE, value_of
 from frontier.urls.scope import KINDS
+from tests.harness.cases import each
 
 FIXED = crawl_settings(Config())
 
@@ -29,8 +30,8 @@ def test_a_value_is_read_as_when_a_node_starts(name, text, value):
     assert value_of(name, text, fixed=FIXED) == value
 
 
-@pytest.mark.parametrize("name", LIVE)
-@pytest.mark.parametrize("text", ["", "x", "-5", "nan", "9" * 30, "1\n", "0" * 600])
+@each("name", LIVE)
+@each("text", ["", "x", "-5", "nan", "9" * 30, "1\n", "0" * 600])
 def test_what_is_no_value_is_refused_with_the_name(name, text):
     with pytest.raises(ConfigurationError, match=name):
         value_of(name, text)

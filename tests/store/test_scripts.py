@@ -2,10 +2,9 @@ import hashlib
 import re
 from importlib.resources import files
 
-import pytest
-
 from frontier.store import scripts
 from frontier.store.scripts import SCRIPTS, fragment, included
+from tests.harness.cases import each
 
 LUA = files("frontier.store") / "lua"
 LONGEST = 60
@@ -18,8 +17,8 @@ def names_in(directory):
 
 
 FILES, FRAGMENTS = names_in(LUA), names_in(LUA / "fragments")
-in_each_fragment = pytest.mark.parametrize("name", FRAGMENTS)
-script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+in_each_fragment = each("name", FRAGMENTS)
+script = each("script", SCRIPTS)
 
 
 def parts(script):
@@ -35,15 +34,14 @@ def split(source):
 
 def test_every_file_is_registered_and_every_registration_has_a_file():
     assert sorted(script.name for script in SCRIPTS) == FILES
-    for each in SCRIPTS:
-        assert getattr(scripts, each.name.upper()) is each
+    for one in SCRIPTS:
+        assert getattr(scripts, one.name.upper()) is one
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [LUA / f"{name}.lua" for name in FILES]
     + [LUA / "fragments" / f"{name}.lua" for name in FRAGMENTS],
-    ids=lambda path: path.name,
 )
 def test_a_script_and_a_fragment_can_be_read_at_once(path):
     lines = path.read_text("utf-8").splitlines()
@@ -84,11 +82,11 @@ def test_a_fragment_calls_the_same_things_the_same(name):
     header, _ = split(fragment(name))
     own = re.findall(r"^((?:KEYS|ARGV)\[\d+\])  (\S+)", header, re.MULTILINE)
 
-    for each in (one for one in SCRIPTS if name in included(one.source)):
+    for user in (one for one in SCRIPTS if name in included(one.source)):
         for declared, what in own:
             assert re.search(
-                rf"^{re.escape(declared)}  {what}\b", parts(each)[0], re.MULTILINE
-            ), (each.name, declared, what)
+                rf"^{re.escape(declared)}  {what}\b", parts(user)[0], re.MULTILINE
+            ), (user.name, declared, what)
 
 
 @script
@@ -156,7 +154,7 @@ def test_fenced_scripts_begin_with_the_fence():
 
 
 def test_a_seen_mark_and_its_place_in_a_queue_are_one_script():
-    (push,) = (each for each in SCRIPTS if each.name == "queue_push")
+    (push,) = (one for one in SCRIPTS if one.name == "queue_push")
 
     for command in ("SADD", "SETBIT", "BITFIELD", "RPUSH"):
         assert f"redis.call('{command}'" in parts(push)[1]

@@ -12,6 +12,7 @@ from frontier.urls.addresses import (
     class_of_host,
     class_of_peer,
 )
+from tests.harness.cases import each
 
 HOSTS = {
     "loopback": """127.0.0.1 127.1 127.0.1 0177.0.0.1 0x7f.0.0.1 0x7F.1 2130706433
@@ -34,7 +35,7 @@ HOSTS = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "kind"),
     [(host, kind) for kind, hosts in HOSTS.items() for host in hosts.split()],
 )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from frontier.errors import ConfigurationError
 from frontier.urls.exclusions import MOST_STATES, Pattern
+from tests.harness.cases import each
 
 URLS = (
     "",
@@ -24,7 +25,7 @@ URLS = (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     "pattern",
     [
         "", "a", "^http:", r"\.pdf$", r"(?i)\.pdf$", r"\Ahttps", r"/\Z", "^$", "x.*y",
@@ -39,7 +40,7 @@ URLS = (
         "(?P<name>h)t", "a{0}b", r"[\d_]x", "(?x) a [.] e", "(^a|^h)t", "$^", "a$b",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("url", URLS)
+@each("url", URLS)
 def test_it_finds_what_python_finds(pattern, url):
     assert Pattern(pattern).found(url) is bool(re.search(pattern, url))
 

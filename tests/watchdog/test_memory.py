@@ -9,6 +9,7 @@ import pytest
 
 from frontier.watchdog.memory import EMPTY, RUNNING, SIZE, Memory, Running, leases_of
 from frontier.watchdog.memory import packed as record_of
+from tests.harness.cases import each
 
 ONE = Running(3, 1_700_000_000_000, 7, "http://example.org/é")
 
@@ -52,7 +53,7 @@ def test_a_url_is_cut(memory):
     assert len(memory.running.url) <= 1000
 
 
-@pytest.mark.parametrize("bytes_written", range(1, len(record_of(ONE))))
+@each("bytes_written", range(1, len(record_of(ONE))))
 def test_a_record_that_was_cut_off_is_none(memory, bytes_written):
     before = record_of(ONE._replace(id=1_000_000, url="http://another.example/page"))
     memory.run(before)

@@ -23,6 +23,7 @@ from frontier.node.journal.entries import (
     whole_bytes,
 )
 from frontier.urls.fingerprint import seen_hash
+from tests.harness.cases import each
 
 SHAPE = {"FRONTIER_PARTITIONS": 4}
 HEADER = Header("frontier", "site-1", "site", "node-1", SHAPE, "0123456789abcdef")
@@ -71,7 +72,7 @@ def test_a_request_is_known_again_however_often_it_was_delivered():
     assert digest_of("0:a", b"0\x01other") != first
 
 
-@pytest.mark.parametrize("cut", range(1, len(frame(ACK))))
+@each("cut", range(1, len(frame(ACK))))
 def test_a_torn_end_is_named_and_what_is_before_it_is_read(written, cut):
     path = written(frame(HEADER), frame(PUSH), frame(ACK)[:cut])
     whole = len(frame(HEADER)) + len(frame(PUSH))
