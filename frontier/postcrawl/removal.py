@@ -344,7 +344,8 @@ def _with_payload(
     """Where the captures with *payloads* are.
 
     They are those whose bytes have the digest, revisits that claim it or another digest
-    of these bytes, and revisits without a digest that refer to one of these.
+    of these bytes, and revisits that refer to one of these and have no digest that
+    could be compared.
     """
     if not payloads:
         return []
@@ -362,10 +363,10 @@ def _with_payload(
         take(*one)
         if agrees:
             meant.add(parsed(claimed))
-    silent = []
+    silent, algorithms = [], {digest.algorithm for digest in meant if digest}
     for *one, claimed, of_id, of_url, of_date in engine.rows(WITHOUT_PAYLOAD):
         digest = parsed(claimed or "")
-        if digest is None:
+        if digest is None or digest.algorithm not in algorithms:
             silent.append((one, {of_id, (of_url, to_second(of_date or ""))}))
         elif digest in meant:
             take(*one)

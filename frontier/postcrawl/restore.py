@@ -40,13 +40,14 @@ from frontier.postcrawl.payload import hashing, parsed, spelled
 from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import Job, Opened, record_at, rewrite
 from frontier.postcrawl.selection import ALL
-from frontier.warc.reader import stored_body
+from frontier.warc.reader import body_start, stored_body
 from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from frontier.dedupe.digest import PayloadDigest
     from frontier.model import Body
     from frontier.postcrawl.engines import Engine
     from frontier.postcrawl.rewriting import Rewritten
@@ -289,28 +290,47 @@ def _response(
         try:
             with open_file(file) as stream:
                 original = opened.record(stream, file, offset, record_id)
-                body = _body(stream, original, wanted.algorithm, wanted.value)
+                head = _head(found, original)
+                body = _body(stream, original, wanted, is_chunked=_is_chunked(head))
         except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue
-        return _made(found, _head(found, original), body)
+        return _made(found, head, body)
     with tempfile.TemporaryFile() as stream:
         remote.write(found, why, stream)
         stream.seek(0, os.SEEK_END)
         return _made(found, _head(found, found), _held(stream))
 
 
-def _body(stream: IO[bytes], original: Found, algorithm: str, value: bytes) -> Body:
-    """The body of *original* as it is stored, if its payload has the digest *value*.
+def _is_chunked(head: bytes) -> bool:
+    try:
+        return body_start(head)[1]
+    except ValueError:  # no HTTP
+        return False
+
+
+def _body(
+    stream: IO[bytes], original: Found, wanted: PayloadDigest, *, is_chunked: bool
+) -> Body:
+    """The body of *original*, if its payload is *wanted*: as it is stored.
+
+    Without its chunks, if the head that it gets is of a body without.
 
     Raises:
-        ValueError: It has not, or no payload can be read.
+        ValueError: It has another payload, none that can be read, or no chunks for a
+            head that says so.
     """
-    of_payload: Any = hashing(algorithm)
+    value = wanted.value
+    of_payload: Any = hashing(wanted.algorithm)
     for part in payload_of(stream, original):
         of_payload.update(part)
-    parts = stored_body(stream, original) or payload_of(stream, original)
-    of_body: Any = hashing(algorithm)
+    stored = stored_body(stream, original)
+    if is_chunked and stored is None:
+        raise ValueError("the capture that it refers to has no chunks, as its head has")
+    if not is_chunked and of_payload.digest() == value:
+        stored = None
+    parts = stored or payload_of(stream, original)
+    of_body: Any = hashing(wanted.algorithm)
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
         for part in parts:
             spool.write(part)

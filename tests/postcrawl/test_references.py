@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from tests.postcrawl.conftest import OTHER, PAGE, date
-from tests.postcrawl.test_dedupe import run, sha1, state
+from tests.postcrawl.test_dedupe import chunked, run, sha1, state
 
 A, B, C = "http://a.example/", "http://b.example/", "http://c.example/"
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
@@ -32,7 +32,9 @@ class Made:
         directory.mkdir()
         self._seconds = 0
 
-    def capture(self, url, payload, of=None, way="date", name="1.warc.gz"):
+    def capture(
+        self, url, payload, of=None, way="date", name="1.warc.gz", *, chunks=False
+    ):
         """A response, or a revisit of the capture *of*, which it names in one *way*."""
         self._seconds += 1
         headers = {
@@ -51,8 +53,9 @@ class Made:
             if way in {"id", "all"}:
                 said["WARC-Refers-To"] = of["WARC-Record-ID"]
         said["WARC-Type"] = "revisit" if of else "response"
-        block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-        block += b"" if of else payload
+        coded = b"Transfer-Encoding: chunked\r\n" if chunks else b""
+        block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%b\r\n" % coded
+        block += b"" if of else chunked(payload, 100) if chunks else payload
         said["Content-Type"] = "application/http; msgtype=response"
         said["Content-Length"] = str(len(block))
         head = "".join(f"{key}: {value}\r\n" for key, value in said.items())
@@ -211,6 +214,25 @@ def test_restore_follows_a_chain_and_keeps_ids(tmp_path, way):
     assert [body for _, body in Judge(after).captures] == [PAGE] * 3
     ids = [one["WARC-Record-ID"] for one, _ in Judge(before).captures]
     assert [one["WARC-Record-ID"] for one, _ in Judge(after).captures] == ids
+
+
+def test_a_body_has_chunks_where_its_head_says_so(tmp_path):
+    """The original and its revisit differ: of one answer came in chunks."""
+    made = Made(tmp_path / "before")
+    first = made.capture(A, PAGE, chunks=True)
+    made.capture(B, PAGE, first)
+    made.capture(C, PAGE, first, chunks=True)
+    plain = made.capture(A, OTHER)
+    made.capture(C, OTHER, plain, chunks=True)
+    after = tmp_path / "after"
+
+    done = run("restore", made.directory, "-o", after, code=ExitCode.INCOMPLETE)
+
+    in_chunks = chunked(PAGE, 100)
+    assert [body for _, body in Judge(after).captures] == [
+        *(in_chunks, PAGE, in_chunks, OTHER, b"")
+    ]
+    assert "has no chunks, as its head has" in done["records_left"][0]
 
 
 @pytest.mark.parametrize("way", WAYS)
