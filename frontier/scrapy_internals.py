@@ -603,7 +603,8 @@ def stop_when_open(crawler: Crawler) -> None:
     before, has_closed = crawler.stop_async, asyncio.Event()
 
     def opens() -> bool:
-        engine = crawler._engine
+        # Its property of later versions raises where there is no engine yet.
+        engine = vars(crawler).get("_engine", vars(crawler).get("engine"))
         return not (has_closed.is_set() or (engine and engine.running))
 
     async def stop() -> None:
