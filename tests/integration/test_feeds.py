@@ -444,6 +444,25 @@ class OddFeeds:
         return {path: self.answered[path] for path in paths}
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="issue 29: a feed is read again when all that its round found is fetched",
+)
+def test_news_does_not_wait_for_a_backlog(followed):
+    followed.server.publish(4)
+    followed.start("node-1", DOWNLOAD_DELAY="0.3")
+    until(lambda: any("/news/" in url for url in followed.fetched()), "a first item")
+    before = followed.server.site.published
+    followed.server.publish(1)
+    news_url = f"{followed.base}/news/{before}"
+    until(lambda: news_url in followed.fetched(), "the news")
+    fetched = sum("/news/" in url for url in followed.fetched())
+    followed.stop("node-1")
+
+    backlog = sum(len(news.shown(parity, before)) for parity in (0, 1))
+    assert fetched <= backlog
+
+
 def test_items_that_look_new_at_each_request_are_fetched_once(followed):
     odd = OddFeeds()
     later = b"HTTP/1.1 503 x\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
