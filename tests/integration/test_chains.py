@@ -23,8 +23,9 @@ class ChainSpider(scrapy.Spider):
     name = "chain"
     kinds = ("page", "poll", "form", "moved")
 
-    def __init__(self, site="", kills="", notes="", **kwargs):
+    def __init__(self, site="", kills="", notes="", only="", **kwargs):
         super().__init__(**kwargs)
+        self.kinds = (only,) if only else self.kinds
         self.site, self.notes = site, Path(notes)
         self.kills = [int(number) for number in kills.split()]
         self.later = set()
@@ -53,8 +54,16 @@ class ChainSpider(scrapy.Spider):
                 (self.notes / str(at)).touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             await self.never.wait()
+        if kind == "mixed":  # a leaf that cannot be stored
+            meta = {"kind": "leaf", "number": 10**6, "local": lambda: None}
+            url = f"{self.site}/leaf/{number}"
+            yield scrapy.Request(url, dont_filter=True, meta=meta)
         if number < LENGTH:
             yield self.of(kind, number + 1)
+        if number == at and kind == "mixed":
+            await asyncio.sleep(1)
+            (self.notes / str(at)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         if number == at:  # what it has made is queued; it is not acked
             await self.never.wait()
 """
@@ -129,3 +138,30 @@ def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(
         assert min(counts.values()) == 1, (kind, counts)
         assert {number for number, count in counts.items() if count > 1} <= again
     assert 25 <= asked["/poll"] <= 25 + len(again)
+
+
+@pytest.mark.xfail(strict=True, reason="issue 28: a claim brings its parent back again")
+def test_a_page_whose_leaves_cannot_be_stored_does_not_fork(cluster, chain, tmp_path):
+    """Its node is killed: it is delivered again, and its leaf's claim queues it, too.
+
+    Of the two the second finds that the first is acked, and forces its child again.
+    """
+    kills = (5, 9)
+    with serving(ChainSite):
+        args = [f"site={ChainSite.url}", f"kills={' '.join(map(str, kills))}"]
+        args += [f"notes={tmp_path}", "only=mixed"]
+        options = [word for arg in args for word in ("-a", arg)]
+        for _ in range(len(kills) + 1):
+            cluster.start(
+                "node-1",
+                *options,
+                spider="chain",
+                cwd=chain,
+                FRONTIER_LEASE_TTL="3",
+                FRONTIER_RUN_ID="1",
+                CONCURRENT_REQUESTS_PER_DOMAIN="1",
+            )
+            cluster.wait("node-1")
+    asked = {number: ChainSite.asked[f"/mixed/{number}"] for number in range(25)}
+    assert min(asked.values()) >= 1
+    assert {number for number, count in asked.items() if count > 1} <= {*range(12)}
