@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 from frontier.feeds.feeds_toml import TomlSites
 from frontier.feeds.live_sites import source_of
@@ -150,7 +151,7 @@ def test_removing_asks_first(feeds, tmp_path):
     assert "nothing was removed; to remove them add --yes" in done.stderr
 
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
+    with warm.Popen(
         [sys.executable, "-m", "frontier", "feeds", "remove", RSS],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT), "FRONTIER_FEEDS": "feeds.toml"},
@@ -223,7 +224,7 @@ def test_many_commands_at_once_lose_nothing(feeds, config, tmp_path):
     env = os.environ | {"PYTHONPATH": str(ROOT), "FRONTIER_FEEDS": config}
     words = [sys.executable, "-m", "frontier", "feeds", "add", "--site", "all"]
     running = [
-        subprocess.Popen(
+        warm.Popen(
             [*words, f"http://a.example/{n}"],
             cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
