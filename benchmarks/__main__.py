@@ -1,4 +1,7 @@
-"""``python -m benchmarks NAME [--quick] [--json]``."""
+"""``python -m benchmarks NAME [--quick] [--json]``.
+
+``python -m benchmarks compare COMMIT NAME`` runs it here and in another commit.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 from benchmarks import (
     crawl,
     growth,
+    instructions,
     loads,
     memory,
     postcrawl,
@@ -22,6 +26,7 @@ from benchmarks import (
     start,
     warc,
 )
+from benchmarks.compare import compare
 from benchmarks.harness import Options
 from benchmarks.server import private_server
 
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "crawl": crawl.run,
     "growth": growth.run,
+    "instructions": instructions.run,
     "loads": loads.run,
     "memory": memory.run,
     "postcrawl": postcrawl.run,
@@ -51,6 +57,9 @@ LONGER = {"growth", "postcrawl", "recrawl"}
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the benchmark that *words* name; its JSON is the last line printed."""
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == ["compare"]:
+        return _compare(words[1:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=sorted(BENCHMARKS))
     size = parser.add_mutually_exclusive_group()
@@ -91,6 +100,14 @@ def main(words: Sequence[str] | None = None) -> int:
         report.print_tables()
     sys.stdout.write(report.as_json() + "\n")
     return 0
+
+
+def _compare(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks compare")
+    parser.add_argument("commit", help="what git calls it, such as HEAD^")
+    parser.add_argument("name", choices=sorted(BENCHMARKS))
+    given = parser.parse_args(words)
+    return compare(given.commit, given.name)
 
 
 def _leave(number: int, _: object) -> None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import tomllib
 import uuid
 from functools import partial
 from importlib.util import find_spec
@@ -129,6 +130,21 @@ DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 SHARE = os.environ.get("TESTS_SHARE")
 """``I/N``: of all tests only those of this share; `.ci/nightly.py` sets it."""
+
+
+BUDGET = tomllib.loads((Path(__file__).parents[1] / ".ci/budget.toml").read_text())
+LONG = ("bench", "chaos", "compat", "docs")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Fail a test that takes more CPU time than any may, with its processes."""
+    before = sum(os.times()[:4])
+    result = yield
+    used = sum(os.times()[:4]) - before
+    if not any(item.get_closest_marker(name) for name in LONG):
+        assert used <= BUDGET["cpu_seconds"]["one_test"], ".ci/budget.toml"
+    return result
 
 
 def pytest_collection_modifyitems(config, items):

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -163,6 +164,17 @@ def test_tests_and_benchmarks_do_not_import_each_other():
     ]
 
     assert found == []
+
+
+def test_no_directory_has_more_tokens_than_its_budget():
+    budget = tomllib.loads((ROOT.parent / ".ci/budget.toml").read_text())["tokens"]
+    words = [sys.executable, ROOT.parent / ".ci/size.py"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    found = {line.split()[0]: line.split()[1] for line in done.stdout.splitlines()}
+    assert found.keys() == budget.keys()
+    over = {n: c for n, c in found.items() if int(c.replace(",", "")) > budget[n]}
+    assert over == {}, done.stdout
 
 
 def test_every_layer_and_every_guard_names_what_there_is():

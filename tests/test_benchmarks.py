@@ -1,6 +1,7 @@
 """Each benchmark as a process; what they are made of is tested beside it."""
 
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -88,10 +89,11 @@ RATIOS = {
 }
 
 
-def run(*words):
+def run(*words, **environment):
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *words],
         cwd=ROOT,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=900,
@@ -159,3 +161,22 @@ def test_only_growth_postcrawl_and_recrawl_have_a_full_run():
 
     assert done.returncode == 2
     assert "seen has no such run" in done.stderr
+
+
+def test_without_valgrind_no_instructions_are_counted_and_ci_fails(tmp_path):
+    here = run("instructions", "--json", PATH=str(tmp_path), CI="")
+    there = run("instructions", "--json", PATH=str(tmp_path), CI="true")
+
+    assert here.returncode == 0, here.stderr
+    report = json.loads(here.stdout)
+    assert report["results"] == {}
+    assert "there is no valgrind" in report["environment"]["notes"][0]
+    assert there.returncode == 1
+    assert there.stderr == "instructions: there is no valgrind\n"
+
+
+def test_a_benchmark_that_there_is_not_is_not_compared():
+    done = run("compare", "HEAD", "nothing")
+
+    assert done.returncode == 2
+    assert "invalid choice: 'nothing'" in done.stderr
