@@ -36,6 +36,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 WHOLE: Mapping[str, str] = {
     "chaos": f"{sys.executable} -m tests.chaos --seeds 60",
     "aimed chaos": f"{sys.executable} -m tests.chaos --aimed --seeds 60",
+    "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000",
     "damage": "make damage",
     "compat": "make compat",
     "mutants": "make mutants",

@@ -1,0 +1,616 @@
+"""Crawls by several real nodes in one process, with faults that a seed draws.
+
+    python -m tests.harness.sim --seeds 300 --seed 0     300 trials, the first of seed 0
+    python -m tests.harness.sim --seed 17 --trace        one, with what the server did
+    python -m tests.harness.sim --mutant NAME --until    seeds until a fault is found
+
+A trial has two to four nodes without Scrapy, one Valkey, and virtual time on both
+sides (`tests.harness.virtual`). What it did is judged by the oracle of `tests.chaos`.
+One seed is one trial: it does the same each time, as the trace's digest shows.
+
+A node is driven by eight verbs: open, enqueue, take, done, tick (time passes), freeze
+or kill, cut, back. Replies can be lost, and calls can run late: after they timed out,
+and after others that were sent later.
+
+Outside are, with what tests them:
+
+* Scrapy, its slots and downloader: `tests.chaos`, `tests/integration`.
+* The archive's threads: `tests/warc/test_writer_thread.py`, `tests.chaos`.
+* The journal's thread, and who removes journals: `tests/node/journal`.
+* The watchdog's process: `tests/watchdog`, `tests/integration/test_busy.py`.
+* redis-py, its timers and connections: `tests/store`, `tests/node/test_heartbeat.py`.
+* Clusters and Sentinel: `make stores`, `tests.chaos`.
+* Delays between requests of two nodes, which nobody judges here: `tests.chaos`.
+* Requests that cannot be stored: `tests/integration/test_local.py`, `tests.chaos`.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import logging
+import random
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.harness.virtual import (
+    BEGAN,
+    CLOCK,
+    DRAWN,
+    EPOCH,
+    NOBODY,
+    NODE,
+    Loop,
+    Process,
+    Server,
+    SimStore,
+    same_hashes,
+)
+
+# isort: split
+# Time is virtual from here on.
+from frontier.errors import ConfigurationError
+from frontier.node import inbox
+from frontier.node import node as nodes
+from frontier.node.host_politeness import Concurrency
+from frontier.node.node import Node
+from frontier.node.process_stats import ProcessStats
+from frontier.queue.push import TEST
+from frontier.settings.config import Config
+from frontier.testing.oracle import Entry, RequestLog
+from frontier.urls.partition import QueueAddresses
+from tests.chaos.oracle import Facts, judge
+from tests.harness.mutants import MUTANTS
+
+TTL = 6.0
+"""Seconds of a lease."""
+PARTITIONS = 8
+SLOTS = 4
+"""Requests that an engine has at once."""
+FAULTS = 8.0
+"""Seconds of a trial in which faults happen."""
+LIMIT = 300.0
+"""Seconds after which a crawl that has not ended does not end."""
+PATIENCE = 0.1
+"""Seconds between looks of the guard for a lease that comes back."""
+MOVES = 0.8
+"""From this lot on nodes come and go, and nothing breaks: in some trials only that, as
+faults excuse that pages are fetched again."""
+LATE = 4.0
+"""Seconds by which a call may run late, beyond its time-out."""
+
+nodes.Store = SimStore
+inbox.POLL = 0.5  # else most of a trial would be looks for hints
+ProcessStats.measure = lambda self: None  # what a real process takes is of no seed
+ProcessStats.report = lambda self, held: {}
+
+
+class Wire:
+    """What becomes of calls on their way, as a seed draws it."""
+
+    def __init__(self, draw, noise):
+        self._draw, self._noise = draw, noise
+        self._slowest = draw.choice((0.005, 0.05, 0.4))
+        self.windows = []
+        """When something went wrong: from, until."""
+        self.trace = []
+        self.quiet = False
+
+    def draw(self, process, patience):
+        """Seconds to the server, and back; and how it fails, if it does."""
+        draw = self._draw
+        there = draw.uniform(0.001, self._slowest)
+        back = draw.uniform(0.001, self._slowest)
+        if process is not None and process.cut:
+            return (there if draw.random() < 0.5 else None), back, "lost"
+        if self.quiet or draw.random() >= self._noise:
+            return there, back, ""
+        self.windows.append((CLOCK.now, CLOCK.now + patience + LATE + TTL))
+        kind = draw.choice(("lost", "reset", "never", "late"))
+        if kind == "never":
+            return None, back, "lost"
+        if kind == "late":
+            return patience + draw.uniform(0, LATE), back, "lost"
+        return there, back, kind
+
+    def note(self, process, commands, replies):
+        """Have it in the trace that the server has done *commands*."""
+        if commands[0][0] == "INFO":
+            replies = "of the moment"
+        said = hashlib.sha1(repr((commands, replies)).encode()).hexdigest()[:8]
+        names = ",".join(
+            str(parts[0]) for parts in commands if parts[0] != "SCRIPT LOAD"
+        )
+        who = process.name if process else "?"
+        self.trace.append(f"{CLOCK.now:.6f} {who} {names} {said}")
+
+
+class Site:
+    """A graph of pages on a few hosts, and the log of who asked for them."""
+
+    def __init__(self, draw):
+        hosts, count = draw.randint(2, 6), draw.randint(10, 60)
+        self.hosts = [draw.randrange(hosts) for _ in range(count)]
+        self.links = [
+            [draw.randrange(count) for _ in range(draw.randint(0, 4))]
+            for _ in range(count)
+        ]
+        for page in range(1, count):  # each is led to by one before it
+            self.links[draw.randrange(page)].append(page)
+        self.entries = []
+        self._draw = draw
+
+    def url(self, page):
+        """The URL of *page*."""
+        return f"http://h{self.hosts[page]}.example/{page}"
+
+    @property
+    def urls(self):
+        """Those of all pages."""
+        return frozenset(map(self.url, range(len(self.hosts))))
+
+    def ask(self, page, process):
+        """A future of the answer; the site logs it whoever waits for that."""
+        loop = asyncio.get_running_loop()
+        answered, began = loop.create_future(), CLOCK.now
+        took = self._draw.uniform(0.001, 0.004)
+
+        def answer():
+            wall = EPOCH - BEGAN
+            start, end = wall + began, wall + CLOCK.now
+            host, url = f"h{self.hosts[page]}", self.url(page)
+            self.entries.append(
+                Entry(start, end, host, url, "GET", 200, 1, process.name, None)
+            )
+            answered.set_result(None)
+
+        loop.call_later(took, answer, context=NOBODY)
+        return answered
+
+
+class Life(NamedTuple):
+    """How long a page was under way, for one node."""
+
+    url: str
+    since: float
+    until: float
+
+
+class Engine:
+    """What runs a node: slots, a guard before the wire, a spider that follows links."""
+
+    last_look = True
+    """Whether the guard looks once more as the request is written."""
+
+    def __init__(self, trial, name):
+        self._trial, self.process = trial, Process(name)
+        self._draw = random.Random(f"{trial.seed} {name}")
+        self._ready, self._active = asyncio.Event(), {}
+        self.finished = None
+        """When it heard of the end of the crawl."""
+        self.leaving = self.closed = False
+        self.failures = []
+        self._begun = False
+
+    def spawn(self, work):
+        """Run *work* in the node's process."""
+        context = NOBODY.copy()
+        context.run(NODE.set, self.process)
+        return asyncio.get_running_loop().create_task(work, context=context)
+
+    # The verbs.
+
+    async def open(self):
+        """Have the node enter the crawl, and crawl to its end."""
+        config = Config(
+            namespace="sim",
+            node_id=self.process.name,
+            crawl_id="c",
+            partitions=PARTITIONS,
+            lease_ttl=TTL,
+            busy_max=0,
+            warc_enabled=False,
+            store_wait=3600.0,
+            keep_frontier=True,
+        )
+        made = Node(
+            config,
+            {"REDIS_URL": self._trial.server.url},
+            self,
+            spider="sim",
+            concurrency=Concurrency(requests=2 * SLOTS, per_host=SLOTS),
+        )
+        self._places = QueueAddresses(config)
+        try:
+            await made.open()
+        except ConfigurationError:
+            if not self._trial.is_over():
+                raise
+            self.closed = True  # it came after the end
+            return
+        self.node = made
+        made.has_seeds = True
+        self.enqueue(0)
+        self._begun = True
+        await self._crawl()
+        await made.close()
+        self.closed = True
+
+    def enqueue(self, page):
+        """Have *page* be fetched, unless it was seen."""
+        url = self._trial.site.url(page)
+        place = self._places.of(url, url.encode())
+        self.node.push(
+            fingerprint=url.encode(),
+            queue=f"0:{place.queue_key}",
+            partition=place.partition,
+            priority=0,
+            item=b"0%d" % page,
+            mode=TEST,
+            tag=page,
+        )
+
+    def take(self):
+        """The next to fetch, if there is one."""
+        return self.node.take()
+
+    def done(self, reservation):
+        """All that it leads to is enqueued."""
+        self.node.acks.complete(reservation)
+
+    def kill(self):
+        """End the process; what it has sent is on its way."""
+        self.process.dead = True
+
+    # What it does between them.
+
+    async def _crawl(self):
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self._ready.wait()
+            self._ready.clear()
+            if self.finished or self.leaving or self.failures:
+                if not self._active or self.failures:
+                    return
+                continue
+            while len(self._active) < SLOTS:
+                reservation = self.take()
+                if reservation is None:
+                    break
+                self._active[reservation.key] = CLOCK.now
+                asyncio.get_running_loop().create_task(self._fetch(reservation))
+
+    async def _fetch(self, reservation):
+        page = int(reservation.item[1:])
+        life = (self._trial.site.url(page), CLOCK.now)
+        self._trial.lives[self.process.name, reservation.key] = life
+        await asyncio.sleep(self._draw.choice((0.0, 0.1, 0.5, 2.0)))
+        if await self._covered(reservation):
+            self.node.sent(reservation, self._trial.delay, 0.0)
+            await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.4)))
+            if not self.last_look or await self._covered(reservation):
+                await self._trial.site.ask(page, self.process)
+                await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.3)))
+                for child in self._trial.site.links[page]:
+                    self.enqueue(child)
+        self.done(reservation)
+        while reservation.key in self.node.inbox.open:
+            await asyncio.sleep(0.05)
+        self._trial.end(self.process.name, reservation.key)
+        del self._active[reservation.key]
+        self._ready.set()
+
+    async def _covered(self, reservation):
+        while not self.node.may_send(reservation):
+            if self.node.has_lost(reservation):
+                return False
+            await asyncio.sleep(PATIENCE)
+        return True
+
+    # What the node tells its owner.
+
+    def on_ready(self):
+        self._ready.set()
+
+    def on_finished(self):
+        self.finished = self.finished or CLOCK.now
+        self._ready.set()
+
+    def on_nothing_fetched(self, queued, dead):
+        self.on_finished()
+
+    def on_incomplete(self, harmed):
+        self.failures.append(f"incomplete: {harmed}")
+        self.on_finished()
+
+    def on_limit(self, limit):
+        self.on_finished()
+
+    def on_failure(self, error):
+        self.failures.append(error)
+        self._ready.set()
+
+    def on_verdicts(self, pushes, verdicts):
+        pass
+
+    def on_seen_before(self, reservation):
+        pass
+
+    def on_forgotten(self):
+        pass
+
+    def on_aside(self):
+        self.failures.append("a partition is set aside")
+
+    def on_undone(self):
+        self.failures.append("its end is not done")
+
+    def on_uplink(self):
+        pass
+
+    def on_order(self, order):
+        if order == "drain" and not self.leaving:
+            self.leaving = True
+            self.node.leave()
+            self._ready.set()
+
+    def on_controls(self, controls):
+        pass
+
+    def others_fingerprints(self, reservation, kinds):
+        return [b"%d" % reservation.id]
+
+    async def start_again(self, start_ids):
+        return set()
+
+    async def probe(self, target):
+        return True
+
+    def is_busy(self):
+        return bool(self._active) or not self._begun
+
+    def figures(self):
+        return {}
+
+
+class Trial:
+    """One crawl with the faults of one seed."""
+
+    def __init__(self, server, seed):
+        self.seed, self.server = seed, server
+        self._draw = draw = random.Random(seed)
+        CLOCK.now = BEGAN
+        DRAWN.seed(seed)
+        random.seed(seed)  # the nodes' jitter
+        server.clear()
+        self.site = Site(draw)
+        self.wire = Wire(draw, draw.choice((0.0, 0.0, 0.003, 0.02)))
+        SimStore.wire, SimStore.server = self.wire, server
+        self.delay = draw.choice((0.0, 0.3))
+        """For which others leave a host alone; nobody judges whether they do."""
+        self.lives, self._ended = {}, []
+        self.engines, self._tasks, self._faulty = [], [], set()
+        self.happened = []
+        self._forgotten = []
+        """From when to when the server has forgotten all, an end too."""
+
+    def end(self, name, key):
+        """A page is not under way any more."""
+        url, since = self.lives.pop((name, key))
+        self._ended.append(Life(url, since, CLOCK.now))
+
+    def start(self):
+        """One node more."""
+        engine = Engine(self, f"n{len(self.engines)}")
+        self.engines.append(engine)
+        self._tasks.append(engine.spawn(engine.open()))
+        return engine
+
+    @property
+    def _alive(self):
+        return [
+            e
+            for e in self.engines
+            if not (e.process.dead or e.leaving or e.closed or e.finished)
+        ]
+
+    def _note(self, what, since, until):
+        self.happened.append(f"{CLOCK.now - BEGAN:.3f} {what}")
+        self.wire.windows.append((since, until))
+
+    async def run(self):
+        """Crawl, break things, and return what is wrong."""
+        draw, loop = self._draw, asyncio.get_running_loop()
+        for _ in range(draw.randint(2, 3)):
+            self.start()
+        least = draw.choice((0.0, 0.0, 0.0, MOVES))
+        breaking = [
+            loop.create_task(
+                self._break(draw.uniform(0.2, FAULTS), draw.uniform(least, 1.0))
+            )
+            for _ in range(draw.randint(0, 4))
+        ]
+        for task in breaking:
+            await task
+        self.wire.quiet = True
+        while CLOCK.now < BEGAN + LIMIT and not all(
+            t.done() or e.process.dead
+            for t, e in zip(self._tasks, self.engines, strict=True)
+        ):
+            await asyncio.sleep(0.5)
+        return self._judge()
+
+    async def _break(self, after, lot):
+        await asyncio.sleep(after)
+        draw, alive = self._draw, self._alive
+        if not alive:
+            return
+        now, engine = CLOCK.now, draw.choice(alive)
+        process = engine.process
+        seconds = draw.choice((0.3, TTL / 2, TTL, 2 * TTL)) * draw.uniform(0.8, 1.3)
+        ends = now + seconds + 3 * TTL
+        if lot < 0.25:
+            self._note(f"freeze {process.name} {seconds:.3f}", now, ends)
+            process.frozen = True
+            await asyncio.sleep(seconds)
+            process.thaw(asyncio.get_running_loop())
+        elif lot < 0.45:
+            self._note(f"kill {process.name}", now, now + 3 * TTL)
+            self._faulty.add(process.name)
+            engine.kill()
+            self.start()
+        elif lot < 0.6:
+            self._note(f"cut {process.name} {seconds:.3f}", now, ends)
+            process.cut = True
+            await asyncio.sleep(seconds)
+            process.cut = False
+        elif lot < 0.7 and any(e._begun for e in alive):
+            snapshot, age = self.server.snapshot(), draw.uniform(0.0, 1.0)
+            await asyncio.sleep(age)
+            self._note(f"restart {age:.3f}", now, CLOCK.now + 3 * TTL)
+            self.server.restart(snapshot)
+            self._forgotten.append((now, CLOCK.now))
+        elif lot < MOVES:
+            step = draw.choice((-1, 1)) * draw.uniform(0.5, 2 * TTL)
+            self._note(f"step {step:.3f}", now, now + abs(step) + 3 * TTL)
+            self.server.ahead += step
+        elif lot < 0.9 and engine._begun:
+            self._note(f"drain {process.name}", now, now)
+            if len(alive) == 1:
+                self.start()
+            engine.on_order("drain")
+        else:
+            self._note("open", now, now)
+            self.start()
+
+    def _staying(self):
+        return [
+            engine.process.name
+            for task, engine in zip(self._tasks, self.engines, strict=True)
+            if not (task.done() or engine.process.dead)
+        ]
+
+    def is_over(self):
+        """Whether the store says that the crawl has ended."""
+        metas = {e.node.keys.meta() for e in self.engines if e._begun}
+        return any(self.server.state(meta) == b"finished" for meta in metas)
+
+    def _judge(self):
+        lives = self._ended + [
+            Life(url, since, CLOCK.now) for url, since in self.lives.values()
+        ]
+        excused = {}
+        for url, since, until in lives:
+            if any(since <= to and until >= at for at, to in self.wire.windows):
+                excused[url] = excused.get(url, 0) + 1
+        stays = self._staying()
+        told = [e.finished for e in self.engines if e.finished]
+        if not told and self.is_over():  # the last that was drained has ended it
+            told = [CLOCK.now]
+        ends = [
+            at for at in told if not any(a <= at <= b + 1 for a, b in self._forgotten)
+        ] or told[-1:]
+        facts = Facts(
+            expected=self.site.urls,
+            log=RequestLog(self.site.entries),
+            in_flight=excused,
+            finished=EPOCH - BEGAN + min(ends) if ends and not stays else None,
+            crashed=tuple(
+                f"{e.process.name}: {f!r}" for e in self.engines for f in e.failures
+            )
+            + tuple(
+                f"{e.process.name}: {t.exception()!r}"
+                for t, e in zip(self._tasks, self.engines, strict=True)
+                if t.done() and not t.cancelled() and t.exception()
+            ),
+            errors=tuple(ERRORS.take()),
+        )
+        return [f"{f.wrong}: {f.what}" for f in judge(facts)] + [
+            f"stays: {name}" for name in stays
+        ]
+
+
+class Errors(logging.Handler):
+    """Keeps what nodes have logged with a traceback."""
+
+    def __init__(self):
+        super().__init__()
+        self._found = []
+
+    def emit(self, record):
+        if record.exc_info:
+            self._found.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+    def take(self):
+        """What was logged since it was asked last."""
+        found, self._found = self._found, []
+        return found
+
+
+ERRORS = Errors()
+
+
+def trial(server, seed):
+    """What is wrong with the trial of *seed*, what happened, and the trace of it."""
+    loop = Loop()
+    asyncio.set_event_loop(loop)
+    made = Trial(server, seed)
+    try:
+        wrong = loop.run_until_complete(made.run())
+    finally:
+        loop.end([engine.process for engine in made.engines])
+        ERRORS.take()
+        asyncio.set_event_loop(None)
+        loop.close()
+    return wrong, made.happened, made.wire.trace
+
+
+def main():
+    """Run trials; end with 1 if one of them is wrong."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mutant", choices=sorted(MUTANTS))
+    parser.add_argument("--until", action="store_true", help="end with the first fault")
+    parser.add_argument("--twice", action="store_true", help="and compare traces")
+    parser.add_argument("--trace", action="store_true")
+    parser.add_argument("--log", action="store_true")
+    asked = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO if asked.log else logging.CRITICAL + 1, handlers=[ERRORS]
+    )
+    if asked.log:
+        logging.getLogger().addHandler(logging.StreamHandler())
+    logging.getLogger("frontier").setLevel(logging.INFO)
+    if asked.mutant:
+        MUTANTS[asked.mutant](Engine)
+    failed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        server = Server(Path(directory))
+        try:
+            for seed in range(asked.seed, asked.seed + asked.seeds):
+                wrong, happened, trace = trial(server, seed)
+                digest = hashlib.sha1("\n".join(trace).encode()).hexdigest()[:12]
+                if asked.trace:
+                    print("\n".join(trace))
+                if wrong or asked.seeds == 1:
+                    print(f"seed {seed}: {len(trace)} round trips, trace {digest}")
+                    print(*happened, *wrong, sep="\n  ", flush=True)
+                if asked.twice and trial(server, seed) != (wrong, happened, trace):
+                    wrong = [*wrong, "another trace"]
+                    print(f"seed {seed}: another trace the second time", flush=True)
+                failed += bool(wrong)
+                if wrong and asked.until:
+                    break
+        finally:
+            server.close()
+    print(f"{seed + 1 - asked.seed} seeds, {failed} wrong")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    same_hashes("tests.harness.sim")
+    sys.exit(main())

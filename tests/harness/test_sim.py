@@ -1,0 +1,38 @@
+"""The simulator finds nothing, does the same each time, and finds what is put back."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def simulate():
+    def simulate(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "tests.harness.sim", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=600,  # only so that a loop without an end fails
+            check=False,
+        )
+
+    return simulate
+
+
+def test_crawls_with_faults_are_whole_and_a_seed_does_the_same_twice(simulate):
+    done = simulate("--seeds", "30", "--twice")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "30 seeds, 0 wrong" in done.stdout
+
+
+def test_a_node_that_sees_no_failover_is_found(simulate):
+    done = simulate("--seeds", "300", "--until", "--mutant", "never_compares")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "endless: the crawl is still open" in done.stdout
