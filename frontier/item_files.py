@@ -28,7 +28,7 @@ from frontier.files import open_input
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import IO
+    from typing import IO, BinaryIO
 
 JSON_LINES = {".jsonl", ".jl", ".jsonlines", ".ndjson"}
 CSV = ".csv"
@@ -140,7 +140,7 @@ class _Write(Protocol):
 def _writer(output: IO[bytes], columns: list[str]) -> _Write:
     """Writes items to *output*: as CSV with *columns*, if there are any."""
     if not columns:
-        return lambda item: _put(output, json.dumps(item, ensure_ascii=False) + "\n")
+        return lambda item: _put_json(output, item)
     row = io.StringIO()
     rows = csv.DictWriter(row, columns, restval="")
 
@@ -154,8 +154,16 @@ def _writer(output: IO[bytes], columns: list[str]) -> _Write:
     return write
 
 
+def _put_json(output: IO[bytes], item: dict[str, Any]) -> None:
+    try:
+        line = json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        line = json.dumps(item).encode()
+    output.write(line + b"\n")
+
+
 def _put(output: IO[bytes], text: str) -> None:
-    output.write(text.encode("utf-8", "surrogatepass"))
+    output.write(text.encode("utf-8", "surrogateescape"))
 
 
 def lines_of(file: Path) -> Iterator[Line]:
@@ -205,20 +213,20 @@ def _read(line: bytes) -> tuple[dict[str, Any] | None, bool]:
     return None, True
 
 
-def _rows(file: IO[bytes]) -> Iterator[Line]:
+def _rows(file: BinaryIO) -> Iterator[Line]:
     """The rows of a CSV file; the last was cut if it has no line break."""
-    text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
-    ends = _Ends(text)
-    rows = csv.reader(ends)
-    try:
-        columns = next(rows, [])
-        for row in rows:
-            whole = len(row) == len(columns) and ends.whole
-            if row:
-                item = dict(zip(columns, row, strict=False)) if whole else None
-                yield Line(rows.line_num, item)
-    except csv.Error:
-        yield Line(rows.line_num, None)
+    with io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="") as text:
+        ends = _Ends(text)
+        rows = csv.reader(ends)
+        try:
+            columns = next(rows, [])
+            for row in rows:
+                whole = len(row) == len(columns) and ends.whole
+                if row:
+                    item = dict(zip(columns, row, strict=False)) if whole else None
+                    yield Line(rows.line_num, item)
+        except csv.Error:
+            yield Line(rows.line_num, None)
 
 
 class _Ends:
