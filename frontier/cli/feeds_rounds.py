@@ -255,6 +255,9 @@ def _feed_lines(feed: FollowedFeed, now_ms: int) -> Iterator[Text]:
     if record.failures:
         times = _count(record.failures, "time")
         yield Text(f"  failed {times} in a row: {printable(record.reason)}")
+    if record.moved:
+        where = printable(record.moved)
+        yield Text(f"  has moved for good to {where}: configure that in its place")
     if record.remark:
         yield Text(f"  {printable(record.remark)}")
 

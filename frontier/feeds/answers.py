@@ -131,7 +131,14 @@ class Answers:
             reason = f"it answers {response.status}{more}"
             await self._rounds.fail_feed(request, reason)
             return
-        answered = record.answered(int(time.time()))
+        answered = replace(record.answered(int(time.time())), moved=_moved(response))
+        if answered.moved and answered.moved != record.moved:
+            logger.warning(
+                "the feed %s of %s has moved for good to %s: configure that in its place",
+                place.feed,
+                place.site,
+                answered.moved,
+            )
         failed = await self._rounds.failed_pages(place)
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
@@ -148,13 +155,18 @@ class Answers:
         links = {link: self._rounds.fingerprint_of(link) for link in named}
         told, faults = self._told(place, parsed, items, links)
         new = told.new
-        odd = _odd(told, response)
-        for what in odd:
-            if what not in record.remark:
-                logger.warning("the feed %s of %s %s", place.feed, place.site, what)
+        if told.renamed:
+            odd = (
+                f"has other {told.renamed} at each request: its items are known without"
+            )
+            faults.insert(0, f"{odd} them, and are not fetched again")
+            if odd not in record.remark:
+                logger.warning(
+                    "the feed %s of %s %s", place.feed, place.site, faults[0]
+                )
         found = replace(
             _noted(answered, response, place),
-            remark=printable("; ".join((*odd, *faults)))[:1_000],
+            remark=printable("; ".join(faults))[:1_000],
             digest=digest,
             newest=int(told.newest.timestamp()) if told.newest else record.newest,
             items=record.items + len(new),
@@ -278,20 +290,12 @@ def _noted(record: FeedRecord, response: Response, place: Place) -> FeedRecord:
     return replace(record, etag=kept[0], modified=kept[1], location=location)
 
 
-def _odd(told: NewItems, response: Response) -> list[str]:
-    """What an operator should know of a feed that was read, each a clause."""
-    odd = []
-    if told.renamed:
-        odd.append(
-            f"has other {told.renamed} at each request: its items are known without "
-            "them, and are not fetched again"
-        )
+def _moved(response: Response) -> str:
+    """Where the feed in *response* has moved for good; empty if it has not."""
     meta = _request_of(response).meta
     reasons = meta.get("redirect_reasons", ())
-    if meta.get("redirect_urls") and reasons and all(one in MOVED for one in reasons):
-        url = printable(response.url)
-        odd.append(f"has moved for good to {url}: configure that in its place")
-    return odd
+    is_moved = meta.get("redirect_urls") and all(one in MOVED for one in reasons)
+    return printable(response.url) if is_moved and reasons else ""
 
 
 def _request_of(response: Response) -> Request:

@@ -300,6 +300,8 @@ class FeedRecord:
     """New ones that were found in it so far."""
     location: str = ""
     """Where it was found, if that is another URL than its own."""
+    moved: str = ""
+    """Where it has moved for good, if that is so."""
     remark: str = ""
     """What is odd about it, though it was read; for people."""
 

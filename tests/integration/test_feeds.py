@@ -404,6 +404,7 @@ class OddFeeds:
 
     def __init__(self):
         self.is_late = False
+        self.has_moved = True
         self.answered = Counter()
         self.site = RawSite({}, answer=self._answer)
 
@@ -416,7 +417,7 @@ class OddFeeds:
             head = "404 Not Found"
         elif name == "gone":
             head = "410 Gone"
-        elif name == "moved" and path.endswith(".xml"):
+        elif path == "/moved.xml" and self.has_moved:
             head = "301 Moved Permanently\r\nLocation: /new/moved"
         elif path == "/new/moved" or path.endswith(".xml"):
             name = name.removeprefix("new/")
@@ -465,8 +466,8 @@ def test_news_does_not_wait_for_a_backlog(followed):
 
 def test_items_that_look_new_at_each_request_are_fetched_once(followed):
     odd = OddFeeds()
-    later = b"HTTP/1.1 503 x\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
-    busy = RawSite({"/feed.xml": later}, address="127.0.0.7")
+    in_an_hour = b"HTTP/1.1 503 x\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+    busy = RawSite({"/feed.xml": in_an_hour}, address="127.0.0.7")
     with contextlib.closing(odd.site), contextlib.closing(busy):
         urls = [odd.site.url(f"/{name}.xml") for name in (*odd.KINDS, "gone")]
         listed = ", ".join(f'"{url}"' for url in urls)
@@ -481,8 +482,12 @@ def test_items_that_look_new_at_each_request_are_fetched_once(followed):
         until(lambda: all(odd.pages(4).values()), "the late items")
         followed.ends_a_round(3)
         shown = followed.cluster.ask("feeds", "status").stdout
+        odd.has_moved = False
+        followed.ends_a_round(2)
+        later = followed.cluster.ask("feeds", "status").stdout
         followed.stop("node-1")
 
+    assert "has moved for good" not in later
     assert odd.pages(*range(5)) == dict.fromkeys(odd.pages(*range(5)), 1)
     text = followed.cluster.text_of("node-1")
     for said in (
