@@ -134,7 +134,8 @@ class Answers:
         answered = replace(record.answered(int(time.time())), moved=_moved(response))
         if answered.moved and answered.moved != record.moved:
             logger.warning(
-                "the feed %s of %s has moved for good to %s: configure that in its place",
+                "the feed %s of %s has moved for good to %s: configure that in its "
+                "place",
                 place.feed,
                 place.site,
                 answered.moved,
