@@ -99,6 +99,22 @@ def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(
     assert SeedLock(blocking(), crawl, "list", "me").hold(0) == 0
 
 
+def test_a_list_that_is_loaded_cuts_no_other_ones_time(blocking, crawl, db):
+    db("HSET", crawl.meta(), "state", "open")
+    one, other = (SeedLock(blocking(), crawl, name, name) for name in ("one", "other"))
+    one.hold(0)
+    other.hold(0)
+    until = int(db("HGET", crawl.meta(), "seeding_ms"))
+    other.done()
+    assert int(db("HGET", crawl.meta(), "seeding_ms")) >= until
+
+    db("HSET", crawl.meta(), "seeding_ms", 0)  # a while later
+    one.hold(1)
+    until = int(db("HGET", crawl.meta(), "seeding_ms"))
+    one.done()
+    assert int(db("HGET", crawl.meta(), "seeding_ms")) < until
+
+
 async def test_a_process_that_ends_leaves_no_mark(parts, start, new_push, db):
     node = parts()
     start(node.outbox.run())

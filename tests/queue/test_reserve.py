@@ -242,6 +242,26 @@ def start(node, reservations):
     node.store.call(call)
 
 
+@pytest.mark.parametrize("returned", range(8))
+def test_the_last_note_of_what_a_node_ended_in_replaces_those_before(
+    client, grant, db, keys, returned
+):
+    """It was given up in a callback, came back in time, and ended in another."""
+    node = client()
+    node.push_urls(numbers(9))
+    lease = grant()
+    taken = node.reserve(lease, 9)
+    start(node, taken)
+    note(node, lease, taken[returned].key)
+    ids = [60, 0, taken[returned].id]
+    node.store.call(Call.to(QUEUE_STARTED, [keys.started, keys.fence], ids))
+    note(node, lease, taken[8].key)
+
+    assert taken_over(node, grant()) == (9, 0)
+    ready = db("LRANGE", keys.ready(A), 0, -1)
+    assert {item[1:]: item[:1] for item in ready}[b"8"] == b"1"
+
+
 def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(
     client, grant, db, keys
 ):

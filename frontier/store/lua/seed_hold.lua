@@ -1,7 +1,7 @@
 -- seed_hold: be the one command that loads a seed list, and say how far it is.
 -- include: clock
 --
--- KEYS[1]  meta      hash {state, seeding_ms, ...}
+-- KEYS[1]  meta      hash {state, seeding_ms, seeding, ...}
 -- KEYS[2]  seed_lists  hash: digest of a seed list to how many lines are done
 -- KEYS[3]  lock      string: the command that loads it
 -- ARGV[1]  list_id   digest of the seed list
@@ -28,5 +28,8 @@ end
 redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 local open_until = math.max(now + tonumber(ARGV[3]), math.min(now + 60000,
   tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0))
-redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', open_until))
+local before = redis.call('HMGET', KEYS[1], 'seeding_ms', 'seeding')
+local alone = (tonumber(before[1] or '') or 0) <= now or before[2] == ARGV[1]
+redis.call('HSET', KEYS[1], 'seeding_ms', string.format('%.0f', open_until),
+  'seeding', alone and ARGV[1] or 'several')
 return {'yours', lines}
