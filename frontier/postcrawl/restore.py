@@ -314,29 +314,32 @@ def _body(
 ) -> Body:
     """The body of *original*, if its payload is *wanted*: as it is stored.
 
-    Without its chunks, if the head that it gets is of a body without.
+    Without its chunks, if the head that it gets is of a body without: no reader would
+    take them off.
 
     Raises:
-        ValueError: It has another payload, none that can be read, or no chunks for a
-            head that says so.
+        ValueError: It has another payload, or none that can be read. It has no chunks
+            for a head that says so, or only its chunks have the digest, for one that
+            does not.
     """
-    value = wanted.value
     of_payload: Any = hashing(wanted.algorithm)
     for part in payload_of(stream, original):
         of_payload.update(part)
-    stored = stored_body(stream, original)
+    stored = stored_body(stream, original) if original.is_http else None
     if is_chunked and stored is None:
         raise ValueError("the capture that it refers to has no chunks, as its head has")
-    if not is_chunked and of_payload.digest() == value:
+    is_same = of_payload.digest() == wanted.value
+    if is_same and not is_chunked:
         stored = None
-    parts = stored or payload_of(stream, original)
     of_body: Any = hashing(wanted.algorithm)
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
-        for part in parts:
+        for part in stored or payload_of(stream, original):
             spool.write(part)
             of_body.update(part)
-        if value not in (of_payload.digest(), of_body.digest()):
+        if not is_same and of_body.digest() != wanted.value:
             raise ValueError("the capture that it refers to has another payload")
+        if not is_same and not is_chunked:
+            raise ValueError("its digest is of chunks, and its head says none")
         return _held(spool)
 
 

@@ -12,6 +12,7 @@ import shutil
 import pytest
 from fastwarc.warc import ArchiveIterator
 from typer.testing import CliRunner
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
@@ -33,7 +34,15 @@ class Made:
         self._seconds = 0
 
     def capture(
-        self, url, payload, of=None, way="date", name="1.warc.gz", *, chunks=False
+        self,
+        url,
+        payload,
+        of=None,
+        way="date",
+        name="1.warc.gz",
+        *,
+        chunks=False,
+        digest=None,
     ):
         """A response, or a revisit of the capture *of*, which it names in one *way*."""
         self._seconds += 1
@@ -41,7 +50,7 @@ class Made:
             "WARC-Target-URI": url,
             "WARC-Date": date(self._seconds),
             "WARC-Record-ID": f"<urn:uuid:00000000-0000-4000-8000-{self._seconds:012}>",
-            "WARC-Payload-Digest": sha1(payload),
+            "WARC-Payload-Digest": digest or sha1(payload),
         }
         said = dict(headers)
         if of:
@@ -233,6 +242,42 @@ def test_a_body_has_chunks_where_its_head_says_so(tmp_path):
         *(in_chunks, PAGE, in_chunks, OTHER, b"")
     ]
     assert "has no chunks, as its head has" in done["records_left"][0]
+
+
+def by_warcio(directory):
+    """What a client gets of each response, by URL; no payload of the others."""
+    found = {}
+    for path in sorted(directory.glob("*.warc*")):
+        with path.open("rb") as file:
+            for one in WarcioIterator(file):
+                body = one.content_stream().read()
+                found[one.rec_headers["WARC-Target-URI"]] = one.rec_type, body
+    return found
+
+
+def test_a_body_in_chunks_is_behind_no_head_without_them(tmp_path):
+    """Some tools digest the chunks, as warcio does: no such payload can be read.
+
+    The payload and the digest that the revisit states cannot both be in its response.
+    """
+    made = Made(tmp_path / "before")
+    digest = sha1(chunked(PAGE, 100))
+    first = made.capture(A, PAGE, chunks=True, digest=digest)
+    made.capture(B, PAGE, first, digest=digest)
+    made.capture(C, PAGE, first, chunks=True, digest=digest)
+    before, full = made.directory, tmp_path / "full"
+
+    done = run("restore", before, "-o", full, code=ExitCode.INCOMPLETE)
+
+    left = {A: ("response", PAGE), B: ("revisit", b""), C: ("response", PAGE)}
+    assert by_warcio(full) == left
+    (text,) = done["records_left"]
+    assert "its digest is of chunks, and its head says none" in text
+    done = removed(before, "--url", A, code=ExitCode.INCOMPLETE)
+    assert done["records"] == []
+    assert f"{A} of {date(1)} stays" in done["records_left"][-1]
+    assert by_warcio(before)[A] == ("response", PAGE)
+    assert by_warcio(before)[B] == ("revisit", b"")
 
 
 @pytest.mark.parametrize("way", WAYS)
