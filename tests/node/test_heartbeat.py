@@ -5,7 +5,7 @@ import time
 import pytest
 
 from frontier.cluster.lease import BATCH
-from frontier.errors import CrawlLost, StoreFull, StoreUnavailable
+from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.queue.reserve import ack_calls
 from frontier.store.calls import Copies
 from frontier.store.client import Call
@@ -411,8 +411,7 @@ async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
         await until(lambda p=partition, s=since: a.leases.held[p].deadline > s)
 
     assert not handing_over.done()
-    with pytest.raises(StoreFull):
-        await a.heartbeat.beat()
+    await a.heartbeat.beat()  # who lives is not dropped
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
     await handing_over
     assert sorted(a.leases.held) == [1, 2, 3]

@@ -221,7 +221,7 @@ async def test_a_round_of_a_site_ends_while_its_slot_is_moved(
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    facts = msgpack.packb([[], ["seen"], ["lost"], ["done"], ["done", "x"], []])
+    facts = msgpack.packb([[], ["seen"], ["lost"], ["done", "x"], []])
     note = Call.to(ROUND_NOTE, names, ["s", 1, whole, facts])
     assert await cluster.call(note) == (1 if whole else 0)
     primaries.move(slot, target)
