@@ -413,6 +413,8 @@ def stats_of_all(reports: Mapping[bytes, bytes]) -> dict[str, int]:
 
 GONE = b"*"
 """The field of their sum; no node has such a name."""
+REPLACED = b"~"
+"""In the field of a process that another one with its node id has replaced."""
 KEPT = 32
 """Reports of gone nodes that stay as they are."""
 LOST_S = 86_400.0
@@ -560,11 +562,12 @@ def _encoded(report: dict[str, Any]) -> bytes:
 def to_fold(
     reports: Mapping[bytes, bytes], members: Iterable[bytes], now_s: float
 ) -> list[bytes]:
-    """The nodes of *reports* that are to be summed up, the first that were gone first.
+    """The fields of *reports* that are to be summed up, the first that were gone first.
 
     None that is among *members*; *now_s* is in seconds since the Unix epoch.
     """
     there, gone = set(members), []
+    replaced = [name for name in reports if REPLACED in name]
     for name, value in reports.items():
         if name in there or not NAME.fullmatch(text(name)):
             continue
@@ -572,7 +575,7 @@ def to_fold(
         end = real(report.get("opened")) + real(report.get("seconds"))
         if report.get("left") is True or end < now_s - LOST_S:
             gone.append((end, name))
-    return [name for _, name in sorted(gone)[: max(0, len(gone) - KEPT)]]
+    return [*replaced, *(name for _, name in sorted(gone)[: max(0, len(gone) - KEPT)])]
 
 
 class GoneNodes:
@@ -600,9 +603,9 @@ class GoneNodes:
         """Sum up what can be; return how many nodes that were."""
         keys, done = self._keys, 0
         reports_key, nodes = keys.reports(), keys.nodes()
-        calls = [Call.command("HLEN", reports_key), Call.command("HLEN", nodes)]
+        calls = [Call.command("HKEYS", reports_key), Call.command("HLEN", nodes)]
         told, live = await self._run(calls)
-        if told - live <= KEPT:
+        if len(told) - live <= KEPT and not any(REPLACED in name for name in told):
             return 0
         reports, members, time = await self._run(
             [
@@ -633,5 +636,8 @@ def without_sum(
     reports: Mapping[bytes, bytes],
 ) -> tuple[dict[bytes, bytes], dict[str, Any]]:
     """*reports* of single nodes, and the sum of others; empty if there is none."""
-    single = {name: value for name, value in reports.items() if name != GONE}
-    return single, mapping(reports.get(GONE))
+    apart = {n: v for n, v in reports.items() if n == GONE or REPLACED in n}
+    single = {name: value for name, value in reports.items() if name not in apart}
+    if len(apart) <= (GONE in apart):
+        return single, mapping(reports.get(GONE))
+    return single, folded([mapping(value) for value in apart.values()])

@@ -34,7 +34,7 @@ from frontier.status.partitions import (
     longest_queues,
     look_at,
 )
-from frontier.status.reports import GONE, read_reports
+from frontier.status.reports import GONE, REPLACED, read_reports
 from frontier.status.schedules import feeds_of, recrawl_of
 from frontier.status.snapshot import assembled, read_crawl
 from frontier.status.validate import printable, text, whole
@@ -238,7 +238,9 @@ class Watch:
         known = [] if isinstance(told, KeyDamaged) else sorted(told)
         chosen: list[bytes] = []
         if len(known) > MOST_REPORTS and self._figures:
-            first = [n for n in known if n == GONE or text(n) not in self._figures]
+            summed = [n for n in known if n == GONE or REPLACED in n]
+            first = [*summed, *(n for n in known if text(n) not in self._figures)]
+            first = list(dict.fromkeys(first))
             start = self._turn % len(known)
             turn = [*known[start:], *known[:start]]
             chosen = list(dict.fromkeys([*first, *turn]))[:MOST_REPORTS]

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from frontier.cluster.membership import Membership
+from frontier.model import Member
 from frontier.status import reports
 from frontier.status.reports import GONE, KEPT, MOST_SHARES, GoneNodes
 from frontier.status.snapshot import snapshot
@@ -198,3 +200,25 @@ async def test_the_sum_can_be_read_however_long_the_names_of_hosts_are(
     assert len(db("HGET", keys.reports(), GONE)) <= MAX_JSON
     assert len(look().totals.shares["hosts"]) <= MOST_SHARES + KEPT * 90
     assert look().totals.pages == pages
+
+
+async def test_what_a_process_had_counted_stays_as_another_takes_its_id(
+    store, db, keys, gone, look
+):
+    def process():
+        return Membership(OutageRetry(store).call, keys, Member("a", 1), 8, ttl=60.0)
+
+    left, killed, last = process(), process(), process()
+    await left.beat(report=a_report(1, pages=100), busy=True)
+    await left.leave(a_report(1, pages=110))
+    await killed.beat(report=None, busy=True)
+    assert look().totals.pages == 110
+    await killed.beat(report=a_report(2, pages=20), busy=True)
+    await last.beat(report=a_report(3, pages=3), busy=True)
+
+    before = look()
+    assert before.totals.pages == 133
+    assert [one.figures.pages for one in before.nodes] == [3]
+    assert await gone.fold() == 2
+    assert set(db("HKEYS", keys.reports())) == {b"a", GONE}
+    assert look().totals == before.totals

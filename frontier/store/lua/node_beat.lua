@@ -1,5 +1,5 @@
 -- node_beat: say that a node lives, and learn who else does.
--- include: clock epoch_order sweeps membership membership_log
+-- include: clock epoch_order sweeps membership membership_log earlier_report
 --
 -- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- KEYS[2]  epoch    integer
@@ -19,9 +19,8 @@
 -- Returns {epoch, state, order, controls, node, weight, node, weight, ...}; without the
 -- nodes if the epoch is the one that is known. Or {-1}, and does nothing, if that crawl is
 -- not there any more; {-2} if another process beats under its id by now, which is noted.
--- The epoch grows with each change of the live nodes or a weight. Controls: the version
--- of what an operator wants of the crawl (crawl_control). A node that is to be removed
--- leaves the map. The whole map is read by who does not know the epoch, and once a second.
+-- The epoch grows with each change of the live nodes or a weight. Controls are the version
+-- of crawl_control. Who does not know the epoch reads the whole map, and so does a beat a second.
 
 redis.call('HDEL', KEYS[1], '') -- a script that begins so may write to a full server
 local ttl, begins = tonumber(ARGV[3]), tonumber(ARGV[6]) < 0
@@ -51,6 +50,7 @@ else
   redis.call('HSET', KEYS[1], ARGV[1], table.concat({now_text, ARGV[2], ARGV[4], ARGV[8]}, ' '))
 end
 drop(dead)
+if begins and process ~= ARGV[8] then keep_earlier(KEYS[3], ARGV[1]) end
 if ARGV[5] ~= '' then redis.pcall('HSET', KEYS[3], ARGV[1], ARGV[5]) end
 if changed then epoch = string.format('%.0f', redis.call('INCR', KEYS[2])) end
 note(KEYS[6], epoch, 'died', '0', dead)
