@@ -26,9 +26,9 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.errors import StoreUnavailable
 from frontier.queue.due import again_calls, put_again
-from frontier.queue.reserve import KEPT, ack_calls, acked, bury_call
+from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
 from frontier.store.client import Call
 from frontier.store.outage_retry import ASK_AGAIN
 from frontier.store.scripts import QUEUE_STARTED
@@ -136,7 +136,6 @@ class Acks:
         self._outage_retry = context.outage_retry
         self._clock = context.clock
         self._keys = context.keys
-        self._leases = context.leases
         self._inbox = inbox
         self._outbox = outbox
         self._archived = archived
@@ -183,8 +182,9 @@ class Acks:
         if self.before_ack is not None:
             await self.before_ack([reservation])
         keys = self._keys.partition(reservation.lease.partition)
-        await self._outage_retry.retry([bury_call(keys, reservation, reason)])
-        self._on_ended([reservation])
+        call = bury_call(keys, reservation, reason)
+        if not await self._inbox.send_fenced([(reservation.lease, call)], buried):
+            self._on_ended([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
         self._tell_acked([reservation])
@@ -224,7 +224,9 @@ class Acks:
         # What is fetched again forces the same again: its ids go before the ack, those
         # of all others after it, as a page that is not acked is delivered once more.
         await self._forget_forced(r for r in completed if r.key in self._again)
-        lost = await self._send(self._calls(groups.values()))
+        lost = await self._inbox.send_fenced(
+            self._calls(groups.values()), self._count_ended
+        )
         if self._journal is not None:
             for group_key, group in groups.items():
                 if group_key not in lost:
@@ -285,38 +287,15 @@ class Acks:
             asked += ((lease, call) for call in calls)
         return asked
 
-    def _ended(self, reply: Any, lease: Lease) -> int:
-        """How many reservations *reply* to one of these calls says were ended."""
+    def _count_ended(self, reply: Any, lease: Lease) -> None:
+        """Count the reservations that *reply* to one of these calls says were ended."""
         if not isinstance(reply, list):
-            return acked(reply, lease)
+            self.acked += acked(reply, lease)
+            return
         count, is_next = put_again(reply, lease)
+        self.acked += count
         if is_next:
             self._inbox.on_due(lease.partition)
-        return count
-
-    async def _send(self, asked: list[tuple[Lease, Call]]) -> set[tuple[int, int]]:
-        """Send acks; return the partitions and tokens whose leases are lost.
-
-        What was refused under a lease that had ended, and came back, is sent again.
-        """
-        lost: set[tuple[int, int]] = set()
-        while asked:
-            replies = await self._outage_retry.retry([call for _, call in asked])
-            refused = []
-            for (lease, call), reply in zip(asked, replies, strict=True):
-                try:
-                    self.acked += self._ended(reply, lease)
-                except LeaseLost:
-                    refused.append((lease, call))
-            kept = await self._leases.renew_refused(lease for lease, _ in refused)
-            asked = []
-            for lease, call in refused:
-                if (lease.partition, lease.token) in kept:
-                    asked.append((lease, call))
-                elif (lease.partition, lease.token) not in lost:
-                    lost.add((lease.partition, lease.token))
-                    self._inbox.lose_all([lease])
-        return lost
 
 
 def _id(reservation: Reservation) -> int:

@@ -32,7 +32,7 @@ import logging
 import math
 import time
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, LeaseLost, StoreUnavailable
 from frontier.node.host_politeness import LONG
@@ -42,6 +42,7 @@ from frontier.queue.reserve import (
     Reservation,
     list_reserved,
     requeue_calls,
+    requeued,
     reserve_call,
     reserved,
     unknown_of,
@@ -371,16 +372,49 @@ class Inbox:
         for reservation in back:
             lease = reservation.lease
             by_lease[lease.partition, lease.token].append(reservation)
-        calls = []
+        calls: list[tuple[Lease, Call]] = []
         for (partition, _), group in by_lease.items():
             entries = [(r.id, r.queue) for r in group]
-            keys = self._keys.partition(partition)
-            calls += requeue_calls(
-                keys, group[0].lease, self._order, entries, delivered=False
+            keys, lease = self._keys.partition(partition), group[0].lease
+            calls += (
+                (lease, call)
+                for call in requeue_calls(
+                    keys, lease, self._order, entries, delivered=False
+                )
             )
-        await self._outage_retry.retry(calls)
+        await self.send_fenced(calls, requeued)
         for reservation in back:
             self._drop(reservation)
+
+    async def send_fenced(
+        self,
+        asked: Sequence[tuple[Lease, Call]],
+        on_reply: Callable[[Any, Lease], object],
+    ) -> set[tuple[int, int]]:
+        """Send calls that the store refuses without a lease.
+
+        *on_reply* raises `LeaseLost` for a refusal. What was refused under a lease that
+        had ended, and came back, is sent again. Returns the partitions and tokens of
+        leases that are lost.
+        """
+        lost: set[tuple[int, int]] = set()
+        while asked:
+            replies = await self._outage_retry.retry([call for _, call in asked])
+            refused = []
+            for (lease, call), reply in zip(asked, replies, strict=True):
+                try:
+                    on_reply(reply, lease)
+                except LeaseLost:
+                    refused.append((lease, call))
+            kept = await self._leases.renew_refused(lease for lease, _ in refused)
+            asked = []
+            for lease, call in refused:
+                if (lease.partition, lease.token) in kept:
+                    asked.append((lease, call))
+                elif (lease.partition, lease.token) not in lost:
+                    lost.add((lease.partition, lease.token))
+                    self.lose_all([lease])
+        return lost
 
     async def run(self) -> None:
         """Reserve whenever there is room, until cancelled."""

@@ -338,6 +338,15 @@ def bury_call(keys: PartitionKeys, reservation: Reservation, reason: str) -> Cal
     return Call.to(QUEUE_BURY, names, [reservation.lease.token, reservation.id, line])
 
 
+def buried(reply: int | None, lease: Lease) -> bool:
+    """Whether an item was given up; not if it was no longer reserved.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    return bool(_fenced(reply, lease))
+
+
 def scan_call(keys: PartitionKeys) -> Call:
     """The call whose reply is the fields of a `Scan`, and the mark of the crawl.
 

@@ -187,3 +187,38 @@ async def test_what_was_not_acked_as_its_lease_is_lost_is_not_in_the_journal(
     await node.acks.drain()
 
     assert node.journal == [("ack", 1, second.queue, second.item)]
+
+
+@pytest.mark.parametrize("what", ["put back", "buried"])
+async def test_what_is_given_up_as_a_lease_ends_is_given_up_when_it_is_back(
+    started, db, what
+):
+    node, (taken,) = await started(0)
+    db("DEL", node.keys.partition(0).lease)  # it has ended, and nobody took it
+    if what == "buried":
+        await node.acks.bury(taken, "no such callback")
+    else:
+        await node.acks.put_back(taken)
+
+    scan = await node.scan(0)
+    assert (scan.reserved, scan.ready + scan.dead) == (0, 1)
+    assert not node.inbox.open
+
+
+@pytest.mark.parametrize("what", ["put back", "buried"])
+async def test_what_is_given_up_under_a_lease_that_another_has_is_left_to_it(
+    started, db, what
+):
+    node, (taken,) = await started(0)
+    keys = node.keys.partition(0)
+    db("HSET", keys.lease, "token", taken.lease.token + 1, "holder", "other")
+    db("SET", keys.fence, taken.lease.token + 1)
+    if what == "buried":
+        await node.acks.bury(taken, "no such callback")
+    else:
+        await node.acks.put_back(taken)
+
+    scan = await node.scan(0)
+    assert (scan.reserved, scan.ready + scan.dead) == (1, 0)
+    assert not node.inbox.open
+    assert 0 not in node.leases.held
