@@ -1,4 +1,5 @@
 import contextlib
+import io
 import itertools
 import json
 import re
@@ -6,13 +7,16 @@ import socket
 
 import pytest
 from jsonschema import Draft202012Validator
+from rich.console import Console
 
 from frontier import dashboard
+from frontier.cli.crawl_report import warnings
 from frontier.dashboard import app
 from frontier.dashboard import server as server_module
 from frontier.dashboard.server import listen
 from frontier.errors import ConfigurationError
 from frontier.status.document import schema
+from frontier.status.snapshot import snapshot
 from tests.dashboard.sample_data import fill
 
 DEADLINE = 120.0
@@ -223,6 +227,20 @@ def test_dead_letters_and_an_epoch_that_cannot_be_read_are_said(page, crawl_of, 
     assert answer.status == 200
     assert "those of partition 5 cannot be read: it is a string" in text
     assert "damaged keys: epoch: it is a list" in text
+
+
+def test_page_and_terminal_say_which_node_waits_for_what(page, crawl_of, blocking):
+    keys, store = crawl_of("news"), blocking()
+    fill(store, keys, ["n1", "n2"], n1={"uplink_seconds": 300}, n2={"disk_full": True})
+
+    _, text = page().ask("/crawls/news-1")
+    terminal = Console(width=200, file=io.StringIO())
+    for part in warnings(snapshot(store, keys.namespace, "news-1")):
+        terminal.print(part)
+
+    for said in (text, terminal.file.getvalue()):
+        assert "n1 waits: no host has answered it for 5 min" in said
+        assert "n2 waits: its disk is full" in said
 
 
 def test_connections_that_ask_for_nothing_turn_nobody_away(page, monkeypatch):
