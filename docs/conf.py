@@ -70,7 +70,14 @@ def mend(_app, _page, _template, context, _doctree):
         context[name] = context.get(name, "").replace(found, instead)
 
 
+def leave_out(app, _):
+    """Keep decisions out of the search, where they would stand before the guides."""
+    if app.env.docname.startswith("docs/decisions/"):
+        app.env.metadata[app.env.docname]["nosearch"] = True
+
+
 def setup(app):
     """Connect what is above."""
+    app.connect("doctree-read", leave_out)
     app.connect("html-page-context", mend, priority=900)  # after the theme
     app.connect("autodoc-process-docstring", draw)
