@@ -13,15 +13,17 @@ not call it any more.
 from __future__ import annotations
 
 import asyncio
-import fcntl
+import errno
 import functools
+import hashlib
 import logging
+import os
 import random
+import socket
 import sys
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
-from weakref import WeakSet
 
 import scrapy
 from scrapy import exceptions, signals
@@ -468,28 +470,37 @@ class FeedFiles:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._is_held_up = False
-        self._looked_at: WeakSet[Any] = WeakSet()
-        """Feeds of which it is known whether others write them, too."""
+        self._claims: list[socket.socket] = []
+        """By which other processes see which files this one writes."""
+        crawler.signals.connect(self._claim, signal=signals.spider_opened)
 
-    def _look(self, slot: Any) -> None:
-        """Warn once if another process has the file of *slot* open to write items.
+    def _claim(self) -> None:
+        """Warn of each file that another process of this machine writes, too.
 
-        A lock says so, on whatever machine that is. It holds up nobody, and ends with
-        the file.
+        A name of Linux's for a socket says so, which ends with its process. A lock on
+        the file would not: that of a node without items is opened, and emptied, as the
+        spider closes.
         """
-        self._looked_at.add(slot)
-        if not isinstance(slot.storage, FileFeedStorage):
-            return
-        try:
-            fcntl.flock(slot.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.warning(
-                "another node or job writes the feed %s, too: lines are mixed, or only "
-                "those of one stay; write %%(frontier_node)s into its name",
-                slot.uri,
-            )
-        except (OSError, ValueError):  # there are no locks, or no such file
-            pass
+        exporter = self._crawler.get_extension(FeedExporter)
+        for slot in exporter.slots if exporter is not None else ():
+            if not isinstance(slot.storage, FileFeedStorage):
+                continue
+            path = os.fsencode(os.path.realpath(slot.storage.path))
+            name = hashlib.blake2b(path, digest_size=16).hexdigest()
+            claim = socket.socket(socket.AF_UNIX)
+            try:
+                claim.bind(f"\0frontier-feed-{name}")
+            except OSError as error:
+                claim.close()
+                if error.errno == errno.EADDRINUSE:
+                    logger.warning(
+                        "another node or job writes the feed %s, too: lines are mixed, "
+                        "or only those of one stay; write %%(frontier_node)s into its "
+                        "name",
+                        slot.uri,
+                    )
+            else:
+                self._claims.append(claim)
 
     def flush(self) -> bool:
         """Have the system take what was written; false if it cannot: a full disk."""
@@ -497,8 +508,6 @@ class FeedFiles:
         try:
             for slot in exporter.slots if exporter is not None else ():
                 if slot.file is not None and not slot.file.closed:
-                    if slot not in self._looked_at:
-                        self._look(slot)
                     slot.file.flush()
         except OSError as error:
             if not self._is_held_up:

@@ -12,6 +12,7 @@ What always holds:
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from rich.text import Text
 
@@ -474,8 +476,8 @@ def run(plan: Plan) -> Outcome:
         mode = mode_of(plan.config.file_mode)
         make_directory(plan.log_dir, mode)
         nodes = Nodes(mode)
-        node_ids = _free_ids(store, plan)
-        with nodes.passing_on_signals():
+        with contextlib.ExitStack() as held, nodes.passing_on_signals():
+            node_ids = _free_ids(store, plan, held)
             for node_id in node_ids:
                 if nodes.interrupted:
                     break
@@ -518,10 +520,14 @@ def logs(nodes: Nodes) -> Iterator[Text]:
         yield Text(f"  {printable(node.log.name)}")
 
 
-def _free_ids(store: BlockingStore, plan: Plan) -> list[str]:
+def _free_ids(
+    store: BlockingStore, plan: Plan, held: contextlib.ExitStack
+) -> list[str]:
     """``node-1`` and up, without those that an open crawl has, or had, already.
 
-    A node that had an earlier one's name would overwrite its report.
+    A node that had an earlier one's name would overwrite its report. Nor those of
+    another command that runs here, whose nodes may not have entered a crawl yet: it
+    has a lock on a file for each, until *held* is closed.
     """
     namespace = plan.config.namespace
     every = list_crawls(store, namespace)
@@ -535,10 +541,24 @@ def _free_ids(store: BlockingStore, plan: Plan) -> list[str]:
     free: list[str] = []
     number = 1
     while len(free) < plan.nodes:
-        if f"node-{number}" not in taken:
-            free.append(f"node-{number}")
+        node_id = f"node-{number}"
+        if node_id not in taken and _holds(plan, node_id, held):
+            free.append(node_id)
         number += 1
     return free
+
+
+def _holds(plan: Plan, node_id: str, held: contextlib.ExitStack) -> bool:
+    """Whether *node_id* is this command's alone, among those of its spider."""
+    name = f".{quote(plan.spider, safe='')}-{node_id}.lock"
+    file = held.enter_context((plan.log_dir / name).open("ab"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # the file system has no locks
+    return True
 
 
 def _command(plan: Plan, node_id: str) -> Sequence[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frontier.errors import BadWarc
@@ -19,7 +20,6 @@ from frontier.warc.reader import block_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
 
 NAMING = """
 SELECT file, record_offset, record_id FROM manifest
@@ -36,7 +36,7 @@ def logs_in(given: Iterable[Path]) -> list[Path]:
     for path in given:
         if path.is_dir():
             for top, _, names in os.walk(path):
-                found |= {path / top / name for name in names if _LOG in name}
+                found |= {Path(top, name).absolute() for name in names if _LOG in name}
         else:
             found |= {one for one in path.parent.glob(f"*{_LOG}*") if one.is_file()}
     return sorted(found)

@@ -130,6 +130,36 @@ def test_a_spider_of_a_project_is_run_with_its_arguments(
     assert list((tmp_path / "warcs").glob("walk-1-*.warc.gz"))
 
 
+@pytest.mark.one_server("the nodes share the embedded store")
+def test_commands_at_once_have_nodes_feeds_and_reports_of_their_own(
+    project, site, tmp_path
+):
+    project('FEEDS = {"of-%(frontier_node)s.jsonl": {}}\n')
+    run = [sys.executable, "-m", "frontier", "crawl", "run", "--nodes", "1"]
+    words = [*run, "--spider", "walk"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    commands = {
+        tag: warm.Popen(
+            [*words, "-a", f"seeds={seed}", "-s", f"MY_TAG={tag}", *QUICK],
+            cwd=tmp_path,
+            **pipes,
+        )
+        for tag, seed in zip("ab", site.seeds, strict=True)
+    }
+    said = {tag: process.communicate()[0] for tag, process in commands.items()}
+
+    assert [process.returncode for process in commands.values()] == [0, 0], said
+    found = [re.search(r"Crawl (\S+), spider walk: finished", t) for t in said.values()]
+    assert {one and one[1] for one in found} == {"walk-1", "walk-2"}
+    feeds = sorted(tmp_path.glob("of-*.jsonl"))
+    assert [feed.name for feed in feeds] == ["of-node-1.jsonl", "of-node-2.jsonl"]
+    tags = [
+        {json.loads(line)["tag"] for line in feed.read_text().splitlines()}
+        for feed in feeds
+    ]
+    assert sorted(map(sorted, tags)) == [["a"], ["b"]]
+
+
 @pytest.mark.store
 @pytest.mark.parametrize("told", ["settings", "option"])
 def test_nodes_and_report_are_of_the_server_that_is_named(

@@ -389,7 +389,7 @@ def test_what_has_the_same_payload_and_stays_is_counted(collection, more):
 
 
 @pytest.mark.parametrize("more", [[], ["--yes"]])
-def test_what_names_a_url_that_leaves_is_told(new_warc, tmp_path, more):
+def test_what_names_a_url_that_leaves_is_told(new_warc, tmp_path, more, monkeypatch):
     warc = new_warc("one.warc.gz")
     warc.response(TARGET, 1, PAGE)
     warc.fields(TARGET, 1, "seed: ")
@@ -404,8 +404,9 @@ def test_what_names_a_url_that_leaves_is_told(new_warc, tmp_path, more):
         f"2020 200 10 http://b.example/ L {TARGET} text/html\n"
         f"2020 200 10 {TARGET}longer - - text/html\n"
     )
+    monkeypatch.chdir(tmp_path)
     log, file = str(before / "crawl.log"), str(before / "one.warc.gz")
-    words = ["warc", "remove", str(before), "--url", TARGET, "--workers=1", "--json"]
+    words = ["warc", "remove", "before", "--url", TARGET, "--workers=1", "--json"]
 
     done = CliRunner().invoke(app, [*words, *more])
 
