@@ -101,7 +101,7 @@ def report(
     )
     yield from _back_offs(seen)
     yield from _dead_letters(seen)
-    yield from _files(files)
+    yield from _files(files, has_ended=seen.state != "open")
 
 
 def headline(seen: CrawlSnapshot) -> Iterator[RenderableType]:
@@ -500,7 +500,7 @@ def _dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:
         yield Text(f"  and {seen.queue.dead - len(seen.dead_letters):,} more")
 
 
-def _files(files: WarcFiles) -> Iterator[RenderableType]:
+def _files(files: WarcFiles, *, has_ended: bool) -> Iterator[RenderableType]:
     yield Text()
     if not files.sizes:
         yield Text(f"No WARC files of this crawl in {files.directory}")
@@ -511,6 +511,12 @@ def _files(files: WarcFiles) -> Iterator[RenderableType]:
         yield Text(f"  {name}  {decimal(size)}")
     if len(files.sizes) > MAX_FILES:
         yield Text(f"  and {len(files.sizes) - MAX_FILES:,} more")
+    left = sum(name.endswith(".open") for name, _ in files.sizes)
+    if left and has_ended:
+        yield Text(
+            f"{left:,} of these were left open by nodes that were killed: frontier "
+            f"warc repair {files.directory} closes them"
+        )
 
 
 def crawl_table(rows: Sequence[Sequence[str]]) -> Table:

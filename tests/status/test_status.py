@@ -440,3 +440,19 @@ def test_limits_are_shown_with_how_far_the_crawl_is(crawl, create, join, look, d
         LimitProgress("bytes", "FRONTIER_CRAWL_MAX_BYTES", 7, 70, 0.1),
         LimitProgress("time", "CLOSESPIDER_TIMEOUT", 90_000, 60_000, 1.0),
     )
+
+
+def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, look, db):
+    create(crawl)
+    names = (("site-1-a.warc.gz", 900), ("site-1-b.warc.gz.open", 200))
+    said = {}
+    for state in ("open", "finished"):
+        db("HSET", crawl.meta(), "state", state)
+        console = Console(width=200, file=io.StringIO())
+        for part in report(look(crawl), WarcFiles(Path("warcs"), names)):
+            console.print(part)
+        said[state] = console.file.getvalue()
+
+    line = "left open by nodes that were killed: frontier warc repair warcs closes them"
+    assert line in said["finished"]
+    assert line not in said["open"]
