@@ -1,6 +1,7 @@
 """``REDIS_URL`` in the environment names the server for nodes and commands alike."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -70,7 +71,8 @@ def test_a_node_and_a_command_find_the_same_store(nodes, servers, monkeypatch):
         words, check=True, capture_output=True, text=True, cwd=nodes.directory
     )
     found = json.loads(told.stdout)
-    assert (found["crawl_id"], found["state"]) == ("one-1", "finished")
+    (crawl_id,) = re.findall(r"is in crawl (\S+)", nodes.text_of("a"))
+    assert (found["crawl_id"], found["state"]) == (crawl_id, "finished")
 
 
 def test_it_stands_above_the_settings_of_a_project_with_a_line(nodes, servers):

@@ -36,9 +36,17 @@ def running(serve, cluster, tmp_path):
         until(lambda: server.holds, "a request that is not answered")
         (busy,) = server.holds
         (idle,) = set(NODES) - {busy}
+        # Else the crawl does not end before the lease of one that is stopped.
+        until(lambda: is_idle(cluster, idle), "a heartbeat that says so")
         return server, busy, idle
 
     return running
+
+
+def is_idle(cluster, node):
+    """Whether *node* has said with its last heartbeat that it has nothing in hand."""
+    there = Call.command("HGET", CrawlKeys("frontier", "site-1").nodes(), node)
+    return cluster.store.call(there).split()[2] == b"0"
 
 
 def has_left(cluster, node):
