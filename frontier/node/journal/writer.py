@@ -331,9 +331,9 @@ async def refuse_lost(run: Run, directory: Path, keys: CrawlKeys) -> None:
     if is_there or not lost:
         return
     raise ConfigurationError(
-        f"this store does not have the crawl {keys.crawl_id}, but there is "
-        f"{told_of(lost, keys.crawl_id)}. If the store was lost, restore the crawl: "
-        f"frontier crawl rebuild --crawl {keys.crawl_id} --journal {directory}. "
+        f"this store does not have the crawl {keys.crawl_id}, but a journal directory "
+        f"has {told_of(lost, keys.crawl_id)}. If the store was lost, restore the "
+        f"crawl: frontier crawl rebuild --crawl {keys.crawl_id} --journal {directory}. "
         "To begin it anew, move these journals away, or choose another "
         "FRONTIER_CRAWL_ID"
     )
