@@ -62,7 +62,7 @@ def close(
     Deletes nothing without --remove-frontier. The next node of its spider starts a
     new crawl.
     """
-    from frontier.settings.config import Config
+    from frontier.cluster.membership import crawl_ttl
     from frontier.status.snapshot import snapshot
     from frontier.store.client import Call
     from frontier.store.scripts import CRAWL_CLOSE
@@ -72,7 +72,7 @@ def close(
         if not yes:
             _require_consent(seen, remove_frontier=remove_frontier)
         keys = CrawlKeys(options.namespace, crawl_id)
-        ttl_ms = int(Config().lease_ttl * 1000)
+        ttl_ms = int(crawl_ttl(store, keys) * 1000)
         done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
         if done == 0:
             complain(f"the crawl {crawl_id} is in use; stop its nodes first")
@@ -127,7 +127,7 @@ def cancel(
     files stay.
     """
     from frontier.cluster.crawls import cancel_call
-    from frontier.settings.config import Config
+    from frontier.cluster.membership import crawl_ttl
     from frontier.status.snapshot import snapshot
 
     with options.connected() as store:
@@ -140,7 +140,7 @@ def cancel(
                 "--yes to cancel it"
             )
         keys = CrawlKeys(options.namespace, crawl_id)
-        done, live = store.call(cancel_call(keys, ttl=Config().lease_ttl))
+        done, live = store.call(cancel_call(keys, ttl=crawl_ttl(store, keys)))
         if not done:
             raise CrawlClosed(crawl_id)
         if not live:
@@ -186,9 +186,9 @@ def delete(
     payloads in the collection. It says what stays, and how to remove that. One that was
     cut off is gone on with by the same command.
     """
+    from frontier.cluster.membership import crawl_ttl
     from frontier.node.delete_crawl import Deletion, forget_call
     from frontier.seen.seen_set import stored_crawl
-    from frontier.settings.config import Config
 
     with options.connected() as store:
         try:
@@ -198,7 +198,7 @@ def delete(
                 raise
             show([Text(f"{crawl_id} is deleted; only its name was left")])
             return
-        deletion = Deletion(store, crawl, ttl=Config().lease_ttl)
+        deletion = Deletion(store, crawl, ttl=crawl_ttl(store, crawl.keys))
         deletion.check()
         _require_committed(store, options.namespace, collection, crawl_id)
         _require_deletion(store, crawl, yes=yes)

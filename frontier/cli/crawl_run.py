@@ -495,8 +495,7 @@ def run(plan: Plan) -> Outcome:
         crawl_id = crawl_entered(store, namespace, plan.spider, node_ids, started)
         if crawl_id is None:
             return Outcome(None, nodes)
-        ttl = plan.config.lease_ttl
-        return Outcome(snapshot(store, namespace, crawl_id, lease_ttl=ttl), nodes)
+        return Outcome(snapshot(store, namespace, crawl_id), nodes)
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

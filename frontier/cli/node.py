@@ -83,8 +83,7 @@ def remove(
     ] = False,
 ) -> None:
     """Remove a dead node, so that others take its partitions at once."""
-    from frontier.cluster.membership import remove
-    from frontier.settings.config import Config
+    from frontier.cluster.membership import crawl_ttl, remove
 
     with options.connected() as store:
         crawl = options.crawl(store)
@@ -93,7 +92,7 @@ def remove(
             crawl.keys,
             node_id,
             partitions=crawl.config.partitions,
-            ttl=Config().lease_ttl,
+            ttl=crawl_ttl(store, crawl.keys),
             force=force,
         )
     say(f"{node_id} is removed; its {ended:,} partitions are free")

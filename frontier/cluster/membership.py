@@ -67,6 +67,26 @@ def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
         raise UnknownNode(keys.crawl_id, node_id)
 
 
+USUAL_TTL_MS = 15_000
+"""Milliseconds of silence after which a node is dead, where no node has beaten yet."""
+MOST_TTL_MS = 3_600_000
+
+
+def ttl_of(stored: bytes | None) -> int:
+    """After how many milliseconds of silence a node is dead: ``ttl_ms`` of `meta`."""
+    is_number = stored is not None and stored.isdigit() and len(stored) < 10
+    found = int(stored or 0) if is_number else 0
+    return min(found, MOST_TTL_MS) or USUAL_TTL_MS
+
+
+def crawl_ttl(store: BlockingStore, keys: CrawlKeys) -> float:
+    """The seconds of silence after which nodes of the crawl count as dead.
+
+    It is what its nodes have, and not what a command is started with.
+    """
+    return ttl_of(store.call(Call.command("HGET", keys.meta(), "ttl_ms"))) / 1000
+
+
 def remove(
     store: BlockingStore,
     keys: CrawlKeys,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.controls import Controls, calls, read
+from frontier.cluster.membership import ttl_of
 from frontier.cluster.set_aside import ASIDE, faults_of
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.queue.back_off import BackOff, read_entry
@@ -51,8 +52,6 @@ WINDOW = 500
 """Elements of a list that one call reads."""
 MAX_NAMES = 10_000
 """Queues, and buckets of what waits, of the partition that are looked through."""
-SILENT_MS = 15_000
-"""Without a heartbeat, after which a node is taken for dead: a lease, by default."""
 READY, WAITING, RESERVED = "ready", "waiting", "reserved"
 STARTED, DEAD, HELD = "started", "dead", "held"
 LATER = (HELD, WAITING, READY, RESERVED, STARTED, DEAD)
@@ -130,7 +129,7 @@ class StoreFacts:
     live: tuple[str, ...] = ()
     """Nodes whose heartbeats arrive."""
     silent: tuple[str, ...] = ()
-    """Nodes on the map that are not heard of for `SILENT_MS`."""
+    """Nodes on the map that are not heard of for as long as a lease of theirs."""
     holder: str = ""
     """Of the URL's partition."""
     aside: str = ""
@@ -195,13 +194,13 @@ def _look_at_crawl(store: BlockingStore, crawl: StoredCrawl, facts: StoreFacts) 
             Call.command("HGETALL", keys.nodes()),
             Call.command("HGETALL", keys.reports()),
             Call.command("TIME"),
-            Call.command("HMGET", keys.meta(), "limit", *said),
+            Call.command("HMGET", keys.meta(), "ttl_ms", "limit", *said),
             *calls(keys),
         ],
         tolerant=True,
     )
     facts.now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
-    limit, *kinds = meta if isinstance(meta, list) else [None] * (1 + len(SAID))
+    ttl, limit, *kinds = meta if isinstance(meta, list) else [None] * (2 + len(SAID))
     facts.limit = text(limit)
     facts.said = {kind: text(how) for kind, how in zip(SAID, kinds, strict=True) if how}
     facts.controls = read(keys, wanted)
@@ -210,9 +209,8 @@ def _look_at_crawl(store: BlockingStore, crawl: StoredCrawl, facts: StoreFacts) 
         bad = nodes if isinstance(nodes, KeyDamaged) else reports
         facts.unread.append(f"{bad.key}: {bad.reason}")
     beats = beats_of(nodes) if isinstance(nodes, dict) else {}
-    live = {
-        name for name, (beat, _) in beats.items() if beat + SILENT_MS > facts.now_ms
-    }
+    oldest = facts.now_ms - ttl_of(ttl)
+    live = {name for name, (beat, _) in beats.items() if beat > oldest}
     facts.live, facts.silent = tuple(sorted(live)), tuple(sorted(beats.keys() - live))
     known = read_reports(reports) if isinstance(reports, dict) else {}
     newest = max(known.values(), key=lambda one: one.opened, default=None)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import controls
 from frontier.cluster.controls import is_paused
 from frontier.cluster.crawls import BY_FINGERPRINT
+from frontier.cluster.membership import ttl_of
 from frontier.cluster.ring import Ring
 from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
 from frontier.model import Member
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
 MAX_LETTERS = 5
 """Dead letters that a snapshot shows."""
 MAX_PARTITIONS = 16384
-MORE = ("removed_ms", "limit", "born", "marked", "fetched", "twice")
+MORE = ("removed_ms", "limit", "born", "marked", "fetched", "twice", "ttl_ms")
 """Fields of ``meta`` that are not in a crawl's summary."""
 DAMAGED = "damaged"
 """The state of a crawl whose ``meta`` cannot be read."""
@@ -149,12 +150,8 @@ def crawl_entered(
     return None
 
 
-def snapshot(
-    store: BlockingStore, namespace: str, crawl_id: str, *, lease_ttl: float = 15.0
-) -> CrawlSnapshot:
+def snapshot(store: BlockingStore, namespace: str, crawl_id: str) -> CrawlSnapshot:
     """What the crawl looks like now.
-
-    *lease_ttl* is the number of seconds after which a silent node counts as dead.
 
     Raises:
         UnknownCrawl: There is no such crawl.
@@ -168,7 +165,7 @@ def snapshot(
     held = holders(store, keys, crawl.partitions)
     letters = dead_letters(store, keys, looks, MAX_LETTERS)
     figures = read_reports(crawl.single)
-    return assembled(crawl, figures, looks, held, letters, lease_ttl)
+    return assembled(crawl, figures, looks, held, letters)
 
 
 def assembled(
@@ -177,7 +174,6 @@ def assembled(
     looks: Sequence[PartitionLook],
     held: Sequence[str],
     letters: tuple[DeadLetter, ...],
-    lease_ttl: float,
 ) -> CrawlSnapshot:
     """What *crawl* looks like, given its reports, partitions, holders and letters."""
     gone = crawl.gone
@@ -188,7 +184,7 @@ def assembled(
     marks = [look.mark for look in looks if look.mark is not None]
     return CrawlSnapshot(
         **_as_a_whole(crawl),
-        nodes=_views(crawl, figures, Counter(held), lease_ttl),
+        nodes=_views(crawl, figures, Counter(held)),
         totals=together(every, there),
         gone=whole(gone.get("nodes")),
         queue=_queue([look.scan for look in looks]),
@@ -258,6 +254,8 @@ class StoredCrawl:
     fetched: bool
     twice: str
     twice_ms: int
+    ttl_ms: int
+    """Milliseconds of silence after which its nodes count as dead."""
     harmed: tuple[Harmed, ...]
     controls: Controls
     left_alone: tuple[LeftAlone, ...]
@@ -313,7 +311,7 @@ def read_crawl(
         raise UnknownCrawl(keys.namespace, keys.crawl_id)
     check_schema(printable(keys.crawl_id), meta[-1])
     settings, partitions = _shape(keys.crawl_id, shape)
-    removed, limit, born, marked, fetched, twice = more
+    removed, limit, born, marked, fetched, twice, ttl = more
     twice_ms, _, twice_id = text(twice).partition(" ")
     reached, _, value = text(limit).partition(" ")
     single, gone = _single_and_gone(names, reports)
@@ -333,6 +331,7 @@ def read_crawl(
         fetched=fetched is not None,
         twice=twice_id if NAME.fullmatch(twice_id) else "",
         twice_ms=whole(twice_ms.encode()),
+        ttl_ms=ttl_of(ttl),
         harmed=_harmed_keys(keys, replies),
         controls=controls.read(keys, wanted),
         left_alone=tuple(back_offs.left_alone(waits)),
@@ -415,9 +414,8 @@ def _views(
     crawl: StoredCrawl,
     figures: Mapping[str, Figures],
     holders: Mapping[str, int],
-    lease_ttl: float,
 ) -> tuple[NodeView, ...]:
-    beats, oldest_beat = beats_of(crawl.members), crawl.taken_ms - lease_ttl * 1000
+    beats, oldest_beat = beats_of(crawl.members), crawl.taken_ms - crawl.ttl_ms
     live = tuple(
         Member(node_id, weight)
         for node_id, (beat, weight) in sorted(beats.items())

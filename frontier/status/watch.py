@@ -152,12 +152,10 @@ class Watch:
         namespace: str,
         crawl_id: str,
         *,
-        lease_ttl: float = 15.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._keys = CrawlKeys(namespace, crawl_id)
-        self._ttl = lease_ttl
         self._clock = clock
         self._lock = threading.Lock()
         self._history = History()
@@ -205,9 +203,7 @@ class Watch:
             self._see_delays()
             self._feeds = feeds_of(store, keys, crawl.taken_ms)
         self._see_recrawl(crawl, now)
-        seen = assembled(
-            crawl, self._figures, self._looks, held, self._letters, self._ttl
-        )
+        seen = assembled(crawl, self._figures, self._looks, held, self._letters)
         seen = replace(seen, harmed=(*seen.harmed, *self._harmed))
         self._note_holders(held, seen.taken_ms)
         self._history.note(seen)

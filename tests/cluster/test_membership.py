@@ -182,6 +182,7 @@ async def test_the_dead_are_looked_for_by_one_beat_in_a_second(
     assert view.epoch == 3
     assert view.members == (Member("a", 1),)
     assert int(db("HGET", crawl.meta(), "swept_ms")) > 10**12
+    assert int(db("HGET", crawl.meta(), "ttl_ms")) == TTL * 1000  # for commands
     assert (await beat(b)).members == (Member("a", 1), Member("b", 1))
     assert (a.rank, b.rank) == (0, 1)
 

@@ -78,6 +78,7 @@ META = [
     "schema",
     "seeding_ms",
     "swept_ms",
+    "ttl_ms",
     "resumed_ms",
     "born",
     "marked",

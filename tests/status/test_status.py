@@ -456,3 +456,12 @@ def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, look,
     line = "left open by nodes that were killed: frontier warc repair warcs closes them"
     assert line in said["finished"]
     assert line not in said["open"]
+
+
+def test_the_lease_of_its_nodes_says_who_is_silent(crawl, create, look, join, db):
+    create(crawl)
+    join(crawl, "a", ago=20)
+    assert [node.state for node in look(crawl).nodes] == ["silent"]
+
+    db("HSET", crawl.meta(), "ttl_ms", 60_000)
+    assert [node.state for node in look(crawl).nodes] == ["live"]

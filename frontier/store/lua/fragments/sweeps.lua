@@ -1,6 +1,6 @@
 -- sweeps: which heartbeat looks for dead nodes, and from when their silence counts.
 --
--- KEYS[4]  meta  hash {swept_ms, resumed_ms, ...} of the crawl
+-- KEYS[4]  meta  hash {swept_ms, resumed_ms, ttl_ms, ...} of the crawl
 --
 -- sweep(swept, resumed, ttl, begins) tells whether it is this one, by what is stored,
 -- and from when: by one beat in a second, else the cost of all beats grew with the
@@ -14,7 +14,9 @@ local function sweep(swept, resumed, ttl, begins)
   if swept and since >= ttl / 2 and not begins then resumed = now end
   local sweeps = since >= math.min(1000, ttl / 5)
   if sweeps then
-    redis.call('HSET', KEYS[4], 'swept_ms', now_text, 'resumed_ms', string.format('%.0f', resumed))
+    -- The ttl is for commands, which have no setting of the crawl's nodes.
+    redis.call('HSET', KEYS[4], 'swept_ms', now_text, 'resumed_ms',
+      string.format('%.0f', resumed), 'ttl_ms', ttl)
   end
   return sweeps, resumed
 end
