@@ -136,16 +136,17 @@ def test_a_daily_job_that_stops_at_what_it_knows_has_the_items_of_plain_scrapy(
     assert "1 queued requests of daily-3 are not fetched" in log
 
 
-def node_1_has_one(answered, _):
-    """For `Held.until`: the first node has a page whose spider raises."""
-    return any(node == "node-1" and target != "/" for node, target in answered)
+def node_1_closes(cluster):
+    """For `Held.until`: the spider of the first node has raised, as its log says."""
+    log = cluster.log_of("node-1")
+    return lambda *_: log.exists() and "Closing spider (enough)" in log.read_text()
 
 
 @pytest.mark.parametrize("scope", ["crawl", "node"])
 def test_what_a_spider_on_one_of_three_nodes_ends(serve, cluster, project, scope):
     nodes = ("node-1", "node-2", "node-3")
     site = {"urls": 300, "hosts": 12, "calendar_months": 6, "delay": HELD}
-    server = serve(**site, nodes=nodes, until=node_1_has_one, spared=["/"])
+    server = serve(**site, nodes=nodes, until=node_1_closes(cluster), spared=["/"])
     words = ["-a", f"seeds={','.join(server.seeds)}"]
     for node in nodes:
         options = {"spider": "enough", "cwd": project, "FRONTIER_CLOSE_SPIDER": scope}
