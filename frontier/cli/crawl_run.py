@@ -23,6 +23,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -549,8 +550,9 @@ def _free_ids(
 
 def _holds(plan: Plan, node_id: str, held: contextlib.ExitStack) -> bool:
     """Whether *node_id* is this command's alone, among those of its spider."""
-    name = f".{quote(plan.spider, safe='')}-{node_id}.lock"
-    file = held.enter_context((plan.log_dir / name).open("ab"))
+    path = plan.log_dir / f".{quote(plan.spider, safe='')}-{node_id}.lock"
+    opener = creating(mode_of(plan.config.file_mode))
+    file = held.enter_context(FileIO(path, "a", opener=opener))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
