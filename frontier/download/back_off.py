@@ -32,6 +32,7 @@ import asyncio
 import re
 import time
 from datetime import UTC, datetime
+from email.utils import parsedate
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -445,35 +446,10 @@ def _monotonic(wall: float) -> float:
 
 LONGEST = 64
 """Bytes of a value that is read; a date has 40 at the most."""
-_SECONDS = re.compile(rb"[0-9]{1,40}")
-_MONTHS = tuple(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
-_MONTH = rb"(?P<month>" + b"|".join(_MONTHS) + rb")"
-_TIME = rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-_DATES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rb"[A-Z][a-z]{2}, (?P<day>\d\d) "
-        + _MONTH
-        + rb" (?P<year>\d{4}) "
-        + _TIME
-        # of RFC 850, and with the words of days that are obsolete since RFC 1123
-        + rb" GMT",
-        rb"[A-Z][a-z]{5,8}, (?P<day>\d\d)-"
-        + _MONTH
-        + rb"-(?P<year>\d\d) "
-        + _TIME
-        # that of asctime()
-        + rb" GMT",
-        rb"[A-Z][a-z]{2} "
-        + _MONTH
-        + rb" (?P<day>[ \d]\d) "
-        + _TIME
-        + rb" (?P<year>\d{4})",
-    )
-)
-"""An HTTP-date (RFC 9110, 5.6.7): IMF-fixdate, and the two obsolete forms."""
-CENTURY = 50
-"""Years ahead from which on a year of two digits is one of the past (5.6.7)."""
+_SECONDS = re.compile(r"[0-9]{1,40}")
+# A date in GMT, or of asctime(), with a year from 100 on: email.utils takes other zones
+# as well, and the year 0000 for 2000.
+_DATE = re.compile(r"[A-Z][a-z]+,? (?!.* 00\d\d\b).*( GMT| \d{4})")
 
 
 def retry_after(
@@ -485,7 +461,7 @@ def retry_after(
     ``None`` if none of them says anything; 0 for a time that is over.
     """
     found = []
-    said = None if date is None else http_date(date, now)
+    said = None if date is None else http_date(date)
     for value in values:
         seconds = None if value is None else _seconds(value, said, now)
         if seconds is not None:
@@ -494,43 +470,29 @@ def retry_after(
 
 
 def _seconds(value: bytes, said: float | None, now: float) -> float | None:
-    text = value.strip(b" \t")
-    if len(text) > LONGEST:
-        return None
+    text = _text(value)
     if _SECONDS.fullmatch(text):
         return float(text)
-    until = http_date(text, now)
+    until = http_date(value)
     return None if until is None else max(0.0, until - (now if said is None else said))
 
 
-def http_date(value: bytes, now: float) -> float | None:
+def _text(value: bytes) -> str:
+    text = value.strip(b" \t")
+    return text.decode("latin-1") if len(text) <= LONGEST else ""
+
+
+def http_date(value: bytes) -> float | None:
     """The seconds since the Unix epoch of an HTTP-date; ``None`` if it is none.
 
-    *now* tells the century of a year with two digits.
+    In each of the three forms of RFC 9110, 5.6.7; a year 69 is 1969, a year 68 2068.
     """
-    text = value.strip(b" \t")
-    if len(text) > LONGEST:
-        return None
-    for form in _DATES:
-        parts = form.fullmatch(text)
-        if parts is not None:
-            return _epoch(parts, now)
-    return None
-
-
-def _epoch(parts: re.Match[bytes], now: float) -> float | None:
-    year, day = int(parts["year"]), int(parts["day"])
-    if len(parts["year"]) == 2:
-        this = datetime.fromtimestamp(now, UTC).year
-        year += this - this % 100
-        if year > this + CENTURY:
-            year -= 100
-    month = _MONTHS.index(parts["month"]) + 1
-    second = min(int(parts["second"]), 59)  # one may be a leap second
+    text = _text(value)
     try:
-        found = datetime(
-            year, month, day, int(parts["hour"]), int(parts["minute"]), second, 0, UTC
-        )
-    except ValueError:
+        parts = parsedate(text) if _DATE.fullmatch(text) else None
+        if parts is None:
+            return None
+        second = min(parts[5], 59)  # one may be a leap second
+        return datetime(*parts[:5], second, tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return found.timestamp()
