@@ -788,11 +788,6 @@ class Slots:
         slot = self._downloader.slots.get(key)
         return None if slot is None else float(slot.delay)
 
-    def chosen_delay(self, key: str) -> float | None:
-        """The delay that ``DOWNLOAD_SLOTS`` gives to *key*."""
-        delay = self._downloader.per_slot_settings.get(key, {}).get("delay")
-        return None if delay is None else float(delay)
-
     def wait(self, key: str) -> float:
         """Seconds until what comes to *key* now has its turn, jitter left out."""
         slot = self._downloader.slots.get(key)

@@ -145,7 +145,6 @@ class StoreFacts:
     claimed: bool = False
     places: list[Place] = field(default_factory=list)
     back_off: BackOff | None = None
-    next_allowed_ms: int = 0
     spent: tuple[int, int, int] = (0, 0, 0)
     """Of its host: pages, bytes, and URLs that were skipped."""
     traps: Traps = field(default_factory=lambda: Traps(Config()))
@@ -232,17 +231,16 @@ def _look_at_partition(
     host = queue_key.rpartition("#")[0] if crawl.config.host_shards > 1 else queue_key
     left = crawl.keys.back_off() if shared else keys.back_off
     spent = [f"{what}:{queue_key}" for what in ("pages", "bytes", "skipped")]
-    lease, back_off, allowed, counts, claimed = store.run(
+    lease, back_off, counts, claimed = store.run(
         [
             Call.command("HMGET", keys.lease, "token", "holder", "why"),
             Call.command("HGET", left, host),
-            Call.command("HGET", keys.next_allowed, queue_key),
             Call.command("HMGET", keys.spent, *spent),
             Call.command("HEXISTS", keys.claimed, str(subject.mark)),
         ],
         tolerant=True,
     )
-    for reply in (lease, back_off, allowed, counts, claimed):
+    for reply in (lease, back_off, counts, claimed):
         if isinstance(reply, KeyDamaged):
             facts.unread.append(f"{reply.key}: {reply.reason}")
     if isinstance(lease, list) and lease[0] == ASIDE:
@@ -252,9 +250,6 @@ def _look_at_partition(
         facts.holder = text(lease[1])
     if isinstance(back_off, bytes):
         facts.back_off = read_entry(host.encode(), back_off, facts.now_ms)
-    if isinstance(allowed, bytes):
-        parts = allowed[:100].split()
-        facts.next_allowed_ms = whole(parts[1]) if len(parts) == 3 else 0
     if isinstance(counts, list):
         pages, size, skipped = map(whole, counts)
         facts.spent = (pages, size, skipped)

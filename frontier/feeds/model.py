@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from frontier.errors import FeedConfigError, InvalidURL
+from frontier.errors import InvalidURL
 from frontier.settings.values import UNITS, seconds_of
 
 if TYPE_CHECKING:
@@ -230,29 +230,6 @@ def with_feeds(site: Site, feeds: Iterable[Feed]) -> Site:
             raise ValueError(f"the feed {feed.url} is in the site twice")
         known.add(feed.url)
     return replace(site, feeds=listed)
-
-
-def sites_of(where: str, sites: Iterable[Site]) -> dict[str, Site]:
-    """*sites* by name, as no source may have two of a name, or one feed in two.
-
-    Raises:
-        FeedConfigError: There are two of something, or too many; it names both.
-    """
-    made: dict[str, Site] = {}
-    owners: dict[str, str] = {}
-    for site in sites:
-        if site.name in made:
-            raise FeedConfigError(where, f"there are two sites {site.name!r}")
-        for feed in site.feeds:
-            owner = owners.setdefault(feed.url, site.name)
-            if owner != site.name:
-                raise FeedConfigError(
-                    where, f"the feed {feed.url} is in {owner!r} and in {site.name!r}"
-                )
-        made[site.name] = site
-        if len(made) > MAX_SITES:
-            raise FeedConfigError(where, f"there are more than {MAX_SITES:,} sites")
-    return made
 
 
 def _shown(value: object) -> str:

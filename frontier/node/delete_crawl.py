@@ -84,7 +84,6 @@ class Deletion:
         """
         self._begin("delete")
         self._unlink(self._of_nodes())
-        self._unlink(self._of_processes())
         asyncio.run(self._remove_frontier())
         keys, partitions = self._keys, self._crawl.config.partitions
         for first in range(0, partitions, BATCH):
@@ -127,16 +126,6 @@ class Deletion:
             yield keys.order(node_id)
         for digest, _ in self._entries(keys.seed_lists()):
             yield keys.start_lock(digest.decode("utf-8", "replace"))
-
-    def _of_processes(self) -> Iterator[str]:
-        """Keys of processes that had requests of their own."""
-        partitions, found = self._crawl.config.partitions, set[str]()
-        for first in range(0, partitions, BATCH):
-            numbers = range(first, min(first + BATCH, partitions))
-            parts = [self._keys.partition(number) for number in numbers]
-            for names in self._ask([Call.command("HKEYS", p.pushers) for p in parts]):
-                found.update(map(text, names))
-        return (self._keys.process(name) for name in sorted(found))
 
     def _rest(self) -> list[str]:
         """The crawl's own keys that `remove_frontier` does not remove, but `meta`."""

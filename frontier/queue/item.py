@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 VERSION = 2
-OLDER = 1
-"""The version before; it has names instead of places, and can be read as well."""
 SHORT = {3: "https://", 4: "http://"}
 """Versions of items whose URLs lack this and the queue key behind it."""
 NAMES = (
@@ -104,7 +102,7 @@ _PLACES: dict[Any, Any] = {name: place for place, name in enumerate(NAMES)}
 _NAMED: dict[Any, Any] = dict(enumerate(NAMES))
 _place = _PLACES.get
 _URL, _HEADERS, _META = _PLACES["url"], _PLACES["headers"], _PLACES["meta"]
-_VERSIONS = frozenset((OLDER, VERSION, *SHORT))
+_VERSIONS = frozenset((VERSION, *SHORT))
 _MAY_HOLD = frozenset(
     _PLACES[name] for name in ("cookies", "flags", "cb_kwargs", "_class")
 )

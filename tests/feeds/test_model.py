@@ -12,7 +12,6 @@ from frontier.feeds.model import (
     MAX_FEEDS,
     MAX_IMPLIED,
     MAX_NAME,
-    MAX_SITES,
     MAX_URL,
     MOST_WAIT_S,
     Feed,
@@ -23,7 +22,6 @@ from frontier.feeds.model import (
     parse_wait,
     site_name,
     site_of,
-    sites_of,
 )
 
 VECTORS = json.loads(
@@ -173,27 +171,11 @@ def test_a_page_that_is_implied_twice_is_implied_once():
 def test_there_are_not_more_than_the_limits():
     pages = [f"http://a/{n}" for n in range(MAX_IMPLIED + 1)]
     feeds = [Feed(f"http://a/{n}") for n in range(MAX_FEEDS + 1)]
-    many = (Site(str(n), (), 60, 60) for n in range(MAX_SITES + 1))
 
     with pytest.raises(ValueError, match="implied"):
         feed_of("http://a/feed", pages)
     with pytest.raises(ValueError, match="1,000 feeds"):
         site_of("a", feeds)
-    with pytest.raises(FeedConfigError, match=r"here: .*100,000 sites"):
-        sites_of("here", many)
-
-
-def test_two_sites_have_not_the_same_name_or_feed():
-    feed = Feed("http://a/feed")
-    one, two = site_of("one", [feed]), site_of("two", [feed])
-
-    with pytest.raises(FeedConfigError, match="two sites 'one'"):
-        sites_of("here", [one, one])
-    with pytest.raises(
-        FeedConfigError, match=r"http://a/feed is in 'one' and in 'two'"
-    ):
-        sites_of("here", [one, two])
-    assert sites_of("here", [one]) == {"one": one}
 
 
 def test_an_error_says_where_and_is_one_of_configuration():

@@ -85,8 +85,10 @@ async def delete(store, keys):
 
 
 def fill(db, keys):
-    """Put something into every key that *keys* can name."""
+    """Put something into every key that *keys* can name, and that stays."""
     for what, name in names_of(keys, spread=True).items():
+        if what == "process":
+            continue  # expires when its process is gone
         if what in MEMBERS:
             member, score = MEMBERS[what]
             db("ZADD", name, score, member)

@@ -323,13 +323,13 @@ def test_a_truncated_item_is_refused(length):
         b"0",
         b"0\x03" + GOOD[2:],
         GOOD + b"x",
-        b"0\x01" + msgpack.packb([1]),
-        b"0\x01" + msgpack.packb({"url": 1}),
-        b"0\x01" + msgpack.packb({"url": b"http://a.example/"}),
-        b"0\x01" + msgpack.packb({"method": "GET"}),
-        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(99, b"")}),
-        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(5, b"\xa1x")}),
-        b"0\x01" + msgpack.packb({"url": "u", "x": msgpack.ExtType(2, b"\x05")}),
+        b"0\x02" + msgpack.packb([1]),
+        b"0\x02" + msgpack.packb({"url": 1}),
+        b"0\x02" + msgpack.packb({"url": b"http://a.example/"}),
+        b"0\x02" + msgpack.packb({"method": "GET"}),
+        b"0\x02" + msgpack.packb({"url": "u", "x": msgpack.ExtType(99, b"")}),
+        b"0\x02" + msgpack.packb({"url": "u", "x": msgpack.ExtType(5, b"\xa1x")}),
+        b"0\x02" + msgpack.packb({"url": "u", "x": msgpack.ExtType(2, b"\x05")}),
         with_extension(codec._DEFAULTDICT, ["eval", {}]),
         with_extension(codec._DEFAULTDICT, [["list"], {}]),
         with_extension(codec._DEQUE, [-1, []]),
@@ -346,9 +346,9 @@ def test_a_truncated_item_is_refused(length):
         with_extension(codec._COUNTER, 5),
         with_extension(codec._ORDERED, [1]),
         with_extension(codec._PROXY, [1]),
-        b"0\x01" + b"\x91" * 5000,
-        b"0\x01" + b"\xdf\xff\xff\xff\xff",
-        b"0\x01" + b"\xdb\xff\xff\xff\xffx",
+        b"0\x02" + b"\x91" * 5000,
+        b"0\x02" + b"\xdf\xff\xff\xff\xff",
+        b"0\x02" + b"\xdb\xff\xff\xff\xffx",
         pickle.dumps({"url": "http://a.example/"}),
         b'{"url": "http://a.example/"}',
     ],
@@ -381,7 +381,7 @@ def test_hostile_extensions_in_each_other_do_not_end_the_process():
         inner = msgpack.packb([msgpack.ExtType(codec._TUPLE, inner)])
 
     with pytest.raises(CodecError, match="more than 32"):
-        decode(b"0\x01" + b"\x82" + b"\xa3url\xa1u" + b"\xa1x" + inner)
+        decode(b"0\x02" + b"\x82" + b"\xa3url\xa1u" + b"\xa1x" + inner)
 
 
 def test_tuples_in_each_other_are_stored_as_deep_as_they_can_be_read():
