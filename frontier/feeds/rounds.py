@@ -261,7 +261,11 @@ class Rounds:
             self._node.fail(error)
             return
         logger.error("%s; it is begun again, and pages may be fetched twice", error)
-        await self._node.run([Call.command("UNLINK", error.key)])
+        try:
+            await self._node.run([Call.command("UNLINK", error.key)])
+        except FrontierError as refused:  # whoever met the damage does not wait for it
+            self._node.fail(refused)
+            return
         self._told.clear()
         self._is_told = False
 

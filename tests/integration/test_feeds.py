@@ -394,6 +394,23 @@ def test_a_damaged_key_is_named_and_its_site_read_again(followed, what):
     followed.stop("node-1")
 
 
+@pytest.mark.one_server("its users are told of one right less")
+def test_a_node_that_may_not_remove_a_damaged_key_says_so_and_ends(followed):
+    followed.server.until = lambda *_: True  # its feeds are asked for, and wait
+    followed.start("node-1", FRONTIER_LEASE_TTL="60")  # and no look comes first
+    until(lambda: followed.server.holds, "a node waits for an answer")
+    call, name = Call.command, KEYS.round("news")
+    damage = [call("DEL", name), call("SET", name, "x")]
+    followed.cluster.store.run([*damage, call("ACL", "SETUSER", "default", "-unlink")])
+    followed.server.go_on()
+
+    (status,) = followed.cluster.wait("node-1")
+    text = followed.cluster.text_of("node-1")
+    assert status == 1, text
+    assert f"the key {name}" in text
+    assert "may not do UNLINK" in text
+
+
 class OddFeeds:
     """Feeds whose items are hard to know again, and feeds that are not where they were.
 
