@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import LeaseLost, StoreUnavailable
 from frontier.queue.damage import is_number
-from frontier.queue.due import FARTHEST, due_call, moved
+from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
 from frontier.store.client import Call
 from frontier.store.outage_retry import ASK_AGAIN
@@ -182,7 +182,7 @@ class DueTimes:
         if found.lacking:  # else the next may be of the same
             known.queues = tuple(queue.decode() for queue in found.lacking)
         wait = max(0.0, found.due - found.now) / 1000
-        if found.lacking or wait * 1000 > FARTHEST:
+        if found.lacking:
             wait = 0.0
         elif found.due > self.until:
             wait = math.inf

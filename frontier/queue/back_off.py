@@ -204,8 +204,7 @@ def read_entry(name: bytes, value: bytes, now: int) -> BackOff | None:
     reason = parts[4].decode()
     if reason not in REASONS or not failures:
         return None
-    # no longer than it was to be, though the clock was set back since
-    left = min(until - now, until - since, LONGEST)
+    left = min(until - now, LONGEST)
     return BackOff(max(0, left) / 1000, max(0, now - since) / 1000, failures, reason)
 
 

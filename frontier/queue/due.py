@@ -14,7 +14,7 @@ What always holds:
     sent again.
 4.  A request that is fetched again later (`again_calls`) is reserved before the script,
     and waits after it: a kill loses it at no moment, and never makes two of it.
-5.  Nothing waits longer than `LONGEST` ms. What seems to is due: a clock was set back.
+5.  Nothing waits longer than `LONGEST` ms, and what a clock is set back meanwhile by.
 
 What waits until it is due is made due at once, by URL or by how URLs begin.
 
@@ -63,9 +63,6 @@ PART = 32
 """What waits shares a bucket with what is due within such a part of its wait."""
 LONGEST = 2 * 366 * 86_400_000
 """Milliseconds."""
-FARTHEST = LONGEST + LONGEST // 8
-"""Milliseconds: what is due later than that was put there before a clock was set back,
-and is due now. More than `LONGEST`, as a bucket is later than what is in it."""
 MOST = 500
 """URLs that one call moves, or puts back."""
 MOST_BUCKETS = 10_000
@@ -250,7 +247,7 @@ def due_call(
 ) -> Call:
     """The call that moves what is due in *bucket*, the next, of *queues*."""
     names = [keys.lease, keys.counts, keys.queues, keys.due, keys.waiting(bucket)]
-    args: list[Argument] = [lease.token, bucket, MOST, FARTHEST]
+    args: list[Argument] = [lease.token, bucket, MOST]
     for queue in queues:
         names.append(keys.ready(queue))
         args += (queue, split_name(queue)[0])

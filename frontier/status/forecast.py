@@ -92,11 +92,8 @@ class History:
     def note(self, seen: CrawlSnapshot) -> None:
         """Note what was *seen*; the next must be newer."""
         at = seen.taken_ms / 1000
-        if self._samples and at <= self._samples[-1].at:
-            if at < self._samples[-1].at:  # the server's clock was set back
-                self._samples.clear()
-            else:
-                self._samples.pop()
+        while self._samples and at <= self._samples[-1].at:
+            self._samples.pop()
         known = {node.node_id: node.figures for node in seen.nodes if node.figures}
         for node_id, figures in known.items():
             self._add(node_id, figures)

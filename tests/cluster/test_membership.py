@@ -281,14 +281,10 @@ async def test_a_clock_that_is_set_back_leaves_no_dead_node(join, db, crawl):
     rest = db("HGET", crawl.nodes(), "b").split(b" ", 1)[1]
     db("HSET", crawl.nodes(), "b", b"%d " % ahead + rest)
     db("HSET", crawl.meta(), "swept_ms", ahead, "resumed_ms", ahead)
-    await beat(a)
-    stamp = int(db("HGET", crawl.nodes(), "b").split()[0])
-    assert stamp <= ahead - 500_000, "it has the time of a lease from now on"
+    assert len((await beat(a)).members) == 2, "it has the time of a lease from now on"
     resumed = int(db("HGET", crawl.meta(), "resumed_ms"))
     assert resumed <= ahead - 500_000
 
-    past = b"%d " % (stamp - 61_000)
-    db("HSET", crawl.nodes(), "b", past + rest)
     now = int(db("TIME")[0]) * 1000
     db("HSET", crawl.meta(), "swept_ms", now - 2000, "resumed_ms", now - 61_000)
     assert (await beat(a)).members == (Member("a", 1),)

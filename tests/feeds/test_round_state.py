@@ -316,21 +316,6 @@ def test_nothing_is_due_in_a_crawl_that_has_ended(driver):
     assert driver.due()[1:] == (-1, [])
 
 
-def test_a_clock_that_is_set_back_does_not_make_sites_wait(driver):
-    driver.update(site())
-    number = driver.begun(FEED)
-    driver.note(number, done=[FEED])
-    ahead = 40 * 86_400_000
-    looked = driver.due().now + ahead
-    score = driver.due_in() * 1000 + driver.due().now + ahead
-    keys = driver.keys
-    driver.store.call(r.Call.command("ZADD", keys.sites(), int(score), "news"))
-    driver.store.call(r.Call.command("HSET", keys.meta(), "looked_ms", looked))
-
-    driver.due()
-    assert HOUR - 60 < driver.due_in() < HOUR + 60  # as far as it was
-
-
 def test_no_more_than_a_hundred_rounds_are_kept(driver):
     driver.update(site())
     for _ in range(103):

@@ -165,14 +165,6 @@ def test_nothing_is_read_again_until_it_changes(store, keys, fail, db):
     assert is_changed(store.call(read_call(keys.back_off, mark)), mark)
 
 
-def test_a_clock_that_is_set_back_makes_none_longer(fail, later, known):
-    fail(asked=10.0)
-    later(-600)  # as of a clock that was ten minutes ahead
-
-    assert known()[HOST].left == 10
-    assert fail().left <= 10
-
-
 @pytest.mark.parametrize("kind", ["SET", "LPUSH", "SADD"])
 def test_a_key_of_another_type_is_begun_again(store, keys, fail, known, db, kind):
     db(kind, keys.back_off, "x")

@@ -13,7 +13,7 @@ if state ~= 'open' and state ~= 'incomplete' then
   return 2
 end
 local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
-if seeding > now and seeding <= now + 60000 then -- no lock lives longer
+if seeding > now then
   return 0
 end
 for _, value in ipairs(redis.call('HVALS', KEYS[2])) do

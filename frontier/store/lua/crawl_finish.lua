@@ -34,7 +34,7 @@ for _, value in ipairs(redis.call('HVALS', KEYS[2])) do
   end
 end
 local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
-if seeding > now and seeding <= now + 60000 then -- no lock lives longer
+if seeding > now then
   return 0
 end
 redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', now_text)

@@ -17,7 +17,7 @@ for i = 1, #ARGV, 2 do
   local till, since, reason = (entry or ''):match('^(%d+) (%d+) %d+ (%l+)$')
   local wanted = reason == 'throttled' or reason == 'unavailable'
   local from = tonumber(wanted and till or since or '0')
-  if entry and (tonumber(since or '0') > now or from <= now - tonumber(ARGV[i + 1])) then
+  if entry and from <= now - tonumber(ARGV[i + 1]) then
     forgotten = forgotten + redis.call('HDEL', KEYS[1], ARGV[i])
   end
 end

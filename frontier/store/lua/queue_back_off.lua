@@ -24,7 +24,6 @@ local entry = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local till, since, failures = entry:match('^(%d+) (%d+) (%d+) %l+$')
 if not till or #entry > 60 or #failures > 6 then till, since, failures = 0, 0, 0 end
 till, since, failures = tonumber(till), tonumber(since), tonumber(failures)
-if since > now then till, since = till - (since - now), now end -- the clock was set back
 
 local asked = tonumber(ARGV[4])
 local reason = ARGV[2]

@@ -10,8 +10,7 @@
 -- ARGV[1]  token    the token lease_acquire returned
 -- ARGV[2]  bucket   that the caller takes for the next; '' if it knows of none
 -- ARGV[3]  most     URLs that are looked at
--- ARGV[4]  longest  ms; what is due later than in so many is due: the clock was set back
--- ARGV[5...]        for each ready list: its queue's name, and its priority
+-- ARGV[4...]        for each ready list: its queue's name, and its priority
 --
 -- Returns {now, moved, bucket, at, became, lacking}, or nil if the token is not the
 -- current one: how many were moved, the bucket that is due next and when ('' and 0: none),
@@ -20,21 +19,20 @@
 
 local moved, lists, became, lacking = 0, {}, {}, {}
 local first = redis.call('ZRANGE', KEYS[4], 0, 0, 'WITHSCORES')
-local wait = tonumber(first[2] or '0') - now
-if first[1] and first[1] == ARGV[2] and (wait <= 0 or wait > tonumber(ARGV[4])) then
+if first[1] and first[1] == ARGV[2] and tonumber(first[2]) <= now then
   local why = no_number(2, {'ready', 'waiting'}, redis.call('HMGET', KEYS[2], 'ready', 'waiting'))
   if why then return redis.error_reply(why) end
   local known = {}
   for i = 6, #KEYS do
-    known[ARGV[2 * i - 7]] = i
+    known[ARGV[2 * i - 8]] = i
     redis.call('LLEN', KEYS[i]) -- what fails, fails before anything is moved
   end
   local long = redis.call('ZCARD', KEYS[3]) and redis.call('LLEN', KEYS[5])
   moved, lists, lacking = heads(KEYS[5], tonumber(ARGV[3]), known)
   for i, items in pairs(lists) do
-    local name = ARGV[2 * i - 7]
+    local name = ARGV[2 * i - 8]
     if redis.call('RPUSH', KEYS[i], unpack(items)) == #items then became[#became + 1] = name end
-    redis.call('ZADD', KEYS[3], -tonumber(ARGV[2 * i - 6]), name)
+    redis.call('ZADD', KEYS[3], -tonumber(ARGV[2 * i - 7]), name)
   end
   if moved > 0 then
     redis.call('LTRIM', KEYS[5], moved, -1)

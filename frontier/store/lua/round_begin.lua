@@ -39,7 +39,7 @@ if state == 'waiting' then
   whole = '0'
 end
 local round, emitted = numbers('round', 'emitted')
-local is_over = now - emitted >= tonumber(ARGV[4]) or now < emitted
+local is_over = now - emitted >= tonumber(ARGV[4])
 redis.call('ZADD', KEYS[1], text(now + tonumber(ARGV[3])), ARGV[1])
 if whole ~= '1' and not is_over then
   redis.call('HSET', KEYS[2], 'by', ARGV[2])

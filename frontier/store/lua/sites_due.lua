@@ -2,28 +2,17 @@
 -- include: clock
 --
 -- KEYS[1]  sites  sorted set of the names of sites by when to look at them, in ms
--- KEYS[2]  meta   hash {state, looked_ms, born, ...} of the crawl
+-- KEYS[2]  meta   hash {state, born, ...} of the crawl
 -- ARGV[1]  most   so many at most
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
 --
 -- Returns {now, next, name, ...}: next is when the next site is due, in ms like now; -1 if
--- none is, or the crawl is not open. Where the server's clock was set back, all sites are
--- due as much earlier.
+-- none is, or the crawl is not open.
 
-local BACK = 5000 -- ms that a clock may be corrected by
-local meta = redis.call('HMGET', KEYS[2], 'state', 'born', 'looked_ms')
+local meta = redis.call('HMGET', KEYS[2], 'state', 'born')
 if meta[1] ~= 'open' or (meta[2] or '') ~= ARGV[2] then
   return {now_text, '-1'}
 end
-local before = meta[3] and meta[3]:find('^%d+$') and #meta[3] < 16 and tonumber(meta[3]) or now
-if before > now + BACK then
-  local all = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(+inf', 'WITHSCORES')
-  for i = 1, #all, 2 do
-    local due = math.max(tonumber(all[i + 1]) - (before - now), 0)
-    redis.call('ZADD', KEYS[1], string.format('%.0f', due), all[i])
-  end
-end
-redis.call('HSET', KEYS[2], 'looked_ms', now_text)
 local names = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now_text, 'LIMIT', 0, ARGV[1])
 local later = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now_text, '(+inf',
   'WITHSCORES', 'LIMIT', 0, 1)

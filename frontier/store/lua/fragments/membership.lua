@@ -4,8 +4,9 @@
 -- ARGV[1]  node   node id of the caller, which is in neither
 --
 -- read_map(ttl, resumed) returns {node, weight, node, weight, ...} and the ids of those
--- that were silent for longer than the ttl, since resumed at least, in ms. An entry that
--- cannot be is that of a dead node. Needs `clock`.
+-- that were silent for longer than the ttl, since resumed at least, in ms. So is one whose
+-- beat is ahead by as much, as the clock was set back since. An entry that cannot be is
+-- that of a dead node. Needs `clock`.
 -- drop(dead) takes these off the map. unheard(live, since) returns the ids in *live* if
 -- none of them has sent a heartbeat after *since*, else nothing.
 
@@ -13,16 +14,12 @@ local function read_map(ttl, resumed)
   local live, dead = {}, {}
   local nodes = redis.call('HGETALL', KEYS[1])
   for i = 1, #nodes, 2 do
-    local beat, weight, rest = string.match(nodes[i + 1], '^(%d+) (%d+)(.*)$')
+    local beat, weight = string.match(nodes[i + 1], '^(%d+) (%d+)')
     local named = #nodes[i] <= 100 and string.find(nodes[i], '^%w[%w._-]*$')
     if not beat or not named or #beat > 15 or #weight > 5 then beat = nil end
-    if beat and tonumber(beat) > now then -- the clock was set back since
-      beat = now_text
-      redis.call('HSET', KEYS[1], nodes[i], now_text .. ' ' .. weight .. rest)
-    end
     if nodes[i] == ARGV[1] then
       -- the caller sees to its own
-    elseif not beat or math.max(tonumber(beat), resumed) < now - ttl then
+    elseif not beat or math.abs(now - beat) > ttl and resumed < now - ttl then
       dead[#dead + 1] = nodes[i]
     else
       live[#live + 1], live[#live + 2] = nodes[i], weight
