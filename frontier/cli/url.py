@@ -80,7 +80,7 @@ def explain(
     places = warcs if warcs is not None else _default()
     with options.connected() as store:
         crawl = options.crawl(store)
-        files = find(logs or [], places, crawl.keys.crawl_id)
+        files = find(logs or [], places, crawl.keys)
         found = _explained(store, crawl, url.strip(), files, _seeds(seeds))
     output.result(found.facts(), _shown(found))
     if not found.sure:

@@ -1,8 +1,8 @@
 """All sources that are asked of one URL: the store, and the files of the crawl.
 
 A directory is looked through to its bottom; so is the storage that a node's files are
-uploaded to, by its URL. Files that are named after another crawl are left out and
-counted, since what that crawl did is no answer about this one.
+uploaded to, by its URL. Files of another crawl, by their name or by the mark with which
+it was born, are left out and counted: what it did is no answer about this one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from frontier.explain.in_archive import Archive
 from frontier.explain.in_logs import read_logs
 from frontier.explain.rules import address_of, robots_of, scope_of, trap_of
 from frontier.explain.verdict import Explanation, explain
-from frontier.postcrawl.remote_files import RemotePath, path_of
+from frontier.postcrawl.remote_files import RemotePath, open_file, path_of
 from frontier.settings.config import Config
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import SUFFIX as RULE_FILE
+from frontier.warc.births import birth_of
 from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
 from frontier.warc.crawl_log import SUFFIX as LOG
 from frontier.warc.file_rotation import OPEN, safe_name
 from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from frontier.explain.in_logs import LogFacts
     from frontier.explain.in_store import StoreFacts, Subject
     from frontier.seen.seen_set import StoredCrawl
+    from frontier.store.keys import CrawlKeys
 
     Bar = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
@@ -68,16 +70,20 @@ class CrawlFiles:
     """Each, and the WARC file that it is of, if that is there."""
     of_others: Counter[str] = field(default_factory=Counter)
     """Files that were left out, by the crawl that they are named after."""
+    of_namesakes: list[Path] = field(default_factory=list)
+    """Those of other crawls that had the same name, which were left out, too."""
     gaps: list[Gap] = field(default_factory=list)
 
 
-def find(logs: Sequence[str], warcs: Sequence[str], crawl_id: str) -> CrawlFiles:
+def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFiles:
     """What is at the places *logs*, of crawl logs alone, and *warcs*, of all kinds.
+
+    Of the crawl of *keys*, or of one that they do not name.
 
     Raises:
         ConfigurationError: A URL is none of files, or its package is not installed.
     """
-    found = _FileSearch(safe_name(crawl_id))
+    found = _FileSearch(keys)
     for place in warcs:
         found.look(place, logs_only=False)
     for place in logs:
@@ -86,9 +92,10 @@ def find(logs: Sequence[str], warcs: Sequence[str], crawl_id: str) -> CrawlFiles
 
 
 class _FileSearch:
-    def __init__(self, crawl: str) -> None:
+    def __init__(self, keys: CrawlKeys) -> None:
         self.files = CrawlFiles()
-        self._crawl = crawl
+        self._keys = keys
+        self._crawl = safe_name(keys.crawl_id)
         self._others: dict[str, list[str]] = {}
         self._indexes: list[Path] = []
 
@@ -136,9 +143,14 @@ class _FileSearch:
 
     def done(self, logs: Sequence[str], warcs: Sequence[str]) -> CrawlFiles:
         found = self.files
-        found.logs = list(dict.fromkeys(found.logs))
         of_index = {name: path for path in found.warcs for name in _indexes_of(path)}
         found.indexes = {path: of_index.get(str(path)) for path in self._indexes}
+        found.logs = self._own(dict.fromkeys(found.logs))
+        found.warcs = self._own(found.warcs)
+        others: set[Path | None] = {*found.of_namesakes}
+        for index in [each for each, warc in found.indexes.items() if warc in others]:
+            found.of_namesakes.append(index)
+            del found.indexes[index]
         for kind, names in self._others.items():
             what = ", ".join(names[:NAMED])
             if (more := len(names) - NAMED) > 0:
@@ -148,10 +160,37 @@ class _FileSearch:
             self._none("crawl logs", "--logs DIR", [*logs, *warcs])
         if not (found.warcs or found.indexes):
             self._none("WARC files", "--warcs DIR|URL", warcs)
-        for crawl, count in found.of_others.most_common(NAMED):
-            what = f"{count:,} files of the crawl {printable(crawl)}"
-            found.gaps.append(Gap(what, f"--crawl {printable(crawl)} asks about it"))
+        self._tell_others(found)
         return found
+
+    def _own(self, paths: Iterable[Path]) -> list[Path]:
+        """Those of *paths* that no other crawl of the same name has written."""
+        own: list[Path] = []
+        for path in paths:
+            try:
+                with open_file(path) as file:
+                    born = birth_of(file, path.name.removesuffix(OPEN))
+            except OSError:  # who reads it says so
+                born = ""
+            is_own = not self._keys.born or born in {"", self._keys.born}
+            (own if is_own else self.files.of_namesakes).append(path)
+        return own
+
+    def _tell_others(self, found: CrawlFiles) -> None:
+        crawl = printable(self._keys.crawl_id)
+        if found.of_namesakes:
+            first = printable(str(min(found.of_namesakes, key=str)))
+            what = f"{len(found.of_namesakes):,} files of another crawl that was called"
+            how = "frontier warc list, and grep, show what they have"
+            found.gaps.append(Gap(f"{what} {crawl}, as {first}", how))
+        others = found.of_others.most_common()
+        for name, count in others[:NAMED]:
+            what = f"{count:,} files of the crawl {printable(name)}"
+            found.gaps.append(Gap(what, f"--crawl {printable(name)} asks about it"))
+        if more := others[NAMED:]:
+            count = sum(count for _, count in more)
+            what = f"{count:,} files of {len(more):,} more crawls"
+            found.gaps.append(Gap(what, "--crawl ID asks about one of them"))
 
     def _none(self, what: str, option: str, places: Sequence[str]) -> None:
         where = printable(", ".join(dict.fromkeys(places))) or "no directory was named"

@@ -26,7 +26,7 @@ from frontier.errors import (
     StoreError,
     StoreUnavailable,
 )
-from frontier.files import make_directory, mode_of
+from frontier.files import make_directory, mode_of, open_input
 from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call
@@ -35,6 +35,7 @@ from frontier.store.outage_retry import pauses
 from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.warc.batch import ArchiveConfig
+from frontier.warc.births import FIELD, birth_of
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.crawl_log import CrawlLog, logs_of, repair_logs
 from frontier.warc.disk_space import Room
@@ -46,7 +47,7 @@ from frontier.warc.upload import Uploader
 from frontier.warc.writer_thread import ArchiveThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -224,9 +225,11 @@ class Archive:
         store: BlockingStore,
         crawl_id: str,
         settings: Mapping[str, Any],
+        born: str = "",
     ) -> None:
         self._config = config
         self._store = store
+        self._born = born
         self._indexed = store
         """The server of the collections."""
         if config.collection_redis_url:
@@ -300,7 +303,10 @@ class Archive:
             config.node_id,
             max_bytes=config.warc_max_bytes,
             max_seconds=config.warc_max_seconds,
-            warcinfo=warcinfo_fields(config, self._crawl_id, rules, settings),
+            warcinfo={
+                **warcinfo_fields(config, self._crawl_id, rules, settings),
+                **({FIELD: self._born} if self._born else {}),
+            },
             rules=rules.as_json(),
             block_digest=config.warc_block_digest,
             metadata=config.warc_metadata,
@@ -388,7 +394,13 @@ class Archive:
         """The crawl log beside the files of *writer*."""
         c = writer.config
         return CrawlLog(
-            c.directory, c.crawl_id, c.node_id, time.time, writer.announce, mode=c.mode
+            c.directory,
+            c.crawl_id,
+            c.node_id,
+            time.time,
+            writer.announce,
+            born=self._born,
+            mode=c.mode,
         )
 
     def _commit_finished(self) -> None:
@@ -606,8 +618,16 @@ class Archive:
 
         out = self._wacz(directory)
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
-        warcs = warc_files([self._config.warc_dir], crawl_id=self._crawl_id)
-        logs = tuple(logs_of(self._config.warc_dir, self._crawl_id))
+        given = self._config.warc_dir
+        warcs, others = self._own(warc_files([given], crawl_id=self._crawl_id))
+        logs, other_logs = self._own(logs_of(given, self._crawl_id))
+        if others or other_logs:
+            logger.warning(
+                "%d files of another crawl that was called %s are not in the WACZ: %s",
+                len(others + other_logs),
+                self._crawl_id,
+                (others + other_logs)[0],
+            )
         options = Options(
             title=self._crawl_id,
             logs=logs,
@@ -615,6 +635,19 @@ class Archive:
             mode=mode_of(self._config.file_mode),
         )
         return create(out, warcs, options)
+
+    def _own(self, paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+        """Those of *paths* that may be of this crawl, and those of others of its name.
+
+        Raises:
+            OSError: One cannot be read.
+        """
+        found: tuple[list[Path], list[Path]] = [], []
+        for path in paths:
+            with open_input(path) as file:
+                other = birth_of(file, path.name)
+            found[bool(self._born and other not in {"", self._born})].append(path)
+        return found
 
     async def close(self) -> None:
         """Finish, if that was not done, send the files that are left, disconnect."""

@@ -234,8 +234,9 @@ class Node:
 
     async def _open_archive(self, settings: Mapping[str, Any]) -> None:
         blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
+        keys = self.keys
         self.archive = await asyncio.to_thread(
-            Archive, self.config, blocking, self.keys.crawl_id, settings
+            Archive, self.config, blocking, keys.crawl_id, settings, keys.born
         )
         self._opened.push_async_callback(self._close_archive)
         if not self.config.collection_redis_url:

@@ -37,6 +37,7 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.model import Attempt
+from frontier.warc.births import NOTE, URL
 from frontier.warc.file_rotation import OPEN, file_name, safe_name
 from frontier.warc.records import target_uri, warc_date
 from frontier.warc.repair import log_refusal
@@ -143,7 +144,8 @@ def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
 class CrawlLog:
     """Appends lines to a series of files of one node; belongs to one thread.
 
-    Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``.
+    Files are called ``<crawl>-<YYYYMMDDhhmmssmmm>-<serial>-<node>.crawl.log``, and
+    begin with a line about the mark with which the crawl was *born*, if it has one.
     *closed* is called with the path of each.
     """
 
@@ -155,9 +157,11 @@ class CrawlLog:
         clock: Callable[[], float],
         closed: Callable[[Path], None] = lambda _: None,
         *,
+        born: str = "",
         max_bytes: int = MAX_BYTES,
         mode: int = FILE_MODE,
     ) -> None:
+        self._born = born
         self._mode = mode
         self._directory = directory
         self._crawl_id = crawl_id
@@ -215,7 +219,8 @@ class CrawlLog:
         if not self._waiting:
             return
         file = self._file or self._begin()
-        data = memoryview(b"".join(self._waiting))
+        first = [] if self._size else self._head()
+        data = memoryview(b"".join([*first, *self._waiting]))
         try:
             while data:
                 data = data[file.write(data) or 0 :]
@@ -227,6 +232,13 @@ class CrawlLog:
         self._waiting = []
         if self._size >= self._max_bytes:
             self._finish()
+
+    def _head(self) -> list[bytes]:
+        """What is before the first attempt, as a line that is no fetch."""
+        if not self._born:
+            return []
+        note = f"{NOTE}{self._born}"
+        return [Entry(self._clock(), 0, -1, URL, None, "", 0, "", (note,)).encode()]
 
     def _begin(self) -> FileIO:
         while True:

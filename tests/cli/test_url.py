@@ -185,12 +185,15 @@ def test_files_of_other_crawls_are_left_out_and_named(crawl, explain):
     made.archive([an_exchange(url=f"{HOME}x", found=LINK)])
     for path in made.directory.iterdir():
         path.rename(path.with_name(path.name.replace("one-1-", "one-0-")))
+    for name in ("a-1", "b-1", "c-1", "d-1"):
+        (made.directory / f"{name}-20260101000000000-00000-n.cdxj").write_bytes(b"")
 
     found = explain(f"{HOME}x")
 
     assert (found["reason"], found["fetched"]) == ("not_found", False)
     named = {gap["what"]: gap["how"] for gap in found["not_looked_at"]}
     assert named["3 files of the crawl one-0"] == "--crawl one-0 asks about it"
+    assert named["2 files of 2 more crawls"] == "--crawl ID asks about one of them"
 
 
 def test_the_scope_of_a_spider_without_that_setting_is_in_its_code(crawl, explain):

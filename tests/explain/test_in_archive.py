@@ -11,6 +11,7 @@ from frontier.explain.in_logs import read_logs
 from frontier.explain.in_store import Subject
 from frontier.explain.sources import find
 from frontier.model import Attempt, Found
+from frontier.store.keys import CrawlKeys
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.crawl_log import CrawlLog, entry_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
@@ -141,7 +142,7 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
     server = Server(tmp_path)
     try:
         urls = [server.url(path.name) for path in sorted(tmp_path.iterdir())]
-        files = find([], urls, "one-1")
+        files = find([], urls, CrawlKeys("frontier", "one-1"))
         archive = Archive(subject(URL), "http://a.example/robots.txt", "scrapy")
         facts = archive.look(files.warcs, files.indexes)
         logs = read_logs(files.logs, subject(URL))

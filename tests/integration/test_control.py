@@ -82,7 +82,8 @@ def test_a_paused_crawl_sends_nothing_survives_a_kill_and_goes_on(serve, cluster
     assert [entry["verb"] for entry in told] == ["paused", "resumed"]
     assert all("@" in entry["who"] for entry in told)
     verbs = [line.split()[3] for line in log_lines(cluster) if " frontier:" in line]
-    assert sorted(verbs) == 3 * ["frontier:paused"] + 2 * ["frontier:resumed"]
+    done = 3 * ["frontier:paused"] + 2 * ["frontier:resumed"]
+    assert sorted(verb for verb in verbs if verb != "frontier:born") == done
 
 
 def test_a_crawl_paused_while_no_node_runs_is_paused_when_they_come(serve, cluster):

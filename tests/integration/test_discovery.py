@@ -221,6 +221,7 @@ def test_the_log_has_every_attempt_with_what_heritrix_has_for_it(crawled):
 
     statuses = {url: [int(line[1]) for line in found] for url, found in by_url.items()}
     assert statuses == {
+        "frontier:born": [0],
         "/seed": [200],
         "/robots.txt": [200],
         f"{refused}/robots.txt": [-2, -2],

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import zipfile
 from itertools import count
 
 import pytest
@@ -272,3 +273,36 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
     assert ask.reason(last) == "no_node"
     assert cluster.ask("crawl", "close", "--crawl", "asked-1", "--yes").returncode == 0
     assert ask.reason(last) == "crawl_ended"
+
+
+def test_files_of_an_earlier_crawl_of_the_same_name_say_nothing_of_this(
+    cluster, tmp_path
+):
+    site = RawSite(dict.fromkeys(["/old", "/new"], page()))
+    waczs = tmp_path / "waczs"
+    cluster.start("node-1", "-a", f"seeds={site.url('/old')}")
+    assert cluster.wait("node-1") == [0]
+    earlier = sorted(path.name for path in cluster.warc_dir.iterdir())
+    cluster.servers.clear()  # the store was lost
+    seeds = f"seeds={site.url('/new')}"
+    cluster.start("node-1", "-a", seeds, FRONTIER_WACZ_DIR=waczs)
+    assert cluster.wait("node-1") == [0]
+    site.close()
+    ask = Asking(cluster)
+
+    found = ask(site.url("/old"))
+
+    assert (found["reason"], found["fetched"]) == ("not_found", False)
+    (gap,) = found["not_looked_at"]
+    text = "3 files of another crawl that was called site-1, as "
+    assert gap["what"].startswith(text)
+    assert gap["what"].endswith(earlier[0])  # the first by name
+    assert ask.reason(site.url("/new")) == "fetched"
+    with zipfile.ZipFile(waczs / "site-1.wacz") as made:
+        names = {name.rpartition("/")[2] for name in made.namelist()}
+    ours = {path.name for path in cluster.warc_dir.iterdir()} - {*earlier}
+    assert {name for name in names if name.startswith("site-1-")} == {
+        name for name in ours if not name.endswith(".cdxj")
+    }
+    told = "2 files of another crawl that was called site-1 are not in the WACZ"
+    assert told in cluster.text_of("node-1")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from frontier.collection.foreign_indexes import crawl_log
 from frontier.model import Attempt, Found, Original, Stored
 from frontier.warc.crawl_log import CrawlLog, Entry, entry_of, logs_of, repair_logs
 from tests.warc.samples import NOON, an_exchange, names
@@ -85,6 +86,22 @@ def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path):
         b"%d" % (n // 2) for n in range(8)
     ]
     assert logs_of(tmp_path, "c") == []
+
+
+def test_each_file_begins_with_the_mark_of_its_crawl_in_a_line_of_twelve_columns(
+    tmp_path,
+):
+    log = a_log(tmp_path, born="ab12", max_bytes=300)
+    for number in range(4):
+        log.write([attempt(number)])
+    log.close()
+
+    for path in logs_of(tmp_path, "c-1"):
+        first, *others = path.read_bytes().splitlines()
+        assert first.split()[1:4] == [b"0", b"-", b"frontier:born"]
+        assert first.split()[11:] == [b"born:ab12"]
+        assert crawl_log(first) is None  # our import of such logs passes over it
+        assert others
 
 
 def test_no_attempt_makes_no_file(tmp_path):
