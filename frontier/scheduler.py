@@ -103,6 +103,8 @@ LONG_DELAY = 10.0
 """Seconds between two requests to a host for which a node that closes does not wait."""
 LEAST_WAIT = 0.1
 """Seconds for which a request waits whose host may be asked again by now."""
+CLAIM_WAIT = 1.0
+"""Seconds, at most, until a claim is tried again whose host is left alone."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 AT_ONCE = 16
@@ -861,7 +863,8 @@ class Scheduler(BaseScheduler):
         for request in done:
             reservation = self._delivered.pop(request)
             state = self._session.requests.known(request)
-            if state.waits and self._waits_for_host(request, reservation):
+            if state.waits:
+                self._have_wait(request, reservation)
                 continue
             if self._rounds is not None and state.again is None:
                 self._rounds.complete(request, reservation)
@@ -876,22 +879,31 @@ class Scheduler(BaseScheduler):
                 forced = state.forced
                 self._node.acks.complete(reservation, again=again, forced=forced)
 
-    def _waits_for_host(self, request: Request, reservation: Reservation) -> bool:
+    def _have_wait(self, request: Request, reservation: Reservation) -> None:
         """Have *request* wait in the store until its host is asked again.
 
         In its queue, which is left alone; but where that has the URLs of other hosts,
-        until a time. Whether it does.
+        until a time.
         """
         self._recrawls.end(request)
         if self._config.queue_key not in SPREAD:
             self._do_aside(self._node.acks.put_back(reservation))
-            return True
+            return
         left = self._session.component(LeftAlone).left(request)
         if not self.fetch_again(request, max(LEAST_WAIT, left)):
-            return False
+            self._do_aside(self._put_back_claim(reservation, left))
+            return
         again = self._session.requests.known(request).again
         self._node.acks.complete(reservation, again=again)
-        return True
+
+    async def _put_back_claim(self, reservation: Reservation, left: float) -> None:
+        """Have a claim wait: its queue, of one URL, is not left alone, and it not due.
+
+        A node that closes puts back by itself what it still has.
+        """
+        await asyncio.sleep(min(max(LEAST_WAIT, left), CLAIM_WAIT))
+        if not self._session.closing:
+            await self._node.acks.put_back(reservation)
 
     async def _bury_unread(self, reservation: Reservation, reason: str) -> None:
         """Give up a page that could not be read, when what it gave is stored."""

@@ -1,8 +1,10 @@
 """Requests that only one process can make: each once, politely, and none is lost."""
 
+import contextlib
 import itertools
 import signal
 import textwrap
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -16,6 +18,7 @@ from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.fingerprint import seen_hash
+from tests.rawsite import RawSite
 
 SPIDER = """
 import scrapy
@@ -51,8 +54,8 @@ SLACK = 0.4
 
 
 @pytest.fixture
-def crawl(serve, cluster, tmp_path):
-    """Serve a site, and start nodes whose spider has a lambda for each link."""
+def project(tmp_path):
+    """A project whose spider has a lambda for each link."""
     root = tmp_path / "project"
     (root / "own" / "spiders").mkdir(parents=True)
     (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
@@ -63,6 +66,12 @@ def crawl(serve, cluster, tmp_path):
         'SPIDER_MODULES = ["own.spiders"]\nROBOTSTXT_OBEY = True\n'
         'ADDONS = {"frontier.addon.Addon": 100}\n'
     )
+    return root
+
+
+@pytest.fixture
+def crawl(serve, cluster, project):
+    """Serve a site, and start nodes on it."""
 
     class Crawl:
         def __init__(self, starts="", **site):
@@ -74,7 +83,7 @@ def crawl(serve, cluster, tmp_path):
 
         def start(self, node_id, **settings):
             return cluster.start(
-                node_id, *self._args, spider="local", cwd=root, **settings
+                node_id, *self._args, spider="local", cwd=project, **settings
             )
 
         @property
@@ -258,3 +267,57 @@ def wait_until_gone(cluster, node):
     key = CrawlKeys("frontier", "local-1").nodes()
     gone = Call.command("HEXISTS", key, node)
     until(lambda: not cluster.store.call(gone), "its removal")
+
+
+class Later:
+    """A host that says 429 when it is asked for the first time, by what *is_first* is.
+
+    *asked* has the paths that were answered otherwise.
+    """
+
+    def __init__(self, is_first, seconds):
+        self._is_first, self.has_refused = is_first, False
+        self._refusal = f"HTTP/1.1 429 Later\r\nRetry-After: {seconds}\r\n"
+        self.asked = Counter()
+        self._site = RawSite({}, answer=self._answer)
+        self.seed, self.close = self._site.url("/"), self._site.close
+
+    def _answer(self, connection, received):
+        path = received.split(b" ")[1].decode()
+        head, body = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", b""
+        if not self.has_refused and self._is_first(path):
+            self.has_refused, head = True, self._refusal
+        elif path == "/robots.txt":
+            head = "HTTP/1.1 404 Not Found\r\n"
+        else:
+            self.asked[path] += 1
+        if path == "/":
+            body = b"".join(b'<a href="/%d">x</a>' % number for number in range(20))
+        length = f"Content-Length: {len(body)}\r\n\r\n"
+        connection.sendall((head + length).encode() + body)
+
+
+def test_what_waits_for_its_host_in_a_queue_of_urls_is_fetched(cluster, project):
+    """Which is not left alone as a whole, as that of a host is."""
+    pages = Counter(["/", *(f"/{number}" for number in range(20))])
+    robots = Later(lambda path: path == "/robots.txt", 3)
+    page = Later(lambda path: path == "/7", 20)
+    with contextlib.closing(robots), contextlib.closing(page):
+        seeds = ["-a", f"seeds={robots.seed},{page.seed}", "-a", "starts=1"]
+        start = partial(
+            cluster.start,
+            spider="local",
+            cwd=project,
+            FRONTIER_QUEUE_KEY="url",
+            FRONTIER_RUN_ID="1",
+        )
+        node = start("node-1", *seeds)
+        until(lambda: page.has_refused, "its refusal")
+        until(lambda: robots.asked == pages, "what waited for the rules of its host")
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(DEADLINE) == 0
+        assert page.asked != pages
+        start("node-2", *seeds)
+
+        assert cluster.wait("node-2") == [0]
+        assert page.asked.keys() == pages.keys()
