@@ -109,6 +109,9 @@ SCAN_PAGE = 5_000
 """Keys that one call of SCAN looks at."""
 PULSE = 0.25
 """Seconds between two questions to a server whether it lives."""
+TURNS = 20
+"""Turns of the event loop in which an answer that is there is read: where they take long,
+this process is late, and not the server."""
 HERE = ("", 0)
 """The server of a store that has one, or whose Sentinel names one."""
 
@@ -252,7 +255,8 @@ class Store:
                         asking = asyncio.create_task(self._lives(server))
                         asked[server] = (asking, time.monotonic())
                 await asyncio.sleep(PULSE)
-                await asyncio.sleep(0)  # what has arrived meanwhile is read
+                for _ in range(TURNS):  # what has arrived meanwhile is read
+                    await asyncio.sleep(0)
                 for server, (asking, since) in list(asked.items()):
                     if asking.done():
                         del asked[server]

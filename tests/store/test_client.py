@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import time
 
 import pytest
 
@@ -107,6 +108,36 @@ async def test_a_server_that_is_silent_is_unavailable_and_comes_back(
         await store.call(Call.command("PING"))
     own_server.resume()
     assert await patiently(store, Call.command("GET", unique)) == b"1"
+
+
+async def test_a_process_that_is_late_blames_itself_and_no_server(store):
+    """The answer is there all the time: the loop does not come to read it."""
+    await store.call(Call.command("PING"))
+    told, turns = [], 0
+    pulse = asyncio.create_task(store.pulse(0.5, told.append))
+    while turns < 8:
+        time.sleep(0.3)  # what a page or a garbage collection does to a loop
+        await asyncio.sleep(0)
+        turns += 1
+    pulse.cancel()
+    assert not told
+
+
+async def test_a_server_that_says_nothing_is_told_once(connect, own_server):
+    store = connect(own_server)
+    await patiently(store, Call.command("PING"))
+    told = asyncio.Queue()
+    pulse = asyncio.create_task(store.pulse(0.5, told.put_nowait))
+    own_server.pause()
+
+    error = await told.get()
+    assert "has said nothing for" in str(error)
+    assert store.hangs
+    own_server.resume()
+    while store.hangs:
+        await asyncio.sleep(0)
+    pulse.cancel()
+    assert told.empty()
 
 
 async def test_a_server_that_starts_again_is_found_again(connect, own_server, unique):
