@@ -155,7 +155,8 @@ async def enter(
                 note = Call.command("HSET", registry.spider(spider), field, chosen)
                 await run([note])
             if found.is_new:
-                await _tell_of_others(run, found, job, ended, before)
+                late_for = None if run_id else ended
+                await _tell_of_others(run, found, job, late_for, before)
             return found.keys
         _leave_ended(found, launch, named=bool(crawl_id), entered=bool(entered))
         passed, ended = chosen, found

@@ -110,8 +110,8 @@ SCAN_PAGE = 5_000
 PULSE = 0.25
 """Seconds between two questions to a server whether it lives."""
 TURNS = 20
-"""Turns of the event loop in which an answer that is there is read: where they take long,
-this process is late, and not the server."""
+"""Turns of the event loop in which an answer that is there is read: where they take
+long, this process is late, and not the server."""
 HERE = ("", 0)
 """The server of a store that has one, or whose Sentinel names one."""
 

@@ -174,13 +174,14 @@ async def test_a_job_that_cannot_be_read_is_named(open_crawl, db, stored):
 
 
 async def test_a_node_that_comes_late_has_nothing_to_do_if_its_run_is_over(
-    open_crawl, store
+    open_crawl, store, caplog
 ):
     await end(store, await open_crawl(run_id="job 7"))
 
     with pytest.raises(RunOver, match=r"site-1 of the run 'job 7' .*\(finished\)"):
         await open_crawl(run_id="job 7")
     assert (await open_crawl(run_id="job 8")).crawl_id == "site-2"
+    assert caplog.messages == []  # it is another run on purpose
     with pytest.raises(RunOver):  # another crawl is open, but not its own
         await open_crawl(run_id="job 7")
 

@@ -116,7 +116,7 @@ async def test_a_process_that_is_late_blames_itself_and_no_server(store):
     told, turns = [], 0
     pulse = asyncio.create_task(store.pulse(0.5, told.append))
     while turns < 8:
-        time.sleep(0.3)  # what a page or a garbage collection does to a loop
+        time.sleep(0.3)  # noqa: ASYNC251 - as a slow callback does
         await asyncio.sleep(0)
         turns += 1
     pulse.cancel()
