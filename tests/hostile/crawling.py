@@ -261,6 +261,8 @@ def _read_logs(given, found):
         for line in path.read_text("ascii").splitlines():
             words = line.split(" ")
             words = [word for word in words if word]
+            if words[3].startswith("frontier:"):  # no attempt
+                continue
             came = found.get(_host(words[3]))
             if came is not None:
                 size = -1 if words[2] == "-" else int(words[2])

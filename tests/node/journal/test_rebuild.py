@@ -235,7 +235,7 @@ def test_more_than_one_call_takes(lost):
 
 
 def test_bad_entries_are_named_and_skipped(lost):
-    broken = pushed("x")._replace(item=b"0\x01\xc1nonsense")
+    broken = pushed("x")._replace(item=b"0\x02\xc1nonsense")
     far = pushed("far", partition=4)
     path = lost.write("a", pushed("good"), broken, far, tail=b"\xffJ torn")
     outcome = lost.rebuild()
