@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parents[1]
 MOST = 0.03
 """By how much a count may grow without a word."""
-TIMED = ("page, ", "start", "frontier crawl status")
+TIMED = ("page, ", "start", "frontier crawl status", "seen URL, recent tier")
 """Parts in which something waits, by how their names begin: told, and not judged.
-Nor is the server, which has timers of its own."""
+A URL that the recent tier has takes so little that a node's timers show: the same code
+differed by 10 %. Nor is the server judged, which has timers of its own."""
 REASON = re.compile(r"(?m)^Instructions: \S.*")
 """A line of a commit's message that says why more are needed."""
 ROUNDS = 5
@@ -59,6 +60,22 @@ def _instructions(other: Path, commit: str) -> int:
     if not (other / "benchmarks" / "instructions.py").exists():
         sys.stdout.write(f"{commit} counts no instructions: nothing to compare\n")
         return 0
+    grown = _grown(other)
+    if grown:  # what is no accident is so again
+        sys.stdout.write("once more:\n")
+        grown = [part for part in _grown(other) if part in grown]
+    said = REASON.search(_git("log", "-1", "--format=%B"))
+    if grown and said is None:
+        sys.stdout.write(
+            f"more instructions for {'; '.join(grown)}: mend it, or say why in the "
+            "commit's message, in a line `Instructions: WHY`\n"
+        )
+        return 1
+    return 0
+
+
+def _grown(other: Path) -> list[str]:
+    """Count both, tell all, and return the parts that take more than they may."""
     with ThreadPoolExecutor(2) as pool:
         before, after = pool.map(_counts, (other, HERE))
     grown = []
@@ -72,14 +89,7 @@ def _instructions(other: Path, commit: str) -> int:
         if mark == " !":
             grown.append(part)
         sys.stdout.write(f"{part:40}{was:15,.0f}{now:15,.0f}{change:+8.1%}{mark}\n")
-    said = REASON.search(_git("log", "-1", "--format=%B"))
-    if grown and said is None:
-        sys.stdout.write(
-            f"more instructions for {'; '.join(grown)}: mend it, or say why in the "
-            "commit's message, in a line `Instructions: WHY`\n"
-        )
-        return 1
-    return 0
+    return grown
 
 
 def _counts(tree: Path) -> dict[str, float]:
