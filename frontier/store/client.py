@@ -256,6 +256,8 @@ class Store:
                         asked[server] = (asking, time.monotonic())
                 await asyncio.sleep(PULSE)
                 for _ in range(TURNS):  # what has arrived meanwhile is read
+                    if all(asking.done() for asking, _ in asked.values()):
+                        break
                     await asyncio.sleep(0)
                 for server, (asking, since) in list(asked.items()):
                     if asking.done():

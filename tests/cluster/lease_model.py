@@ -12,7 +12,7 @@ is dropped, and counts from before its beat was sent.
 
 What is tried is what `steps` yields, from `START`, until nothing new is found.
 
-    python -m tests.cluster.lease_model     all ways of three calls: half an hour, 10 GB
+    python -m tests.cluster.lease_model   all ways of three calls: a quarter of an hour
 """
 
 from __future__ import annotations
