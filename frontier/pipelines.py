@@ -15,6 +15,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import DropItem, NotConfigured
 from scrapy.utils.misc import load_object
 
+from frontier.errors import StoreError
 from frontier.session.session import session_of
 from frontier.store.client import Call
 from frontier.store.scripts import ITEM_CLAIM
@@ -195,7 +196,11 @@ class UniqueItemsPipeline:
         keys = node.keys.partition(number)
         names = [keys.counts, keys.items]
         told: list[Argument] = [node.keys.born, digest, page]
-        (owner,) = await node.run([Call.to(ITEM_CLAIM, names, told)])
+        try:
+            (owner,) = await node.run([Call.to(ITEM_CLAIM, names, told)])
+        except StoreError as error:
+            node.fail(error)  # Scrapy only logs it, and the page would be acked
+            raise
         found: bytes = owner
         return found
 

@@ -540,17 +540,9 @@ class Scheduler(BaseScheduler):
         """Have the process end badly, unless there was nothing to fetch."""
         self._session.end_without_pages(queued, dead)
 
-    def on_aside(self) -> None:
-        """Have the process end badly, whatever becomes of the rest of the crawl."""
-        self._session.note_aside()
-
     def on_undone(self) -> None:
         """Have the process end badly, though the crawl is whole."""
         self._session.note_undone()
-
-    def on_incomplete(self, harmed: str) -> None:
-        """Close the spider: nothing is left but what is *harmed*."""
-        self._session.end_incomplete(harmed)
 
     def on_failure(self, error: BaseException) -> None:
         """Stop this node: its frontier does not work any more."""

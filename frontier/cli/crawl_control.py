@@ -212,10 +212,7 @@ def _exclude(
         {**facts, **asdict(done), **asdict(reached)},
         [Text(f"{rule} is excluded{_where(reached)}; {skipped}")],
     )
-    _tell_left(done)
     require_all(reached)
-    if done.damaged:
-        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _show_plan(output: Output, crawl: StoredCrawl, rule: Rule, found: Purged) -> None:
@@ -227,14 +224,7 @@ def _show_plan(output: Output, crawl: StoredCrawl, rule: Rule, found: Purged) ->
     )
     facts = {"crawl_id": crawl_id, "kind": rule.kind, "value": rule.value}
     output.result({**facts, **asdict(found)}, [Text(text)])
-    _tell_left(found)
     raise ConfigurationError("nothing is done yet; add --yes to exclude it")
-
-
-def _tell_left(found: Purged) -> None:
-    """Say what was not looked at."""
-    for what in found.damaged:
-        complain(f"not looked at: {what}; frontier crawl repair puts it right")
 
 
 def _purge(

@@ -1,4 +1,4 @@
-"""``frontier crawl repair``: partitions that are set aside, put right.
+"""``frontier crawl repair``: the damaged keys of a crawl that no node runs, mended.
 
 ``frontier crawl rebuild``: a crawl whose store was lost, from its journals.
 """
@@ -14,7 +14,6 @@ import typer
 from frontier.cli.options import CrawlId, CrawlsOptions, Output
 from frontier.cli.output import ExitCode, bar, complain, say
 from frontier.cli.report import facts
-from frontier.errors import ConfigurationError
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -30,31 +29,18 @@ MAX_NAMED = 20
 """Partitions, keys or losses that are named; the rest are counted."""
 
 
-def repair(
-    output: Output,
-    options: CrawlsOptions,
-    crawl_id: CrawlId,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", help="Only this partition; may be repeated."),
-    ] = None,
-) -> None:
-    """Repair the partitions that were set aside, whether nodes run or not.
+def repair(output: Output, options: CrawlsOptions, crawl_id: CrawlId) -> None:
+    """Mend the damaged keys of a crawl that no node runs.
 
-    Counts their lists again, and queues what was held for them. Removes keys of a
-    type that the frontier never writes, and names what is lost.
+    Removes keys of a type that the frontier never writes, and entries that cannot be
+    read; names what is lost; counts all queues again by what is there.
     """
     from frontier.node.repair import Repair
 
     with options.connected() as store:
         made = Repair(store, options.namespace, crawl_id)
-        chosen = sorted(set(partition or ()))
-        if chosen and not 0 <= chosen[0] <= chosen[-1] < made.partitions:
-            raise ConfigurationError(
-                f"--partition: {crawl_id} has the partitions 0 to {made.partitions - 1}"
-            )
         with bar("partitions", made.partitions) as progress:
-            done = made.run(chosen, progress)
+            done = made.run(progress)
     if not output.as_json:
         for line in _removed(done):
             say(line)
@@ -78,9 +64,8 @@ def _repaired_rows(done: Repaired) -> Rows:
     ]
     rows += [
         ("repaired", f"{len(done.partitions):,} partitions"),
-        ("ready there", f"{done.ready:,}, and {done.reserved:,} reserved"),
-        ("waiting there", f"{done.waiting:,}"),
-        ("queued", f"{done.queued:,} that were held for them"),
+        ("ready", f"{done.ready:,}, and {done.reserved:,} reserved"),
+        ("waiting", f"{done.waiting:,}"),
     ]
     return rows
 
@@ -132,7 +117,7 @@ def rebuild(
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
     _tell(outcome, output)
-    if outcome.bad or outcome.aside:
+    if outcome.bad:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -144,8 +129,6 @@ def _tell(outcome: Outcome, output: Output) -> None:
     output.result(asdict(outcome), [facts(_rows(outcome))])
     for line in outcome.anew:
         say(printable(line))
-    for line in outcome.aside:
-        complain(line)
     if outcome.bad:
         complain(
             f"{len(outcome.bad):,} entries of journals were skipped, and what they say "
@@ -168,7 +151,7 @@ def _rows(outcome: Outcome) -> Rows:
         ("journals", f"{outcome.journals:,} of {outcome.nodes:,} nodes"),
         ("entries", f"{entries}, {len(outcome.bad):,} skipped"),
         ("done", f"{outcome.done:,}, {outcome.stored:,} of them by WARC files alone"),
-        ("ready", f"{outcome.ready:,}, and {outcome.held:,} held"),
+        ("ready", f"{outcome.ready:,}"),
         ("waiting", f"{outcome.waiting:,}"),
         ("seen", f"{outcome.seen:,}"),
     ]

@@ -360,11 +360,11 @@ class Outcome:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
-        if self.snapshot is not None and self.snapshot.harmed:
-            return ExitCode.INCOMPLETE
+        codes = {node.exit_code for node in self.nodes.failed()}
+        if ExitCode.FAULTY in codes or (self.snapshot and self.snapshot.harmed):
+            return ExitCode.FAULTY
         if self.snapshot is not None and self.snapshot.left_out:
-            others = {node.exit_code for node in self.nodes.failed()} - {1}
-            return ExitCode.CRAWL_FAILED if others else ExitCode.INCOMPLETE
+            return ExitCode.CRAWL_FAILED if codes - {1} else ExitCode.INCOMPLETE
         if self.nodes.failed() or (self.snapshot is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK

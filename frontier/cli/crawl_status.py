@@ -167,7 +167,7 @@ def _end(seen: CrawlSnapshot, *, failed: bool) -> None:
         raise typer.Exit(ExitCode.CRAWL_FAILED)
     if seen.harmed:
         complain(seen.harm)
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        raise typer.Exit(ExitCode.FAULTY)
     if seen.loss:
         complain(seen.loss)
         raise typer.Exit(ExitCode.INCOMPLETE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,8 +167,6 @@ class Taken:
     crawl_id: str
     queue: Queue
     known: Filter
-    aside: list[str] = field(default_factory=list)
-    """A line for each partition that is set aside."""
     seen_urls: int = 0
     faulty: int = 0
     """Lines that are no URLs."""
@@ -180,8 +178,8 @@ def _take(migration: Migration, source: Source, known: Filter, left: LeftOut) ->
         with bar("fingerprints", source.seen) as progress:
             migration.fill_seen(keys, known, progress, _waits)
     with bar("requests", source.queued) as progress:
-        queue, aside = migration.fill(keys, left, progress, _waits)
-    return Taken(keys.crawl_id, queue, known, aside)
+        queue = migration.fill(keys, left, progress, _waits)
+    return Taken(keys.crawl_id, queue, known)
 
 
 def _mark(store: BlockingStore, migration: Migration, file: Path, taken: Taken) -> None:
@@ -209,7 +207,7 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, taken: Taken) 
             yield found.partition, Push(TEST, found.mark, "", 0, b"")
 
     with bar("URLs", None) as progress:
-        taken.aside += migration.mark(crawl.keys, pushes())
+        migration.mark(crawl.keys, pushes())
 
 
 def _show(
@@ -234,7 +232,6 @@ def _show(
         ("requests there", f"{queue.source:,}"),
         ("would be queued" if dry else "queued", f"{queue.queued:,}"),
         ("seen already", f"{queue.seen_already:,}"),
-        ("held", f"{queue.held:,}"),
         ("left out", f"{queue.left_out:,}"),
         ("fingerprints there", f"{known.source:,}"),
         ("made by", ", ".join(known.kinds) if known.source else "-"),
@@ -253,7 +250,7 @@ def _show(
 def _tell(source: Source, taken: Taken, left: LeftOut, into: Into) -> ExitCode:
     """Say what was not taken over; return the exit code."""
     queue, known = taken.queue, taken.known
-    faults = list(taken.aside)
+    faults: list[str] = []
     ordered = sorted(left.reasons.items(), key=lambda one: -one[1])
     faults += [f"{count:,} left out: {reason}" for reason, count in ordered[:REASONS]]
     if len(ordered) > REASONS:

@@ -41,6 +41,7 @@ from frontier.errors import (
     FileTaken,
     FrontierError,
     FrontierRemoved,
+    KeyDamaged,
     NodeLives,
     NotUncommitted,
     StoreError,
@@ -77,10 +78,10 @@ class ExitCode(IntEnum):
     IN_USE = 5
     """It was not stopped, removed or worked on, because it is in use."""
     INCOMPLETE = 6
-    """Some of what was given could not be used, or partitions of the crawl are set
-    aside; the rest was."""
+    """Some of what was given could not be used; the rest was."""
     FAULTY = 7
-    """What was read or checked has faults, or the rules refuse the URL."""
+    """What was read or checked has faults, a key of the store among it, or the rules
+    refuse the URL. Also that of a node that met a damaged key."""
     UNWRITABLE = 8
     """A file, or the output, could not be read or written; the message names it."""
     INTERRUPTED = 130
@@ -91,7 +92,7 @@ def exit_code_of(error: FrontierError) -> ExitCode:
     """The code with which a command ends that *error* has ended."""
     if isinstance(error, ConfigurationError | FileTaken):
         return ExitCode.USAGE
-    if isinstance(error, BadWarc | BadWacz):
+    if isinstance(error, BadWarc | BadWacz | KeyDamaged):
         return ExitCode.FAULTY
     if isinstance(error, StoreError):
         return ExitCode.STORE_UNAVAILABLE

@@ -420,11 +420,7 @@ def now(
     }
     said = {"crawl_id": crawl.keys.crawl_id, **numbers}
     rows = [(name.replace("_", " "), f"{n:,}") for name, n in numbers.items() if n]
-    output.result(
-        {**said, "damaged": [printable(key) for key in done.damaged]},
-        [rows_of([("crawl", crawl.keys.crawl_id), *rows])],
-    )
-    _tell_damaged(done.damaged)
+    output.result(said, [rows_of([("crawl", crawl.keys.crawl_id), *rows])])
     if done.contended:
         complain("lists changed all the time, and may have more: run it again")
         raise typer.Exit(ExitCode.INCOMPLETE)

@@ -108,7 +108,6 @@ def seed(
 def _tell(crawl_id: str, seeder: Seeder, counts: Counts, output: Output) -> None:
     numbers = {
         "queued": seeder.queued,
-        "held": seeder.holding.held,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
@@ -116,10 +115,7 @@ def _tell(crawl_id: str, seeder: Seeder, counts: Counts, output: Output) -> None
     rows = [(name.replace("_", " "), f"{n:,}") for name, n in numbers.items()]
     said = {"crawl_id": crawl_id, **numbers}
     output.result(said, [facts([("crawl", crawl_id), *rows])])
-    aside = seeder.holding.told()
-    for told in aside:
-        complain(told)
-    if counts.faulty or aside:
+    if counts.faulty:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 

@@ -94,8 +94,13 @@ class Controls:
     """Name and host, or nothing for all hosts, to the value as it was given."""
     log: tuple[Entry, ...] = ()
     """The oldest first."""
-    strange: tuple[str, ...] = ()
-    """What was left out, for people."""
+    faults: tuple[tuple[str, str], ...] = ()
+    """Keys that have something that cannot be read, which was left out, and what."""
+
+    @property
+    def strange(self) -> tuple[str, ...]:
+        """What was left out, for people."""
+        return tuple(f"{key}: {reason}" for key, reason in self.faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +164,11 @@ def read(keys: CrawlKeys, replies: Sequence[Any]) -> Controls:
     """What *replies* say is wanted."""
     paused, found, logged = replies
     strange = [
-        f"{reply.key}: {reply.reason}"
-        for reply in replies
-        if isinstance(reply, KeyDamaged)
+        (reply.key, reply.reason) for reply in replies if isinstance(reply, KeyDamaged)
     ]
     pause = _by(paused) if isinstance(paused, bytes) else None
     if isinstance(paused, bytes) and pause is None:
-        strange.append(f"{keys.meta()}: its paused is {paused[:40]!r}")
+        strange.append((keys.meta(), f"its paused is {paused[:40]!r}"))
     excluded: dict[Rule, By] = {}
     exclusions = Exclusions()
     changed: dict[tuple[str, str], tuple[str, By]] = {}
@@ -179,11 +182,12 @@ def read(keys: CrawlKeys, replies: Sequence[Any]) -> Controls:
             exclusions.add(rule)
             excluded[rule] = by
         except (ConfigurationError, ValueError) as error:
-            strange.append(f"{keys.controls()}: {name[:100]!r}: {error}"[:300])
+            strange.append((keys.controls(), f"{name[:100]!r}: {error}"[:300]))
     entries = logged if isinstance(logged, list) else []
     log = [entry for value in entries if (entry := _entry(value)) is not None]
     if len(log) < len(entries):
-        strange.append(f"{keys.control_log()}: {len(entries) - len(log)} entries")
+        bad = len(entries) - len(log)
+        strange.append((keys.control_log(), f"{bad} entries of it cannot be read"))
     return Controls(pause, excluded, exclusions, changed, tuple(log), tuple(strange))
 
 

@@ -21,7 +21,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.cluster.job import Job
-from frontier.cluster.set_aside import INCOMPLETE
 from frontier.errors import (
     ConfigurationError,
     CrawlInUse,
@@ -59,7 +58,7 @@ CANCELED = "canceled"
 """The state of a crawl that an operator ended."""
 LIMIT = "limit"
 """The state of a crawl that ended because a limit of all of it was reached."""
-STATES = (b"open", b"finished", b"canceled", b"limit", b"incomplete", b"rebuilding")
+STATES = (b"open", b"finished", b"canceled", b"limit", b"rebuilding")
 """All that ``state`` can be."""
 ENDED = (b"finished", b"canceled", b"limit")
 """Those in which no node takes part any more."""
@@ -340,22 +339,14 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
     await run([Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA, ""])])
 
 
-def mark_now(
-    store: BlockingStore, keys: CrawlKeys, partitions: int
-) -> dict[int, KeyDamaged]:
-    """Give each partition the crawl's mark, whatever mark it has.
-
-    Returns the partitions that cannot have one, and why.
-    """
-    damaged: dict[int, KeyDamaged] = {}
+def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
+    """Give each partition the crawl's mark, whatever mark it has."""
     for first in range(0, partitions, BATCH):
         numbers = range(first, min(first + BATCH, partitions))
         counts = [keys.partition(number).counts for number in numbers]
         calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
-        replies = zip(numbers, store.run(calls, tolerant=True), strict=True)
-        damaged |= {n: one for n, one in replies if isinstance(one, KeyDamaged)}
+        store.run(calls)
     store.call(Call.to(CRAWL_OPEN, [keys.meta()], ["", "", "", keys.born, SCHEMA, ""]))
-    return damaged
 
 
 def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> int:
@@ -377,20 +368,16 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
     return lost
 
 
-async def finish(
-    run: Run, keys: CrawlKeys, *, ttl: float, incomplete: bool = False
-) -> bool | None:
+async def finish(run: Run, keys: CrawlKeys, *, ttl: float) -> bool | None:
     """End the crawl, in which nothing is left to do.
 
-    Or nothing but what is in partitions that are set aside, if it is *incomplete*: it
-    can be resumed. Returns whether this call ended it; ``None`` if a live node is
-    busy, or if it has ended otherwise, which the heartbeat tells.
+    Returns whether this call ended it; ``None`` if a live node is busy, or if it has
+    ended otherwise, which the heartbeat tells.
 
     Raises:
         CrawlLost: The crawl is not in the store any more.
     """
     args: list[Argument] = [int(ttl * 1000), keys.born]
-    args.append(INCOMPLETE if incomplete else FINISHED)
     (reply,) = await run([Call.to(CRAWL_FINISH, [keys.meta(), keys.nodes()], args)])
     if reply < 0:
         raise CrawlLost(keys.crawl_id)

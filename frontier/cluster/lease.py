@@ -89,8 +89,6 @@ class Leases:
         """How often a lease was taken or has gone; a renewal keeps its token."""
         self.renewer: Renewer | None = None
         """Who has renewed leases that this process takes for ended."""
-        self.aside: set[int] = set()
-        """Partitions that are set aside, of those that this node has asked for."""
         self.waiting: set[int] = set()
         """Partitions that hold URLs which are not due yet, as the store has told."""
         self._ending: dict[tuple[int, int], Lease] = {}
@@ -145,10 +143,6 @@ class Leases:
                     continue
                 if reply == -1:
                     raise CrawlLost(self._keys.crawl_id)
-                if reply == -2:
-                    self.aside.add(partition)
-                    continue
-                self.aside.discard(partition)
                 token, ready, reserved, waiting = (int(value) for value in reply)
                 self._note_waiting(partition, waiting)
                 lease = Lease(partition, token, asked_at + self._ttl)

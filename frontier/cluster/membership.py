@@ -134,7 +134,7 @@ class View:
 
     epoch: int
     state: str
-    """Of it: ``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``."""
+    """Of it: ``open``, ``finished``, ``canceled`` or ``limit``."""
     members: tuple[Member, ...]
     order: str = ""
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from frontier.explain.in_store import DEAD, HELD, RESERVED, STARTED, WAITING
+from frontier.explain.in_store import DEAD, RESERVED, STARTED, WAITING
 from frontier.node.crawl_limits import described
 from frontier.queue.back_off import MEANINGS
 from frontier.settings.live import QUOTAS
@@ -131,8 +131,6 @@ def _identity(known: Known) -> Iterator[Evidence]:
     if store.holder:
         holder = f"held by the node {store.holder}"
         holder += "" if store.holder in store.live else ", which is silent"
-    if store.aside:
-        holder = f"set aside as damaged ({store.aside})"
     text = f"{subject.partition}, {holder}; queue key {subject.queue_key}"
     yield Evidence("partition", text, STORE)
 
@@ -282,8 +280,6 @@ def place_of(place: Place) -> str:
         return f"{place.kind} by {who}"
     if place.kind == DEAD:
         return f"given up: {place.reason}"
-    if place.kind == HELD:
-        return "held until its partition is repaired"
     if not place.place:
         return f"in a compressed block of the queue {place.queue}"
     text = f"place {place.place:,} of {place.of:,} in the queue {place.queue}"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.controls import Controls, calls, read
 from frontier.cluster.membership import ttl_of
-from frontier.cluster.set_aside import ASIDE, faults_of
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
 from frontier.queue.back_off import BackOff, read_entry
 from frontier.queue.damage import is_number
@@ -25,7 +24,6 @@ from frontier.queue.dead_letters import CHUNK, letter
 from frontier.queue.due import read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
-from frontier.queue.push import unheld
 from frontier.queue.reserve import deliveries, read_reserved
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import layout_call, layout_of
@@ -53,8 +51,8 @@ WINDOW = 500
 MAX_NAMES = 10_000
 """Queues, and buckets of what waits, of the partition that are looked through."""
 READY, WAITING, RESERVED = "ready", "waiting", "reserved"
-STARTED, DEAD, HELD = "started", "dead", "held"
-LATER = (HELD, WAITING, READY, RESERVED, STARTED, DEAD)
+STARTED, DEAD = "started", "dead"
+LATER = (WAITING, READY, RESERVED, STARTED, DEAD)
 """Where a URL may be, in the order in which it gets there."""
 
 
@@ -132,8 +130,6 @@ class StoreFacts:
     """Nodes on the map that are not heard of for as long as a lease of theirs."""
     holder: str = ""
     """Of the URL's partition."""
-    aside: str = ""
-    """Why that is set aside; empty if it is not."""
     controls: Controls = field(default_factory=Controls)
     own: dict[str, str] = field(default_factory=dict)
     """What nodes were started with, of what can be changed; the newest report's."""
@@ -233,7 +229,7 @@ def _look_at_partition(
     spent = [f"{what}:{queue_key}" for what in ("pages", "bytes", "skipped")]
     lease, back_off, counts, claimed = store.run(
         [
-            Call.command("HMGET", keys.lease, "token", "holder", "why"),
+            Call.command("HGET", keys.lease, "holder"),
             Call.command("HGET", left, host),
             Call.command("HMGET", keys.spent, *spent),
             Call.command("HEXISTS", keys.claimed, str(subject.mark)),
@@ -243,11 +239,8 @@ def _look_at_partition(
     for reply in (lease, back_off, counts, claimed):
         if isinstance(reply, KeyDamaged):
             facts.unread.append(f"{reply.key}: {reply.reason}")
-    if isinstance(lease, list) and lease[0] == ASIDE:
-        fault = faults_of(lease[2] or b"")[0]
-        facts.aside = printable(f"{fault.key}: {fault.reason}")
-    elif isinstance(lease, list) and lease[1]:
-        facts.holder = text(lease[1])
+    if isinstance(lease, bytes):
+        facts.holder = text(lease)
     if isinstance(back_off, bytes):
         facts.back_off = read_entry(host.encode(), back_off, facts.now_ms)
     if isinstance(counts, list):
@@ -329,7 +322,7 @@ class _Search:
         What moves on meanwhile is met later; what was put back is met the second time.
         """
         looks = (
-            *(self._held, self._waiting, self._ready, self._reserved),
+            *(self._waiting, self._ready, self._reserved),
             *(self._waiting, self._ready, self._dead),
         )
         for one in looks:
@@ -341,13 +334,6 @@ class _Search:
                 told = f"{error.key}: {error.reason}"
                 if told not in self._facts.unread:
                     self._facts.unread.append(told)
-
-    def _held(self) -> None:
-        held = self._store.call(Call.command("HGETALL", self._keys.held))
-        for packed in held.values():
-            push = unheld(packed)
-            if push is not None and (record := self._read(push.queue, push.item)):
-                self._add(HELD, self._keys.held, push.queue, record, push.item)
 
     def _waiting(self) -> None:
         due = self._keys.due

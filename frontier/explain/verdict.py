@@ -24,7 +24,7 @@ from frontier.explain.evidence import (
     of_log,
     place_of,
 )
-from frontier.explain.in_store import DEAD, HELD, READY, RESERVED, STARTED, WAITING
+from frontier.explain.in_store import DEAD, READY, RESERVED, STARTED, WAITING
 from frontier.node.crawl_limits import described
 from frontier.settings.live import SCOPE
 from frontier.status.validate import printable
@@ -44,7 +44,7 @@ UNSURE = frozenset({"done", "not_found", "removed", "seen_by_bloom"})
 REASONS = frozenset(
     {
         *("fetched", "in_progress", "queued", "reserved", "waiting", "no_node"),
-        *("paused", "host_left_alone", "set_aside", "given_up", "excluded"),
+        *("paused", "host_left_alone", "given_up", "excluded"),
         *("host_quota", "crawl_limit", "crawl_canceled", "crawl_ended", "claimed"),
         *("trap", "not_found", "done", "removed", "seen_by_bloom", "scheme"),
         *(reason for reason, _ in FAILURES.values()),
@@ -187,13 +187,6 @@ def _last_answer(record: Record | None, entry: Entry | None) -> tuple[str, str]:
 def _of_queue(known: Known, place: Place) -> Judged:
     """Of a URL that is not fetched, and is somewhere in its partition."""
     store, crawl = known.store, _crawl(known)
-    if store.aside or place.kind == HELD:
-        number, why = known.subject.partition, store.aside or "it was"
-        return Judged(
-            "set_aside",
-            f"It is not fetched: its partition {number} is set aside ({why}).",
-            f"frontier crawl repair --crawl {crawl}",
-        )
     if store.state != "open":
         return _of_end(known)
     rule = store.controls.exclusions.why(known.subject.url)

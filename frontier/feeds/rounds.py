@@ -31,8 +31,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request
 
-from frontier.cluster.set_aside import ASIDE
-from frontier.errors import FrontierError, KeyDamaged, StoreUnavailable
+from frontier.errors import FrontierError, StoreUnavailable
 from frontier.feeds.failed_pages import FailedPage, read_page, read_pages
 from frontier.feeds.live_sites import LiveSites
 from frontier.feeds.round_state import (
@@ -240,8 +239,6 @@ class Rounds:
                         pause = min(pause, FIRST_PAUSE)
             except StoreUnavailable:
                 pass  # the node says so
-            except KeyDamaged as error:
-                await self._heal(error)
             except FrontierError as error:
                 self._node.fail(error)
                 return
@@ -252,22 +249,6 @@ class Rounds:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopped.wait()
-
-    async def _heal(self, error: KeyDamaged) -> None:
-        """Begin again what is damaged: it is made of what the web has."""
-        start = self._keys.sites().removesuffix("sites")
-        what = error.key.removeprefix(start).partition(":")[0]
-        if what not in {"sites", "site", "round", "had", "failed", "rounds"}:
-            self._node.fail(error)
-            return
-        logger.error("%s; it is begun again, and pages may be fetched twice", error)
-        try:
-            await self._node.run([Call.command("UNLINK", error.key)])
-        except FrontierError as refused:  # whoever met the damage does not wait for it
-            self._node.fail(refused)
-            return
-        self._told.clear()
-        self._is_told = False
 
     # The configuration.
 
@@ -435,7 +416,7 @@ class Rounds:
         empty = set()
         replies = await self._node.run(calls) if calls else []
         for partition, reply in zip(partitions, replies, strict=True):
-            if reply[0] == ASIDE or not _has_work(Scan(*reply[:-1])):
+            if not _has_work(Scan(*reply[:-1])):
                 empty.add(partition)
         gone += [one for one in taken.left if one.partition in empty]
         await self._leave_behind(name, taken, partitions)
@@ -550,9 +531,6 @@ class Rounds:
         try:
             (reply,) = await self._node.run([call])
             letters = reply.decode()
-        except KeyDamaged as error:
-            await self._heal(error)
-            letters = LATE * len(some)
         except Exception as error:  # noqa: BLE001 (whoever waits raises it)
             for _, letter in some:
                 if not letter.done():
@@ -593,10 +571,7 @@ class Rounds:
             facts.pages += pages
             if known:
                 facts.feeds.append([id_, *known])
-        try:
-            await self._tell()
-        except KeyDamaged as error:
-            await self._heal(error)
+        await self._tell()
 
     async def _tell(self) -> None:
         """Send the store what it has not been told."""
@@ -624,7 +599,7 @@ class Rounds:
     async def _record(self, site: Site) -> None:
         fields = [f"feed:{feed_field(feed.url)}" for feed in site.feeds]
         read = Call.command("HMGET", self._keys.site(site.name), "emitted", *fields)
-        with contextlib.suppress(StoreUnavailable, KeyDamaged):  # the node says so
+        with contextlib.suppress(StoreUnavailable):  # the node says so
             ((emitted, *packed),) = await self._node.run([read])
             began = moment_of(whole(emitted) / 1000)
             states = [
@@ -708,7 +683,8 @@ class Rounds:
     async def failed_pages(self, place: Place) -> dict[bytes, FailedPage]:
         """The pages of items of the feed of *place* that are to be asked for again."""
         read = Call.command("HGETALL", self._keys.failed(place.site))
-        pages = read_pages(await self._of_failed(read) or {})
+        (found,) = await self._node.run([read])
+        pages = read_pages(found)
         if len(pages) >= MOST_PAGES:
             logger.warning(
                 "%d pages of the site %s have failed; what fails beyond is not asked "
@@ -717,15 +693,6 @@ class Rounds:
                 place.site,
             )
         return {key: page for key, page in pages.items() if page.feed == place.feed}
-
-    async def _of_failed(self, read: Call) -> Any:
-        """What *read* finds; none if its key is damaged, which is begun again then."""
-        try:
-            (found,) = await self._node.run([read])
-        except KeyDamaged as error:
-            await self._heal(error)
-            return None
-        return found
 
     def forget_pages(self, request: Request, pages: Mapping[bytes, FailedPage]) -> None:
         """Have *pages* not be asked for again, once *request* is done with."""
@@ -742,7 +709,7 @@ class Rounds:
             self._pages[request] = [(key, b"")]
             return
         read = Call.command("HGET", self._keys.failed(place.site), key)
-        packed = await self._of_failed(read)
+        (packed,) = await self._node.run([read])
         known = read_page(packed) or FailedPage(url, place.feed)
         failed = known.failed(reason, place.number, await self._wait_of(place))
         self._crawler.stats.inc_value("frontier/feeds/pages_failed")

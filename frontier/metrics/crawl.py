@@ -34,7 +34,7 @@ MOST = 8
 ENDED = 900.0
 """Seconds after its end for which a crawl is."""
 NODE_STATES = ("live", "leaving", "silent", "lost", "left")
-CRAWL_STATES = ("open", "finished", "incomplete", "canceled", "limit", "damaged")
+CRAWL_STATES = ("open", "finished", "canceled", "limit", "damaged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,9 @@ _CRAWLS: tuple[CrawlMetric, ...] = (
         ("crawl",),
     ),
     CrawlMetric(
-        "frontier_crawl_partitions_set_aside",
-        "Partitions that are set aside, as a key of theirs is damaged.",
-        _each(lambda crawl: len({h.partition for h in crawl.harmed if h.aside})),
+        "frontier_crawl_damaged_keys",
+        "Keys of the crawl that are damaged: a node that meets one stops.",
+        _each(lambda crawl: len(crawl.harmed)),
         ("crawl",),
     ),
     CrawlMetric(

@@ -158,11 +158,6 @@ _OF_THE_NODE: tuple[NodeMetric, ...] = (
         _figure("partitions"),
     ),
     NodeMetric(
-        "frontier_partitions_set_aside",
-        "Partitions of the node that are set aside, as a key of theirs is damaged.",
-        _now("aside"),
-    ),
-    NodeMetric(
         "frontier_lease_seconds",
         "Until the first of its leases ends, if it is not renewed.",
         _now("lease_seconds"),

@@ -10,7 +10,7 @@ go on should the frontier not be what was wanted. Nothing that is read there is 
 * `migration` does it all in the order that loses nothing: first what was seen, then the
   queue, with the crawl kept open meanwhile. To repeat it doubles nothing.
 
-Each request is counted once: as queued, seen, held or left out, with a reason. What was
+Each request is counted once: as queued, seen or left out, with a reason. What was
 seen becomes the imported tier of the seen test, which nodes ask; it is no part of this
 package.
 

@@ -8,8 +8,8 @@ What always holds:
     and queued in one step.
 3.  The crawl does not end while its queue is filled, nor just after. What was seen is
     there before, and nodes that run know of it.
-4.  Each request of the source is in one of the counts: queued, seen already, held for
-    a partition that is set aside, or left out, with a reason.
+4.  Each request of the source is in one of the counts: queued, seen already,
+    or left out, with a reason.
 """
 
 from __future__ import annotations
@@ -87,13 +87,12 @@ class Queue:
     source: int = 0
     queued: int = 0
     seen_already: int = 0
-    held: int = 0
     left_out: int = 0
 
     @property
     def missing(self) -> int:
         """Requests that were there when it began, and were not found."""
-        done = self.queued + self.seen_already + self.held + self.left_out
+        done = self.queued + self.seen_already + self.left_out
         return self.source - done
 
     def said(self) -> dict[str, int]:
@@ -103,7 +102,6 @@ class Queue:
     def note(self, seeder: Seeder) -> None:
         """Count what *seeder* has pushed."""
         self.queued, self.seen_already = seeder.queued, seeder.seen
-        self.held = seeder.holding.held
 
 
 @dataclass(slots=True)
@@ -335,10 +333,8 @@ class Migration:
         kinds = tuple(kind for kind in KINDS if kind in wanted)
         return replace(there, kinds=kinds)
 
-    def mark(self, keys: CrawlKeys, pushes: Iterable[tuple[int, Push]]) -> list[str]:
+    def mark(self, keys: CrawlKeys, pushes: Iterable[tuple[int, Push]]) -> None:
         """Have the crawl of *keys* have seen *pushes*, which name no queue.
-
-        Returns a line for each partition that is set aside.
 
         Raises:
             StoreError: The store does not answer. Some may be stored.
@@ -352,7 +348,6 @@ class Migration:
                 some = []
         seeder.push(some)
         seeder.leave()
-        return seeder.holding.told()
 
     def look(self, left: LeftOut, progress: Callable[[int], None]) -> Queue:
         """Read all of the queue, and count what would be left out; write nothing."""
@@ -372,11 +367,11 @@ class Migration:
         left: LeftOut,
         progress: Callable[[int], None],
         on_wait: Callable[[], None],
-    ) -> tuple[Queue, list[str]]:
+    ) -> Queue:
         """Put the requests of the queue into the crawl of *keys*.
 
-        Returns what became of them, and a line for each partition that is set aside.
-        *on_wait* is told, once, that another command takes over the same queue.
+        Returns what became of them. *on_wait* is told, once, that another command
+        takes over the same queue.
 
         Raises:
             CrawlClosed: The crawl has ended.
@@ -406,7 +401,7 @@ class Migration:
         self._note_taken(keys, self._source.keys.queue)
         lock.done()
         counts.note(seeder)
-        return counts, seeder.holding.told()
+        return counts
 
     def _note_taken(self, keys: CrawlKeys, name: str) -> None:
         """Have nodes know that key *name* is no leftover."""

@@ -36,6 +36,7 @@ from frontier.store.scripts import QUEUE_STARTED
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+    from frontier.errors import KeyDamaged
     from frontier.model import Lease
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
@@ -152,6 +153,9 @@ class Acks:
         self.before_ack: Callable[[list[Reservation]], Awaitable[None]] | None = None
         """Called with what is about to be acked: all that it led to is stored."""
         self.acked = 0
+        self.fault: KeyDamaged | None = None
+        """What this node has met: it acks nothing more, as of what it does now some may
+        be missing."""
 
     def complete(
         self,
@@ -211,6 +215,8 @@ class Acks:
                 return
             await self._outbox.flush()
             await self._archived()
+            if self.fault is not None:
+                raise self.fault
             if self.before_ack is not None:
                 await self.before_ack(completed)
             await self._ack(completed)

@@ -36,7 +36,6 @@ from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
 from frontier.node.recovery import Recovery
-from frontier.node.set_aside import SettingAside
 from frontier.node.uplink import Uplink
 from frontier.queue.push import Pusher
 from frontier.seen.config import seen_config
@@ -124,12 +123,6 @@ class Whole(Reporting, Protocol):
 
     def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Calls that announce queues that have just become non-empty."""
-
-    def on_aside(self) -> None:
-        """A partition was set aside, so the crawl is not going to be whole."""
-
-    def on_incomplete(self, found: dict[int, bytes]) -> None:
-        """The crawl is over but for partitions that are set aside, and why."""
 
     def on_limit(self, limit: str) -> None:
         """The crawl has ended at a limit; see `Owner.on_limit`."""
@@ -250,16 +243,8 @@ class Composition:
             self._keys,
             self._owner.others_fingerprints,
             self._owner.on_seen_before,
-            self._node.on_aside,
+            self._owner.on_undone,
         )
-        self.aside = self._outage_retry.aside = SettingAside(
-            self.context,
-            self._store,
-            self.inbox,
-            self._seen,
-            on_aside=self._node.on_aside,
-        )
-        self._store.on_damaged = self.aside.answer
 
     def _make_limits(self) -> None:
         """What the crawl, its hosts and its sets may take."""
@@ -404,16 +389,10 @@ class Composition:
             self.context,
             self.inbox,
             idle=self._node.is_idle,
-            on_end=self._on_end,
+            on_end=self._node.on_finished,
             rank=lambda: self.membership.rank,
             say_idle=self.heartbeat.say_idle,
         )
-
-    def _on_end(self, aside: dict[int, bytes]) -> None:
-        if aside:
-            self._node.on_incomplete(aside)
-        else:
-            self._node.on_finished()
 
     async def _examine(self) -> None:
         await self._failover.examine()

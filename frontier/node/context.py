@@ -100,14 +100,8 @@ class Owner(Protocol):
         *queued* requests were in it, of which *dead* were given up.
         """
 
-    def on_aside(self) -> None:
-        """A partition is set aside: the crawl is not going to be whole."""
-
     def on_undone(self) -> None:
         """Something that the last node does is not done, as the log tells."""
-
-    def on_incomplete(self, harmed: str) -> None:
-        """The crawl is over, on every node, but for what is *harmed*."""
 
     def on_forgotten(self) -> None:
         """The store has gone back: what was seen here may not be seen there."""

@@ -8,8 +8,8 @@ What always holds:
     its leases and heartbeats go on.
 3.  Each entry of the crawl's control log is once in the crawl log of this node, those
     from before it came, too. Those that it hears of are in its own log.
-4.  What the store has of it that cannot be read is told in one line, and is as if it
-    were not there.
+4.  What the store has of it that cannot be read ends the node: it may be what to leave
+    out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frontier.cluster import controls as wanted
 from frontier.cluster.controls import Controls, Entry
@@ -27,7 +27,6 @@ from frontier.model import Attempt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frontier.store.client import Call
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -59,7 +58,6 @@ class Controlling:
         """Of what is in force; empty if nothing was ever wanted."""
         self._logged = 0
         """The version of the last entry that this node has told."""
-        self._strange: set[str] = set()
         self._going = asyncio.Event()
         self._going.set()
 
@@ -76,11 +74,14 @@ class Controlling:
         """Read what is wanted as of *version*, and put it into force.
 
         Raises:
+            KeyDamaged: What is wanted cannot be read: it may be what to leave out.
             StoreUnavailable: The store does not say.
         """
         calls = wanted.calls(self._keys)
-        replies = [await self._answer(call) for call in calls]
+        replies = await self._outage_retry.call(calls)
         self.wanted = wanted.read(self._keys, replies)
+        for fault in self.wanted.faults:
+            raise KeyDamaged("", *fault)
         self.paused = self.wanted.paused is not None
         self.version = version
         if self.paused:
@@ -90,19 +91,8 @@ class Controlling:
         self._tell()
         return self.wanted
 
-    async def _answer(self, call: Call) -> Any:
-        try:
-            (reply,) = await self._outage_retry.call([call])
-        except KeyDamaged as error:
-            return error
-        return reply
-
     def _tell(self) -> None:
-        """Say what is new, and what could not be read."""
-        for what in self.wanted.strange:
-            if what not in self._strange:
-                self._strange.add(what)
-                logger.warning("what an operator wanted is damaged, left out: %s", what)
+        """Say what is new."""
         joins = self._logged == 0
         for entry in self.wanted.log:
             if entry.version > self._logged:

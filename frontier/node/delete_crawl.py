@@ -179,5 +179,5 @@ def forget_call(namespace: str, crawl_id: str) -> Call:
 
 def _fixed(keys: PartitionKeys) -> list[str]:
     """The keys of a partition that have one name, but for those removed before."""
-    names = [keys.lease, keys.fence, keys.queues, keys.due, keys.held, keys.dead]
+    names = [keys.lease, keys.fence, keys.queues, keys.due, keys.dead]
     return [*names, keys.counts]

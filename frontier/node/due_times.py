@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.errors import LeaseLost, StoreUnavailable
+from frontier.errors import KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.queue.damage import is_number
 from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
@@ -172,12 +172,12 @@ class DueTimes:
             self._next.pop(partition, None)
             self._leases.waiting.discard(partition)
             return
+        keys = self._keys.partition(partition)
         if not is_number(found.bucket):
-            await self._drop(partition, found.bucket)
-            return
+            raise KeyDamaged("", keys.due, f"{found.bucket[:100]!r} is not a time")
         if not all(map(readable, found.lacking)):
-            await self._set_aside(partition, found.bucket)
-            return
+            name = keys.waiting(found.bucket.decode())
+            raise KeyDamaged("", name, "an entry of it is not a queue and an item")
         known.bucket = found.bucket
         if found.lacking:  # else the next may be of the same
             known.queues = tuple(queue.decode() for queue in found.lacking)
@@ -187,19 +187,3 @@ class DueTimes:
         elif found.due > self.until:
             wait = math.inf
         known.at = min(known.at, asked_at + wait)
-
-    async def _drop(self, partition: int, bucket: bytes) -> None:
-        """Remove what is no bucket."""
-        due = self._keys.partition(partition).due
-        logger.warning(
-            "an entry of %s is not a time, and is removed: %r", due, bucket[:100]
-        )
-        await self._outage_retry.partial([Call.command("ZREM", due, bucket)])
-        self.note(partition)
-
-    async def _set_aside(self, partition: int, bucket: bytes) -> None:
-        keys = self._keys.partition(partition)
-        name = keys.waiting(bucket.decode())
-        reason = "an entry of it is not a queue and an item"
-        self._next.pop(partition, None)
-        await self._outage_retry.set_aside(partition, name, reason)

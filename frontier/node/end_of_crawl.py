@@ -19,9 +19,6 @@ URLs that wait until they are due keep a crawl open, but for those that are due 
 A crawl does not end while a node's last heartbeat said that it is busy. So one that has
 nothing to do any more says so at once.
 
-Partitions that are set aside do not count. Where there are some, the crawl ends as
-incomplete instead of finished.
-
 A crawl may end without one page: its seeds were given up, robots.txt forbids them,
 they lead out of scope. Each node learns that, whichever found the end: the first page
 of each is in the store before its request is acked.
@@ -37,8 +34,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
-from frontier.cluster.set_aside import ASIDE
-from frontier.errors import CrawlLost, StoreUnavailable
+from frontier.errors import CrawlLost, KeyDamaged, StoreUnavailable
 from frontier.queue.reserve import Scan, scan_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_FETCHED
@@ -81,7 +77,7 @@ class EndOfCrawl:
         inbox: Inbox,
         *,
         idle: Callable[[], bool],
-        on_end: Callable[[dict[int, bytes]], None],
+        on_end: Callable[[], None],
         rank: Callable[[], int] = lambda: 0,
         say_idle: Callable[[], Awaitable[None]],
     ) -> None:
@@ -93,10 +89,7 @@ class EndOfCrawl:
         self._ttl = context.ttl
         self._idle = idle
         self._on_end = on_end
-        """Told which partitions are set aside, and why: none if the crawl is whole."""
         self._rank = rank
-        self._aside: dict[int, bytes] = {}
-        """The partitions that the last scan found set aside, and why."""
         self._odd: dict[int, tuple[Scan, int]] = {}
         """Those whose figures do not fit each other, and how often in a row."""
         self._say_idle = say_idle
@@ -113,7 +106,7 @@ class EndOfCrawl:
 
     async def run(self) -> None:
         """Scan until the crawl has ended or this is cancelled."""
-        pushed: tuple[int, frozenset[int]] | None = None
+        pushed: int | None = None
         scanned, idle_since, idle = -math.inf, time.monotonic(), False
         while True:
             await asyncio.sleep(LOOK)
@@ -156,13 +149,12 @@ class EndOfCrawl:
                 "%d URLs are due after FRONTIER_RECRAWL_UNTIL, and are not fetched",
                 self._later,
             )
-        self._on_end(self._aside)
+        self._on_end()
 
     async def _finish(self) -> bool | None:
-        """End the crawl, but for what is set aside; see `crawls.finish`."""
-        incomplete = bool(self._aside)
+        """End the crawl; see `crawls.finish`."""
         run, keys = self._outage_retry.call, self._keys
-        return await crawls.finish(run, keys, ttl=self._ttl, incomplete=incomplete)
+        return await crawls.finish(run, keys, ttl=self._ttl)
 
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.
@@ -176,7 +168,7 @@ class EndOfCrawl:
         return await self._scan() is not None
 
     async def finish_empty(self) -> bool:
-        """End the crawl if nothing is left in it, and nothing is set aside.
+        """End the crawl if nothing is left in it.
 
         For the last node, which has left it. Whether this call ended it.
 
@@ -184,7 +176,7 @@ class EndOfCrawl:
             StoreUnavailable: The store does not say.
         """
         before = await self._scan()
-        if before is None or self._aside or before != await self._scan():
+        if before is None or before != await self._scan():
             return False
         return await self._finish() is True
 
@@ -195,26 +187,19 @@ class EndOfCrawl:
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
             replies = await self._outage_retry.retry(calls)
-            for scan in (Scan(*reply[:-1]) for reply in replies if reply[0] != ASIDE):
+            for scan in (Scan(*reply[:-1]) for reply in replies):
                 count += scan.ready + scan.waiting + scan.reserved
         return count
 
-    async def _scan(self) -> tuple[int, frozenset[int]] | None:
-        """How many URLs were ever queued, and what is set aside and was left out.
-
-        ``None`` if some are not done.
-        """
+    async def _scan(self) -> int | None:
+        """How many URLs were ever queued; ``None`` if some are not done."""
         total, later, open_, next_due = 0, 0, False, math.inf
-        aside: dict[int, bytes] = {}
         odd: dict[int, tuple[Scan, int]] = {}
         for first in range(0, self._partitions, BATCH):
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
             replies = await self._outage_retry.call(calls)
             for partition, reply in zip(batch, replies, strict=True):
-                if reply[0] == ASIDE:
-                    aside[partition] = reply[1]
-                    continue
                 *figures, born = reply
                 if born.decode("utf-8", "replace") != self._keys.born:
                     raise CrawlLost(self._keys.crawl_id)
@@ -230,7 +215,7 @@ class EndOfCrawl:
                 waits = waits and not (scan.ready and scan.queues)
                 if scan.reserved or waits or (scan.waiting and not scan.due):
                     odd[partition] = (scan, self._times(partition, scan))
-        self._aside, self._odd = aside, odd  # at once: there may be another scan
+        self._odd = odd  # at once: there may be another scan
         self._later = later
         waits = math.isfinite(next_due) and next_due <= self.until
         self._next_due = next_due if waits and not open_ else 0.0
@@ -238,7 +223,7 @@ class EndOfCrawl:
         for partition, (scan, times) in odd.items():
             if times >= LOOKS:
                 await self._doubt(partition, scan)
-        return None if open_ else (total, frozenset(aside))
+        return None if open_ else total
 
     def _times(self, partition: int, scan: Scan) -> int:
         """How often in a row *scan* has been found there."""
@@ -256,6 +241,9 @@ class EndOfCrawl:
 
         What is reserved, and nobody has, is put back. Where URLs are counted that no
         queue has, the counts are not what they were.
+
+        Raises:
+            KeyDamaged: The counts.
         """
         lease = self._leases.current(partition)
         if lease is None or partition in self._inbox.busy_partitions():
@@ -265,11 +253,11 @@ class EndOfCrawl:
         elif scan.ready and not scan.queues:
             counts = self._keys.partition(partition).counts
             reason = f"its ready is {scan.ready}, and no queue has anything"
-            await self._outage_retry.set_aside(partition, counts, reason)
+            raise KeyDamaged("", counts, reason)
         elif scan.waiting and not scan.due:
             counts = self._keys.partition(partition).counts
             reason = f"its waiting is {scan.waiting}, and there is no list of it"
-            await self._outage_retry.set_aside(partition, counts, reason)
+            raise KeyDamaged("", counts, reason)
 
 
 class Fetched:
@@ -331,6 +319,6 @@ class Fetched:
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
             replies = await self._run(calls)
-            for scan in (Scan(*reply[:-1]) for reply in replies if reply[0] != ASIDE):
+            for scan in (Scan(*reply[:-1]) for reply in replies):
                 queued, dead = queued + scan.pushed, dead + scan.dead
         return queued, dead

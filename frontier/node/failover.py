@@ -28,9 +28,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from frontier.errors import CodecError, StoreUnavailable
+from frontier.errors import StoreUnavailable
 from frontier.node.outbox import KEPT
-from frontier.queue.damage import is_number
 from frontier.queue.reserve import list_reserved, requeue_calls, unknown_of
 from frontier.store.calls import Call
 from frontier.store.outage_retry import pauses
@@ -95,8 +94,6 @@ class Failover:
         counts = [self._keys.partition(lease.partition).counts for lease in held]
         found = await self._ask([Call.command("HGET", key, "seq") for key in counts])
         for lease, seq in zip(held, found, strict=True):
-            if seq and not is_number(seq):
-                continue  # the next reservation sets the partition aside
             if int(seq or 0) < highest.get((lease.partition, lease.token), 0):
                 missing.add(lease.partition)
         return missing
@@ -151,10 +148,7 @@ class Failover:
         partitions = [self._keys.partition(lease.partition) for lease in held]
         replies = await self._ask([list_reserved(keys) for keys in partitions])
         for keys, lease, reply in zip(partitions, held, replies, strict=True):
-            try:
-                unknown = unknown_of(reply, lease, self._inbox.open)
-            except CodecError:
-                continue  # whoever takes the partition next sets it aside
+            unknown = unknown_of(reply, lease, self._inbox.open)
             await self._ask(
                 requeue_calls(keys, lease, self._order, unknown, delivered=False)
             )

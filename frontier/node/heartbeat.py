@@ -28,8 +28,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from frontier.cluster.crawls import CANCELED, LIMIT
-from frontier.cluster.set_aside import INCOMPLETE
-from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.acks import forget_call, started_call
 from frontier.queue.reserve import list_reserved, requeue_calls, requeued, weighed
 
@@ -244,8 +243,6 @@ class Heartbeat:
             self._obey(CANCEL)
         elif view.state == LIMIT:
             self._obey(LIMIT)
-        elif view.state == INCOMPLETE:
-            self._obey(INCOMPLETE)
         elif view.order:
             self._obey(view.order)
         # It may wait for a server that hangs; the next beat is due all the same.
@@ -305,8 +302,7 @@ class Heartbeat:
         if acquired:
             self._took.set()
         await self._take_over(acquired, staying)
-        # What is set aside is asked for with each beat: it may have been repaired.
-        has_all = wanted - self._leases.aside == set(self._leases.held)
+        has_all = wanted == set(self._leases.held)
         return has_all and not self._leases.releasing
 
     def _note_taken(self, epoch: int, count: int) -> None:
@@ -357,9 +353,7 @@ class Heartbeat:
         try:
             groups = weighed(reply, started, taken.lease)
         except CodecError as error:
-            partition = taken.lease.partition
-            await self._outage_retry.set_aside(partition, keys.reserved, str(error))
-            return
+            raise KeyDamaged("", keys.reserved, str(error)) from None
         calls = []
         for delivered, why, entries in groups:
             calls += requeue_calls(

@@ -17,6 +17,7 @@ import logging
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from frontier.errors import KeyDamaged
 from frontier.queue.damage import is_number
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import skip_call
@@ -154,8 +155,7 @@ class Quotas:
         )
         if bad := [n for n in counts if n is not None and not is_number(n)]:
             reason = f"{bad[0][:40]!r} is not a number"
-            await self._outage_retry.set_aside(which[0], name, reason)
-            return
+            raise KeyDamaged("", name, reason)
         numbers = [int(count or 0) for count in counts]
         for place, queue_key in enumerate(queue_keys):
             self._spent[which][queue_key] = numbers[2 * place : 2 * place + 2]

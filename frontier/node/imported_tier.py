@@ -6,9 +6,9 @@ What always holds:
     handed out when the tier has said that it has none of its fingerprints.
 2.  What was seen leaves the queue by an ack, as what was fetched does: a node that dies
     in between leaves it reserved, and who has it next is told the same.
-3.  A server that does not answer keeps back its own answers alone. A set that is
-    damaged or lost counts as empty: its URLs may be fetched again. The first is named,
-    the URLs are counted, and the node fails in the end.
+3.  A server that does not answer keeps back its own answers alone. A set that is lost
+    counts as empty: its URLs may be fetched again. The first is named, the URLs are
+    counted, and the node fails in the end.
 4.  What is not a link is not asked for: requests that were not to be tested, and those
     that came from the old scheduler's queue.
 """
@@ -115,7 +115,7 @@ class ImportedTest:
     def _tell(self, lost: int, where: str) -> None:
         if not self.lost:
             logger.error(
-                "%s is lost or damaged: what was seen before the crawl may be fetched "
+                "%s is lost: what was seen before the crawl may be fetched "
                 "again; stop its nodes, and repeat frontier migrate scrapy-redis "
                 "before you start them",
                 where,
@@ -136,18 +136,8 @@ class ImportedTest:
         for first in range(0, len(calls), MOST):
             some = calls[first : first + MOST]
             self.round_trips += 1
-            try:
-                replies += await self._outage_retry.partial(some)
-            except KeyDamaged:
-                replies += [await self._answer(call) for call in some]
+            replies += await self._outage_retry.partial(some)
         return replies
-
-    async def _answer(self, call: Call) -> Any:
-        try:
-            (reply,) = await self._outage_retry.partial([call])
-        except KeyDamaged:
-            return [0, 0]
-        return reply
 
 
 def _sure(reply: Any) -> bool:

@@ -34,7 +34,7 @@ import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import CodecError, LeaseLost, StoreUnavailable
+from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.host_politeness import LONG
 from frontier.queue.due import DUE
 from frontier.queue.priority import process_of, readable, split_name
@@ -306,13 +306,8 @@ class Inbox:
             self.note_ready(partition, filter(None, map(readable, names)))
             if strange := [name for name in names if not readable(name)]:
                 queues = self._keys.partition(partition).queues
-                logger.warning(
-                    "%d entries of %s are not names of queues, and are removed: %r",
-                    len(strange),
-                    queues,
-                    strange[0][:100],
-                )
-                await self._outage_retry.retry([Call.command("ZREM", queues, *strange)])
+                reason = f"{strange[0][:100]!r} is not the name of a queue"
+                raise KeyDamaged("", queues, reason)
 
     def lose(self, lease: Lease) -> list[Reservation]:
         """Forget what is reserved under *lease*; return what had been started."""
@@ -687,8 +682,7 @@ class Inbox:
             try:
                 unknown = unknown_of(reply, lease, self.open)
             except CodecError as error:
-                await self._outage_retry.set_aside(partition, each.reserved, str(error))
-                continue
+                raise KeyDamaged("", each.reserved, str(error)) from None
             calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
             if await self._run_under(lease, calls):
                 self._unsure.pop(partition, None)

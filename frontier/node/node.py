@@ -22,7 +22,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
-from frontier.cluster import set_aside as aside
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
 from frontier.collection.summary import commit_command, uncommitted_in
@@ -111,7 +110,6 @@ class Node:
     _closed = False
     _canceled = False
     _at_limit = False
-    _incomplete = False
     _departure: Departure | None = None
     """What it has learned as it left the crawl."""
     _telling: asyncio.Task[None] | None = None
@@ -530,7 +528,6 @@ class Node:
         now = time.monotonic()
         full = self.archive is not None and self.archive.full
         return {
-            "aside": len(self._leases.aside),
             "lease_seconds": max(
                 0.0, min((lease.deadline for lease in held), default=now) - now
             ),
@@ -570,9 +567,12 @@ class Node:
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
                 stored = await self._loops.unless_broken(self._store_all())
-            reason = "" if stored else "its frontier has failed"
+            reason = "" if stored and not self._damaged else "its frontier has failed"
         except TimeoutError:
             reason, silent = "the store does not answer", True
+        except KeyDamaged as error:
+            self.fail(error)
+            reason = "its frontier has failed"
         if reason and not self._outside:
             logger.error(
                 "%s; what this node had in flight will be fetched again by another "
@@ -643,19 +643,30 @@ class Node:
     async def _depart(self, *, graceful: bool) -> dict[str, Any]:
         """Give back what it has; return its last report."""
         report = self.report()  # while there is an archive, and leases
-        await self.inbox.give_back(list(self._leases.held))
-        if graceful:
-            await self.inbox.put_back(list(self.inbox.open.values()))
         leases = self._leases
-        await self._answered(lambda: leases.release(list(leases.held)))
-        while leases.releasing:  # of several servers one does not answer
+        await self._despite(self.inbox.give_back(list(leases.held)))
+        if graceful or self._damaged:  # which no page is to blame for: no delivery
+            await self._despite(self.inbox.put_back(list(self.inbox.open.values())))
+        held = list(leases.held)
+        await self._despite(self._answered(lambda: leases.release(held)))
+        while leases.releasing and not self._damaged:  # one of several servers is away
             await asyncio.sleep(REACH_PAUSE)
-            await self._answered(lambda: leases.release(()))
-        await self.run(self.outbox.pusher.leave())
+            await self._despite(self._answered(lambda: leases.release(())))
+        await self._despite(self.run(self.outbox.pusher.leave()))
         if self.archive is not None:
             await self.archive.finish()
-        await self.claims.leave()
+        await self._despite(self.claims.leave())
         return report
+
+    async def _despite(self, step: Awaitable[Any]) -> None:
+        """Do *step*; a damaged key does not keep the node from the next one.
+
+        What it has not given back stays reserved, for who takes the partition next.
+        """
+        try:
+            await step
+        except KeyDamaged as error:
+            self.fail(error)
 
     async def _leave(
         self,
@@ -867,6 +878,7 @@ class Node:
             if error.key in self._damaged:
                 return
             self._damaged.add(error.key)
+            self.acks.fault = error
         if isinstance(error, CrawlLost) and not error.crawl_id:
             error = CrawlLost(self.keys.crawl_id)
         self._owner.on_failure(error)
@@ -969,10 +981,6 @@ class Node:
             if self._composition.spending is None and not self._telling:
                 self._telling = asyncio.create_task(self._tell_limit())
             return
-        if order == aside.INCOMPLETE:
-            if not self._telling and not self._incomplete:
-                self._telling = asyncio.create_task(self._tell_incomplete())
-            return
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
 
@@ -996,28 +1004,6 @@ class Node:
         """Have *attempt* in the crawl log, if there is one."""
         if self.archive is not None:
             self.archive.note(attempt)
-
-    async def _tell_incomplete(self) -> None:
-        """Another node has found the end, and what is set aside."""
-        try:
-            keys, partitions = self.keys, self.config.partitions
-            found = await aside.set_aside(self._outage_retry.retry, keys, partitions)
-        except FrontierError as error:
-            self.fail(error)
-        else:
-            self.on_incomplete(found)
-
-    def on_aside(self) -> None:
-        """Pass on that the crawl is not going to be whole."""
-        self._owner.on_aside()
-
-    def on_incomplete(self, found: Mapping[int, bytes]) -> None:
-        """Pass on, once, that the crawl has ended but for partitions set aside."""
-        if not self._incomplete:
-            self._incomplete = True
-            self.inbox.stopped = True
-            self._composition.heartbeat.leave()
-            self._owner.on_incomplete(aside.described(found))
 
     def on_limit(self, limit: str) -> None:
         """Pass on, once, that the crawl has ended at a limit."""

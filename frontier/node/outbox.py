@@ -12,7 +12,6 @@ What always holds:
 4.  What was stored in the last `KEPT` seconds can be put once more, should the store
     have forgotten it: that and nothing else. It gets no second verdict.
 5.  A push whose reply was lost is done once, and has the verdicts of the first time.
-6.  A push to a partition that is damaged is held there until that is repaired.
 
 Hints: word to who holds a partition that one of its queues is not empty now.
 """
@@ -26,8 +25,7 @@ import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import KeyDamaged, PushForgotten, StoreUnavailable
-from frontier.queue.push import NEW
+from frontier.errors import PushForgotten, StoreUnavailable
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.scripts import NODE_HINT
@@ -298,7 +296,7 @@ class Outbox:
                 )
             calls = None
             every = itertools.chain.from_iterable(replies)
-            batches = await self._note_replies(batches, every, became_ready)
+            batches = self._note_replies(batches, every, became_ready)
         async with self._stored_more:
             self._stored_more.notify_all()
         if hints := self._on_became_ready(became_ready):
@@ -306,7 +304,7 @@ class Outbox:
             with contextlib.suppress(StoreUnavailable):
                 await self._outage_retry.call(hints)
 
-    async def _note_replies(
+    def _note_replies(
         self,
         batches: list[tuple[int, list[Push]]],
         replies: Iterable[Any],
@@ -314,16 +312,12 @@ class Outbox:
     ) -> list[tuple[int, list[Push]]]:
         """Note what was stored; return what is to be sent again.
 
-        Adds to *became_ready*. What is refused as a key is damaged is held there.
+        Adds to *became_ready*.
         """
         again: list[tuple[int, list[Push]]] = []
-        damaged: list[tuple[int, list[Push], KeyDamaged]] = []
         for (partition, pushes), reply in zip(batches, replies, strict=True):
             try:
                 done = self.pusher.pushed(partition, reply, pushes)
-            except KeyDamaged as error:
-                damaged.append((partition, pushes, error))
-                continue
             except PushForgotten:
                 done = None
                 if not self.pusher.is_outdated(partition):
@@ -335,13 +329,6 @@ class Outbox:
             self._land(partition, pushes)
             self._keep(partition, pushes)
             self._tell(pushes, done.verdicts)
-        for partition, pushes, fault in damaged:
-            await self._outage_retry.set_aside(partition, fault.key, fault.reason)
-            if not await self._outage_retry.hold(partition, pushes):
-                again.append((partition, pushes))
-                continue
-            self._land(partition, pushes)
-            self._tell(pushes, NEW * len(pushes))
         return again
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:

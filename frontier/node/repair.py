@@ -1,10 +1,11 @@
-"""Repairing a crawl: partitions that are set aside count again what they have.
+"""Repairing a crawl that no node runs: what cannot be read goes, the rest is counted.
+
+A node that meets a damaged key stops, and names it. Then an operator stops the others
+and has this done: ``frontier crawl repair``.
 
 What always holds:
 
-1.  A partition stays set aside until its counts are those of its lists, and all that
-    was held for it is queued: no node sees it half done. What was cut off can be made
-    again.
+1.  Only of a crawl that no live node is in. What was cut off can be made again.
 2.  Nothing is removed but keys of a type that nobody here writes, and entries that
     say nothing; each is told. What was in such a key, and nowhere else, is lost, and
     that is told as well.
@@ -16,39 +17,35 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
-from frontier.cluster.set_aside import (
-    BATCH,
-    Fault,
-    aside_call,
-    aside_of,
-    faults_of,
-    lease_calls,
-)
-from frontier.errors import CodecError, KeyDamaged
-from frontier.node.set_aside import drive
+from frontier.cluster.membership import ttl_of
+from frontier.errors import CodecError, CrawlInUse, KeyDamaged
 from frontier.queue.damage import is_last_push, is_number, look
 from frontier.queue.due import read_waiting
 from frontier.queue.priority import readable, split_name
-from frontier.queue.push import push_to, unheld
 from frontier.queue.reserve import read_reserved
-from frontier.seen.config import MAX_URLS, SeenLayout, grow_call, seen_config
+from frontier.seen.config import SeenLayout, grow_call, seen_config
 from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
 from frontier.seen.seen_set import stored_crawl
+from frontier.status.snapshot import beats_of
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
 from frontier.store.keys import CrawlKeys, number_in
-from frontier.store.scripts import PARTITION_REPAIR, PARTITION_RETURN
+from frontier.store.scripts import PARTITION_REPAIR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
+BATCH = 128
+"""Partitions per round trip."""
 MARK = "[0-9a-f]{16}"
 """What every crawl is born with: `frontier.cluster.crawls.open_call`."""
 WAITING = 500
@@ -70,6 +67,7 @@ LOST: dict[str, str] = {
     "forced": "pages that are delivered again queue what they force twice",
     "items": "items that were there may be there twice",
     "pushers": "",
+    "groups": "limits of groups of URLs count from 0",
 }
 """What is lost with a key of a partition that is removed; empty for nothing."""
 OF_THE_CRAWL: dict[str, str] = {
@@ -96,8 +94,17 @@ OF_THE_CRAWL: dict[str, str] = {
     "had": "",
     "failed": "pages of its items that failed are not asked for again",
     "rounds": "its past rounds are not known any more",
+    "sitemaps": "what its sitemaps named is new again",
 }
 """The same of the keys of a crawl."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with a key, or what was done to it."""
+
+    key: str
+    """What follows the tag of the crawl, or that of the partition: ``counts``."""
+    reason: str
 
 
 @dataclass(slots=True)
@@ -106,14 +113,12 @@ class Repaired:
 
     crawl_id: str
     partitions: dict[int, list[Fault]] = field(default_factory=dict)
-    """Those that were repaired, and what was wrong with them."""
+    """Those that had faults, and which."""
     ready: int = 0
-    """URLs that are ready in them now."""
+    """URLs that are ready in the crawl now."""
     waiting: int = 0
     """URLs there that are not due yet."""
     reserved: int = 0
-    queued: int = 0
-    """URLs that were held for them, and are queued now."""
     removed: list[Fault] = field(default_factory=list)
     """Keys that were removed, and what that costs."""
     lost: list[str] = field(default_factory=list)
@@ -123,7 +128,7 @@ class Repaired:
 
 
 class Repair:
-    """Repairs the partitions of one crawl that are set aside, or should be.
+    """Repairs one crawl.
 
     Raises:
         UnknownCrawl: There is none.
@@ -144,41 +149,46 @@ class Repair:
         self._tiers: SeenConfig = seen_config(crawl.config)
         self.outcome = Repaired(crawl_id)
 
-    def run(
-        self,
-        chosen: Sequence[int] = (),
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> Repaired:
-        """Repair the partitions *chosen*, or all; *progress* is told how many are done.
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> Repaired:
+        """Repair it; *progress* is told how many partitions are done.
 
         Raises:
+            CrawlInUse: Nodes of it are alive.
             StoreError: The store does not answer. What is done stays done.
         """
+        self._require_nobody()
         self._see_to_mark()
         self._see_to_crawl()
-        aside = self._aside()
-        harmed: dict[int, list[Fault]] = {}
-        for number in chosen or range(self.partitions):
-            keys = self._keys.partition(number)
-            faults = [
-                Fault(*one) for one in drive(self._store, look(keys, self._tiers))
-            ]
-            if faults or number in aside:
-                harmed[number] = faults or faults_of(aside[number])
-                self._store.call(aside_call(keys, harmed[number]))
+        names = self._names()
+        for number in range(self.partitions):
+            self._repair(number, sorted(names[number]))
             progress(number + 1)
-        names = self._names(harmed) if harmed else {}
-        for number, faults in harmed.items():
-            self._repair(number, faults, names.get(number, []))
         return self.outcome
 
-    def _aside(self) -> dict[int, bytes]:
-        found: dict[int, bytes] = {}
-        for first in range(0, self.partitions, BATCH):
-            batch = range(first, min(first + BATCH, self.partitions))
-            calls = lease_calls(self._keys, batch)
-            found |= aside_of(batch, self._store.run(calls, tolerant=True))
-        return found
+    def _require_nobody(self) -> None:
+        """Raise if a node may live: by its heartbeat or, without one, by its leases."""
+        meta, nodes = self._keys.meta(), self._keys.nodes()
+        calls = [Call.command("TIME"), Call.command("HGET", meta, "ttl_ms")]
+        calls.append(Call.command("HGETALL", nodes))
+        time, ttl, members = self._store.run(calls, tolerant=True)
+        now = int(time[0]) * 1000 + int(time[1]) // 1000
+        beats = {} if isinstance(members, KeyDamaged) else beats_of(members)
+        live = {n for n, (at, _) in beats.items() if abs(now - at) <= ttl_of(ttl)}
+        asked = self.partitions if isinstance(members, KeyDamaged) else 0
+        for first in range(0, asked, BATCH):
+            numbers = range(first, min(first + BATCH, asked))
+            leases = [self._keys.partition(number).lease for number in numbers]
+            calls = [Call.command("HGET", name, "holder") for name in leases]
+            calls += [Call.command("PTTL", name) for name in leases]
+            found = self._store.run(calls, tolerant=True)
+            pairs = zip(found[: len(leases)], found[len(leases) :], strict=True)
+            live |= {
+                holder.decode("utf-8", "replace")
+                for holder, left in pairs
+                if isinstance(holder, bytes) and left > 0
+            }
+        if live:
+            raise CrawlInUse(self._keys.crawl_id, sorted(live))
 
     def _see_to_mark(self) -> None:
         """Give `meta` the mark of the partitions if what it has is none.
@@ -211,12 +221,17 @@ class Repair:
             self.outcome.removed.append(Fault("meta", reason))
         self._drop_spent()
         self._drop_imported()
+        self._drop_controls()
         start = self._keys.meta().removesuffix("meta")
         found = self._store.scan(_escaped(start) + "*")
         for name in {key.decode("utf-8", "surrogateescape") for key in found}:
             what = name.removeprefix(start).partition(":")[0]
             if what in OF_THE_CRAWL:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
+        cost = "what was seen before the crawl may be fetched again"
+        for key in self._store.scan(_escaped(start[:-2] + ":imported-") + "*"):
+            name = key.decode("utf-8", "surrogateescape")
+            self._remove_wrong(name, name.removeprefix(start[:-2] + ":"), cost)
 
     def _drop_spent(self) -> None:
         """Have the limits of the crawl count from 0 what is not a number."""
@@ -238,6 +253,31 @@ class Repair:
             cost = "repeat frontier migrate, or what was seen before is fetched again"
             self.outcome.removed.append(Fault("meta", f"imported: {error}; {cost}"))
 
+    def _drop_controls(self) -> None:
+        """Have operators want nothing of what cannot be read."""
+        meta, every = self._keys.meta(), controls.calls(self._keys)
+        paused, wanted, log = self._store.run(every, tolerant=True)
+        if self._told([paused, {}, []]):
+            self._store.call(Call.command("HDEL", meta, "paused"))
+        for name, value in wanted.items() if isinstance(wanted, dict) else ():
+            if self._told([None, {name: value}, []]):
+                self._store.call(Call.command("HDEL", self._keys.controls(), name))
+        for entry in log if isinstance(log, list) else ():
+            if self._told([None, {}, [entry]]):
+                call = Call.command("LREM", self._keys.control_log(), 0, entry)
+                self._store.call(call)
+
+    def _told(self, replies: list[Any]) -> bool:
+        """Tell what of *replies* about controls cannot be read; whether something."""
+        if any(isinstance(one, KeyDamaged) for one in replies):
+            return False  # of another type, which is seen to by that
+        faults = controls.read(self._keys, replies).faults
+        start = self._keys.meta().removesuffix("meta")
+        for key, reason in faults:
+            gone = f"{reason}; it is not wanted any more"
+            self.outcome.removed.append(Fault(key.removeprefix(start), gone))
+        return bool(faults)
+
     def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
         """Remove the key *name* if it is of another type; return whether it was."""
         fault = wrong_type(name, self._store.call(Call.command("TYPE", name)))
@@ -246,8 +286,8 @@ class Repair:
             self.outcome.removed.append(Fault(what, f"{fault}; {cost}".rstrip("; ")))
         return bool(fault)
 
-    def _names(self, harmed: Iterable[int]) -> dict[int, list[str]]:
-        """The names of all keys of the *harmed* partitions."""
+    def _names(self) -> dict[int, set[str]]:
+        """The names of all keys of each partition that has some."""
         found: dict[int, set[str]] = defaultdict(set)
         pattern = self._keys.partition(0).tag.removesuffix("0}")
         for key in self._store.scan(_escaped(pattern) + "*"):
@@ -255,17 +295,20 @@ class Repair:
             number = number_in(self._keys, name)
             if number is not None:
                 found[number].add(name)
-        return {number: sorted(found[number]) for number in harmed}
+        return found
 
-    def _repair(self, number: int, faults: list[Fault], names: list[str]) -> None:
+    def _repair(self, number: int, names: list[str]) -> None:
         keys = self._keys.partition(number)
-        self.outcome.partitions[number] = faults
+        faults = self._look(keys)
+        if not faults and set(names) <= {keys.counts, keys.fence, keys.lease}:
+            return  # as most of a small crawl: nothing was ever queued there
+        if faults:
+            self.outcome.partitions[number] = faults
         start = keys.tag + ":"
         for what, cost in LOST.items():
-            if what != "lease":
-                told = f"{number}:{what}"
-                if self._remove_wrong(start + what, told, cost) and cost:
-                    self.outcome.lost.append(f"partition {number}: {cost}")
+            told = f"{number}:{what}"
+            if self._remove_wrong(start + what, told, cost) and cost:
+                self.outcome.lost.append(f"partition {number}: {cost}")
         for fault in faults:
             if fault.key.startswith(("set:", "bloom:")):
                 cost = "its URLs are new again, and may be fetched twice"
@@ -274,21 +317,26 @@ class Repair:
         self._see_to_fields(number, keys)
         if any(fault.key == "seen" for fault in faults):
             self._read_seen(number, keys, names)
-        while True:
-            waiting = self._waiting(number, keys, names)
-            ready, reserved, _, lost = self._count(keys, lists, waiting)
-            if lost:
-                self.outcome.anew.append(
-                    f"partition {number}: how many of its requests were done is not "
-                    "known any more; the report counts them from 0"
-                )
-            if not self._queue_held(keys):
-                break
-            names = self._names([number])[number]
-            lists = self._lists(number, names)
+        waiting = self._waiting(number, keys, names)
+        ready, reserved, _, lost = self._count(keys, lists, waiting)
+        if lost:
+            self.outcome.anew.append(
+                f"partition {number}: how many of its requests were done is not "
+                "known any more; the report counts them from 0"
+            )
         self.outcome.ready += ready
         self.outcome.waiting += waiting
         self.outcome.reserved += reserved
+
+    def _look(self, keys: PartitionKeys) -> list[Fault]:
+        """What is wrong with the keys of a partition."""
+        looking, replies = look(keys, self._tiers), None
+        try:
+            while True:
+                calls = next(looking) if replies is None else looking.send(replies)
+                replies = self._store.run(calls) if calls else []
+        except StopIteration as end:
+            return [Fault(*one) for one in end.value]
 
     def _lists(self, number: int, names: Iterable[str]) -> list[str]:
         """The queues of a partition that have a list that can be read."""
@@ -373,8 +421,6 @@ class Repair:
         for queue in queues:
             args += (queue, -split_name(queue)[0])
         reply = self._store.call(Call.to(PARTITION_REPAIR, names, args))
-        if reply is None:
-            raise KeyDamaged("", keys.lease, "it was changed while it was repaired")
         return [int(value) for value in reply]
 
     def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
@@ -438,27 +484,6 @@ class Repair:
         wanted = self._tiers.space.wanted(layout.count)
         if self._tiers.has_set and wanted > layout.buckets:
             self._store.call(grow_call(keys, self._tiers, layout, wanted))
-
-    def _queue_held(self, keys: PartitionKeys) -> bool:
-        """Queue what is held, and return the partition; whether something was held."""
-        held = self._store.call(Call.command("HGETALL", keys.held))
-        read = {name: unheld(packed) for name, packed in held.items()}
-        found = [(name, push) for name, push in read.items() if push]
-        bad = [name for name, push in read.items() if not push]
-        layout = SeenLayout()
-        for first in range(0, len(found), MAX_URLS):
-            batch = found[first : first + MAX_URLS]
-            pushes = [push for _, push in batch]
-            done = push_to(self._store, keys, self._tiers, layout, pushes)
-            layout = done.layout
-            self.outcome.queued += done.verdicts.count("n") + done.verdicts.count("f")
-            names = [name for name, _ in batch]
-            self._store.call(Call.command("HDEL", keys.held, *names))
-        if bad:
-            self._store.call(Call.command("HDEL", keys.held, *bad))
-            self.outcome.lost.append(f"{keys.held}: {len(bad)} entries cannot be read")
-        back = self._store.call(Call.to(PARTITION_RETURN, [keys.lease, keys.held]))
-        return bool(back == 0)
 
 
 def is_number_of_a_member(member: bytes) -> bool:

@@ -36,7 +36,6 @@ import datetime as dt
 import math
 import time
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost
@@ -299,8 +298,6 @@ class Hastened:
     """Elements that are no items of this version."""
     contended: int = 0
     """Buckets that changed all the time, and of which some may be left."""
-    damaged: list[str] = field(default_factory=list)
-    """Keys that cannot be read."""
     sooner: list[tuple[int, str]] = field(default_factory=list)
     """Partitions in which something is due before what its holder knows of."""
 
@@ -318,15 +315,9 @@ class Hastening:
 
     def run(self, partitions: Iterable[int]) -> Iterator[int]:
         """Look at *partitions*; yield each that is done."""
-        ask = partial(self._store.run, tolerant=True)
-        for found in buckets_in(ask, self._keys, list(partitions)):
-            try:
-                if found.damage is not None:
-                    raise found.damage
-                if self._partition(found):
-                    self.done.sooner.append((found.number, DUE))
-            except KeyDamaged as error:
-                self.done.damaged.append(error.key)
+        for found in buckets_in(self._store.run, self._keys, list(partitions)):
+            if self._partition(found):
+                self.done.sooner.append((found.number, DUE))
             yield found.number
 
     def _partition(self, found: Buckets) -> bool:

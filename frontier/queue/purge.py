@@ -14,11 +14,10 @@ What always holds:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import CodecError, KeyDamaged
+from frontier.errors import CodecError
 from frontier.queue.due import buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
@@ -52,8 +51,6 @@ class Purged:
     """Those that are excluded."""
     skipped: int = 0
     """Those that were taken out."""
-    damaged: list[str] = field(default_factory=list)
-    """Keys that could not be looked at, and why."""
 
 
 class _List(NamedTuple):
@@ -111,21 +108,12 @@ class Purge:
                 )
                 for p in batch
             ]
-            ask = partial(self._store.run, tolerant=True)
-            replies = self._store.run(calls, tolerant=True)
-            waiting = buckets_in(ask, self._keys, batch)
-            for found, names in zip(waiting, replies, strict=True):
-                try:
-                    if isinstance(names, KeyDamaged):
-                        raise names
-                    for queue in filter(None, map(readable, names)):
-                        self._queue(found.keys, queue, dry=dry)
-                    if found.damage is not None:
-                        raise found.damage
-                    for bucket, _ in found.scores:
-                        self._bucket(found.keys, bucket, dry=dry)
-                except KeyDamaged as error:
-                    self.outcome.damaged.append(f"{error.key}: {error.reason}")
+            waiting = buckets_in(self._store.run, self._keys, batch)
+            for found, names in zip(waiting, self._store.run(calls), strict=True):
+                for queue in filter(None, map(readable, names)):
+                    self._queue(found.keys, queue, dry=dry)
+                for bucket, _ in found.scores:
+                    self._bucket(found.keys, bucket, dry=dry)
                 progress(found.number + 1)
         return self.outcome
 
@@ -179,7 +167,7 @@ class Purge:
     def _purge(
         self, keys: PartitionKeys, place: _List, first: int, items: list[bytes]
     ) -> int:
-        names = [keys.lease, keys.counts, place.names, place.key]
+        names = [keys.counts, place.names, place.key]
         args: list[Argument] = [self._keys.born, place.name, place.level]
         args += [first, WINDOW, *items]
         return int(self._store.call(Call.to(QUEUE_PURGE, names, args)))

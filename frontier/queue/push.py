@@ -33,8 +33,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgpack
-
 from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.damage import is_number
 from frontier.queue.due import DUE, waiting_element, wall_ms
@@ -108,29 +106,6 @@ class Forced:
         self._equal[fingerprint] += 1
         ordinal = self._equal[fingerprint]
         return seen_hash(b"%d %b %b" % (ordinal, fingerprint, self._parent))
-
-
-def held(push: Push) -> tuple[str, bytes]:
-    """The name and the bytes of *push*, to be held; see `PartitionKeys.held`.
-
-    What is tested is held once, however often it is pushed.
-    """
-    name = secrets.token_hex(12) if push.mode == FORCE else f"{push.mode}{push.mark}"
-    fields = (push.mode, push.mark, push.queue, push.priority, push.item, push.due)
-    packed: bytes = msgpack.packb(fields)
-    return name, packed
-
-
-def unheld(packed: bytes) -> Push | None:
-    """The push that *packed*, of unknown origin, is; ``None`` if it is none."""
-    try:
-        mode, mark, queue, priority, item, due = msgpack.unpackb(packed)
-        made = Push(str(mode), int(mark), str(queue), int(priority), bytes(item))
-        made = made._replace(due=min(max(int(due), 0), 10**15))
-    except Exception:  # noqa: BLE001 (msgpack raises many types)
-        return None
-    known = len(made.mode) == 1 and made.mode in TEST + MARK + FORCE + CLAIM + GONE
-    return made if known and 0 <= made.mark < 1 << 63 else None
 
 
 class Turn(NamedTuple):
@@ -252,7 +227,6 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         LayoutStale: Nothing was done; the error has the current layout.
         CrawlLost: Nothing was done; the store has lost what was in the partition.
         PushForgotten: Nothing was done.
-        KeyDamaged: Nothing was queued; a value in the partition cannot be.
     """
     return pushed_one(reply[0], pushes)
 
@@ -375,22 +349,16 @@ class Pusher:
         for partition, number in forgotten.items():
             self._confirmed[partition] = (number, self._clock())
 
-    def end(self, run: Callable[[Sequence[Call]], list[Any]]) -> dict[int, KeyDamaged]:
+    def end(self, run: Callable[[Sequence[Call]], list[Any]]) -> None:
         """Ask whether all that was confirmed is there, and `leave`; waits for *run*.
-
-        Returns the partitions that cannot say so, as *run* has put errors about
-        damaged keys in the place of replies.
 
         Raises:
             PushForgotten: It is not.
         """
         calls = self.ask()
-        replies = dict(zip(calls, run(list(calls.values())), strict=True))
-        damaged = {p: one for p, one in replies.items() if isinstance(one, KeyDamaged)}
-        if self.forgotten({p: replies[p] for p in replies if p not in damaged}):
+        if self.forgotten(dict(zip(calls, run(list(calls.values())), strict=True))):
             raise PushForgotten
         run(self.leave())
-        return damaged
 
     def leave(self) -> list[Call]:
         """The calls that take this process out of the partitions.

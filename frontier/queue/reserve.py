@@ -348,12 +348,8 @@ def buried(reply: int | None, lease: Lease) -> bool:
 
 
 def scan_call(keys: PartitionKeys) -> Call:
-    """The call whose reply is the fields of a `Scan`, and the mark of the crawl.
-
-    Of a partition that is set aside it is ``aside`` and why.
-    """
-    names = [keys.counts, keys.reserved, keys.seen, keys.lease, keys.queues]
-    names.append(keys.due)
+    """The call whose reply is the fields of a `Scan`, and the mark of the crawl."""
+    names = [keys.counts, keys.reserved, keys.seen, keys.queues, keys.due]
     return Call.to(PARTITION_SCAN, names)
 
 

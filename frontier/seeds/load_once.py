@@ -10,9 +10,7 @@ What always holds:
 3.  A push that is sent again, as its reply was lost, is done and counted once. Seeds
     that a failover has made the store forget, while they were loaded, are noticed:
     no line of the list counts then.
-4.  What cannot be queued, as its partition is damaged, is held there until it is
-    repaired; what the other partitions are to have is queued.
-5.  The crawl does not end while seeds are loaded, nor just after: the nodes have
+4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
     time to find what was queued.
 """
 
@@ -20,12 +18,10 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from functools import partial
 from typing import TYPE_CHECKING
 
-from frontier.errors import CrawlClosed, CrawlLost, KeyDamaged
+from frontier.errors import CrawlClosed, CrawlLost
 from frontier.node.outbox import hint_calls
-from frontier.node.set_aside import Holding
 from frontier.queue.push import ARE_SEEN, NEW, Pusher
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
@@ -106,8 +102,6 @@ class Seeder:
         self._store = store
         self._keys = keys
         self._pusher = Pusher(keys, tiers)
-        self.holding = Holding(store, keys, tiers)
-        """What became of damaged partitions."""
         self.queued = 0
         """Seeds that were new."""
         self.seen = 0
@@ -134,9 +128,7 @@ class Seeder:
         Raises:
             PushForgotten: The store has not all that was pushed.
         """
-        damaged = self._pusher.end(partial(self._store.run, tolerant=True))
-        for partition, error in damaged.items():
-            self.holding.set_aside(partition, error)
+        self._pusher.end(self._store.run)
 
     def _send(
         self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
@@ -147,12 +139,7 @@ class Seeder:
         replies = self._store.run(joined(plans, alone=self._store.alone))
         every = [one for reply in replies for one in reply]
         for (partition, pushes), reply in zip(batches, every, strict=True):
-            try:
-                done = self._pusher.pushed(partition, reply, pushes)
-            except KeyDamaged as error:
-                if self.holding.hold(partition, pushes, error):
-                    continue
-                done = None
+            done = self._pusher.pushed(partition, reply, pushes)
             if done is None:
                 waiting[partition] = pushes + waiting.get(partition, [])
                 continue
@@ -174,18 +161,17 @@ def tell_holders(
     """
     partitions = sorted({partition for partition, _ in became_ready})
     holders = store.run(
-        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions],
-        tolerant=True,
+        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions]
     )
     by_partition = dict(zip(partitions, holders, strict=True))
     hints: dict[str, list[str]] = defaultdict(list)
     for partition, queue in became_ready:
         holder = by_partition[partition]
-        if holder and not isinstance(holder, KeyDamaged):
+        if holder:
             name = holder.decode("utf-8", "replace")
             hints[name].append(f"{partition} {queue}")
     # A node that gets no hint learns from its renewal what is ready.
-    store.run(hint_calls(keys, hints, HINT_MS), tolerant=True)
+    store.run(hint_calls(keys, hints, HINT_MS))
 
 
 def _take(waiting: dict[int, list[Push]]) -> list[tuple[int, list[Push]]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
-from frontier.errors import CrawlLost, KeyDamaged, StoreError
+from frontier.errors import CrawlLost, StoreError
 from frontier.queue.due import bucket_of
 from frontier.seen import bloom, intset
 from frontier.seen.intset import LEVELS
@@ -310,15 +310,12 @@ def grown(reply: list[Any]) -> SeenLayout:
 
     Raises:
         CrawlLost: The store has lost what was in the partition.
-        KeyDamaged: A value in the partition is none that can be.
     """
     return layout_of(reply[0])
 
 
 def layout_of(reply: list[Any]) -> SeenLayout:
     """The layout that the reply to a plan has; raises as `grown` does."""
-    if reply[0] == -2:
-        raise KeyDamaged("", "", reply[1].decode("utf-8", "replace"))
     if reply[0] < 0:
         raise CrawlLost
     return SeenLayout(*reply[1:6])

@@ -287,8 +287,7 @@ class Import:
                 Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id),
             ]
         )
-        for error in mark_now(store, keys, self._config.partitions).values():
-            raise error
+        mark_now(store, keys, self._config.partitions)
 
     def run(
         self,

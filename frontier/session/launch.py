@@ -170,6 +170,8 @@ DEVELOPING = {
 """Modules of commands that fetch pages and do not crawl; ``view`` is a ``fetch``."""
 FAILED = 1
 """The exit code of a program whose crawl has failed, as of ``scrapy crawl``."""
+FAULTY = 7
+"""That of one that met a damaged key: to start it again does not help."""
 
 
 def developing() -> str:
@@ -182,13 +184,14 @@ def developing() -> str:
     return name if modules & DEVELOPING else ""
 
 
-def fail_program() -> None:
-    """Have the program that called `CrawlerProcess` end with `FAILED`.
+def fail_program(code: int = FAILED) -> None:
+    """Have the program that called `CrawlerProcess` end with *code*.
 
-    Nothing is done where a command runs, or where there is but a `CrawlerRunner`, of
-    which the program has the Deferred, or the task.
+    Nothing is done where there is but a `CrawlerRunner`, of which the program has the
+    Deferred, or the task; nor where a command runs that ends with that code by itself.
     """
-    if _has_process("crawl", "start") and _command() is None:
+    if _has_process("crawl", "start") and (code != FAILED or _command() is None):
+        _codes.append(code)
         atexit.unregister(_exit)
         atexit.register(_exit)
 
@@ -236,8 +239,12 @@ def _running(*methods: str) -> Iterator[tuple[FrameType, Any]]:
             frame = frame.f_back
 
 
+_codes: list[int] = []
+"""What `fail_program` was told."""
+
+
 def _exit() -> None:
-    """Do what else is to be done at the end, and end with `FAILED`.
+    """Do what else is to be done at the end, and end with the code that says most.
 
     An exit code cannot be changed any more when this is called, only replaced.
     """
@@ -245,7 +252,7 @@ def _exit() -> None:
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(FAILED)
+    os._exit(max(_codes))
 
 
 def server_of(settings: BaseSettings, environment: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ from frontier import json_log
 from frontier.cluster.controls import Controls
 from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
-from frontier.errors import FrontierError, RunOver
+from frontier.errors import FrontierError, KeyDamaged, RunOver
 from frontier.metrics.exposition import require_library
 from frontier.node.crawl_limits import described, limit_of_spider, reason_of
 from frontier.node.host_politeness import Concurrency
@@ -51,6 +51,7 @@ from frontier.scrapy_internals import (
     wake_engine,
 )
 from frontier.session.launch import (
+    FAULTY,
     arguments_of,
     fail_program,
     job_of,
@@ -100,8 +101,6 @@ REMOVED = "frontier_removed"
 """Why a spider closes whose node was taken out by ``frontier node remove``."""
 CANCELED = "frontier_canceled"
 """Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
-INCOMPLETE = "frontier_incomplete"
-"""Why the spiders of a crawl close that has ended but for damaged partitions."""
 NOTHING_FETCHED = "frontier_nothing_fetched"
 """Why the spiders of a crawl close that has ended without one page."""
 RUN_OVER = "frontier_run_over"
@@ -365,7 +364,7 @@ class Session:
         except FrontierError as error:
             logger.critical("%s", error)
             self._close_with(REFUSED)
-            self._end_badly()
+            self._end_badly(error)
             return
         self._opened = True
         json_log.name(spider, self.config.node_id, node.keys.crawl_id)
@@ -453,12 +452,12 @@ class Session:
 
         self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
 
-    def _end_badly(self) -> None:
-        """Have the process exit with 1 after the spider is closed.
+    def _end_badly(self, error: BaseException | None = None) -> None:
+        """Have the process exit with 1 after the spider is closed; 7 for a damaged key.
 
-        ``scrapy crawl`` does so where the crawler has no spider at the end.
+        ``scrapy crawl`` exits with 1 where the crawler has no spider at the end.
         """
-        fail_program()
+        fail_program(*[FAULTY] if isinstance(error, KeyDamaged) else ())
         end_with_error(self._crawler)
 
     async def close(self) -> None:
@@ -604,10 +603,6 @@ class Session:
             reason = reason_of(limit)
             close_spider(self._crawler, reason)
 
-    def note_aside(self) -> None:
-        """Exit with 1 later: a partition was set aside, which the log tells."""
-        self._end_badly()
-
     def note_given_up(self) -> None:
         """Exit with 1 later: a host was given up, which the log tells."""
         self._end_badly()
@@ -615,21 +610,6 @@ class Session:
     def note_undone(self) -> None:
         """Exit with 1: what the last node does is not done, which the log tells."""
         self._end_badly()
-
-    def end_incomplete(self, harmed: str) -> None:
-        """Close the spider: the crawl has ended but for the partitions *harmed*."""
-        crawl_id = self.node.keys.crawl_id
-        logger.error(
-            "the crawl %s has ended incomplete: what is in these partitions was not "
-            "fetched, as keys of theirs are damaged: %s; put them right with frontier "
-            "crawl repair --crawl %s, and start the spider again",
-            crawl_id,
-            harmed,
-            crawl_id,
-        )
-        self._end_badly()
-        if not self.closing and self._opened:
-            close_spider(self._crawler, INCOMPLETE)
 
     def end_without_pages(self, queued: int, dead: int) -> None:
         """Close the spider: the crawl has ended, and nothing was fetched."""
@@ -673,7 +653,15 @@ class Session:
     def fail(self, error: BaseException) -> None:
         """Close the spider because the frontier of this node does not work."""
         logger.critical("the frontier of this node cannot go on: %s", error)
-        self._end_badly()
+        if isinstance(error, KeyDamaged):
+            keys = self.node.keys
+            if error.key.startswith(keys.meta().removesuffix("}:meta")):
+                logger.critical(
+                    "nothing is lost: stop the other nodes, run frontier crawl repair "
+                    "--crawl %s, and start them again",
+                    keys.crawl_id,
+                )
+        self._end_badly(error)
         close_spider(self._crawler, FAILED)
 
     def note_start_failed(self, error: Exception) -> None:

@@ -4,7 +4,7 @@ What always holds:
 
 1.  Looking changes nothing: no lease is taken, and nothing is moved.
 2.  What is read is not trusted, and bounded in size. A partition whose keys are
-    damaged, or that is set aside, is named, and counts as empty.
+    damaged is named, and counts as empty.
 3.  A look at some partitions is as many round trips as there are batches of them.
 """
 
@@ -14,7 +14,6 @@ import heapq
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from frontier.cluster.set_aside import ASIDE, faults_of
 from frontier.errors import CodecError, KeyDamaged
 from frontier.queue.back_off import read_call
 from frontier.queue.item import decode
@@ -99,9 +98,9 @@ def _seen(
             tier = partition_state(tiers, state)
         except (ValueError, TypeError):
             is_foreign = True
-    if isinstance(scanned, KeyDamaged) or scanned[0] == ASIDE:
+    if isinstance(scanned, KeyDamaged):
         return PartitionLook(
-            harmed=tuple(_harmed(keys, number, scanned)),
+            harmed=(_harmed(keys, number, scanned),),
             tier=tier,
             is_foreign=is_foreign,
         )
@@ -115,15 +114,10 @@ def _seen(
     )
 
 
-def _harmed(keys: CrawlKeys, number: int, reply: Any) -> list[Harmed]:
-    """What is wrong with a partition, as the *reply* to its scan tells."""
-    if isinstance(reply, KeyDamaged):
-        what = reply.key.removeprefix(keys.partition(number).tag + ":")
-        return [Harmed(number, printable(what), printable(reply.reason), False)]
-    return [
-        Harmed(number, printable(fault.key), printable(fault.reason), True)
-        for fault in faults_of(reply[1])
-    ]
+def _harmed(keys: CrawlKeys, number: int, error: KeyDamaged) -> Harmed:
+    """What is wrong with a partition, as the *error* of its scan tells."""
+    what = error.key.removeprefix(keys.partition(number).tag + ":")
+    return Harmed(number, printable(what), printable(error.reason))
 
 
 def holders(store: BlockingStore, keys: CrawlKeys, partitions: int) -> tuple[str, ...]:

@@ -345,7 +345,7 @@ def _harmed_keys(keys: CrawlKeys, replies: Sequence[Any]) -> tuple[Harmed, ...]:
     start = keys.meta().removesuffix("meta")
     bad = [reply for reply in replies if isinstance(reply, KeyDamaged)]
     reasons = {one.key.removeprefix(start): one.reason for one in bad}
-    return tuple(Harmed(None, *one, aside=False) for one in reasons.items())
+    return tuple(Harmed(None, *one) for one in reasons.items())
 
 
 def _summary_calls(keys: CrawlKeys) -> list[Call]:

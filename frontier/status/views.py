@@ -26,7 +26,7 @@ class CrawlSummary:
     crawl_id: str
     spider: str
     state: str
-    """``open``, ``finished``, ``incomplete``, ``canceled`` or ``limit``.
+    """``open``, ``finished``, ``canceled`` or ``limit``.
 
     ``damaged`` if its key cannot be read; then no more is known. ``deleting`` if a
     deletion of it has begun and was not ended.
@@ -279,8 +279,6 @@ class Harmed:
     key: str
     """What follows the tag of the partition, or the crawl."""
     reason: str
-    aside: bool
-    """Whether its partition is set aside; if not, no node has found it yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +426,7 @@ class CrawlSnapshot:
     back_offs: BackOffsView = field(default_factory=BackOffsView)
     """Hosts that are left alone."""
     harmed: tuple[Harmed, ...] = ()
-    """Damaged keys: of partitions, which are set aside, and of the crawl."""
+    """Damaged keys, of partitions and of the crawl: a node that meets one stops."""
     limits: tuple[LimitProgress, ...] = ()
     """Of the whole crawl, and how far it is."""
 
@@ -446,9 +444,8 @@ class CrawlSnapshot:
         left = len(self.harmed) - MAX_NAMED
         more = f" and {left:,} more" if left > 0 else ""
         return (
-            f"damaged keys: {', '.join(named)}{more}; what is in these partitions is "
-            "not fetched; frontier crawl repair --crawl "
-            f"{self.crawl_id} puts them right"
+            f"damaged keys: {', '.join(named)}{more}; a node that meets one stops; "
+            f"frontier crawl repair --crawl {self.crawl_id} mends them"
         )
 
     @property

@@ -264,7 +264,7 @@ class Watch:
         (told,) = self._store.run([call], tolerant=True)
         self._harmed = ()
         if isinstance(told, KeyDamaged):
-            self._harmed = (Harmed(None, "epoch", printable(told.reason), aside=False),)
+            self._harmed = (Harmed(None, "epoch", printable(told.reason)),)
         epoch = 0 if isinstance(told, KeyDamaged) else whole(told)
         if slow or epoch != self._epoch:
             reply = self._store.run([log_call(self._keys)], tolerant=True)[0]

@@ -31,7 +31,6 @@ import redis.exceptions
 import redis.retry
 
 from frontier.errors import (
-    KeyDamaged,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
@@ -127,9 +126,6 @@ class Store:
         """How often a server took another's place, or was started again."""
         self.watched = False
         """Whether a call fails that would be the first after such a change."""
-        self.on_damaged: Callable[[Call, KeyDamaged], Awaitable[Any]] | None = None
-        """Asked for what stands in place of a reply that a damaged key has kept from
-        being given; it may raise the error."""
         self._silent: dict[Server, float] = {}
         self._deaf: dict[Server, asyncio.Future[None]] = {}
         self._left: set[asyncio.Task[Outcome]] = set()
@@ -177,7 +173,7 @@ class Store:
             StoreUnavailable: The store did not answer, or has changed if that is
                 `watched`.
             StoreRefused: It answered one of the calls with an error.
-            KeyDamaged: With one about a value, and nobody makes anything of that.
+            KeyDamaged: With one about a value.
         """
         began = self.changes
         _began.set(began)
@@ -203,7 +199,8 @@ class Store:
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
         for place in bad:
-            replies[place] = await self._damaged(calls[place], str(replies[place]))
+            types = await self.run(type_calls(calls[place]))
+            raise damaged(self.where, calls[place], str(replies[place]), types)
         return replies
 
     def _require_unchanged(self, began: int, replies: Sequence[Any]) -> None:
@@ -212,13 +209,6 @@ class Store:
             self.changes += 1  # once a primary again, it has what its own had
         if self.watched and self.changes != began:  # it is not the one that replied
             raise StoreUnavailable(self.where, CHANGED) from None
-
-    async def _damaged(self, call: Call, text: str) -> Any:
-        types = await self.run(type_calls(call))
-        error = damaged(self.where, call, text, types)
-        if self.on_damaged is None:
-            raise error
-        return await self.on_damaged(call, error)
 
     async def call(self, call: Call) -> Any:
         """Send one call and return its reply; raises as `run` does."""

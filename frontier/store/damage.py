@@ -49,9 +49,11 @@ OF_A_PARTITION: Mapping[str, str] = {
     "back_off": HASH,
     "spent": HASH,
     "dead": LIST,
-    "held": HASH,
     "seen": HASH,
     "claimed": HASH,
+    "forced": SET,
+    "groups": HASH,
+    "items": HASH,
     "pushers": HASH,
     "bloom": STRING,
     "set": SET,
@@ -63,6 +65,7 @@ OF_A_CRAWL: Mapping[str, str] = {
     "meta": HASH,
     "nodes": HASH,
     "epoch": STRING,
+    "membership": LIST,
     "reports": HASH,
     "seed_lists": HASH,
     "start": STRING,
@@ -71,6 +74,8 @@ OF_A_CRAWL: Mapping[str, str] = {
     "process": STRING,
     "spent": HASH,
     "allowances": HASH,
+    "controls": HASH,
+    "control_log": LIST,
     "addresses": HASH,
     "back_off": HASH,
     "cookies": ZSET,
@@ -81,6 +86,8 @@ OF_A_CRAWL: Mapping[str, str] = {
     "had": SET,
     "failed": HASH,
     "rounds": LIST,
+    "sitemaps": HASH,
+    "marks": SET,
 }
 """The same of the keys of a crawl."""
 
@@ -145,7 +152,9 @@ def damaged(where: str, call: Call, text: str, types: Sequence[object]) -> KeyDa
             if fault := wrong_type(name, kind):
                 return KeyDamaged(where, name, fault)
     said = _CODES.sub("", text).strip() or text
-    return KeyDamaged(where, names[0] if names else "", said[:200])
+    counts = (name for name in names if name.endswith(":counts"))
+    guilty = next(counts, "") if "hash value" in text else ""  # that of most HINCRBYs
+    return KeyDamaged(where, guilty or (names[0] if names else ""), said[:200])
 
 
 def wrong_type(name: str, kind: object) -> str:

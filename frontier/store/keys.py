@@ -250,11 +250,7 @@ class PartitionKeys:
 
     @property
     def lease(self) -> str:
-        """Hash ``{token, holder}``; lives as long as the lease.
-
-        Of a partition that is set aside, *token* is ``aside``, *why* is JSON, and it
-        never ends.
-        """
+        """Hash ``{token, holder}``; lives as long as the lease."""
         return f"{self.tag}:lease"
 
     @property
@@ -327,11 +323,6 @@ class PartitionKeys:
     def dead(self) -> str:
         r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
         return f"{self.tag}:dead"
-
-    @property
-    def held(self) -> str:
-        """Hash: name to the msgpack of a push, while the partition is set aside."""
-        return f"{self.tag}:held"
 
     @property
     def seen(self) -> str:

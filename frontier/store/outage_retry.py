@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
+from frontier.errors import StoreFull, StoreUnavailable, WritesRefused
 from frontier.store.client import Call, memory_share
 
 if TYPE_CHECKING:
@@ -49,16 +49,6 @@ def pauses() -> Iterator[float]:
         delay = min(2 * delay, LONGEST_DELAY)
 
 
-class SetsAside(Protocol):
-    """Who sets partitions aside; see `frontier.node.set_aside`."""
-
-    async def set_aside(self, partition: int, error: KeyDamaged) -> None:
-        """Set *partition* aside, as *error* says why."""
-
-    async def hold(self, partition: int, pushes: Sequence[Any]) -> bool:
-        """Hold *pushes*, if *partition* is set aside; return whether it is."""
-
-
 class OutageRetry:
     """Runs calls on a store, however long it takes to answer.
 
@@ -80,8 +70,6 @@ class OutageRetry:
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
-        self.aside: SetsAside | None = None
-        """Who sets a partition aside that has a damaged key."""
         self.changed: float | None = None
         """When the store was last compared with what is known of it."""
         self.outages = 0
@@ -249,35 +237,6 @@ class OutageRetry:
         self._examine = None
         if self._examining is not None:
             self._examining.cancel()
-
-    async def set_aside(self, partition: int, key: str, reason: str) -> None:
-        """Set *partition* aside, as its *key* is damaged.
-
-        Raises:
-            KeyDamaged: There is nobody who can.
-        """
-        error = KeyDamaged(self._store.where, key, reason)
-        if self.aside is None:
-            raise error
-        waits = pauses()
-        while True:
-            try:
-                return await self.aside.set_aside(partition, error)
-            except StoreUnavailable as silence:
-                self.note_silence(silence)
-                await asyncio.sleep(next(waits))
-
-    async def hold(self, partition: int, pushes: Sequence[object]) -> bool:
-        """Hold *pushes* in *partition*, if it is set aside; return whether it is."""
-        if self.aside is None:
-            raise RuntimeError("a push is held without anybody who holds it")
-        waits = pauses()
-        while True:
-            try:
-                return await self.aside.hold(partition, pushes)
-            except StoreUnavailable as silence:
-                self.note_silence(silence)
-                await asyncio.sleep(next(waits))
 
     async def _compare(self) -> None:
         while self._examine is not None and self._examined != self._store.changes:

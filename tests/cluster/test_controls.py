@@ -17,7 +17,7 @@ from frontier.cluster.controls import (
 )
 from frontier.cluster.crawls import finish
 from frontier.cluster.membership import Membership
-from frontier.errors import ConfigurationError, CrawlClosed, UnknownCrawl
+from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
 from frontier.model import Member
 from frontier.urls.exclusions import HOST, PREFIX, rule_of
 
@@ -123,13 +123,14 @@ async def test_a_pause_that_nobody_here_wrote_pauses_nothing(
     assert await finish(store.run, crawl, ttl=60.0) is True
 
 
-def test_a_log_of_another_type_is_begun_again_and_a_pause_is_made(do, look, db, crawl):
+def test_a_log_of_another_type_refuses_a_pause(do, look, db, crawl):
     db("SET", crawl.control_log(), "x")
     assert crawl.control_log() in look().strange[0]
 
-    assert do(PAUSED)
-    assert look().strange == ()
-    assert [entry.verb for entry in look().log] == [PAUSED]
+    with pytest.raises(KeyDamaged, match="control_log"):
+        do(PAUSED)
+    assert look().paused is None
+    assert db("GET", crawl.control_log()) == b"x"
 
 
 def test_entries_that_nobody_here_wrote_are_left_out_and_counted(do, look, db, crawl):
@@ -138,7 +139,7 @@ def test_entries_that_nobody_here_wrote_are_left_out_and_counted(do, look, db, c
         db("LPUSH", crawl.control_log(), garbage)
 
     assert [entry.verb for entry in look().log] == [PAUSED]
-    assert look().strange == (f"{crawl.control_log()}: 5 entries",)
+    assert look().strange == (f"{crawl.control_log()}: 5 entries of it cannot be read",)
 
 
 def test_what_a_terminal_would_obey_is_made_harmless(do, look):

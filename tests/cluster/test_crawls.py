@@ -376,7 +376,7 @@ async def test_a_crawl_that_has_ended_is_not_canceled(open_crawl, store):
 
 
 @pytest.mark.parametrize("stored", [None, SCHEMA - 1, SCHEMA + 1, "x\n\x1b[1m"])
-@pytest.mark.parametrize("state", ["open", "incomplete", "unheard of"])
+@pytest.mark.parametrize("state", ["open", "unheard of"])
 async def test_a_crawl_of_another_version_is_refused_and_left_as_it_is(
     open_crawl, db, state, stored
 ):

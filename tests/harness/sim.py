@@ -322,10 +322,6 @@ class Engine:
     def on_nothing_fetched(self, queued, dead):
         self.on_finished()
 
-    def on_incomplete(self, harmed):
-        self.failures.append(f"incomplete: {harmed}")
-        self.on_finished()
-
     def on_limit(self, limit):
         self.on_finished()
 
@@ -341,9 +337,6 @@ class Engine:
 
     def on_forgotten(self):
         pass
-
-    def on_aside(self):
-        self.failures.append("a partition is set aside")
 
     def on_undone(self):
         self.failures.append("its end is not done")

@@ -34,15 +34,8 @@ class Owner:
     def on_forgotten(self):
         self.forgot = True
 
-    def on_aside(self):
-        self.aside = True
-
     def on_undone(self):
         self.undone = True
-
-    def on_incomplete(self, harmed):
-        self.harmed = harmed
-        self.on_finished()
 
     def on_nothing_fetched(self, queued, dead):
         self.on_finished()

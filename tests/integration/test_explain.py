@@ -3,7 +3,6 @@
 import json
 import threading
 import zipfile
-from itertools import count
 
 import pytest
 from conftest import DEADLINE, ROOT, until
@@ -81,12 +80,6 @@ class Sites:
         pages = {"/": page(*many), **dict.fromkeys(many, page())}
         self.large = RawSite(pages, address="127.0.0.76")
         self.all = (self.main, self.slow, self.busy, self.broken, self.large)
-        used = {home_of(site.url("/")) for site in self.all}
-        self.damaged = next(
-            url
-            for url in (f"http://damaged{number}.invalid/x" for number in count())
-            if home_of(url) not in used
-        )
         self.seeds = [*(site.url("/") for site in self.all), METADATA]
 
     def _late(self, connection):
@@ -212,9 +205,6 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
     done = cluster.ask("crawl", "exclude", "--prefix", prefix, "--yes")
     assert done.returncode == 0, done.stderr
     sites.excluded.set()
-    damaged = KEYS.partition(home_of(sites.damaged))
-    cluster.store.call(Call.command("HSET", damaged.counts, "ready", "abc"))
-    assert cluster.ask("crawl", "seed", sites.damaged, cwd=project).returncode == 6
     until(lambda: has_come_to_a_stand(cluster, sites), "all that can happen")
     ask = Asking(cluster, project)
 
@@ -253,7 +243,6 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
         sites.busy.url("/busy"): ("host_left_alone", "it said 429"),
         sites.broken.url("/"): ("given_up", "robots.txt of its host cannot be fetched"),
         sites.large.url("/39"): ("host_quota", "12 pages"),
-        sites.damaged: ("set_aside", "its ready is not a number"),
         slow.url("/later"): ("waiting", "waits until it is due"),
     }
     for url, (reason, text) in expected.items():

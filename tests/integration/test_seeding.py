@@ -91,26 +91,6 @@ def test_faulty_lines_are_named_and_the_rest_is_queued(
     assert counts(cluster).ready == 4
 
 
-def test_seeds_of_a_damaged_partition_are_held_and_queued_by_its_repair(
-    cluster, said, an_open_crawl, tmp_path
-):
-    hosts = [f"http://h{number}.example/" for number in range(40)]
-    (tmp_path / "list").write_text("\n".join(hosts))
-    partitions = Config().partitions
-    hurt = KEYS.partition(partition_of("h7.example", partitions))
-    cluster.store.call(Call.command("HSET", hurt.counts, "ready", "abc"))
-    code, out, err = said("crawl", "seed", str(tmp_path / "list"))
-
-    assert code == 6
-    assert out["held"] > 0
-    assert out["queued"] + out["held"] == len(hosts)
-    assert "its key counts is damaged" in err
-    assert "frontier crawl repair --crawl site-1" in err
-    code, out, _ = said("crawl", "repair", "--crawl", "site-1")
-    assert (code, out["queued"] > 0) == (0, True)
-    assert counts(cluster).ready == len(hosts)
-
-
 def test_a_crawl_that_has_ended_or_is_not_there_takes_none(
     cluster, said, an_open_crawl
 ):

@@ -163,7 +163,7 @@ class Parts:
             self.context,
             self.inbox,
             idle=lambda: self.is_idle(),
-            on_end=lambda aside: self.finished.set(),
+            on_end=self.finished.set,
             say_idle=self.heartbeat.say_idle,
         )
 

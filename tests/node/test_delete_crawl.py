@@ -203,7 +203,7 @@ async def test_runs_do_not_lead_to_it_any_more_and_its_number_is_not_used_again(
 
 
 async def test_one_that_has_not_ended_is_not_deleted(ended, blocking, everything, db):
-    for state in ("open", "incomplete", "rebuilding"):
+    for state in ("open", "rebuilding"):
         keys = await ended(f"mine-{state}", state=state)
         before = everything.now()
 

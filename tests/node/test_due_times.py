@@ -172,28 +172,6 @@ async def test_a_partition_that_is_taken_over_is_looked_at(
     assert (await node.scan(1)).ready == 1
 
 
-async def test_an_element_that_is_none_sets_its_partition_aside(
-    parts, start, db, crawl, until
-):
-    keys = crawl.partition(1)
-    db("ZADD", keys.due, 1000, "1000")
-    db("RPUSH", keys.waiting("1000"), b"\xff\xfe")
-    db("HSET", keys.counts, "waiting", 1, "pushed", 1)
-    node, said = parts(), []
-
-    async def set_aside(partition, key, reason):
-        said.append((partition, key, reason))
-
-    node.outage_retry.set_aside = set_aside
-    start(node.due_times.run())
-    await node.heartbeat.beat()
-    await until(lambda: said)
-
-    assert said == [
-        (1, keys.waiting("1000"), "an entry of it is not a queue and an item")
-    ]
-
-
 async def test_a_hint_may_say_that_something_is_due(parts, start, db, crawl, until):
     node = parts()
     await node.heartbeat.beat()

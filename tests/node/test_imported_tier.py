@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import logging
 import random
 
 import pytest
@@ -150,23 +149,20 @@ async def test_what_a_dead_node_was_told_another_one_is_told_again(start, blocki
     await b.close()
 
 
-async def test_a_damaged_set_counts_as_empty_and_is_named_once(start, blocking, caplog):
+async def test_a_damaged_set_ends_the_node_with_its_name(start, blocking, until):
     a = await start("a")
     store = blocking()
-    tier, _ = fill(store, a.keys, [3])
-    assert tier.buckets == 1
+    fill(store, a.keys, [3])
     store.call(Call.command("SET", a.keys.imported_marks(0), "x"))
     await a.imported_test.learn()
     push(a, b"0", "h0.example")
-    await a.outbox.flush()
-    with caplog.at_level(logging.WARNING):
-        fetched = await end(a)
+    await until(lambda: a._owner.failures)
 
-    assert len(fetched) == PAGES
-    warned = [r for r in caplog.messages if "may be fetched again" in r]
-    assert len(warned) == 1
-    assert a.keys.imported_marks(0) in warned[0]
-    assert a._owner.aside
+    assert a._owner.failures[0].key == a.keys.imported_marks(0)
+    await a.close()
+
+    done = Repair(store, a.keys.namespace, a.keys.crawl_id).run()
+    assert [one.key for one in done.removed] == ["imported-0}:marks"]
 
 
 async def test_a_set_that_is_lost_is_told_once_and_its_urls_are_counted(
@@ -191,7 +187,7 @@ async def test_a_set_that_is_lost_is_told_once_and_its_urls_are_counted(
     assert len(fetched) == 101 + len(again)
     told = [r for r in caplog.messages if "may be fetched again" in r]
     assert 1 <= len(told) <= 2  # a line of each node that asked
-    assert a._owner.aside or b._owner.aside
+    assert getattr(a._owner, "undone", 0) or getattr(b._owner, "undone", 0)
     found = snapshot(store, a.keys.namespace, a.keys.crawl_id)
     assert found.totals.seen_lost == PAGES - len(known)
     assert f"{PAGES - len(known)} URLs may have been fetched again" in found.loss
@@ -244,12 +240,11 @@ async def test_a_node_ends_where_nobody_knows_what_was_seen(start, blocking, fie
 
     with pytest.raises(KeyDamaged, match="imported"):
         await a.imported_test.learn()
+    await a.close()
 
     done = Repair(store, a.keys.namespace, a.keys.crawl_id).run()
     assert [one.reason for one in done.removed if "imported" in one.reason]
-    await a.imported_test.learn()
-    assert a.imported_test.tier is None
-    await a.close()
+    assert ImportedTier.of(store.call(about_call(a.keys))) is None
 
 
 @pytest.mark.parametrize("count", [1, 150, 20_000])

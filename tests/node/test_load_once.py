@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from frontier.errors import PushForgotten
+from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.push import FORCE
 from frontier.seeds.load_once import Seeder, SeedLock
 from frontier.seen.config import SeenConfig
@@ -51,40 +51,21 @@ def test_seeds_that_are_forgotten_before_the_end_are_told_of(
 
 
 @pytest.mark.parametrize("what", ["ready", "type", "pushers"])
-def test_what_a_damaged_partition_is_to_have_is_held_and_the_rest_is_queued(
+def test_a_damaged_partition_is_named_and_nothing_of_it_is_acked(
     blocking, crawl, new_push, db, what
 ):
-    hurt, sound = crawl.partition(0), crawl.partition(1)
-    seeder = Seeder(blocking(), crawl, SHAPE)
+    hurt = crawl.partition(1)
+    name = hurt.pushers if what == "pushers" else hurt.counts
     if what == "ready":
-        db("HSET", hurt.counts, "ready", "abc")
+        db("HSET", name, "ready", "abc")
     else:
-        db("SET", hurt.counts if what == "type" else hurt.pushers, "x")
-    pushes = [(n, new_push(url)) for n in (0, 1) for url in URLS]
-    seeder.push(pushes)
-    seeder.push(pushes[:1])  # as if the list were loaded once more
-    seeder.leave()
-
-    assert db("LLEN", sound.ready("0:a.example")) == len(URLS) == seeder.queued
-    assert db("HLEN", hurt.held) == len(URLS)
-    assert db("HGET", hurt.lease, "token") == b"aside"
-    (told,) = seeder.holding.told()
-    key = "pushers" if what == "pushers" else "counts"
-    assert f"partition 0 is set aside: its key {key} is damaged" in told
-    assert f"frontier crawl repair --crawl {crawl.crawl_id}" in told
-
-
-def test_what_is_damaged_after_a_push_is_set_aside_at_the_end(
-    blocking, crawl, new_push, db
-):
+        db("SET", name, "x")
     seeder = Seeder(blocking(), crawl, SHAPE)
-    seeder.push([(0, new_push(URLS[0])), (1, new_push(URLS[1]))])
-    db("DEL", crawl.partition(0).pushers)
-    db("SET", crawl.partition(0).pushers, "x")
-    seeder.leave()
 
-    assert list(seeder.holding.faults) == [0]
-    assert db("EXISTS", crawl.partition(1).pushers) == 0
+    with pytest.raises(KeyDamaged) as caught:
+        seeder.push([(n, new_push(url)) for n in (0, 1) for url in URLS])
+    assert caught.value.key == name
+    assert db("EXISTS", hurt.ready("0:a.example"), hurt.bucket(0, 0)) == 0
 
 
 def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(

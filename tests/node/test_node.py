@@ -331,8 +331,10 @@ async def test_a_loop_that_fails_stops_the_node_loudly(
 
 async def test_a_damaged_key_ends_a_node_once(new_node, server):
     node = new_node(server, "a")
+    await node.open()
     for key in ("one", "one", "two"):
         node.fail(KeyDamaged("", key, "it is no hash"))
+    await node.close()
 
     assert [error.key for error in node._owner.failures] == ["one", "two"]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from frontier.errors import KeyDamaged
 from frontier.queue.back_off import (
     MOST,
     BackOff,
@@ -166,13 +167,14 @@ def test_nothing_is_read_again_until_it_changes(store, keys, fail, db):
 
 
 @pytest.mark.parametrize("kind", ["SET", "LPUSH", "SADD"])
-def test_a_key_of_another_type_is_begun_again(store, keys, fail, known, db, kind):
+def test_a_key_of_another_type_is_an_error(store, keys, fail, known, db, kind):
     db(kind, keys.back_off, "x")
+    answered = answered_call(keys.back_off, [(HOST, 0.0)])
 
-    assert known() == {}
-    assert store.call(answered_call(keys.back_off, [(HOST, 0.0)])) == 0
-    assert fail().failures == 1
-    assert HOST in known()
+    for call in (known, fail, lambda: store.call(answered)):
+        with pytest.raises(KeyDamaged, match="back_off"):
+            call()
+    assert db("TYPE", keys.back_off) != b"hash"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from frontier.errors import KeyDamaged, LeaseLost
 from frontier.queue import due
 from frontier.queue.due import Again, ServerClock, bucket_of, read_due
-from frontier.queue.push import FORCE, MARK, TEST, held, unheld
+from frontier.queue.push import MARK, TEST
 from frontier.queue.reserve import Scan
 
 A, B = "0:a.example", "7:b.example"
@@ -303,9 +303,3 @@ def test_a_bucket_without_a_list_is_removed(client, grant, db, keys):
 
     assert node.move_due(lease)[1].bucket == b""
     assert db("EXISTS", keys.due) == 0
-
-
-def test_a_push_that_is_held_keeps_its_due_time(due_push):
-    push = due_push(b"1", NOW, FORCE)
-
-    assert unheld(held(push)[1]) == push

@@ -150,17 +150,16 @@ def test_what_cannot_be_read_stays_where_it_is_and_counts(wait, hasten, keys, db
 
 
 @pytest.mark.parametrize("which", ["due", "waiting"])
-def test_a_damaged_key_is_named_and_others_go_on(wait, hasten, keys, db, which):
+def test_a_damaged_key_is_named(wait, hasten, keys, db, which):
     wait(["a"])
     (bucket,) = db("ZRANGE", keys.due, 0, -1)
     name = keys.due if which == "due" else keys.waiting(bucket.decode())
     db("DEL", name)
     db("HSET", name, "x", "y")
 
-    done = hasten(lambda _: True, partitions=(7, 8))
-
-    assert done.moved == 0
-    assert done.damaged == [name]
+    with pytest.raises(KeyDamaged) as caught:
+        hasten(lambda _: True, partitions=(7, 8))
+    assert caught.value.key == name
 
 
 def test_the_status_counts_what_waits_and_shows_intervals(

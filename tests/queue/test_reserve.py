@@ -77,7 +77,7 @@ def test_a_scan_overlooks_nothing_in_a_partition_that_has_little(
     assert mark == born.encode()
 
 
-@pytest.mark.parametrize("key", ["counts", "reserved", "seen", "lease", "queues"])
+@pytest.mark.parametrize("key", ["counts", "reserved", "seen", "due", "queues"])
 def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
     db("HSET", keys.counts, "born", "0123456789abcdef")
     db("DEL", getattr(keys, key))
@@ -86,12 +86,6 @@ def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
     with pytest.raises(KeyDamaged) as caught:
         client().store.call(p.scan_call(keys))
     assert caught.value.key == getattr(keys, key)
-
-
-def test_a_scan_of_a_partition_that_is_set_aside_tells_why(client, db, keys):
-    db("HSET", keys.lease, "token", "aside", "why", "[]")
-
-    assert client().store.call(p.scan_call(keys)) == [b"aside", b"[]"]
 
 
 def test_what_is_reserved_is_nobody_elses_until_it_is_acked(client, grant):

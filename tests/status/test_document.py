@@ -87,7 +87,7 @@ def keys(unique, db):
     db("RPUSH", part.waiting(str(now)), b"0:h\n" + item)
     db("HSET", part.back_off, "h", f"{now + 9_000} {now} 2 throttled")
     db("HSET", part.seen, "buckets", 1, "count", 5)
-    db("HSET", keys.partition(2).lease, "token", "aside", "why", '[["seen", "bad"]]')
+    db("HSET", keys.partition(2).counts, "ready", "bad")
     db("ZADD", keys.sites(), now + 5_000, "news", "inf", "old")
     db("HSET", keys.site("news"), "state", "waiting", "round", 3, "items", 9)
     return keys

@@ -19,14 +19,13 @@ import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
 from frontier.cluster.shared_settings import FILTER_PROBE, settled
-from frontier.errors import CodecError, ConfigurationError, KeyDamaged
+from frontier.errors import CodecError, ConfigurationError
 from frontier.node.host_addresses import TYPED
 from frontier.node.journal.entries import (
     OPEN,
@@ -43,8 +42,6 @@ from frontier.node.journal.entries import (
     without_header,
 )
 from frontier.node.journal.writer import left_open
-from frontier.node.set_aside import Holding
-from frontier.queue.damage import is_number
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher
@@ -104,10 +101,6 @@ class Outcome:
     """Requests that are to be fetched when they are due."""
     seen: int = 0
     """URLs that count as seen now."""
-    held: int = 0
-    """Requests that are held in partitions whose keys are damaged."""
-    aside: list[str] = field(default_factory=list)
-    """A line about each of these partitions, which are set aside."""
     bad: list[Bad] = field(default_factory=list)
     """What was skipped."""
     anew: list[str] = field(default_factory=lambda: list(ANEW))
@@ -247,8 +240,6 @@ class Rebuild:
         self.outcome.waiting = self._counted("waiting")
         self._sender.end()
         self._end()
-        self.outcome.held = self._sender.holding.held
-        self.outcome.aside = self._sender.holding.told()
         self._close_journals()
         return self.outcome
 
@@ -295,9 +286,7 @@ class Rebuild:
             self._store.call(Call.command("HSET", meta, *facts))
         if born:
             self._mark(born)
-            damaged = mark_now(self._store, self._keys, self._partitions)
-            for partition, error in damaged.items():
-                self._sender.holding.set_aside(partition, error)
+            mark_now(self._store, self._keys, self._partitions)
 
     def _mark(self, born: bytes) -> None:
         """Have the keys of the crawl be those with this mark."""
@@ -310,9 +299,8 @@ class Rebuild:
         for partition, count in self._done_in.items():
             counts = self._keys.partition(partition).counts
             # Set, not added to, for a rebuild that is made again.
-            if partition not in self._sender.holding.faults:
-                calls.append(Call.command("HSET", counts, "acked", count))
-                calls.append(Call.command("HINCRBY", counts, "pushed", count))
+            calls.append(Call.command("HSET", counts, "acked", count))
+            calls.append(Call.command("HINCRBY", counts, "pushed", count))
         name, spider = self._keys.crawl_id, self._header.spider
         numbered = re.fullmatch(re.escape(spider) + r"-([0-9]{1,15})", name)
         if numbered:
@@ -339,9 +327,7 @@ class Rebuild:
             Call.command("HGET", self._keys.partition(number).counts, what)
             for number in range(self._partitions)
         ]
-        found = self._store.run(calls, tolerant=True)
-        counts = [one for one in found if one and not isinstance(one, KeyDamaged)]
-        return sum(int(count) for count in counts if is_number(count))
+        return sum(int(count or 0) for count in self._store.run(calls))
 
     def _read_warcs(self, directory: Path) -> set[str]:
         try:
@@ -478,8 +464,6 @@ class _Sender:
     ) -> None:
         self._store = store
         self._pusher = Pusher(keys, shape)
-        self.holding = Holding(store, keys, shape)
-        """What became of damaged partitions."""
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._count = 0
         self.marked = 0
@@ -513,19 +497,13 @@ class _Sender:
         Raises:
             PushForgotten: The store has gone back in time, and lacks some of it.
         """
-        damaged = self._pusher.end(partial(self._store.run, tolerant=True))
-        for partition, error in damaged.items():
-            self.holding.set_aside(partition, error)
+        self._pusher.end(self._store.run)
 
     def _send(self, partition: int, pushes: list[Push]) -> None:
         done = None
         while done is None:
             (call,) = joined([self._pusher.plan(partition, pushes)], alone=False)
             (reply,) = self._store.call(call)
-            try:
-                done = self._pusher.pushed(partition, reply, pushes)
-            except KeyDamaged as error:
-                if self.holding.hold(partition, pushes, error):
-                    return
+            done = self._pusher.pushed(partition, reply, pushes)
         for push, verdict in zip(pushes, done.verdicts, strict=True):
             self.marked += push.mode != FORCE and verdict in (NEW, FORCE)

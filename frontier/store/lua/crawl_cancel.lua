@@ -19,7 +19,7 @@ local state = redis.call('HGET', KEYS[1], 'state')
 if state == 'canceled' then
   return {2, live}
 end
-if state ~= 'open' and state ~= 'incomplete' then
+if state ~= 'open' then
   return {0, live}
 end
 redis.call('HSET', KEYS[1], 'state', 'canceled', 'finished_ms', now_text)

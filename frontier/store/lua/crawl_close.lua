@@ -9,7 +9,7 @@
 -- or seeds are put in.
 
 local state = redis.call('HGET', KEYS[1], 'state')
-if state ~= 'open' and state ~= 'incomplete' then
+if state ~= 'open' then
   return 2
 end
 local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0

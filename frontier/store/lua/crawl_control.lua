@@ -20,7 +20,7 @@ local state, paused, known = unpack(redis.call('HMGET', KEYS[1], 'state', 'pause
 known = tonumber(string.match(known or '', '^' .. string.rep('%d?', 15) .. '$') or '') or 0
 local before = string.format('%.0f', known)
 if state ~= 'open' then return {state or '', before, 0} end
-if type(redis.pcall('LLEN', KEYS[3])) == 'table' then redis.call('DEL', KEYS[3]) end -- no list
+redis.call('LLEN', KEYS[3]) -- which fails before anything is written
 
 local wanted, added = {}, 0
 for i = 6, #ARGV, 2 do

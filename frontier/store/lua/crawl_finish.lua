@@ -5,7 +5,6 @@
 -- KEYS[2]  nodes  hash: node id to '<beat, server ms> <weight> <busy> <process>'
 -- ARGV[1]  ttl_ms a node that was silent for longer is dead
 -- ARGV[2]  born   of the crawl that the caller knows; '' if it has none
--- ARGV[3]  as     finished, or incomplete if partitions are set aside
 --
 -- Returns 1 if this call ended it, 2 if it had ended so before, 3 if it has ended
 -- otherwise, which the heartbeat tells. Or 0 if a live node is busy: it loads seeds or
@@ -19,7 +18,7 @@ if not state or (born or '') ~= ARGV[2] then
   return -1
 end
 if state ~= 'open' then
-  return state == ARGV[3] and 2 or 3
+  return state == 'finished' and 2 or 3
 end
 if is_paused(paused) then return 0 end
 local ttl = tonumber(ARGV[1])
@@ -37,5 +36,5 @@ local seeding = tonumber(redis.call('HGET', KEYS[1], 'seeding_ms') or '') or 0
 if seeding > now then
   return 0
 end
-redis.call('HSET', KEYS[1], 'state', ARGV[3], 'finished_ms', now_text)
+redis.call('HSET', KEYS[1], 'state', 'finished', 'finished_ms', now_text)
 return 1

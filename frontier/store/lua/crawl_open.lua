@@ -22,16 +22,12 @@ elseif ARGV[4] ~= '' then
     redis.call('HSET', KEYS[1], 'marked', 1)
   end
 else
-  local state = redis.call('HGET', KEYS[1], 'state')
-  if state == 'incomplete' then
-    redis.call('HSET', KEYS[1], 'state', 'open') -- to go on with what was repaired
-    redis.call('HDEL', KEYS[1], 'finished_ms')
-  elseif not exists then
+  if not exists then
     made = 1
     redis.call('HSET', KEYS[1], 'state', 'open', 'shape', ARGV[1], 'spider', ARGV[2],
       'created_ms', now_text, 'born', ARGV[3], 'schema', ARGV[5])
   end
-  if job ~= '' and (made == 1 or state == 'open' or state == 'incomplete') then
+  if job ~= '' and redis.call('HGET', KEYS[1], 'state') == 'open' then
     redis.call('HSETNX', KEYS[1], 'job', job) -- of one that a command has made, too
   end
 end

@@ -10,7 +10,5 @@
 -- and does nothing, if that crawl is not there.
 
 if (redis.call('HGET', KEYS[1], 'born') or '') ~= ARGV[1] then return '' end
-local kind = redis.call('TYPE', KEYS[2]).ok
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[2]) end -- begun again
 redis.call('HSETNX', KEYS[2], ARGV[2], ARGV[3])
 return redis.call('HGET', KEYS[2], ARGV[2])

@@ -8,10 +8,10 @@
 -- ARGV[2]  ttl_ms    how long the leases live
 -- ARGV[3]  born      of the crawl; '' if it has none
 --
--- Returns for each {token, ready, reserved, waiting}, or nil if the partition is taken, or -2 if
--- it is set aside. Or -1 if it is not marked as of that crawl: what was in it is lost, or
--- is another crawl's. A fence or counts that cannot be are an error: a default would
--- hand out a token twice, or end a crawl that is not done.
+-- Returns for each {token, ready, reserved, waiting}, or nil if the partition is taken. Or
+-- -1 if it is not marked as of that crawl: what was in it is lost, or is another crawl's.
+-- A fence or counts that cannot be are an error: a default would hand out a token twice, or
+-- end a crawl that is not done.
 -- The token is at least the server's time, so that it still grows after a
 -- fail-over that lost the last fence. Not reentrant: the token is the only
 -- proof of ownership, and a restarted node waits like any other.
@@ -20,7 +20,6 @@ local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'waiting'}
 
 local function acquire(keys)
   local token = redis.call('HGET', keys[1], 'token')
-  if token == 'aside' then return -2 end
   local born, ready, waiting = redis.call('HGET', keys[3], 'born') or '', '0', '0'
   if born ~= ARGV[3] then
     if born ~= '' and not string.find(born, '^%w+$') then

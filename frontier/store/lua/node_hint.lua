@@ -10,9 +10,5 @@
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return
 end
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'list' and kind ~= 'none' then
-  redis.call('DEL', KEYS[1]) -- not ours; a hint that is lost, a renewal tells
-end
 redis.call('RPUSH', KEYS[1], unpack(ARGV, 2))
 redis.call('PEXPIRE', KEYS[1], ARGV[1])

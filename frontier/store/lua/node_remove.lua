@@ -22,11 +22,7 @@ if ARGV[3] ~= '1' and math.abs(now - beat) <= tonumber(ARGV[2]) then
   return -1
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
-local epoch = redis.pcall('INCR', KEYS[2])
-if type(epoch) == 'table' then
-  redis.call('DEL', KEYS[2]) -- not ours; the next beat of each node reads the map
-  epoch = 0
-end
+local epoch = redis.call('INCR', KEYS[2])
 note(KEYS[5], string.format('%.0f', epoch), 'removed', '0', {ARGV[1]})
 redis.call('DEL', KEYS[3])
 redis.call('SET', KEYS[4], 'remove', 'EX', ARGV[4])

@@ -1,4 +1,4 @@
--- partition_repair: count a partition that is set aside by what its lists have.
+-- partition_repair: count a partition, which nobody has, by what its lists have.
 -- include: totals
 --
 -- KEYS[1]  lease     hash {token, holder}
@@ -12,11 +12,11 @@
 -- ARGV[2]  waiting   URLs that are not due yet
 -- ARGV[3...]         for each list: its queue's name, and the score
 --
--- Returns {ready, reserved, dead, lost}, or nil if the partition is not set aside. Each
--- of these keys has the right type. What was pushed, acked and skipped is kept where it
--- is a number, else it follows from the rest; lost is 1 if it does not, and starts again at 0.
+-- Returns {ready, reserved, dead, lost}. Each of these keys has the right type, but for the
+-- lease, which goes. What was pushed, acked and skipped is kept where it is a number, else it
+-- follows from the rest; lost is 1 if it does not, and starts again at 0.
 
-if redis.call('HGET', KEYS[1], 'token') ~= 'aside' then return nil end
+redis.call('DEL', KEYS[1])
 
 local ready = 0
 redis.call('DEL', KEYS[3])

@@ -10,7 +10,6 @@
 -- says nothing of it. One that a server wants (429, 503) holds until it is over: what was
 -- sent during it came from a node that had not heard of it.
 
-if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
 local forgotten = 0
 for i = 1, #ARGV, 2 do
   local entry = redis.call('HGET', KEYS[1], ARGV[i])

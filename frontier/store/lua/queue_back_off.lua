@@ -18,8 +18,6 @@
 -- time that was asked for counts. So the script may be run twice. A back-off that has
 -- ended without an answer leaves its failures for the next one to count.
 
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then redis.call('DEL', KEYS[1]) end -- not ours
 local entry = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local till, since, failures = entry:match('^(%d+) (%d+) (%d+) %l+$')
 if not till or #entry > 60 or #failures > 6 then till, since, failures = 0, 0, 0 end

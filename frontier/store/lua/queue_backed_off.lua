@@ -8,10 +8,9 @@
 -- ARGV[2...]     of each the mark that the caller knows; '' if none
 --
 -- Returns for each {now, mark}, or {now, mark, host, entry, host, entry, ...} if the mark is
--- another than the caller's. A key of another type counts as empty.
+-- another than the caller's.
 
 local function backed_off(keys, args)
-  if redis.call('TYPE', keys[1]).ok ~= 'hash' then return {now_text, ''} end
   local mark = redis.call('HGET', keys[1], '') or ''
   local reply = {now_text, mark}
   if mark ~= '' and mark == args[1] then return reply end

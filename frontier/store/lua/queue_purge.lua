@@ -1,10 +1,9 @@
 -- queue_purge: take URLs that are excluded out of one list; they are not fetched.
 -- include: numbers
 --
--- KEYS[1]  lease   hash {token, holder}
--- KEYS[2]  counts  hash {born, ready, waiting, ..., skipped}
--- KEYS[3]  names   sorted set of the names of the lists that have something: queues, or due
--- KEYS[4]  list    a ready list, or what waits in a bucket
+-- KEYS[1]  counts  hash {born, ready, waiting, ..., skipped}
+-- KEYS[2]  names   sorted set of the names of the lists that have something: queues, or due
+-- KEYS[3]  list    a ready list, or what waits in a bucket
 -- ARGV[1]  born    of the crawl that the caller knows; '' if it has none
 -- ARGV[2]  name    of the list in that set
 -- ARGV[3]  level   what counts it: ready or waiting
@@ -13,28 +12,27 @@
 -- ARGV[6...]       the elements; without any, all
 --
 -- Returns how many were taken out, which are counted as skipped and stay seen. Or -1, and
--- does nothing, if the partition is set aside, or is another crawl's. No lease is needed:
+-- does nothing, if the partition is another crawl's. No lease is needed:
 -- what its holder has reserved is not in the list any more.
 
-if redis.call('HGET', KEYS[1], 'token') == 'aside' then return -1 end
-if (redis.call('HGET', KEYS[2], 'born') or '') ~= ARGV[1] then return -1 end
+if (redis.call('HGET', KEYS[1], 'born') or '') ~= ARGV[1] then return -1 end
 local wanted = {}
 for i = 6, #ARGV do wanted[ARGV[i]] = true end
-local first, long = tonumber(ARGV[4]), redis.call('LLEN', KEYS[4])
-local found = redis.call('LRANGE', KEYS[4], first, first + tonumber(ARGV[5]) - 1)
+local first, long = tonumber(ARGV[4]), redis.call('LLEN', KEYS[3])
+local found = redis.call('LRANGE', KEYS[3], first, first + tonumber(ARGV[5]) - 1)
 local chosen = {}
 for i, item in ipairs(found) do
   if #ARGV == 5 or wanted[item] then chosen[#chosen + 1] = first + i - 1 end
 end
 if #chosen == 0 then return 0 end
-redis.call('ZSCORE', KEYS[3], ARGV[2]) -- what fails, fails before the list is changed
+redis.call('ZSCORE', KEYS[2], ARGV[2]) -- what fails, fails before the list is changed
 local names = {ARGV[3], 'skipped'}
-local why = no_number(2, names, redis.call('HMGET', KEYS[2], unpack(names)))
+local why = no_number(1, names, redis.call('HMGET', KEYS[1], unpack(names)))
 if why then return redis.error_reply(why) end
-redis.call('HINCRBY', KEYS[2], ARGV[3], -#chosen)
-redis.call('HINCRBY', KEYS[2], 'skipped', #chosen)
-if #chosen == long then redis.call('ZREM', KEYS[3], ARGV[2]) end
-for _, at in ipairs(chosen) do redis.call('LSET', KEYS[4], at, '-') end -- it is no item
+redis.call('HINCRBY', KEYS[1], ARGV[3], -#chosen)
+redis.call('HINCRBY', KEYS[1], 'skipped', #chosen)
+if #chosen == long then redis.call('ZREM', KEYS[2], ARGV[2]) end
+for _, at in ipairs(chosen) do redis.call('LSET', KEYS[3], at, '-') end -- it is no item
 -- From the nearer end, and last: a list that has vanished cannot be read as slots move.
-redis.call('LREM', KEYS[4], first * 2 < long and #chosen or -#chosen, '-')
+redis.call('LREM', KEYS[3], first * 2 < long and #chosen or -#chosen, '-')
 return #chosen

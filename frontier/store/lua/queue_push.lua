@@ -44,7 +44,7 @@
 -- Or nothing of the plan is done, and the reply is
 -- {0, buckets, count, blooms, last, era} if the caller's layout is not the current one or
 -- leaves too little room (see seen_grow); {2, ...} if the push `before` is forgotten;
--- {-1} if the partition is not marked as of that crawl: what was in it is lost;
--- {-2, why} if a value is not what it has to be: no URL is marked in the set or queued.
+-- {-1} if the partition is not marked as of that crawl: what was in it is lost. If a value
+-- is not what it has to be, no URL of its plan is marked in the set or queued.
 
 return each_plan(push, unmark)

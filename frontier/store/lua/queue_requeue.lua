@@ -20,9 +20,8 @@
 -- An item begins with a digit: how often it was delivered without an ack, and three
 -- for each third of a delivery.
 
-for i = 5, #KEYS do
-  redis.call('LLEN', KEYS[i]) -- what fails, fails before anything is put back
-end
+redis.call('ZCARD', KEYS[3]) -- what fails, fails before anything is put back
+for i = 5, #KEYS do redis.call('LLEN', KEYS[i]) end
 local tries, most = tonumber(ARGV[3]), math.abs(tonumber(ARGV[3]))
 local requeued, dead, ended = 0, 0, {}
 

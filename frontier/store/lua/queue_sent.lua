@@ -12,10 +12,6 @@
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return
 end
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'hash' and kind ~= 'none' then
-  redis.call('DEL', KEYS[1]) -- not ours
-end
 local longest = 0
 for i = 2, #ARGV, 2 do
   local delay = tonumber(ARGV[i + 1])

@@ -12,10 +12,6 @@
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return
 end
-local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'set' and kind ~= 'none' then
-  redis.call('DEL', KEYS[1]) -- not ours; without a mark, nothing counts as started
-end
 local begun = tonumber(ARGV[2])
 if begun > 0 then
   redis.call('SADD', KEYS[1], unpack(ARGV, 3, begun + 2))

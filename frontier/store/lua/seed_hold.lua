@@ -13,7 +13,7 @@
 -- {'lost', 0} if there is none. Also renews: the holder calls it again, with more lines.
 
 local state = redis.call('HGET', KEYS[1], 'state')
-if state ~= 'open' and state ~= 'incomplete' then
+if state ~= 'open' then
   return {state and 'closed' or 'lost', 0}
 end
 local holder = redis.call('GET', KEYS[3])

@@ -16,8 +16,7 @@
 --
 -- Returns a reply per plan: {0, buckets, count, blooms, last, era} as they are now;
 -- nothing was done if the caller's layout was not the current one. Or nothing is done
--- but splits, and the reply is {-1} if the partition is not marked as of that crawl, or
--- {-2, why} if a value is not what it has to be.
+-- but splits, and the reply is {-1} if the partition is not marked as of that crawl.
 
 -- A bucket covers a range of members, and SMEMBERS of an intset is sorted: the upper
 -- half moves. All members have as many digits, so text compares as they do.

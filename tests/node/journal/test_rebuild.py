@@ -22,7 +22,6 @@ from frontier.node.journal.entries import (
     frame,
 )
 from frontier.node.journal.rebuild import REBUILDING, Rebuild
-from frontier.node.repair import Repair
 from frontier.queue.item import encode
 from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.config import seen_config
@@ -274,33 +273,6 @@ def test_what_is_skipped_is_told_by_the_exit_code_but_not_a_torn_end(
     else:
         assert done.exit_code == ExitCode.INCOMPLETE
         assert "1 entries of journals were skipped" in done.stderr
-
-
-@pytest.mark.parametrize("key", ["counts", "ready"])
-def test_what_a_damaged_partition_is_to_have_is_held_until_its_repair(
-    lost, server, db, key
-):
-    lost.write("a", pushed("one"), pushed("two"), pushed("far", partition=1))
-    hurt = lost.keys.partition(0)
-    db("SET", hurt.counts if key == "counts" else hurt.ready("0:a.example"), "x")
-    words = ["crawl", "rebuild", "--crawl=site-7", f"--namespace={lost.namespace}"]
-    words += [f"--journal={lost.directory / 'a'}", "--redis-url", server.url]
-    done = CliRunner().invoke(app, [*words, "--json"])
-
-    assert done.exit_code == ExitCode.INCOMPLETE, done.output
-    assert "partition 0 is set aside: its key" in done.stderr
-    assert "frontier crawl repair --crawl site-7" in done.stderr
-    said = json.loads(done.stdout)
-    assert (said["ready"], said["held"]) == (1, 2)
-
-    assert [line.split(",")[0] for line in said["anew"]] == [
-        "pages",
-        "limits of the crawl",
-    ]
-    assert all(line in done.stderr.replace("\n", " ") for line in said["anew"])
-
-    assert Repair(lost.store, lost.namespace, "site-7").run().queued == 2
-    assert (lost.scan(0).ready, lost.scan(1).ready) == (2, 1)
 
 
 def test_nodes_of_the_spider_join_the_crawl_and_the_next_has_the_next_number(lost, db):

@@ -10,8 +10,8 @@
 -- process of the same name, if this one begins, is forgotten.
 
 local function read_epoch()
-  local epoch = redis.pcall('GET', KEYS[2]) or '0'
-  if type(epoch) == 'string' and #epoch <= 15 and string.find(epoch, '^%d+$') then
+  local epoch = redis.call('GET', KEYS[2]) or '0'
+  if #epoch <= 15 and string.find(epoch, '^%d+$') then
     return epoch
   end
   redis.call('SET', KEYS[2], now_text)
@@ -19,14 +19,11 @@ local function read_epoch()
 end
 
 local function next_epoch()
-  local epoch = redis.pcall('INCR', KEYS[2])
-  if type(epoch) == 'number' then return string.format('%.0f', epoch) end
-  redis.call('DEL', KEYS[2]) -- not ours; the next beat of each node reads the map
-  return '0'
+  return string.format('%.0f', redis.call('INCR', KEYS[2]))
 end
 
 local function read_order(begins)
-  local order = redis.pcall('GET', KEYS[5]) or ''
+  local order = redis.call('GET', KEYS[5]) or ''
   if begins then redis.call('DEL', KEYS[5]) end -- not read again: it may go as slots move
   return not begins and (order == 'drain' or order == 'remove') and order or ''
 end

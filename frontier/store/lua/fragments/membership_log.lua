@@ -2,7 +2,7 @@
 --
 -- note(log, epoch, what, weight, nodes) adds an entry of each node to the list *log*:
 -- '<epoch> <time, ms> <what> <weight> <node>'. What no node may be called has none. The list
--- keeps the last 500; of another type it is begun again. Needs `clock`.
+-- keeps the last 500. One of another type is an error. Needs `clock`.
 
 local function note(log, epoch, what, weight, nodes)
   local entries = {}
@@ -13,7 +13,7 @@ local function note(log, epoch, what, weight, nodes)
   end
   if #entries == 0 then return end
   local kind = redis.call('TYPE', log).ok
-  if kind ~= 'list' and kind ~= 'none' then redis.call('DEL', log) end -- not ours
+  if kind ~= 'list' and kind ~= 'none' then redis.call('LLEN', log) end -- fails
   redis.pcall('RPUSH', log, unpack(entries)) -- not there any more, as slots move: lost
   redis.pcall('LTRIM', log, -500, -1)
 end

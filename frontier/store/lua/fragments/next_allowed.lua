@@ -7,10 +7,9 @@
 -- the lease that asked it: within a node the node keeps the delay. Needs `clock`.
 
 local LONGEST = 3600000 -- ms; no delay of a host is longer
-local is_known = redis.call('TYPE', KEYS[5]).ok == 'hash' -- else nothing is known
 
 local function wait_for(queue)
-  local entry = is_known and redis.call('HGET', KEYS[5], queue:match(':(.*)$'))
+  local entry = redis.call('HGET', KEYS[5], queue:match(':(.*)$'))
   if not entry then return 0 end
   local token, allowed, delay = entry:match('^(%d+) (%d+) ?(%d*)$')
   if not token or token == ARGV[1] then return 0 end
