@@ -15,8 +15,8 @@ What always holds:
 3.  What is forgotten is found by marks of this process alone: the number of its last
     push in each partition, and the last id that it was given under its token. What
     other nodes have done since hides nothing (decision 0028).
-4.  What this node pushed in the last seconds, and is missing, it pushes again then,
-    for the page that led to it may be acked: on a cluster, at another server.
+4.  What this node pushed last, and is missing, it pushes again then, for the page that
+    led to it may be acked: on a cluster, at another server.
 5.  A reservation that the store has in a partition of this node, but the node does
     not know, is put back: its ack is forgotten, or its reply never came, or a
     requeue of what a former holder had.
@@ -29,7 +29,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from frontier.errors import StoreUnavailable
-from frontier.node.outbox import KEPT
+from frontier.node.outbox import KEPT_BY_CLUSTER
 from frontier.queue.reserve import list_reserved, requeue_calls, unknown_of
 from frontier.store.calls import Call
 from frontier.store.outage_retry import pauses
@@ -128,7 +128,7 @@ class Failover:
                 "than %g s before, which is not kept: pages may be lost whose parents "
                 "are acked on other servers",
                 gone,
-                KEPT,
+                KEPT_BY_CLUSTER,
             )
         calls = [self._leases.release_call(lease) for lease in held]
         waits = pauses()

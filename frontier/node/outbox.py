@@ -9,8 +9,9 @@ What always holds:
 3.  `flush` returns when everything put before it is in the store, and has been
     handed to the journal if there is one. All of it is, also what was seen: the
     node that had the verdict "new" may have died before its journal had it.
-4.  What was stored in the last `KEPT` seconds can be put once more, should the store
-    have forgotten it: that and nothing else. It gets no second verdict.
+4.  What was stored can be put once more, should the store have forgotten it, until its
+    own server has stored something `KEPT` seconds later: that and nothing else. It gets
+    no second verdict.
 5.  A push whose reply was lost is done once, and has the verdicts of the first time.
 
 Hints: word to who holds a partition that one of its queues is not empty now.
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from frontier.cluster.ring import Ring
     from frontier.queue.push import Push, Pusher
+    from frontier.store.address import Server
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -73,6 +75,9 @@ DELAY = 0.01
 """Seconds that a flush waits for more to come."""
 KEPT = 5.0
 """Seconds for which what is stored is kept here as well."""
+KEPT_BY_CLUSTER = 20.0
+"""The same of a cluster. A primary that is cut off from the others takes writes for
+its node time-out (15 s, if nobody has changed it), and these are lost."""
 MAX_KEPT = 20_000
 """Pushes that are kept at most."""
 AGAIN = object()
@@ -116,7 +121,9 @@ class Outbox:
         self._stored_more = asyncio.Condition()
         self._urgent = asyncio.Event()
         self._flushes = 0
-        self._kept: deque[_Kept] = deque()
+        self._kept: dict[Server | None, deque[_Kept]] = defaultdict(deque)
+        """By the servers that have it: one that is dead says nothing of what it had,
+        whatever the others have stored since."""
         self._kept_count = 0
         self._let_go: dict[int, int] = {}
         self._resends = False
@@ -190,12 +197,12 @@ class Outbox:
         something is forgotten that is not kept here any more.
         """
         self.pusher.went_back(forgotten)
-        kept, self._kept, self._kept_count = self._kept, deque(), 0
-        count = 0
-        for one in kept:
+        kept, self._kept, self._kept_count = self._kept, defaultdict(deque), 0
+        now, count = time.monotonic(), 0
+        for one in itertools.chain.from_iterable(kept.values()):
             if one.number <= forgotten.get(one.partition, one.number):
-                self._kept.append(one)
-                self._kept_count += len(one.pushes)
+                # Another server may have it now, which has had it for this moment.
+                self._hold(one._replace(stored=now))
                 continue
             for push in one.pushes:
                 self.put_again(one.partition, push)
@@ -203,15 +210,27 @@ class Outbox:
         gone = sum(self._let_go.get(p, 0) > last for p, last in forgotten.items())
         return count, gone
 
+    def _hold(self, one: _Kept) -> deque[_Kept]:
+        server = self._outage_retry.server_of(self.pusher.key(one.partition))
+        self._kept[server].append(one)
+        self._kept_count += len(one.pushes)
+        return self._kept[server]
+
     def _keep(self, partition: int, pushes: Sequence[Push]) -> None:
-        now = time.monotonic()
-        number = self.pusher.confirmed(partition)
-        self._kept.append(_Kept(now, partition, number, pushes))
-        self._kept_count += len(pushes)
-        while self._kept_count > MAX_KEPT or self._kept[0].stored < now - KEPT:
-            gone = self._kept.popleft()
-            self._kept_count -= len(gone.pushes)
-            self._let_go[gone.partition] = gone.number
+        now, number = time.monotonic(), self.pusher.confirmed(partition)
+        here = self._hold(_Kept(now, partition, number, pushes))
+        since = now - (KEPT if self._outage_retry.alone else KEPT_BY_CLUSTER)
+        while here[0].stored < since:
+            self._drop_first(here)
+        while self._kept_count > MAX_KEPT:
+            self._drop_first(max(self._kept.values(), key=len))
+
+    def _drop_first(self, kept: deque[_Kept]) -> None:
+        gone = kept.popleft()
+        self._kept_count -= len(gone.pushes)
+        # Of a partition that has moved, two servers' are let go in any order.
+        before = self._let_go.get(gone.partition, 0)
+        self._let_go[gone.partition] = max(gone.number, before)
 
     def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
         if self._resends and any(push.tag is AGAIN for push in pushes):

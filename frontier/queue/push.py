@@ -314,6 +314,10 @@ class Pusher:
         self._confirmed[partition] = (self.number(partition), self._clock())
         return done
 
+    def key(self, partition: int) -> str:
+        """The key of *partition* that has the numbers."""
+        return self._keys.partition(partition).pushers
+
     def number(self, partition: int) -> int:
         """The number of the last push to *partition* that was planned."""
         return self._sent[partition].number

@@ -269,6 +269,10 @@ class Store:
         """Whether a server is silent, as far as `pulse` knows."""
         return bool(self._silent)
 
+    def server_of(self, key: str) -> Server | None:
+        """The server that has *key*, as far as is known."""
+        return self._router.owner(key)
+
     def is_silent(self, key: str) -> bool:
         """Whether the server that has *key* is; may be called in any thread."""
         return self._router.owner(key) in self._silent

@@ -14,6 +14,7 @@ from frontier.store.client import Call, memory_share
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
+    from frontier.store.address import Server
     from frontier.store.client import Store
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,10 @@ class OutageRetry:
     def alone(self) -> bool:
         """Whether keys of several partitions may meet in one call."""
         return self._store.alone
+
+    def server_of(self, key: str) -> Server | None:
+        """The server that has *key*, as far as is known."""
+        return self._store.server_of(key)
 
     @property
     def available(self) -> bool:

@@ -3,9 +3,33 @@
 Each takes the simulator's `Engine`, and changes this process for good.
 """
 
+import hashlib
+from types import SimpleNamespace
+
+from frontier.cluster import crawls
+from frontier.node import outbox
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
+from frontier.store import cluster_router
+from frontier.store.outage_retry import OutageRetry
+from frontier.store.scripts import (
+    LEASE_ACQUIRE,
+    LEASE_RELEASE,
+    LEASE_RENEW,
+    NODE_BEAT,
+    SCRIPTS,
+)
+
+
+def _rewrite(script, old, new):
+    """Have *script* do *new* instead of *old*."""
+    assert old in script.source
+    source = script.source.replace(old, new)
+    digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+    object.__setattr__(script, "source", source)
+    object.__setattr__(script, "sha", digest)
+    cluster_router.LOADING = tuple(("SCRIPT LOAD", s.source) for s in SCRIPTS)
 
 
 def given_up_while_started(engine):
@@ -66,6 +90,69 @@ def never_compares(engine):
     Failover.examine = examine
 
 
+def hands_over_what_is_started(engine):
+    """A partition was released while a request of it was on the wire."""
+    Inbox.busy_partitions = lambda self: set()
+
+
+def acks_before_its_links(engine):
+    """A page was acked before its links were stored."""
+
+    async def flush(self):
+        pass
+
+    outbox.Outbox.flush = flush
+
+
+def keeps_nothing(engine):
+    """What a failover had forgotten was not pushed again."""
+    outbox.MAX_KEPT = 0
+
+
+def keeps_for_a_moment(engine):
+    """What was pushed to a cluster was kept for 5 s."""
+    outbox.KEPT_BY_CLUSTER = outbox.KEPT
+
+
+def keeps_whatever_the_server(engine):
+    """What one server of a cluster was pushed was let go as others stored more."""
+    OutageRetry.server_of = lambda self, key: None
+
+
+def releases_without_token(engine):
+    """A release that was late ended the lease of whoever had the partition by then."""
+    _rewrite(
+        LEASE_RELEASE,
+        "redis.call('HGET', keys[1], 'token') ~= args[1]",
+        "not redis.call('HGET', keys[1], 'token')",
+    )
+
+
+def drops_after_an_outage(engine):
+    """After an outage the first node that beat took all others for dead."""
+    _rewrite(NODE_BEAT, " and resumed < now - ttl", "")
+
+
+def lets_in_its_double(engine):
+    """A process whose node id another has taken went on."""
+    _rewrite(NODE_BEAT, "process and process ~= ARGV[8] then", "false then")
+
+
+def marks_crawls_alike(engine):
+    """A crawl could not be told from an earlier one of its name."""
+    crawls.secrets = SimpleNamespace(token_hex=lambda count: "0" * count)
+
+
+def keeps_what_was_forgotten(engine):
+    """A node went on with a lease that the store had given it, and forgotten."""
+    _rewrite(LEASE_RENEW, "return false", "return 0")
+
+
+def takes_what_was_emptied(engine):
+    """A partition whose contents were lost was taken like a new one."""
+    _rewrite(LEASE_ACQUIRE, "if born ~= ARGV[3] then", "if false then")
+
+
 MUTANTS = {
     made.__name__: made
     for made in (
@@ -75,5 +162,16 @@ MUTANTS = {
         never_recovers,
         never_reclaims,
         never_compares,
+        hands_over_what_is_started,
+        acks_before_its_links,
+        keeps_nothing,
+        keeps_for_a_moment,
+        keeps_whatever_the_server,
+        releases_without_token,
+        drops_after_an_outage,
+        lets_in_its_double,
+        marks_crawls_alike,
+        keeps_what_was_forgotten,
+        takes_what_was_emptied,
     )
 }

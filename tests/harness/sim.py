@@ -85,6 +85,7 @@ nodes.Store = SimStore
 inbox.POLL = 0.5  # else most of a trial would be looks for hints
 ProcessStats.measure = lambda self: None  # what a real process takes is of no seed
 ProcessStats.report = lambda self, held: {}
+Node._uncommitted = lambda self: []  # asked by redis-py, which knows no such cluster
 
 
 class Wire:
@@ -98,7 +99,7 @@ class Wire:
         self.trace = []
         self.quiet = False
 
-    def draw(self, process, patience):
+    def draw(self, process, patience, commands):
         """Seconds to the server, and back; and how it fails, if it does."""
         draw = self._draw
         there = draw.uniform(0.001, self._slowest)
@@ -155,7 +156,6 @@ class Site:
         """A future of the answer; the site logs it whoever waits for that."""
         loop = asyncio.get_running_loop()
         answered, began = loop.create_future(), CLOCK.now
-        took = self._draw.uniform(0.001, 0.004)
 
         def answer():
             wall = EPOCH - BEGAN
@@ -164,10 +164,15 @@ class Site:
             self.entries.append(
                 Entry(start, end, host, url, "GET", 200, 1, process.name, None)
             )
-            answered.set_result(None)
+            if not answered.done():
+                answered.set_result(None)
 
-        loop.call_later(took, answer, context=NOBODY)
+        self._soon(page, answer)
         return answered
+
+    def _soon(self, page, answer):
+        took = self._draw.uniform(0.001, 0.004)
+        asyncio.get_running_loop().call_later(took, answer, context=NOBODY)
 
 
 class Life(NamedTuple):
@@ -184,8 +189,8 @@ class Engine:
     last_look = True
     """Whether the guard looks once more as the request is written."""
 
-    def __init__(self, trial, name):
-        self._trial, self.process = trial, Process(name)
+    def __init__(self, trial, name, node_id):
+        self._trial, self.process, self._node_id = trial, Process(name), node_id
         self._draw = random.Random(f"{trial.seed} {name}")
         self._ready, self._active = asyncio.Event(), {}
         self.finished = None
@@ -206,7 +211,7 @@ class Engine:
         """Have the node enter the crawl, and crawl to its end."""
         config = Config(
             namespace="sim",
-            node_id=self.process.name,
+            node_id=self._node_id,
             crawl_id="c",
             partitions=PARTITIONS,
             lease_ttl=TTL,
@@ -217,7 +222,7 @@ class Engine:
         )
         made = Node(
             config,
-            {"REDIS_URL": self._trial.server.url},
+            {"REDIS_URL": self._trial.url},
             self,
             spider="sim",
             concurrency=Concurrency(requests=2 * SLOTS, per_host=SLOTS),
@@ -363,7 +368,7 @@ class Engine:
         return True
 
     def is_busy(self):
-        return bool(self._active) or not self._begun
+        return bool(self._active) or not self._begun or self._trial.goes_on
 
     def figures(self):
         return {}
@@ -373,7 +378,9 @@ class Trial:
     """One crawl with the faults of one seed."""
 
     def __init__(self, server, seed):
-        self.seed, self.server = seed, server
+        self.seed, self.server, self.url = seed, server, server.url
+        self.goes_on = False
+        """Whether the crawl does not end, even if nothing is left."""
         self._draw = draw = random.Random(seed)
         CLOCK.now = BEGAN
         DRAWN.seed(seed)
@@ -395,9 +402,10 @@ class Trial:
         url, since = self.lives.pop((name, key))
         self._ended.append(Life(url, since, CLOCK.now))
 
-    def start(self):
+    def start(self, node_id=None):
         """One node more."""
-        engine = Engine(self, f"n{len(self.engines)}")
+        name = f"n{len(self.engines)}"
+        engine = Engine(self, name, node_id or name)
         self.engines.append(engine)
         self._tasks.append(engine.spawn(engine.open()))
         return engine

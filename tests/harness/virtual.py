@@ -57,6 +57,7 @@ secrets.token_urlsafe = lambda count=16: DRAWN.randbytes(count).hex()
 
 import redis  # noqa: E402 (after the clock, as all that follows)
 import redis.exceptions  # noqa: E402
+from redis.crc import key_slot  # noqa: E402
 
 import frontier.store.scripts as lua  # noqa: E402
 
@@ -96,6 +97,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
   end
 end
 """
+SLOTS, PORT = 16_384, 1
 PLAIN = frozenset(
     ("EXISTS", "GET", "HGET", "HGETALL", "HLEN", "INFO", "LLEN", "LPOP", "LRANGE")
 )
@@ -124,6 +126,10 @@ class Server:
         self._stop = self._client.script_load(_STOP)
         self.run, self.ahead = 0, 0.0
         """How often it was started; by how many seconds its clock was stepped."""
+        self.owners = []
+        """Of a cluster: which server has the first, and the last, of its slots."""
+        self.dead = set()
+        """Servers of a cluster that do not answer."""
 
     def close(self):
         """End it."""
@@ -136,6 +142,7 @@ class Server:
         self._client.flushall()
         self.run += 1
         self.ahead = 0.0
+        self.owners, self.dead = [], set()
 
     def state(self, meta):
         """The state that the hash *meta* has of a crawl."""
@@ -153,6 +160,48 @@ class Server:
             pipeline.restore(key, 0, value)
         pipeline.execute()
         self.run += 1
+
+    def cluster(self, *names):
+        """Be a cluster of the servers *names*, which have the slots in equal parts."""
+        part = SLOTS // len(names)
+        firsts = [number * part for number in range(len(names))]
+        lasts = [*(first - 1 for first in firsts[1:]), SLOTS - 1]
+        self.owners = list(zip(names, firsts, lasts, strict=True))
+
+    def owner(self, key):
+        """Who of a cluster has *key*."""
+        slot = key_slot(key if isinstance(key, bytes) else key.encode())
+        return next(name for name, first, last in self.owners if first <= slot <= last)
+
+    def take_over(self, old, new, snapshot):
+        """Have *new* in the place of *old*, with what that had at *snapshot*."""
+        keys = self._client.keys("*")
+        pipeline = self._client.pipeline(transaction=True)
+        for key in [key for key in keys if self.owner(key) == old]:
+            pipeline.delete(key)
+        for key, value in snapshot:
+            if self.owner(key) == old and not key.startswith(b"sim"):
+                pipeline.restore(key, 0, value, replace=True)
+        pipeline.execute()
+        self.owners = [(new if o == old else o, *rest) for o, *rest in self.owners]
+
+    def ask(self, name, commands):
+        """What the server *name* of a cluster replies to *commands*.
+
+        A server without slots is a replica, and sends to who has them.
+        """
+        if name in self.dead:
+            return redis.exceptions.ConnectionError(f"{name} is dead")
+        slots = [
+            [first, last, [owner.encode(), PORT]] for owner, first, last in self.owners
+        ]
+        if commands[0][0] == "CLUSTER":
+            return [slots]
+        if all(name != owner for owner, *_ in self.owners):
+            owner, slot = self.owners[0][:2]
+            moved = redis.exceptions.MovedError(f"{slot} {owner}:{PORT}")
+            return [moved for _ in commands]
+        return self.execute(commands)
 
     def _time(self):
         micros = round((EPOCH + CLOCK.now - BEGAN + self.ahead) * 1_000_000)
@@ -333,7 +382,7 @@ class SimStore(Store):
         return made
 
     async def pulse(self, silence, on_silent):
-        """Ask no server whether it lives: there is one, and each call has an end."""
+        """Ask no server whether it lives: each call has an end."""
 
     async def _ask(self, batch, *, copied):
         loop, server, process = asyncio.get_running_loop(), self.server, NODE.get()
@@ -345,14 +394,17 @@ class SimStore(Store):
         if self.watched and self.changes != client._began.get():
             return redis.exceptions.ConnectionError(client.CHANGED)
         reply = loop.create_future()
-        there, back, loses = self.wire.draw(process, self.patience)
+        there, back, loses = self.wire.draw(process, self.patience, batch.commands)
         run = server.run
 
         def execute():
             if server.run != run:
                 answer(redis.exceptions.ConnectionError("the server was started again"))
                 return
-            replies = server.execute(batch.commands)
+            if self.alone:
+                replies = server.execute(batch.commands)
+            else:
+                replies = server.ask(batch.server[0], batch.commands)
             self.wire.note(process, batch.commands, replies)
             if not loses:
                 loop.call_later(back, answer, replies, context=NOBODY)

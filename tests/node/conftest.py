@@ -256,6 +256,7 @@ class Flaky:
         self.alone = store.alone
         self.hangs = store.hangs
         self.call = store.call
+        self.server_of = store.server_of
 
     async def run(self, calls, **options):
         if any(call.script is self._script for call in calls):
@@ -279,6 +280,7 @@ class Late:
         self.where = store.where
         self.alone = store.alone
         self.call = store.call
+        self.server_of = store.server_of
 
     async def run(self, calls, **options):
         replies = await self._store.run(calls, **options)

@@ -115,6 +115,7 @@ class OneIsSilent:
     def __init__(self, store, of_the_silent):
         self._store, self._of_the_silent = store, of_the_silent
         self.where, self.call = store.where, store.call
+        self.server_of = store.server_of
         self.answers = False
         self.silent = 0
         """How many calls it has not answered."""

@@ -1,0 +1,82 @@
+"""The schedules S1 to S19 of the protocol hold, and each can be seen to fail."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAULTS = {
+    "s1": "hands_over_what_is_started",
+    "s3": "hands_over_what_is_started",
+    "s4": "acks_before_its_links",
+    "s5": "keeps_what_was_forgotten",
+    "s6": "releases_without_token",
+    "s7": "lets_in_its_double",
+    "s8": "never_recovers",
+    "s9_deleted": "marks_crawls_alike",
+    "s9_emptied": "takes_what_was_emptied",
+    "s10": "keeps_whatever_the_server",
+    "s10_cut": "keeps_for_a_moment",
+    "s11": "keeps_nothing",
+    "s15": "drops_after_an_outage",
+    "s16": "written_after_a_thaw",
+}
+"""By schedule a fault that breaks it."""
+TOLD_BY_PROCESSES = {
+    "S2": "integration/test_local.py::"
+    "test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host",
+    "S12": "integration/test_outage.py::"
+    "test_a_full_store_drops_no_node_and_nothing_is_started",
+    "S13": "integration/test_feeds.py::test_two_nodes_one_killed_lose_nothing",
+    "S14": "node/test_lending.py::"
+    "test_a_request_that_kills_its_process_three_times_is_given_up",
+    "S17": "integration/test_slow_hosts.py::"
+    "test_hosts_with_a_long_crawl_delay_take_no_slot_while_they_wait",
+    "S18": "integration/test_uplink.py::test_nothing_is_given_up_while_no_host_answers",
+    "S19": "integration/test_rebuild.py::"
+    "test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone",
+}
+"""What tells the others, under ``tests``."""
+
+
+def play(*words):
+    """What is wrong with each schedule that *words* name, or with all."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.harness.schedules", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,  # only so that a loop without an end fails
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return play()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_schedule_holds(found, name):
+    assert found[name] == ""
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS.items())
+def test_a_schedule_tells_of_a_fault(name, fault):
+    assert play(name, "--mutant", fault)[name] != ""
+
+
+def test_each_schedule_is_a_script_or_is_told_by_a_test_that_there_is(found):
+    assert found.keys() == FAULTS.keys()
+    scripts = {name.partition("_")[0].upper() for name in FAULTS}
+    assert scripts | TOLD_BY_PROCESSES.keys() == {f"S{n}" for n in range(1, 20)}
+    for place in TOLD_BY_PROCESSES.values():
+        file, _, test = place.partition("::")
+        source = (ROOT / "tests" / file).read_text()
+        assert re.search(rf"^(async )?def {test}\(", source, re.MULTILINE), place
