@@ -21,7 +21,7 @@
 
 PYTHON ?= python3
 NODES ?= 2
-WORKERS ?= 2
+WORKERS ?= 3
 BIN = .venv/bin
 RELEASE = .venv-release/bin
 UV = .venv/bin/uv

@@ -76,7 +76,6 @@ def test_faulty_lines_are_named_and_the_rest_is_queued(
         "queued": 4,
         "seen_already": 1,
         "left_out": 4,
-        "held": 0,
         "done_before": 0,
     }
     for number, reason in [
