@@ -64,6 +64,7 @@ GUARDED = {
     "twisted": {"download", "scheduler", "scrapy_internals", "session"},
     "w3lib": {"download.robots", "urls.canon.rulesets"},  # whose rules "scrapy" are
     "ada_url": {"urls.canon"},
+    "re2": {"urls.exclusions"},
     "surt": set(),  # AGPL
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads

@@ -3,24 +3,12 @@ r"""What an operator excludes from a crawl: hosts, prefixes of URLs, patterns.
 What always holds:
 
 1.  To tell whether a URL is excluded takes time in proportion to its length, whatever
-    the patterns are (`frontier.urls.exclusions`). No more than `LOOKED` characters
-    of it are looked at.
+    the patterns are: RE2 follows all ways of a pattern at once. No more than `LOOKED`
+    characters of the URL are looked at.
 2.  URLs are compared without user, default port and fragment, scheme and host in lower
     case; the rest as it is requested.
-
-Regular expressions that take time in proportion to the length of a text, always.
-
-Python's own try one way after the other, of which there may be a power of the text's
-length, or worse. Here all ways are followed at once: an expression becomes an automaton
-(Thompson's), whose sets of states are remembered as they come up.
-
-Of that always holds:
-
-1.  `Pattern.found` looks at each character once, and for a character it does no more
-    than the automaton has states, of which there are at most `MOST_STATES`.
-2.  What is remembered is bounded, and begun again when it is too much.
-3.  It finds what `re.search` finds in a text without line feeds. What cannot be found
-    so, as references to groups, looks ahead and word boundaries, is refused by name.
+3.  A pattern that RE2 does not take is an error that names it, also one that is stored:
+    it never matches nothing. docs/crawls.md lists where RE2 differs from `re`.
 """
 
 from __future__ import annotations
@@ -31,14 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import re2
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    Test = Callable[[str], object]
+    from collections.abc import Iterable
 
 HOST, PREFIX, PATTERN = "host", "prefix", "pattern"
 KINDS = (HOST, PREFIX, PATTERN)
@@ -46,6 +33,11 @@ LOOKED = 10_000
 """Characters of a URL that patterns are looked for in; servers take fewer."""
 LONGEST = 2_000
 """Characters of a host, a prefix or a pattern."""
+MOST_PARTS = 20_000
+"""Of all patterns of a crawl: RE2's instructions, about one for each character, with
+repetitions written out. What RE2 does for a character grows with them."""
+PATTERN_MEMORY = 1 << 20
+"""Bytes that RE2 may take for one pattern; what it remembers beyond, it forgets."""
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _PORTS = {"http": 80, "https": 443}
 
@@ -66,7 +58,7 @@ def rule_of(kind: str, value: str) -> Rule:
     """The exclusion of *value*, as it is stored.
 
     Raises:
-        ConfigurationError: It is none, or no pattern that is found in linear time.
+        ConfigurationError: It is none, or RE2 does not take the pattern.
     """
     if len(value) > LONGEST or not value.isprintable() or not value:
         raise ConfigurationError(
@@ -79,8 +71,29 @@ def rule_of(kind: str, value: str) -> Rule:
         return Rule(kind, _prefix(value))
     if kind != PATTERN:
         raise ConfigurationError(f"{kind[:40]!r} is no kind of exclusion")
-    Pattern(value)
+    _compiled(value)
     return Rule(kind, value)
+
+
+def _compiled(pattern: str) -> Any:
+    """*pattern* by RE2.
+
+    Raises:
+        ConfigurationError: It does not take it.
+    """
+    options = re2.Options()
+    options.max_mem = PATTERN_MEMORY
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0]
+        if isinstance(reason, bytes):
+            reason = reason.decode("utf-8", "replace")
+        raise ConfigurationError(
+            f"{pattern[:200]!r} is not a regular expression that RE2 takes: {reason} "
+            "(docs/crawls.md says what it has and `re` has not, and the reverse)"
+        ) from None
 
 
 def _host(value: str) -> str:
@@ -148,8 +161,8 @@ class Exclusions:
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._hosts: dict[str, Rule] = {}
         self._prefixes: tuple[str, ...] = ()
-        self._patterns: list[tuple[Pattern, Rule]] = []
-        self._states = 0
+        self._patterns: list[tuple[Any, Rule]] = []
+        self._parts = 0
         for rule in rules:
             self.add(rule)
 
@@ -164,13 +177,14 @@ class Exclusions:
         elif rule.kind == PREFIX:
             self._prefixes += (rule.value,)
         else:
-            pattern = Pattern(rule.value)
-            if self._states + pattern.states > MOST_STATES:
+            pattern = _compiled(rule.value)
+            self._parts += pattern.programsize
+            if self._parts > MOST_PARTS:
                 raise ConfigurationError(
-                    f"{rule.value[:200]!r} is too much: written out, the patterns of a "
-                    f"crawl have at most {MOST_STATES:,} parts, all together"
+                    f"{rule.value[:200]!r} is too much: with repetitions written out, "
+                    f"the patterns of a crawl have at most {MOST_PARTS:,} parts, all "
+                    "together"
                 )
-            self._states += pattern.states
             self._patterns.append((pattern, rule))
 
     def __bool__(self) -> bool:
@@ -189,8 +203,10 @@ class Exclusions:
             return next(
                 Rule(PREFIX, one) for one in self._prefixes if text.startswith(one)
             )
-        text = text[:LOOKED]
-        return next((r for pattern, r in self._patterns if pattern.found(text)), None)
+        looked = text[:LOOKED].encode("utf-8", "replace")
+        return next(
+            (r for pattern, r in self._patterns if pattern.search(looked)), None
+        )
 
     def of_host(self, url: str) -> Rule | None:
         """The exclusion of the whole host of *url*, on all ports or on its own."""
@@ -202,197 +218,3 @@ class Exclusions:
         if found is None and self._hosts:
             found = self._hosts.get(re.sub(r":[0-9]+$", "", authority))
         return found
-
-
-MOST_STATES = 2_000
-"""Of one expression: about as many as it has characters, repetitions written out."""
-MOST_REMEMBERED = 20_000
-"""Steps from a set of states to the next that are remembered, of one expression."""
-_parser: Any = re._parser  # type: ignore[attr-defined]
-_CATEGORIES = {
-    "CATEGORY_DIGIT": r"\d",
-    "CATEGORY_NOT_DIGIT": r"\D",
-    "CATEGORY_SPACE": r"\s",
-    "CATEGORY_NOT_SPACE": r"\S",
-    "CATEGORY_WORD": r"\w",
-    "CATEGORY_NOT_WORD": r"\W",
-}
-_ALPHABETS = int(re.ASCII | re.UNICODE)
-_OF_CHARACTERS = int(re.IGNORECASE) | _ALPHABETS
-"""Flags that say which characters are meant."""
-_REFUSED = {
-    "GROUPREF": "a reference to a group",
-    "GROUPREF_EXISTS": "a reference to a group",
-    "GROUPREF_IGNORE": "a reference to a group",
-    "ASSERT": "a look ahead or behind",
-    "ASSERT_NOT": "a look ahead or behind",
-    "ATOMIC_GROUP": "an atomic group",
-    "POSSESSIVE_REPEAT": "a possessive repetition",
-}
-
-
-class Pattern:
-    """A regular expression, looked for in URLs.
-
-    Raises:
-        ConfigurationError: *text* is none, or cannot be followed in linear time.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._moves: list[list[tuple[Test, int]]] = []
-        self._free: list[list[int]] = []
-        """Where to from a state without a character."""
-        self._at_begin: list[list[int]] = []
-        """The same, where the text begins."""
-        self._at_end: list[list[int]] = []
-        try:
-            re.compile(text)
-            parsed = _parser.parse(text)
-            self._final = self._build(parsed, self._state(), parsed.state.flags)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise ConfigurationError(
-                f"{text[:200]!r} is not a regular expression: {error}"
-            ) from None
-        self._again = self._closed([0], self._free)
-        self._first = self._again | self._closed([0], self._free, self._at_begin)
-        self._next: dict[frozenset[int], dict[str, frozenset[int]]] = {}
-        self._remembered = 0
-
-    @property
-    def states(self) -> int:
-        """How many states it has: what a character may take."""
-        return len(self._moves)
-
-    def found(self, text: str) -> bool:
-        """Whether *text*, which has no line feed, matches anywhere."""
-        now = self._first
-        for character in text:
-            if self._final in now:
-                return True
-            known = self._next.get(now)
-            after = None if known is None else known.get(character)
-            now = self._step(now, character) if after is None else after
-        ends = self._closed(now, self._free, self._at_end)
-        if not text:
-            ends |= self._closed(now, self._free, self._at_end, self._at_begin)
-        return self._final in ends
-
-    def _step(self, now: frozenset[int], character: str) -> frozenset[int]:
-        reached = [
-            target
-            for state in now
-            for test, target in self._moves[state]
-            if test(character)
-        ]
-        after = self._again | self._closed(reached, self._free)
-        if self._remembered >= MOST_REMEMBERED:
-            self._next, self._remembered = {}, 0
-        self._remembered += 1
-        self._next.setdefault(now, {})[character] = after
-        return after
-
-    def _closed(self, states: Iterable[int], *edges: list[list[int]]) -> frozenset[int]:
-        """*states*, and those that are reached from them by *edges*."""
-        found, left = set[int](), list(states)
-        while left:
-            state = left.pop()
-            if state not in found:
-                found.add(state)
-                left += [target for some in edges for target in some[state]]
-        return frozenset(found)
-
-    # An expression becomes states.
-
-    def _state(self) -> int:
-        if len(self._moves) >= MOST_STATES:
-            raise ConfigurationError(
-                f"{self._text[:200]!r} is too large: written out it has more than "
-                f"{MOST_STATES:,} parts"
-            )
-        for edges in (self._moves, self._free, self._at_begin, self._at_end):
-            edges.append([])
-        return len(self._moves) - 1
-
-    def _build(self, parsed: Any, at: int, flags: int) -> int:
-        """Add states for *parsed* behind *at*; return the one behind them."""
-        for operation, value in parsed:
-            at = self._add(str(operation), value, at, flags)
-        return at
-
-    def _add(self, name: str, value: Any, at: int, flags: int) -> int:
-        if name in {"MAX_REPEAT", "MIN_REPEAT"}:
-            least, most, body = value
-            return self._repeat(body, (least, most), at, flags)
-        if name == "SUBPATTERN":
-            _, more, less, body = value
-            if more & _ALPHABETS:
-                flags &= ~_ALPHABETS
-            return self._build(body, at, (flags | more) & ~less)
-        after = self._state()
-        if name == "BRANCH":
-            for branch in value[1]:
-                self._free[self._build(branch, at, flags)].append(after)
-        elif name == "AT":
-            self._edges_at(str(value))[at].append(after)
-        else:
-            one = _character(name, value, self._text)
-            # Python's own says it of one character, so that it is what `re` means.
-            test = re.compile(one, flags & _OF_CHARACTERS).fullmatch
-            self._moves[at].append((test, after))
-        return after
-
-    def _edges_at(self, place: str) -> list[list[int]]:
-        if place in {"AT_BEGINNING", "AT_BEGINNING_STRING"}:
-            return self._at_begin
-        if place in {"AT_END", "AT_END_STRING"}:
-            return self._at_end
-        raise _refusal(self._text, "a word boundary")
-
-    def _repeat(self, body: Any, times: tuple[int, Any], at: int, flags: int) -> int:
-        least, most = times
-        for _ in range(least):
-            at = self._build(body, at, flags)
-        if most == _parser.MAXREPEAT:
-            begin = self._state()
-            self._free[at].append(begin)
-            self._free[self._build(body, begin, flags)].append(begin)
-            return begin
-        after = self._state()
-        for _ in range(most - least):
-            self._free[at].append(after)
-            at = self._build(body, at, flags)
-        self._free[at].append(after)
-        return after
-
-
-def _character(name: str, value: Any, text: str) -> str:
-    """An expression for the one character that *value* stands for.
-
-    Raises:
-        ConfigurationError: It stands for no character.
-    """
-    if name == "ANY":
-        return "(?s:.)"
-    if name == "LITERAL":
-        return re.escape(chr(value))
-    if name == "NOT_LITERAL":
-        return f"[^{re.escape(chr(value))}]"
-    if name != "IN":
-        raise _refusal(text, _REFUSED.get(name, name))
-    return f"[{''.join(_member(str(kind), what) for kind, what in value)}]"
-
-
-def _member(kind: str, what: Any) -> str:
-    """What stands for *what* in the brackets of a class."""
-    if kind == "NEGATE":
-        return "^"
-    if kind == "RANGE":
-        return "-".join(re.escape(chr(end)) for end in what)
-    return _CATEGORIES[str(what)] if kind == "CATEGORY" else re.escape(chr(what))
-
-
-def _refusal(text: str, what: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{text[:200]!r} has {what}, which cannot be looked for in linear time"
-    )

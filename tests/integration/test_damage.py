@@ -77,7 +77,8 @@ def damage(store, name, kind):
     elif kind == "text":
         store.call(Call.command("SET", name, "abc"))
     else:
-        store.call(Call.command("HSET", name, kind, "abc"))
+        value = "1 x\nyes" if kind.startswith("exclude") else "abc"
+        store.call(Call.command("HSET", name, kind, value))
 
 
 KINDS = {
@@ -87,7 +88,7 @@ KINDS = {
     "seen": "count",
     "fence": "list",
     "nodes": "type",
-    "controls": "x",
+    "controls": r"exclude pattern (a)\1",
 }
 """Keys of a partition, or of the crawl, and what becomes of them. Nothing is lost with
 any of these."""
@@ -121,6 +122,7 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
             text = cluster.text_of(node)
             assert f"the key {name} " in text, (name, text[-3000:])
             assert "frontier crawl repair --crawl site-1" in text
+            assert "exclude" not in kind or repr(kind) in text  # it never matches none
             assert not re.search(r"\[frontier\.[^\n]*\nTraceback", text), text[-3000:]
         assert codes == [[7], [7]], (name, codes)
         status = cluster.ask("crawl", "status", "--crawl", "site-1", "--json")
