@@ -389,9 +389,10 @@ class NodeLives(CoordinationError):
 class WorkerFailed(FrontierError):
     """A worker process was killed at a limit, or its job has failed."""
 
-    def __init__(self, job: str, reason: str) -> None:
-        super().__init__(f"{job}: {reason}")
+    def __init__(self, job: str, url: str, reason: str) -> None:
+        super().__init__(f"{job} of {url}: {reason}")
         self.job = job
+        self.url = url
         self.reason = reason
 
 

@@ -368,7 +368,7 @@ class RobotsTxtMiddleware(BaseRobots):
             made = self.parse(body)
         else:
             workers = self._session.workers
-            given = {"agent": self._agent(request)}
+            given = {"agent": self._agent(request), "url": answer.url}
             async for _ in workers.run("robots", body, given):
                 pass  # it can be read within the limits of a worker
             made = await asyncio.to_thread(self.parse, body)

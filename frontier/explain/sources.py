@@ -257,8 +257,8 @@ def _allowed(rules: bytes, url: str, agent: str) -> bool:
         config = Config()
         pool = WorkerPool(1, config.worker_seconds, config.worker_max_bytes)
         try:
-            job = pool.run("robots", rules, {"agent": agent, "url": url})
-            return all([allows async for allows in job])
+            given = {"agent": agent, "asked": url, "url": _robots_url(url)}
+            return all([allows async for allows in pool.run("robots", rules, given)])
         finally:
             await pool.close()
 

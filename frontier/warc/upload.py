@@ -23,9 +23,9 @@ from typing_extensions import override
 
 from frontier.errors import ConfigurationError
 from frontier.files import sync_directory
+from frontier.group_commit import GroupCommit
 from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
-from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
     from pathlib import Path

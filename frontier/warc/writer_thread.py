@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from frontier.group_commit import GroupCommit, promise
 from frontier.model import Attempt, Exchange, Outlinks
 from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter, Counters
 from frontier.warc.crawl_log import entry_of
-from frontier.workers.group_commit import GroupCommit, promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ What always holds:
     job and none is free. What waits for one waits in order.
 3.  A worker that has reached a limit, has died, or whose job nobody waits for any
     more, is killed, and the next job gets another. What it has not said is not made
-    up: whoever asked gets `WorkerFailed` with the reason.
+    up: whoever asked gets `WorkerFailed` with the URL and the reason.
 4.  A worker that died of what was not its job's doing, so far as anybody can tell,
     has its job done once more by another.
 5.  What a worker says is not trusted: a message is no longer than `MOST`, and data.
@@ -21,9 +21,8 @@ import contextlib
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
+from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +48,14 @@ GRACE = 2.0
 PIECE = 256 * 1024
 """Bytes that are handed to a worker at a time."""
 ATTEMPTS = 2
-PACE = 0.005
-"""Seconds between looks at a process that is about to be gone."""
+
+
+class _Ended(Exception):
+    """A job came to nothing; *is_its_own* if it did so by its own doing."""
+
+    def __init__(self, reason: str, *, is_its_own: bool = True) -> None:
+        super().__init__(reason)
+        self.is_its_own = is_its_own
 
 
 class WorkerPool:
@@ -63,9 +68,9 @@ class WorkerPool:
         self._room = asyncio.Semaphore(processes)
         self._seconds = seconds
         self._max_bytes = max_bytes
-        self._idle: list[_Worker] = []
-        self._all: set[_Worker] = set()
-        self._killed: list[_Worker] = []
+        self._idle: list[Process] = []
+        self._all: set[Process] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
 
     @property
@@ -79,181 +84,131 @@ class WorkerPool:
         """What *job*, one of `JOBS`, makes of *content*, part by part.
 
         While a part is not asked for, the worker waits, and its time does not run.
+        ``url`` among the *arguments* says where the content is from.
 
         Raises:
             WorkerFailed: It reached a limit, or failed; there may have been parts.
         """
         if job not in JOBS:
             raise ValueError(f"no job is called {job!r}")
+        url = str(arguments.get("url", ""))
+        head = {"job": job, "seconds": self._seconds, "size": len(content)}
+        text = json.dumps({**head, "arguments": dict(arguments)}).encode()
+        request = LENGTH.pack(len(text)) + text
         async with self._room:
             for attempt in range(ATTEMPTS):
                 has_part = False
-                worker = await self._worker(job)
+                if self._closed:
+                    raise WorkerFailed(job, url, "the node is closing")
+                worker = await self._worker()
                 try:
-                    await worker.begin(job, content, arguments)
-                    while (part := await worker.part()) is not None:
+                    await self._hand_over(worker, request, content)
+                    while (message := await self._answer(worker)).get("done") is None:
                         has_part = True
-                        yield part[0]
+                        yield message["part"]
                 except _Ended as ended:
                     if ended.is_its_own or has_part or attempt + 1 == ATTEMPTS:
-                        raise WorkerFailed(job, str(ended)) from None
+                        raise WorkerFailed(job, url, str(ended)) from None
                 else:
                     self._idle.append(worker)
                     return
                 finally:
                     if worker not in self._idle:
-                        self._drop(worker)
+                        self._kill(worker)
 
     async def close(self) -> None:
         """Kill all workers; jobs under way fail."""
         self._closed = True
         self._idle.clear()
         for worker in list(self._all):
-            self._drop(worker)
-        while self._is_any_left():  # noqa: ASYNC110 (the kernel sets no event)
-            await asyncio.sleep(PACE)
+            self._kill(worker)
+        await asyncio.gather(*self._ending)
 
-    async def _worker(self, job: str) -> _Worker:
+    async def _worker(self) -> Process:
         while self._idle:
             worker = self._idle.pop()
-            if worker.alive:
+            if worker.returncode is None and not _pipe(worker.stdout).at_eof():
                 return worker
-            self._drop(worker)
-        if self._closed:
-            raise WorkerFailed(job, "the node is closing")
-        self._is_any_left()
-        worker = _Worker(self._seconds, self._max_bytes)
+            self._kill(worker)
+        worker = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", str(PROGRAM)),
+            *(str(ROOT), str(self._max_bytes), str(os.getpid())),
+            stdin=PIPE,
+            stdout=PIPE,
+            env={name: os.environ[name] for name in KEPT if name in os.environ},
+        )
         self._all.add(worker)
-        await worker.connect()
         return worker
 
-    def _drop(self, worker: _Worker) -> None:
-        self._all.discard(worker)
-        worker.kill()
-        self._killed.append(worker)
-
-    def _is_any_left(self) -> bool:
-        """Whether a process that was killed is not gone yet; it takes its time."""
-        self._killed = [one for one in self._killed if not one.gone]
-        return bool(self._killed)
-
-
-class _Ended(Exception):
-    """A job came to nothing; *is_its_own* if it did so by its own doing."""
-
-    def __init__(self, reason: str, *, is_its_own: bool) -> None:
-        super().__init__(reason)
-        self.is_its_own = is_its_own
-
-
-class _Worker:
-    """One process and the socket to it."""
-
-    def __init__(self, seconds: float, max_bytes: int) -> None:
-        self._seconds = seconds
-        self._ours, theirs = socket.socketpair()
-        parent = str(os.getpid())
-        command = [sys.executable, "-P", str(PROGRAM)]
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 (our own program)
-                [*command, str(theirs.fileno()), str(ROOT), str(max_bytes), parent],
-                pass_fds=[theirs.fileno()],
-                env={name: os.environ[name] for name in KEPT if name in os.environ},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
-        self.pid = self._process.pid
+    def _kill(self, worker: Process) -> None:
+        if worker in self._all:
+            self._all.remove(worker)
+            task = asyncio.ensure_future(_end(worker))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
     @property
     def _limit(self) -> float:
         return max(self._seconds * PATIENCE, LEAST_WAIT)
 
-    @property
-    def alive(self) -> bool:
-        """Whether it can be given a job."""
-        return self._process.poll() is None and not self._reader.at_eof()
-
-    async def connect(self) -> None:
-        """Have the reactor look after the socket."""
-        self._ours.setblocking(False)
-        self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
-
-    @property
-    def gone(self) -> bool:
-        """Whether the process has ended."""
-        return self._process.poll() is not None
-
-    async def begin(
-        self, job: str, content: bytes, arguments: Mapping[str, Any]
-    ) -> None:
-        """Hand a job over.
-
-        Raises:
-            _Ended: The worker does not take it.
-        """
-        head = {"job": job, "seconds": self._seconds, "size": len(content)}
-        text = json.dumps({**head, "arguments": dict(arguments)}).encode()
+    async def _hand_over(self, worker: Process, head: bytes, content: bytes) -> None:
+        pipe = _pipe(worker.stdin)
         try:
             async with asyncio.timeout(self._limit):
-                self._writer.write(LENGTH.pack(len(text)) + text)
+                pipe.write(head)
                 for at in range(0, len(content), PIECE):
-                    self._writer.write(content[at : at + PIECE])
-                    await self._writer.drain()
+                    pipe.write(content[at : at + PIECE])
+                    await pipe.drain()
         except TimeoutError:
             raise self._silent() from None
         except ConnectionError:
-            raise await self._end() from None
+            raise await self._end_of(worker) from None
 
-    async def part(self) -> tuple[Any] | None:
-        """The next part of the result, or ``None`` at its end.
-
-        Raises:
-            _Ended: The job has failed or its worker ended, or says nothing.
-        """
+    async def _answer(self, worker: Process) -> dict[str, Any]:
+        """The next message, a part or that it is done."""
         try:
-            (size,) = LENGTH.unpack(await self._read(LENGTH.size))
+            (size,) = LENGTH.unpack(await self._read(worker, LENGTH.size))
             if size > MOST:
-                raise _Ended(f"a part of it has {size:,} bytes", is_its_own=True)
-            message = json.loads(await self._read(size))
+                raise _Ended(f"a part of it has {size:,} bytes")
+            message: dict[str, Any] = json.loads(await self._read(worker, size))
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise await self._end() from None
+            raise await self._end_of(worker) from None
         except (ValueError, RecursionError) as error:
-            raise _Ended(
-                f"a part of it is not data: {error}", is_its_own=True
-            ) from None
-        if "part" in message:
-            return (message["part"],)
+            raise _Ended(f"a part of it is not data: {error}") from None
         if "failed" in message:
-            raise _Ended(str(message["failed"])[:500], is_its_own=True)
-        return None
+            raise _Ended(str(message["failed"])[:500])
+        return message
 
-    async def _read(self, size: int) -> bytes:
+    async def _read(self, worker: Process, size: int) -> bytes:
         for limit in (self._limit, GRACE):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit):
-                    return await self._reader.readexactly(size)
+                    found: bytes = await _pipe(worker.stdout).readexactly(size)
+                    return found
         raise self._silent()
 
     def _silent(self) -> _Ended:
-        return _Ended(f"it was not done after {self._limit:g} s", is_its_own=True)
+        return _Ended(f"it was not done after {self._limit:g} s")
 
-    async def _end(self) -> _Ended:
+    async def _end_of(self, worker: Process) -> _Ended:
         """How the process ended, which it has, or is about to."""
-        self._writer.close()
-        while (code := self._process.poll()) is None:  # noqa: ASYNC110
-            await asyncio.sleep(PACE)
+        code = await worker.wait()
         if code == -signal.SIGPROF:
-            text = f"it takes more than {self._seconds:g} s of CPU time"
-            return _Ended(text, is_its_own=True)
+            return _Ended(f"it takes more than {self._seconds:g} s of CPU time")
         if code == NO_MEMORY:
-            return _Ended("it needs more memory than a worker has", is_its_own=True)
+            return _Ended("it needs more memory than a worker has")
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         return _Ended(f"its worker ended with {how}", is_its_own=False)
 
-    def kill(self) -> None:
-        """Have it end now."""
-        if hasattr(self, "_writer"):
-            self._writer.close()
-        else:
-            self._ours.close()
-        self._process.kill()
+
+def _pipe(pipe: Any) -> Any:
+    """*pipe*, which each of these processes has."""
+    return pipe
+
+
+async def _end(worker: Process) -> None:
+    """Kill the process, and wait for its end and that of its pipes."""
+    with contextlib.suppress(ProcessLookupError):
+        worker.kill()
+    with contextlib.suppress(ConnectionError):
+        await worker.communicate()

@@ -97,7 +97,8 @@ def test_a_long_result_comes_in_parts_and_waits_for_whoever_asked():
 def test_what_takes_too_long_is_killed_and_another_worker_comes():
     async def main():
         async with pool_of(seconds=0.5) as pool:  # it needs 0.02 s to begin
-            with pytest.raises(WorkerFailed, match=r"more than 0\.5 s of CPU time"):
+            said = r"links of http://a\.example/: it takes more than 0\.5 s of CPU time"
+            with pytest.raises(WorkerFailed, match=said):
                 await links_of(pool, HUGE * 8)
             assert pool.pids == []
             assert await links_of(pool) == ["http://a.example/x"]
@@ -286,7 +287,10 @@ def test_a_worker_knows_nothing_of_the_node(monkeypatch):
             assert b"REDIS" not in (process / "environ").read_bytes()
             assert b"secret" not in (process / "cmdline").read_bytes()
             kinds = [str(path.readlink()) for path in (process / "fd").iterdir()]
-            assert sum(kind.startswith("socket:") for kind in kinds) == 1
+            assert len(kinds) == 4, (
+                kinds
+            )  # two to the node, what it logs, what it prints
+            assert sum(kind.startswith("socket:") for kind in kinds) <= 1
 
     asyncio.run(main())
 

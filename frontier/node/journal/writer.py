@@ -39,6 +39,7 @@ from frontier.files import (
     mode_of,
     sync_directory,
 )
+from frontier.group_commit import GroupCommit
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
@@ -55,7 +56,6 @@ from frontier.queue.push import CLAIM, GONE, TEST
 from frontier.store.calls import Call
 from frontier.store.keys import RegistryKeys
 from frontier.store.outage_retry import pauses
-from frontier.workers.group_commit import GroupCommit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

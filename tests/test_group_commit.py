@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from frontier.errors import WriterStopped
-from frontier.workers.group_commit import GroupCommit
+from frontier.group_commit import GroupCommit
 
 SOON = 120  # seconds; how long a test waits for what happens at once
 
