@@ -68,7 +68,7 @@ GUARDED = {
     "surt": set(),  # AGPL
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads
-    "lxml": {"urls.links"},
+    "lxml": {"feeds.opml", "urls.links"},
     "feedparser": {"feeds.parse"},
     "duckdb": {"postcrawl"},
     "pyarrow": {"postcrawl"},
@@ -76,8 +76,8 @@ GUARDED = {
     "prometheus_client": {"metrics"},
     "fsspec": {"postcrawl.remote_files", "warc"},
     "urllib3": {"collection.open_source", "dedupe.cdx_server"},
-    "sqlalchemy": {"feeds.feeds_sql", "feeds.sql_schema"},
-    "tomlkit": {"feeds.toml_edits"},
+    "sqlalchemy": {"feeds.feeds_sql"},
+    "tomlkit": {"feeds.feeds_toml"},
     "uhashring": {"cluster.ring"},
     "jinja2": {"dashboard"},
     "starlette": {"dashboard"},

@@ -30,7 +30,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import OK, PARTIAL_CONTENT
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urljoin, urlsplit
 
 import urllib3
@@ -76,39 +76,18 @@ def read_url(url: str, limit: int) -> bytes:
     Raises:
         SourceBroken: There is none, or it is longer.
     """
-    return read_page(url, limit).body
-
-
-class WebPage(NamedTuple):
-    """An answer."""
-
-    url: str
-    """Where it came from, after all redirects."""
-    content_type: str | None
-    body: bytes
-
-
-def read_page(url: str, limit: int) -> WebPage:
-    """The whole answer to a GET of *url*, with a body of at most *limit* bytes.
-
-    Raises:
-        SourceBroken: There is none, or it is longer.
-    """
     with _Web() as web:
         for left in reversed(range(ATTEMPTS)):
             try:
                 with web.get(url) as answer:
-                    data = answer.read(limit + 1)
-                    page = WebPage(
-                        web.came_to, answer.headers.get("Content-Type"), data
-                    )
+                    data: bytes = answer.read(limit + 1)
             except (*_FAILED, _Refused) as error:
                 _fail_or_pause(url, error, left)
             else:
                 break
-    if len(page.body) > limit:
+    if len(data) > limit:
         raise SourceBroken(url, f"it has more than {limit:,} bytes")
-    return page
+    return data
 
 
 @contextmanager
@@ -132,8 +111,6 @@ class _Web:
     """Connections to the servers of a source, which are kept between requests."""
 
     def __init__(self) -> None:
-        self.came_to = ""
-        """The URL of the last answer, after redirects."""
         self._pools: dict[tuple[str, str], urllib3.PoolManager] = {}
 
     def __enter__(self) -> Self:
@@ -158,7 +135,6 @@ class _Web:
             url = urljoin(url, target)
         else:
             raise _Refused(f"it redirects more than {_REDIRECTS} times")
-        self.came_to = url
         try:
             if answer.status not in {OK, PARTIAL_CONTENT}:
                 final = 400 <= answer.status < 500

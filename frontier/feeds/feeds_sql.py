@@ -1,90 +1,112 @@
-"""Sites and their feeds in an SQL database, as CrawlRSS has them.
+"""Sites and their feeds in an SQL database that has the tables of CrawlRSS.
 
-A database that CrawlRSS has made works as it is; `sql_schema` says what is in it.
+CrawlRSS has these columns. Those in brackets are optional, and ours:
+
+    Site         id, Name, MinWaitPeriod, Active [MaxWaitPeriod, Paused]
+    Feed         id, URI, Site
+    ImpliedPage  id, URI, Site
+    FeedPage     Feed, Page: which feed implies which page
 
 What always holds:
 
-1.  One statement reads all: what comes back is one state of the database.
+1.  `STATEMENT` reads all: what comes back is one state of the database. Nothing is ever
+    written.
 2.  What the sites are follows from the rows alone, so that all nodes see the same. A
     row that cannot be used is left out, and `SqlSites.notes` says which and why; a wait
     that cannot be is `DEFAULT_WAIT`. Of two of one name or URL the first id counts.
-3.  An edit is one transaction. It touches the rows of the sites that it is about.
-4.  What is written back of a feed's state is never older than what is there.
+3.  No message has the password of the URL, or what its query says.
 """
 
 from __future__ import annotations
 
-import logging
-import random
 import time
-from dataclasses import replace
+from importlib.util import find_spec
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import FeedConfigError
+from frontier.errors import ConfigurationError, FeedConfigError
 from frontier.feeds.model import (
     DEFAULT_WAIT,
     MAX_FEEDS,
     MAX_IMPLIED,
-    MAX_NAME,
     MAX_SITES,
-    MAX_URL,
     Feed,
     Site,
     canonical_url,
-    format_wait,
     parse_wait,
     site_name,
 )
-from frontier.feeds.sql_schema import (
-    Collision,
-    Database,
-    Schema,
-    create_tables,
-    has_tables,
-    insert_row,
-    schema_of,
-)
-from frontier.settings.values import MAX_DURATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import URL, Engine
 
-    from frontier.feeds.model import FeedState
-
-logger = logging.getLogger(__name__)
-
+CONNECT_S = 5
+"""Seconds in which a server has to answer."""
+STATEMENT_S = 20
+"""Seconds that the statement may take."""
+SQLITE_STEPS = 10_000
+"""Instructions of a statement of SQLite between two looks at the clock."""
 MAX_ROWS = 2_000_000
-"""Of the statement that reads all: one for each implied page, or feed, or site."""
+"""One for each implied page, or feed, or site."""
 MAX_NOTES = 1_000
-TRIES = 30
-"""Of an edit whose transaction met another's."""
-MAX_DIGEST = 255
-"""Characters of the column LastDigest."""
+STATEMENT = """
+SELECT Site.*, Feed.id AS feed_id, Feed.URI AS feed_uri, ImpliedPage.URI AS page_uri
+FROM Site
+LEFT JOIN Feed ON Feed.Site = Site.id
+LEFT JOIN FeedPage ON FeedPage.Feed = Feed.id
+LEFT JOIN ImpliedPage ON ImpliedPage.id = FeedPage.Page
+ORDER BY Site.id, Feed.id, ImpliedPage.id
+"""
+NEEDED = ("id", "Name", "MinWaitPeriod", "Active")
+"""Columns of the table Site; a database names any other that it lacks by itself."""
+OPTIONAL = ("MaxWaitPeriod", "Paused")
 
 
 class SqlSites:
     """The sites of the database that the URL *given* names.
 
-    Used by one thread at a time, but for `record`.
+    It is connected to for each reading. Used by one thread at a time.
 
     Raises:
         ConfigurationError: It is not a URL of a database, or a package is missing.
     """
 
     def __init__(self, given: str) -> None:
-        self._database = Database(given)
-        self.where = self._database.where
+        try:
+            from sqlalchemy import make_url
+            from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+        except ImportError:
+            raise ConfigurationError(
+                "sites in a database need a package; install it with: "
+                "pip install 'frontier-crawl[feeds]'"
+            ) from None
+        try:
+            url = _with_driver(make_url(given))
+            self._password = str(url.password or "")
+            self.where = url.set(query={}).render_as_string(hide_password=True)
+            self._file = _file_of(url)
+            self._engine = _engine(url)
+        except NoSuchModuleError:
+            raise ConfigurationError(
+                f"{self.where}: SQLAlchemy knows no such database"
+            ) from None
+        except (ArgumentError, ValueError):
+            raise ConfigurationError(
+                "the sites' database is not a URL that SQLAlchemy knows, such as "
+                "postgresql://user:password@host/name or sqlite:///feeds.db"
+            ) from None
+        except ImportError as error:
+            raise ConfigurationError(
+                f"{self.where}: its driver is not installed: pip install {error.name}"
+            ) from None
         self.notes: tuple[str, ...] = ()
         """What the last reading left out, and why."""
         self._rows: Sequence[Any] | None = None
-        self._read = _Reading()
-        self._silent = ""
-        """Why the state of feeds was last not written, as it was logged."""
+        self._sites: Mapping[str, Site] = {}
 
     def read(self) -> Mapping[str, Site]:
         """The sites by name; made again only if the rows are others.
@@ -92,207 +114,143 @@ class SqlSites:
         Raises:
             FeedConfigError: The database cannot be reached, or lacks a table or column.
         """
-        with self._database.reading() as connection:
-            rows = _rows(connection, schema_of(connection, self.where), self.where)
+        rows = self._selected()
         if rows != self._rows:
-            self._read = _Reading.of(rows, self.where)
+            reading = _Reading(rows, self.where)
+            self._sites, self.notes = reading.sites, tuple(reading.notes)
             self._rows = rows
-            self.notes = tuple(self._read.notes)
-        return self._read.sites
+        return self._sites
 
-    def edit(
-        self, change: Callable[[Mapping[str, Site]], Mapping[str, Site | None]]
-    ) -> tuple[str, ...]:
-        """Have the database say what *change* makes of its sites.
+    def _selected(self) -> Sequence[Any]:
+        """What `STATEMENT` finds: `NEEDED`, `OPTIONAL`, a feed's id and URI, a page."""
+        from sqlalchemy import text
+        from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-        *change* gets them by name, and returns those that are to be as it says; `None`
-        for one that is to go. It may be called again. The tables are made if there is
-        none of them. Returns what could not be said as it was asked for.
-
-        Raises:
-            FeedConfigError: The database cannot be reached, or refuses.
-        """
-        for last in range(TRIES - 1, -1, -1):
-            try:
-                return self._edit_once(change)
-            except Collision:
-                if not last:
-                    raise
-                time.sleep(random.uniform(0.005, 0.05))
-        raise AssertionError
-
-    def _edit_once(
-        self, change: Callable[[Mapping[str, Site]], Mapping[str, Site | None]]
-    ) -> tuple[str, ...]:
-        remarks: dict[str, None] = {}
-        with self._database.writing() as connection:
-            if not has_tables(connection):
-                create_tables(connection)
-            schema = schema_of(connection, self.where)
-            read = _Reading.of(_rows(connection, schema, self.where), self.where)
-            rows = _Rows(connection, schema, self.where, remarks)
-            for name, site in change(read.sites).items():
-                before = read.sites.get(name)
-                if site is None and before is not None:
-                    rows.remove_site(read.site_ids[name])
-                elif site is not None and before is None:
-                    rows.add_site(site)
-                elif site is not None and before is not None and site != before:
-                    rows.change_site(read, before, site)
-        return tuple(remarks)
-
-    def record(
-        self, site: str, last_update: datetime, states: Iterable[FeedState]
-    ) -> None:
-        """Write what a round has found into the columns that the tables have for it.
-
-        A fault is logged once; the next round writes again.
-        """
-        ids, site_id = self._read.feed_ids, self._read.site_ids.get(site)
-        known = [state for state in states if state.url in ids]
-        if site_id is None:
-            return
+        if self._file is not None and not self._file.is_file():  # reading makes none
+            raise FeedConfigError(self.where, "there is no such file")
         try:
-            with self._database.writing() as connection:
-                schema = schema_of(connection, self.where)
-                when = self._database.moment(last_update)
-                _update(connection, schema.site, site_id, "LastFeedUpdate", when, {})
-                for state in known:
-                    self._record_feed(connection, schema.feed, ids[state.url], state)
-        except FeedConfigError as error:
-            if str(error) != self._silent:
-                self._silent = str(error)
-                logger.warning(
-                    "%s; what was found in feeds is only in the store, not there",
-                    error,
-                )
-            return
-        if self._silent:
-            self._silent = ""
-            logger.warning("%s takes what was found in feeds again", self.where)
+            with self._engine.connect() as connection:
+                found = connection.execute(text(STATEMENT))
+                # Each database has its own spelling of a name without quotes.
+                there = {name.lower(): at for at, name in enumerate(found.keys())}
+                rows = found.fetchmany(MAX_ROWS + 1)
+        except SQLAlchemyError as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            raise FeedConfigError(self.where, self._first_line(cause)) from None
+        missing = [f"Site.{name}" for name in NEEDED if name.lower() not in there]
+        if missing:
+            raise FeedConfigError(
+                self.where, f"has not the column {', '.join(missing)}"
+            )
+        if len(rows) > MAX_ROWS:
+            raise FeedConfigError(
+                self.where, f"has more than {MAX_ROWS:,} feeds and pages"
+            )
+        places = [there.get(name.lower()) for name in (*NEEDED, *OPTIONAL)]
+        return [
+            (*(None if at is None else row[at] for at in places), *row[-3:])
+            for row in rows
+        ]
 
-    def _record_feed(
-        self, connection: Connection, table: Table, feed_id: object, state: FeedState
-    ) -> None:
-        values: dict[str, object] = {}
-        if state.last_digest:
-            values["LastDigest"] = state.last_digest[:MAX_DIGEST]
-        if state.newest_item is not None:
-            values["MostRecentlySeen"] = self._database.moment(state.newest_item)
-        if state.last_fetch is not None:
-            when = self._database.moment(state.last_fetch)
-            _update(connection, table, feed_id, "LastFetchTime", when, values)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._database.close()
+    def _first_line(self, error: object) -> str:
+        line = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        return line.replace(self._password, "***") if self._password else line
 
 
-def _update(
-    connection: Connection,
-    table: Table,
-    row: object,
-    column: str,
-    when: object,
-    more: Mapping[str, object],
-) -> None:
-    """Set the time *column* and *more* of a row, unless a later time is there."""
-    from sqlalchemy import or_, update
-
-    values = {name: value for name, value in more.items() if name in table.c}
-    where = [table.c["id"] == row]
-    if column in table.c:
-        values[column] = when
-        where.append(or_(table.c[column].is_(None), table.c[column] <= when))
-    if values:
-        connection.execute(update(table).where(*where).values(values))
+def _file_of(url: URL) -> Path | None:
+    name = url.database
+    has_file = url.get_backend_name() == "sqlite" and name not in {None, ":memory:"}
+    return Path(name) if name and has_file else None
 
 
-def _rows(connection: Connection, schema: Schema, where: str) -> Sequence[Any]:
-    """All that is there: id, name, waits and flags of a site; a feed's id, URI; a page.
+def _with_driver(url: URL) -> URL:
+    """*url* with the driver that is installed, where it names none."""
+    if url.drivername in {"postgres", "postgresql"}:
+        newest = find_spec("psycopg") or not find_spec("psycopg2")
+        return url.set(drivername=f"postgresql+psycopg{'' if newest else '2'}")
+    if url.drivername in {"mysql", "mariadb"} and find_spec("pymysql"):
+        return url.set(drivername=f"{url.drivername}+pymysql")
+    return url
 
-    Raises:
-        FeedConfigError: It is more than can be.
-    """
-    from sqlalchemy import func, null, select
 
-    site, feed, page, link = schema.site, schema.feed, schema.page, schema.link
+def _engine(url: URL) -> Engine:
+    from sqlalchemy import create_engine, event
+    from sqlalchemy.pool import NullPool
 
-    def text(column: Any, most: int) -> Any:
-        return func.substr(column, 1, most + 1)
-
-    has_longest, has_pause = "MaxWaitPeriod" in site.c, "Paused" in site.c
-    wanted = select(
-        site.c["id"],
-        text(site.c["Name"], MAX_NAME),
-        text(site.c["MinWaitPeriod"], MAX_DURATION),
-        text(site.c["MaxWaitPeriod"], MAX_DURATION) if has_longest else null(),
-        site.c["Active"],
-        site.c["Paused"] if has_pause else null(),
-        feed.c["id"],
-        text(feed.c["URI"], MAX_URL),
-        text(page.c["URI"], MAX_URL),
+    backend = url.get_backend_name()
+    options: dict[str, Any] = {}
+    if backend == "postgresql":
+        options = {
+            "connect_timeout": CONNECT_S,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 2,
+            "tcp_user_timeout": STATEMENT_S * 1000,
+        }
+    elif backend == "sqlite":
+        options = {"timeout": CONNECT_S}
+    elif url.drivername.endswith("+pymysql"):
+        options = {"connect_timeout": CONNECT_S, "read_timeout": STATEMENT_S}
+    # No pool: it is asked every ten seconds, and a connection that is kept may be dead.
+    engine = create_engine(
+        url, connect_args=options, poolclass=NullPool, hide_parameters=True
     )
-    joined = (
-        site.outerjoin(feed, feed.c["Site"] == site.c["id"])
-        .outerjoin(link, link.c["Feed"] == feed.c["id"])
-        .outerjoin(page, link.c["Page"] == page.c["id"])
-    )
-    order = (site.c["id"], feed.c["id"], page.c["id"])
-    statement = wanted.select_from(joined).order_by(*order).limit(MAX_ROWS + 1)
-    rows = connection.execute(statement).fetchall()
-    if len(rows) > MAX_ROWS:
-        raise FeedConfigError(where, f"has more than {MAX_ROWS:,} feeds and pages")
-    return [tuple(row) for row in rows]
+    if backend == "postgresql":
+        event.listen(engine, "connect", _limit_postgresql)
+    elif backend == "sqlite":
+        event.listen(engine, "connect", _limit_sqlite)
+    return engine
+
+
+def _limit_postgresql(connection: Any, _: object) -> None:
+    """Not as options of the connection: a pooler such as pgbouncer refuses those."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET statement_timeout = {STATEMENT_S * 1000}")
+        connection.commit()
+
+
+def _limit_sqlite(connection: Any, _: object) -> None:
+    end = time.monotonic() + STATEMENT_S
+    connection.set_progress_handler(lambda: time.monotonic() > end, SQLITE_STEPS)
 
 
 class _Reading:
-    """What rows say: sites, which rows they are, and what cannot be used."""
+    """What *rows*, in their order, say: sites, and what cannot be used.
 
-    def __init__(self) -> None:
+    Raises:
+        FeedConfigError: There are too many sites.
+    """
+
+    def __init__(self, rows: Sequence[Any], where: str) -> None:
         self.sites: dict[str, Site] = {}
-        self.site_ids: dict[str, object] = {}
-        self.feed_ids: dict[str, object] = {}
-        """By the canonical URL."""
         self.notes: list[str] = []
-
-    @classmethod
-    def of(cls, rows: Sequence[Any], where: str) -> _Reading:
-        """What *rows*, in their order, say.
-
-        Raises:
-            FeedConfigError: There are too many sites.
-        """
-        reading = cls()
-        for number, (site_id, group) in enumerate(groupby(rows, itemgetter(0))):
+        self._known: set[str] = set()
+        """URLs of feeds."""
+        for number, (_, group) in enumerate(groupby(rows, itemgetter(0))):
             if number >= MAX_SITES:
                 raise FeedConfigError(where, f"has more than {MAX_SITES:,} sites")
-            reading._add_site(site_id, list(group))
-        return reading
+            self._add_site(list(group))
 
     def _note(self, note: str) -> None:
         if len(self.notes) < MAX_NOTES:
             self.notes.append(note)
 
-    def _add_site(self, site_id: object, rows: list[Any]) -> None:
-        _, name, wait, longest, active, paused, *_ = rows[0]
+    def _add_site(self, rows: list[Any]) -> None:
+        id_, written, wait, active, longest, paused, *_ = rows[0]
         try:
-            called = site_name(name)
+            name = site_name(written)
         except ValueError as error:
-            self._note(f"the site with the id {site_id} is left out: {error}")
+            self._note(f"the site with the id {id_} is left out: {error}")
             return
-        if called in self.sites:
+        if name in self.sites:
             self._note(
-                f"the site {called!r} is there twice; that with the id {site_id} is "
-                "left out"
+                f"the site {name!r} is there twice; that with the id {id_} is left out"
             )
             return
-        wait_s, wait_max_s = self._waits(called, wait, longest)
-        feeds = self._feeds(called, rows)
-        self.site_ids[called] = site_id
-        self.sites[called] = Site(
-            called,
-            feeds,
+        wait_s, wait_max_s = self._waits(name, wait, longest)
+        self.sites[name] = Site(
+            name,
+            self._feeds(name, rows),
             wait_s,
             wait_max_s,
             paused=_truth(paused),
@@ -316,8 +274,8 @@ class _Reading:
 
     def _feeds(self, name: str, rows: list[Any]) -> tuple[Feed, ...]:
         feeds: list[Feed] = []
-        for feed_id, group in groupby(rows, itemgetter(6)):
-            pages = list(group)
+        for feed_id, group in groupby(rows, itemgetter(-3)):
+            of_feed = list(group)
             if feed_id is None:
                 continue
             if len(feeds) >= MAX_FEEDS:
@@ -327,24 +285,24 @@ class _Reading:
                 )
                 break
             try:
-                url = canonical_url(pages[0][7])
+                url = canonical_url(of_feed[0][-2])
             except ValueError as error:
                 self._note(f"a feed of {name!r} is left out: {error}")
                 continue
-            if url in self.feed_ids:
+            if url in self._known:
                 self._note(f"the feed {url} of {name!r} is there already; left out")
                 continue
-            self.feed_ids[url] = feed_id
-            feeds.append(Feed(url, self._pages(name, url, pages)))
+            self._known.add(url)
+            feeds.append(Feed(url, self._pages(name, url, of_feed)))
         return tuple(feeds)
 
     def _pages(self, name: str, feed: str, rows: list[Any]) -> tuple[str, ...]:
         pages: dict[str, None] = {}
-        for row in rows:
-            if row[8] is None:
+        for *_, page in rows:
+            if page is None:
                 continue
             try:
-                pages[canonical_url(row[8])] = None
+                pages[canonical_url(page)] = None
             except ValueError as error:
                 self._note(f"a page of {feed} of {name!r} is left out: {error}")
         if len(pages) > MAX_IMPLIED:
@@ -363,121 +321,3 @@ def _truth(value: object) -> bool:
     if isinstance(value, str):
         return value.strip().lower() in {"1", "t", "true", "y", "yes", "on"}
     return bool(value)
-
-
-class _Rows:
-    """Changes rows within one transaction."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        schema: Schema,
-        where: str,
-        remarks: dict[str, None],
-    ) -> None:
-        self._connection = connection
-        self._schema = schema
-        self._where = where
-        self._remarks = remarks
-
-    def add_site(self, site: Site) -> None:
-        """Insert a site, its feeds and their pages."""
-        values = {"Name": site.name, **self._values(site)}
-        number = insert_row(self._connection, self._schema.site, values)
-        for feed in site.feeds:
-            self._add_feed(number, feed)
-
-    def change_site(self, read: _Reading, before: Site, site: Site) -> None:
-        """Have a site that is there be as *site* says."""
-        from sqlalchemy import update
-
-        table, number = self._schema.site, read.site_ids[site.name]
-        if replace(before, feeds=()) != replace(site, feeds=()):
-            self._connection.execute(
-                update(table).where(table.c["id"] == number).values(self._values(site))
-            )
-        had = {feed.url: feed for feed in before.feeds}
-        for feed in site.feeds:
-            if feed.url not in had:
-                self._add_feed(number, feed)
-            elif feed != had[feed.url]:
-                self._remove_pages([read.feed_ids[feed.url]])
-                self._add_pages(number, read.feed_ids[feed.url], feed)
-        kept = {feed.url for feed in site.feeds}
-        self._remove_feeds([read.feed_ids[url] for url in had if url not in kept])
-
-    def remove_site(self, number: object) -> None:
-        """Delete a site and all that refers to it."""
-        from sqlalchemy import delete, select
-
-        feed, page, site = self._schema.feed, self._schema.page, self._schema.site
-        link, run = self._schema.link, self._connection.execute
-        chosen = select(feed.c["id"]).where(feed.c["Site"] == number)
-        self._remove_feeds([row[0] for row in run(chosen)])
-        pages = select(page.c["id"]).where(page.c["Site"] == number)
-        run(delete(link).where(link.c["Page"].in_(pages)))
-        run(delete(page).where(page.c["Site"] == number))
-        run(delete(site).where(site.c["id"] == number))
-
-    def _values(self, site: Site) -> dict[str, object]:
-        columns = self._schema.site.c
-        values: dict[str, object] = {
-            "MinWaitPeriod": format_wait(site.wait_s),
-            "Active": not site.ended,
-        }
-        fixed = site.wait_s == site.wait_max_s
-        if "MaxWaitPeriod" in columns:
-            values["MaxWaitPeriod"] = None if fixed else format_wait(site.wait_max_s)
-        elif not fixed:
-            table = self._schema.site.name
-            raise FeedConfigError(
-                self._where,
-                f"has no column for longest waits: ALTER TABLE {table} ADD COLUMN "
-                "MaxWaitPeriod varchar(255)",
-            )
-        if "Paused" in columns:
-            values["Paused"] = site.paused
-        elif site.paused:
-            values["Active"] = False
-            self._remarks[
-                "the database has no column Paused; the site is ended instead "
-                "(Active is false), until it is resumed"
-            ] = None
-        return values
-
-    def _add_feed(self, site: object, feed: Feed) -> None:
-        values = {"URI": feed.url, "Site": site}
-        number = insert_row(self._connection, self._schema.feed, values)
-        self._add_pages(site, number, feed)
-
-    def _add_pages(self, site: object, number: object, feed: Feed) -> None:
-        from sqlalchemy import insert
-
-        for url in feed.implied:
-            values = {"URI": url, "Site": site}
-            page = insert_row(self._connection, self._schema.page, values)
-            pair = {"Feed": number, "Page": page}
-            self._connection.execute(insert(self._schema.link).values(pair))
-
-    def _remove_feeds(self, feeds: list[Any]) -> None:
-        from sqlalchemy import delete
-
-        if feeds:
-            self._remove_pages(feeds)
-            table = self._schema.feed
-            self._connection.execute(delete(table).where(table.c["id"].in_(feeds)))
-
-    def _remove_pages(self, feeds: list[Any]) -> None:
-        """Remove what *feeds* imply, but for pages that other feeds imply as well."""
-        from sqlalchemy import delete, select
-
-        link, page, run = self._schema.link, self._schema.page, self._connection.execute
-        pages = [
-            row[0]
-            for row in run(select(link.c["Page"]).where(link.c["Feed"].in_(feeds)))
-        ]
-        run(delete(link).where(link.c["Feed"].in_(feeds)))
-        still = select(link.c["Page"]).where(link.c["Page"].in_(pages))
-        used = {row[0] for row in run(still)}
-        lonely = [number for number in pages if number not in used]
-        run(delete(page).where(page.c["id"].in_(lonely)))

@@ -15,44 +15,35 @@ r"""``feeds.toml``: sites and their feeds in a file that people write.
 What always holds:
 
 1.  A key that is not known is a fault, with file, line and the name that is near.
-2.  `TomlSites.edit` changes what it has to and keeps all else, comments too. What it
-    writes has been read again before: it says what was wanted, or nothing is written.
-3.  The file is replaced in one step, with the mode and owner that it had. Two commands
-    that edit it at once wait for each other.
+2.  `TomlSites.add` keeps what is there, comments too. What it writes has been read
+    again before, and replaces the file in one step.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import tempfile
 import time
 import tomllib
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from frontier.errors import FeedConfigError
+from frontier.errors import ConfigurationError, FeedConfigError
 from frontier.feeds.model import (
     DEFAULT_WAIT,
     MAX_SITES,
     Feed,
     Site,
+    canonical_url,
     feed_of,
+    format_wait,
     parse_wait,
     site_name,
     site_of,
     with_feeds,
 )
-from frontier.feeds.toml_edits import HEADER, MAX_LINE, edited
-from frontier.files import (
-    creating,
-    is_at,
-    mode_of_environment,
-    read_input,
-    sync_directory,
-)
+from frontier.files import mode_of_environment, publish, read_input
 from frontier.settings.values import nearest
 
 if TYPE_CHECKING:
@@ -62,13 +53,38 @@ MAX_BYTES = 64 << 20
 SETTLE_S = 0.05
 """Between two looks at a file that has changed: somebody may still be writing."""
 LOOKS = 20
-_SITE_KEYS = ("name", "wait", "wait_max", "paused", "ended", "feeds")
-_FEED_KEYS = ("url", "implied")
-_DEEP = re.compile(
-    r"""[ \t]*+\[*+[ \t]*+(?:[\w-]++|"[^"]*+"|'[^']*+')[ \t]*+\.[^=.]*+\.""",
-)
-"""A key of three parts or more: nothing here has one, and reading it takes the square
-of its length."""
+HEADER = re.compile(r"^[ \t]*\[\[[ \t]*site[ \t]*\]\]")
+"""The line with which a site begins."""
+
+
+def _is_bool(value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError("write true or false")  # noqa: TRY004 (as all checks do)
+
+
+def _is_list(value: object) -> None:
+    if not isinstance(value, list):
+        raise ValueError("write a list, in square brackets")  # noqa: TRY004
+
+
+def _are_tables(value: object) -> None:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise ValueError("write each site as [[site]]")
+
+
+SITE_FIELDS: dict[str, Callable[[Any], object]] = {
+    "name": site_name,
+    "wait": parse_wait,
+    "wait_max": parse_wait,
+    "paused": _is_bool,
+    "ended": _is_bool,
+    "feeds": _is_list,
+}
+"""The keys of a site; each check raises `ValueError` for what cannot be."""
+FEED_FIELDS: dict[str, Callable[[Any], object]] = {
+    "url": canonical_url,
+    "implied": _is_list,
+}
 
 
 class TomlSites:
@@ -80,6 +96,8 @@ class TomlSites:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.where = str(path)
+        self.notes: tuple[str, ...] = ()
+        """Nothing is left out of a file: what is wrong in it is an error."""
         self._data: bytes | None = None
         self._sites: Mapping[str, Site] = {}
 
@@ -114,41 +132,55 @@ class TomlSites:
             reason = getattr(error, "strerror", None) or str(error)
             raise FeedConfigError(self.where, f"cannot be read: {reason}") from None
 
-    def edit(
-        self, change: Callable[[Mapping[str, Site]], Mapping[str, Site | None]]
-    ) -> tuple[str, ...]:
-        """Have the file say what *change* makes of its sites.
+    def add(self, wanted: Mapping[str, Site]) -> None:
+        """Have the file say the sites *wanted*, with all feeds of those that it has.
 
-        *change* gets them by name, and returns those that are to be as it says; `None`
-        for one that is to go. A file that is not there is made. Returns nothing that
-        could not be said.
+        Feeds are added, and whole sites; nothing else is changed. A file that is not
+        there is made.
 
         Raises:
             FeedConfigError: The file is wrong as it is, or cannot be edited.
             OSError: It cannot be written.
         """
-        with _locked(self._path) as path:
-            data = read_input(path, MAX_BYTES) if path.exists() else b""
-            before = sites_in(self.where, data)
-            wanted = {
-                name: site
-                for name, site in change(before).items()
-                if site != before.get(name)
-            }
-            if not wanted:
-                return ()
-            text = data.decode("utf-8")
-            bom = "\ufeff" * text.startswith("\ufeff")
-            made = bom + edited(text.removeprefix(bom), before, wanted)
-            expected = {**before, **wanted}
-            written = made.encode("utf-8")
-            said = sites_in(self.where, written)
-            if said != {name: site for name, site in expected.items() if site}:
-                raise FeedConfigError(
-                    self.where, "is written in a way that this command cannot edit"
-                )
-            _replace(path, written)
-        return ()
+        try:
+            import tomlkit
+            from tomlkit.items import AoT
+        except ImportError:
+            raise ConfigurationError(
+                "to add to feeds.toml a package is needed; install it with: "
+                "pip install 'frontier-crawl[feeds]'"
+            ) from None
+        path = Path(os.path.realpath(self._path))  # a link stays one
+        data, mode = b"", mode_of_environment()
+        if path.exists():
+            data, mode = read_input(path, MAX_BYTES), path.stat().st_mode & 0o777
+        before = sites_in(self.where, data)
+        document: Any = tomlkit.parse(data.decode("utf-8-sig"))
+        tables = {table["name"]: table for table in document.get("site", ())}
+        new = tomlkit.aot()
+        for name, site in wanted.items():
+            if name not in tables:
+                new.append(_table(site))
+                continue
+            known = {feed.url for feed in before[name].feeds}
+            entries = tables[name].setdefault("feeds", tomlkit.array())
+            for feed in site.feeds:
+                if feed.url not in known:
+                    entries.append(_entry(feed, is_table=isinstance(entries, AoT)))
+        if "site" not in document:
+            document["site"] = new
+        else:
+            for table in new:
+                document["site"].append(table)
+        written = tomlkit.dumps(document).encode()
+        reason = "is written in a way that this command cannot add to"
+        try:
+            is_said = sites_in(self.where, written) == {**before, **wanted}
+        except FeedConfigError:
+            is_said = False
+        if not is_said:
+            raise FeedConfigError(self.where, reason)
+        publish(path, written, mode)
 
 
 def sites_in(where: str, data: bytes) -> dict[str, Site]:
@@ -158,13 +190,7 @@ def sites_in(where: str, data: bytes) -> dict[str, Site]:
         FeedConfigError: Something in it cannot be.
     """
     try:
-        text = data.decode("utf-8").removeprefix("\ufeff")
-        for number, line in enumerate(text.split("\n"), 1):
-            if len(line) > MAX_LINE:
-                reason = f"has a line of more than {MAX_LINE:,} characters"
-                raise FeedConfigError(where, reason, number)
-            if "." in line and _DEEP.match(line):
-                raise FeedConfigError(where, "has a key of three parts", number)
+        text = data.decode("utf-8-sig")
         given = tomllib.loads(text)
     except UnicodeDecodeError as error:
         line_number = data[: error.start].count(b"\n") + 1
@@ -185,12 +211,8 @@ class _Reader:
         self._where, self._text = where, text
 
     def sites(self, given: Mapping[str, Any]) -> dict[str, Site]:
-        for key in given:
-            if key != "site":
-                self._fail(None, key, _unknown(key, ("site",), "a file"))
+        self._check(None, given, {"site": _are_tables}, "a file")
         tables = given.get("site", [])
-        if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-            self._fail(None, "site", "write each site as [[site]]")
         if len(tables) > MAX_SITES:
             self._fail(None, "site", f"there are more than {MAX_SITES:,} sites")
         made: dict[str, Site] = {}
@@ -212,26 +234,11 @@ class _Reader:
         return made
 
     def _site(self, number: int, table: Mapping[str, Any]) -> Site:
-        for key in table:
-            if key not in _SITE_KEYS:
-                self._fail(number, key, _unknown(key, _SITE_KEYS, "a site"))
-        if "name" not in table:
-            self._fail(number, "", "a site needs a name")
-        for key in ("paused", "ended"):
-            if not isinstance(table.get(key, False), bool):
-                self._fail(number, key, f"{key} is true or false")
-        with self._at(number, "name"):
-            site_name(table["name"])
-        for key in ("wait", "wait_max"):
-            with self._at(number, key):
-                parse_wait(table.get(key, DEFAULT_WAIT))
-        entries = table.get("feeds", [])
-        if not isinstance(entries, list):
-            self._fail(number, "feeds", "feeds are a list of URLs or of tables")
-        feeds = [self._feed(number, entry) for entry in entries]
-        with self._at(number, "wait_max" if "wait_max" in table else "feeds"):
+        self._check(number, table, SITE_FIELDS, "a site")
+        feeds = [self._feed(number, entry) for entry in table.get("feeds", [])]
+        with self._at(number, "wait_max" if "wait_max" in table else ""):
             site = site_of(
-                table["name"],
+                table.get("name"),
                 (),
                 table.get("wait", DEFAULT_WAIT),
                 table.get("wait_max"),
@@ -245,17 +252,28 @@ class _Reader:
         given = {"url": entry} if isinstance(entry, str) else entry
         if not isinstance(given, dict):
             self._fail(number, "feeds", "a feed is a URL, or a table with a url")
-        for key in given:
-            if key not in _FEED_KEYS:
-                self._fail(number, key, _unknown(key, _FEED_KEYS, "a feed"))
-        url, implied = given.get("url"), given.get("implied", [])
-        if not isinstance(implied, list):
-            self._fail(number, "implied", "implied is a list of URLs")
-        with self._at(number, str(url or "feeds")):
-            return feed_of(url, implied)
+        self._check(number, given, FEED_FIELDS, "a feed")
+        with self._at(number, str(given.get("url", "feeds"))):
+            return feed_of(given.get("url"), given.get("implied", []))
+
+    def _check(
+        self,
+        number: int | None,
+        given: Mapping[str, Any],
+        fields: Mapping[str, Callable[[Any], object]],
+        of: str,
+    ) -> None:
+        for key, value in given.items():
+            if key not in fields:
+                near = nearest(key, fields)
+                known = f": it has {', '.join(fields)}"
+                hint = f"; did you mean {near!r}?" if near else known
+                self._fail(number, key, f"{of} has no {key[:100]!r}{hint}")
+            with self._at(number, str(value) if key == "url" else key):
+                fields[key](value)
 
     @contextmanager
-    def _at(self, number: int, key: str) -> Iterator[None]:
+    def _at(self, number: int | None, key: str) -> Iterator[None]:
         """What is refused in here is about the line that has *key*."""
         try:
             yield
@@ -285,45 +303,32 @@ class _Reader:
         return first + 1
 
 
-def _unknown(key: str, known: tuple[str, ...], of: str) -> str:
-    near = nearest(key, known)
-    hint = f"; did you mean {near!r}?" if near else f": it has {', '.join(known)}"
-    return f"{of} has no {key[:100]!r}{hint}"
+def _table(site: Site) -> Any:
+    """A site as it is written where there was none."""
+    import tomlkit
+
+    table = tomlkit.table()
+    table["name"] = site.name
+    table["wait"] = format_wait(site.wait_s)
+    if site.wait_max_s != site.wait_s:
+        table["wait_max"] = format_wait(site.wait_max_s)
+    for key in ("paused", "ended"):
+        if getattr(site, key):
+            table[key] = True
+    feeds = tomlkit.array().multiline(multiline=True)
+    for feed in site.feeds:
+        feeds.append(_entry(feed))
+    table["feeds"] = feeds
+    return table
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[Path]:
-    """Hold a lock on the file *path* and yield where it is, links resolved."""
-    real = Path(os.path.realpath(path))
-    while True:
-        try:
-            descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            descriptor = creating(mode_of_environment())(str(real), flags)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if is_at(real, descriptor):
-                yield real
-                return
-        finally:
-            os.close(descriptor)
+def _entry(feed: Feed, *, is_table: bool = False) -> Any:
+    import tomlkit
 
-
-def _replace(path: Path, data: bytes) -> None:
-    """Have *path* be a file with *data*, in one step, as whoever had it."""
-    was = path.stat()
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), was.st_mode & 0o7777)
-            with suppress(OSError):  # only root may give files away
-                os.fchown(file.fileno(), was.st_uid, was.st_gid)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    if not is_table and not feed.implied:
+        return feed.url
+    made: Any = tomlkit.table() if is_table else tomlkit.inline_table()
+    made["url"] = feed.url
+    if feed.implied:
+        made["implied"] = list(feed.implied)
+    return made

@@ -21,7 +21,6 @@ from frontier.settings.values import UNITS, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
 LEAST_WAIT_S = 1
 """With none at all a site would be asked without end."""
@@ -71,6 +70,8 @@ class Sites(Protocol):
 
     where: str
     """What it is called in messages; without a password."""
+    notes: tuple[str, ...]
+    """What the last reading left out, and why."""
 
     def read(self) -> Mapping[str, Site]:
         """The sites by name; may block, so it is called in a thread.
@@ -79,17 +80,6 @@ class Sites(Protocol):
             FeedConfigError: It cannot be read, or says what cannot be.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class FeedState:
-    """What a crawl knows of a feed, for a database that wants to be told."""
-
-    url: str
-    last_fetch: datetime | None = None
-    last_digest: str = ""
-    """Of the last good answer: algorithm, colon, digest."""
-    newest_item: datetime | None = None
 
 
 def parse_wait(text: str | int) -> int:

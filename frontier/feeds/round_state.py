@@ -27,12 +27,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
 
-from frontier.feeds.model import FeedState
 from frontier.seen.config import pack
 from frontier.store.client import Call
 from frontier.store.scripts import (
@@ -318,27 +316,10 @@ class FeedRecord:
         """This, after it has answered as it should."""
         return replace(self, failures=0, resume=0, reason="", fetched=fetched)
 
-    def state(self) -> FeedState:
-        """This as a database of sites is told it."""
-        return FeedState(
-            self.url,
-            last_fetch=moment_of(self.fetched),
-            last_digest=f"sha256:{self.digest}" if self.digest else "",
-            newest_item=moment_of(self.newest),
-        )
-
     def packed(self) -> bytes:
         """This as the store has it."""
         made: bytes = pack({name: getattr(self, name) for name in self.__slots__})
         return made
-
-
-def moment_of(seconds: float) -> datetime | None:
-    """The time *seconds* since 1970; `None` for 0, or beyond all calendars."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def read_feed(url: str, packed: bytes | None) -> FeedRecord:

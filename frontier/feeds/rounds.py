@@ -48,7 +48,6 @@ from frontier.feeds.round_state import (
     due_of,
     end_call,
     feed_field,
-    moment_of,
     note_calls,
     read_config,
     read_feed,
@@ -206,7 +205,7 @@ class Rounds:
         self._live = LiveSites(sites, node.config.feeds_refresh)
         self._keys = node.keys
         node.acks.before_ack = self.settle
-        self._live.start(lambda _: None)
+        self._live.start()
         self._task = asyncio.create_task(self._run())
 
     @property
@@ -221,7 +220,7 @@ class Rounds:
     async def close(self) -> None:
         """Stop, and wait for what is being emitted."""
         self.stop()
-        self._live.stop(0.0)
+        self._live.stop()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
             self._task.cancel()
@@ -339,7 +338,6 @@ class Rounds:
             await self._emit(name, taken)
         elif taken.what == "over":
             self._suspects.pop(name, None)
-            self._write_back(name)
             if taken.left:
                 logger.error(
                     "round %d of the site %s has taken %g s and is ended (%s): %s",
@@ -577,37 +575,12 @@ class Rounds:
         """Send the store what it has not been told."""
         telling, self._facts = self._facts, defaultdict(Facts)
         calls = [
-            (site, call)
+            call
             for (site, number), facts in telling.items()
             for call in note_calls(self._keys, site, number, facts)
         ]
-        if not calls:
-            return
-        replies = await self._node.run([call for _, call in calls])
-        for (site, _), reply in zip(calls, replies, strict=True):
-            if reply == 1:
-                self._write_back(site)
-
-    def _write_back(self, name: str) -> None:
-        """Tell the configuration that a round has ended, if it keeps that."""
-        site = self._live.sites.get(name)
-        if site is not None and self._live.records:
-            task = asyncio.create_task(self._record(site))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _record(self, site: Site) -> None:
-        fields = [f"feed:{feed_field(feed.url)}" for feed in site.feeds]
-        read = Call.command("HMGET", self._keys.site(site.name), "emitted", *fields)
-        with contextlib.suppress(StoreUnavailable):  # the node says so
-            ((emitted, *packed),) = await self._node.run([read])
-            began = moment_of(whole(emitted) / 1000)
-            states = [
-                read_feed(feed.url, one).state()
-                for feed, one in zip(site.feeds, packed, strict=True)
-            ]
-            if began is not None:
-                await asyncio.to_thread(self._live.record, site.name, began, states)
+        if calls:
+            await self._node.run(calls)
 
     # What is known of feeds.
 

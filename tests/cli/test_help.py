@@ -69,7 +69,7 @@ def test_verbs_are_listed_in_the_order_of_use():
     assert [crawl.index(verb) for verb in ways] == sorted(map(crawl.index, ways))
     assert verbs("node") == ["list", "drain", "remove"]
     assert verbs("warc")[:2] == ["list", "show"]
-    assert verbs("feeds")[0] == "discover"
+    assert verbs("feeds")[0] == "import-opml"
 
 
 @pytest.mark.parametrize(

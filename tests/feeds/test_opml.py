@@ -1,32 +1,13 @@
-"""OPML of ours, of feed readers, and of people who want to break something."""
+"""OPML of feed readers, and of people who want to break something."""
 
 import time
-import xml.etree.ElementTree as ET
-from datetime import UTC, datetime
 
 import pytest
 
 from frontier.errors import FeedConfigError
-from frontier.feeds.model import Feed, Site, site_of
-from frontier.feeds.opml import merged, read, written
+from frontier.feeds.model import Feed, site_of
+from frontier.feeds.opml import merged, read
 
-NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
-SITES = [
-    Site(
-        'Ö & "Co" <x>',
-        (
-            Feed(
-                "https://a.example/rss?x=1&y=2",
-                ("https://a.example/", "https://a.example/n"),
-            ),
-            Feed("https://b.example/rss"),
-        ),
-        5400,
-        86_400,
-        paused=True,
-    ),
-    site_of("Other", [Feed("https://c.example/rss")], "40d", ended=True),
-]
 READERS = """<?xml version="1.0" encoding="ISO-8859-1"?>
 <!DOCTYPE opml>
 <opml version="1.1"><head><title>mine</title></head><body>
@@ -38,7 +19,7 @@ READERS = """<?xml version="1.0" encoding="ISO-8859-1"?>
 <outline text="Again"><outline xmlUrl="HTTP://ONE.example:80/feed"/></outline>
 <outline text="No feed" url="http://x/"/>
 <outline text="Bad" xmlUrl="file:///etc/passwd"/>
-<outline TEXT="Two" xmlUrl="http://two.example/feed?a=1&amp;b=2"/>
+<outline TEXT="Two" xmlUrl="http://two.example/feed?a=1&b=2"/>
 </body></opml>
 """
 
@@ -52,23 +33,6 @@ def file(tmp_path):
         return path
 
     return write
-
-
-def test_what_is_written_is_read_as_it_was(file):
-    imported = read(file(written(SITES, NOON)))
-
-    assert list(imported.sites.values()) == SITES
-    assert imported.faults == []
-
-
-def test_others_can_read_what_is_written():
-    root = ET.fromstring(written(SITES, NOON))  # ours, so safe
-
-    assert root.get("version") == "2.0"
-    assert [
-        o.get("xmlUrl") for o in root.iter("outline") if o.get("type") == "rss"
-    ] == [feed.url for site in SITES for feed in site.feeds]
-    assert all(outline.get("text") for outline in root.iter("outline"))
 
 
 def test_feeds_of_a_reader_are_in_the_sites_of_their_hosts(file):
@@ -137,7 +101,6 @@ def test_hostile_files_take_linear_time(file):
     texts = [
         f"<opml><body>{deep}",
         "<opml><body>" + "".join(wide % n for n in range(20_000)),
-        '<opml><body><outline frontier:wait="' + "1h" * 100_000 + '" text="a"/>',
         "<opml><body><outline " + "a='b' " * 100_000 + "/>",
     ]
     began = time.process_time()

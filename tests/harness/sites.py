@@ -1,0 +1,72 @@
+"""Configurations of sites as tests want them: a file, and a database of CrawlRSS's."""
+
+from itertools import count
+
+from frontier.feeds.feeds_toml import TomlSites
+from frontier.feeds.model import format_wait
+
+CRAWLRSS = """
+create table Site (id int4 not null, Active bool, LastFeedUpdate timestamp,
+  MinWaitPeriod varchar(255), Name varchar(255), primary key (id));
+create table Feed (id int4 not null, LastDigest varchar(255), LastFetchTime timestamp,
+  MostRecentlySeen timestamp, URI varchar(255), Site int4 references Site,
+  primary key (id));
+create table ImpliedPage (id int4 not null, URI varchar(255),
+  Site int4 references Site, primary key (id));
+create table FeedPage (Feed int4 not null references Feed,
+  Page int4 not null references ImpliedPage, primary key (Feed, Page))
+"""
+"""What Hibernate makes of CrawlRSS's classes for PostgreSQL; SQLite takes it, too."""
+OURS = """
+alter table Site add column MaxWaitPeriod varchar(255);
+alter table Site add column Paused boolean
+"""
+
+
+def write_toml(path, *sites):
+    """Have the file *path* say *sites* and nothing else."""
+    path.unlink(missing_ok=True)
+    path.touch()
+    TomlSites(path).add({site.name: site for site in sites})
+
+
+def make_tables(run):
+    """Make the tables, with our columns; *run* runs statements of SQL."""
+    run(*CRAWLRSS.split(";"), *OURS.split(";"))
+
+
+def write_rows(run, *sites):
+    """Have the tables say *sites* and nothing else."""
+    numbers, statements = count(1), []
+
+    def insert(table, **values):
+        quoted = {
+            name: str(value).lower() if isinstance(value, bool | int) else f"'{value}'"
+            for name, value in values.items()
+        }
+        names = ", ".join(quoted)
+        statements.append(
+            f"insert into {table} ({names}) values ({', '.join(quoted.values())})"
+        )
+
+    statements += [f"delete from {t}" for t in ("FeedPage", "ImpliedPage", "Feed")]
+    statements.append("delete from Site")
+    for site in sites:
+        number = next(numbers)
+        insert(
+            "Site",
+            id=number,
+            Name=site.name,
+            MinWaitPeriod=format_wait(site.wait_s),
+            MaxWaitPeriod=format_wait(site.wait_max_s),
+            Active=not site.ended,
+            Paused=site.paused,
+        )
+        for feed in site.feeds:
+            of_feed = next(numbers)
+            insert("Feed", id=of_feed, URI=feed.url, Site=number)
+            for url in feed.implied:
+                page = next(numbers)
+                insert("ImpliedPage", id=page, URI=url, Site=number)
+                insert("FeedPage", Feed=of_feed, Page=page)
+    run(*statements)
