@@ -235,7 +235,7 @@ def stamp(stored: Stored) -> dict[str, Any]:
         "record_id": stored.record_id,
         "date": stored.date,
         "payload_digest": stored.payload_digest,
-        "type": _kind(stored),
+        "type": "response" if stored.original is None else "revisit",
     }
     if stored.original is not None:
         facts["refers_to"] = {
@@ -246,13 +246,6 @@ def stamp(stored: Stored) -> dict[str, Any]:
         if stored.original.source:
             facts["refers_to"]["cdx_server"] = stored.original.source
     return facts
-
-
-def _kind(stored: Stored) -> str:
-    """``none`` within FRONTIER_REVISIT_BLACKOUT: then nothing was written."""
-    if stored.original is None:
-        return "response"
-    return "revisit" if stored.file else "none"
 
 
 class Origins:

@@ -458,8 +458,6 @@ def _hits(totals: Figures) -> Rows:
         each = archive.cdx_us / archive.cdx_asked / 1000
         failed = f"{archive.cdx_failed:,} failed, {each:,.0f} ms each"
         rows.append(("At CDX servers", f"{asked}; {failed}"))
-    if archive.skipped:
-        rows.append(("Not written", f"{archive.skipped:,}, in the blackout period"))
     for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):
         most = [
             f"{name} {decimal(share.hit_bytes)} of {decimal(share.handled_bytes)}"

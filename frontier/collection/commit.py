@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from frontier.collection.rounds import Committed, Committer, OpenRound, Round
-from frontier.dedupe.committed_filter import CommittedFilter
 from frontier.dedupe.digest_index import Entry, decode
 from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
@@ -54,7 +53,6 @@ class Collection:
         crawl_id: str,
         *,
         revisits: bool,
-        filter_bytes: int = 0,
         every_s: float = 0,
     ) -> None:
         self._store = store
@@ -66,11 +64,6 @@ class Collection:
         # Counts are added in another thread: each knows of rounds by itself.
         self._counted = OpenRound(store, self._keys, crawl_id)
         self._committer = Committer(store, self._keys, crawl_id)
-        self.committed: CommittedFilter | None = None
-        """What is not looked up, because no committed crawl has it."""
-        if revisits and filter_bytes:
-            self.committed = CommittedFilter(store, self._keys, filter_bytes)
-            self.committed.renew()
 
     def begin(self) -> None:
         """Register the crawl as uncommitted, or the round that it adds to."""
@@ -116,43 +109,12 @@ class Collection:
         self, digests: Sequence[str]
     ) -> tuple[list[bytes | None], list[bytes | None]]:
         """The committed crawls that have *digests*, and this crawl's own values."""
+        hmget = Call.command("HMGET", self._keys.alldupes(), *digests)
         while True:
-            found = self._asked(digests)
-            if found is not None:
-                return found
-
-    def _asked(
-        self, digests: Sequence[str]
-    ) -> tuple[list[bytes | None], list[bytes | None]] | None:
-        """The same; ``None`` if a round was opened meanwhile."""
-        own = self._open.calls(digests)
-        known = self.committed.now if self.committed is not None else None
-        if self.committed is None or known is None:
-            if self.committed is not None:
-                self.committed.renew()
-            owners, *replies = self._store.run([self._owners_of(digests), *own])
-            values = self._open.values(replies)
-            return None if values is None else (owners, values)
-        suspects = [digest for digest in digests if digest in known]
-        calls = [*self.committed.version_calls(), *own]
-        if suspects:
-            calls.append(self._owners_of(suspects))
-        replies = self._store.run(calls)
-        version, rest = replies[:3], replies[3 : 3 + len(own)]
-        found = dict(zip(suspects, replies[-1] if suspects else [], strict=True))
-        values = self._open.values(rest)
-        if values is None:
-            return None
-        if self.committed.version(version) != known.version:
-            self.committed.renew()
-            missing = [digest for digest in digests if digest not in found]
-            if missing:
-                owners = self._store.call(self._owners_of(missing))
-                found |= zip(missing, owners, strict=True)
-        return [found.get(digest) for digest in digests], values
-
-    def _owners_of(self, digests: Sequence[str]) -> Call:
-        return Call.command("HMGET", self._keys.alldupes(), *digests)
+            owners, *replies = self._store.run([hmget, *self._open.calls(digests)])
+            own = self._open.values(replies)
+            if own is not None:  # else a round was opened meanwhile
+                return owners, own
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add *entries*, whose records are on disk, as the crawl's own."""

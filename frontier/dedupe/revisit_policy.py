@@ -205,9 +205,6 @@ class Rules:
     """Of the payload digests."""
     further: tuple[str, ...] = ()
     """Algorithms of digests that others' originals may have."""
-    blackout: float = 0.0
-    """Seconds after an original in which nothing is written of a revisit of it
-    from the same URL."""
     canon: str = "heritrix"
     """The rules that tell which URLs are equivalent."""
 

@@ -489,12 +489,11 @@ _ARCHIVE: tuple[NodeMetric, ...] = (
     ),
     NodeMetric(
         "frontier_archive_left_out_total",
-        "Exchanges that are not archived, or of which nothing was written, by reason.",
+        "Exchanges that are not archived, by reason.",
         _stats(
             {
                 "excluded": "frontier/archive/excluded",
                 "too_long": "frontier/archive/too_long",
-                "blackout": "frontier/archive/skipped",
             }
         ),
         ("reason",),

@@ -132,7 +132,6 @@ def rules_of(config: Config) -> Rules:
         Match(config.revisit_match),
         config.digest,
         further,
-        config.revisit_blackout,
         # Scrapy's rules keep what sites change: Heritrix's are its default there.
         "heritrix" if config.canon_rules == SCRAPY else config.canon_rules,
     )
@@ -241,7 +240,6 @@ class Archive:
             config.collection,
             crawl_id,
             revisits=config.revisit_enabled,
-            filter_bytes=config.revisit_committed_filter_bytes,
             every_s=config.commit_every,
         )
         self._uploader: Uploader | None = None

@@ -127,7 +127,6 @@ ARCHIVE_STATS = {
     "frontier/archive/canonical_url_bytes": "canonical_url_bytes",
     "frontier/archive/digest": "digest",
     "frontier/archive/digest_bytes": "digest_bytes",
-    "frontier/archive/skipped": "skipped",
     "frontier/archive/cdx_asked": "cdx_asked",
     "frontier/archive/cdx_found": "cdx_found",
     "frontier/archive/cdx_failed": "cdx_failed",

@@ -198,14 +198,10 @@ class Config:
     """Whether a page of HTML has changed only if its text has."""
     recrawl_until: str = _setting("", parsers.end)
     """When a crawl ends though more is due later; empty for never."""
-    revisit_blackout: float = _setting(0.0, parsers.duration(0.0, 1e9))
-    """Seconds in which nothing is written of the same payload of the same URL."""
     revisit_cdx_servers: tuple[str, ...] = _setting((), parsers.addresses)
     """CDX servers that are asked for what the collections do not have."""
     revisit_cdx_timeout: float = _setting(2.0, parsers.duration(LEAST_SECONDS, 300.0))
     """Seconds that one of them may take for an answer."""
-    revisit_committed_filter_bytes: int = _setting(0, parsers.whole(0, 2**33))
-    """Memory for a filter of what committed crawls have; 0 for none."""
     revisit_conditional_get: bool = _setting(False, parsers.boolean)
     """Whether servers are asked if what is stored has changed."""
     revisit_digests: str = _setting(

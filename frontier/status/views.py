@@ -82,7 +82,6 @@ class ArchiveFigures:
     lookup_us: int = 0
     """Microseconds that the writer threads waited for the index."""
     unmodified: int = 0
-    skipped: int = 0
     cdx_asked: int = 0
     """Payloads that CDX servers were asked for."""
     cdx_found: int = 0

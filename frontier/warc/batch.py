@@ -25,19 +25,17 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from frontier.dedupe.cdx_lookup import Asked
-from frontier.dedupe.digest import labelled
 from frontier.dedupe.digest_index import Entry
 from frontier.dedupe.revisit_policy import URL_KEY, Item, Rules, Statistics
 from frontier.dedupe.url_history import last_capture_of
 from frontier.errors import StoreUnavailable, WriterStopped
-from frontier.model import Original, Stored
+from frontier.model import Original
 from frontier.warc.content_coding import decoded
-from frontier.warc.records import target_uri, warc_date
+from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
     import threading
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from frontier.dedupe.cdx_lookup import CdxServers
     from frontier.dedupe.digest_index import Index
     from frontier.dedupe.url_history import History, LastCapture
-    from frontier.model import Exchange, Outlinks
+    from frontier.model import Exchange, Outlinks, Stored
     from frontier.warc.cdxj_sidecar import Listing
     from frontier.warc.crawl_log import CrawlLog
     from frontier.warc.disk_space import Room
@@ -99,8 +97,6 @@ class Counters:
     """Time spent waiting for the index's answers to lookups."""
     unmodified: int = 0
     """304s that we asked for; revisits, too, but of no payload that was sent."""
-    skipped: int = 0
-    """Captures of which nothing was written, within the blackout period."""
     statistics: Statistics = field(default_factory=Statistics)
     cdx: Asked = field(default_factory=Asked)
     """What the CDX servers were asked for."""
@@ -127,7 +123,6 @@ class Counters:
             "digest_bytes": seen.digest.bytes,
             "lookup_us": int(self.lookup_seconds * 1e6),
             "unmodified": self.unmodified,
-            "skipped": self.skipped,
             "cdx_asked": cdx.asked,
             "cdx_found": cdx.found,
             "cdx_failed": cdx.failed,
@@ -298,13 +293,8 @@ class BatchWriter:
         return stored
 
     def _forget_undone(self, stored: list[Stored]) -> None:
-        """Take out of *stored* what was rolled back, and all that came after it.
-
-        What a blackout left out is in no file, so that it tells nothing of the rest.
-        """
-        keeps = self._writer.keeps
-        first = next((n for n, at in enumerate(stored) if not keeps(at)), len(stored))
-        while len(stored) > first:
+        """Take out of *stored* what was rolled back."""
+        while stored and not self._writer.keeps(stored[-1]):
             undone = stored.pop()
             if self._listing is not None:
                 self._listing.forget(undone)
@@ -337,21 +327,12 @@ class BatchWriter:
 
     def _append_one(self, item: Item, digest: str, original: Original | None) -> Stored:
         exchange = item.exchange
-        if original is not None and self._is_blacked_out(exchange, original):
-            date = warc_date(exchange.started)
-            return Stored("", 0, 0, "", date, labelled(digest), original)
         stored = self._writer.append(exchange, digest, original)
         if self._fsync is Fsync.RECORD:
             self._writer.sync()
         if self._listing is not None:
             self._listing.note(exchange, stored)
         return stored
-
-    def _is_blacked_out(self, exchange: Exchange, original: Original) -> bool:
-        if not self._rules.blackout or original.url != target_uri(exchange.url):
-            return False
-        since = exchange.started - datetime.fromisoformat(original.date).timestamp()
-        return since < self._rules.blackout
 
     def _original(self, item: Item, stored: Stored) -> Original:
         url = target_uri(item.exchange.url)
@@ -501,8 +482,6 @@ class BatchWriter:
                 counters.statistics.note(item.exchange, at.original)
             if item.exchange.unmodified is not None:
                 counters.unmodified += 1
-            elif not at.file:
-                counters.skipped += 1
             elif at.original is not None:
                 counters.revisits += 1
                 counters.revisit_bytes += size

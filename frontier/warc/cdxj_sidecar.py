@@ -96,8 +96,6 @@ class Listing:
 
     def note(self, exchange: Exchange, stored: Stored) -> None:
         """Remember a capture that was appended."""
-        if not stored.file:
-            return
         url = target_uri(exchange.url)
         mime = mime_of(exchange.response_head) or "unk"
         status = str(exchange.status) if exchange.status else ""
@@ -129,8 +127,7 @@ class Listing:
 
     def forget(self, stored: Stored) -> None:
         """Leave the last capture out, because it was rolled back."""
-        if stored.file:
-            self._lines[stored.file].pop()
+        self._lines[stored.file].pop()
 
     def write(
         self,

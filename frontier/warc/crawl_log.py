@@ -124,8 +124,6 @@ def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
     if stored is not None and stored.original is not None:
         is_304 = given.unmodified is not None
         notes.append(f"warcRevisit:{'notModified' if is_304 else 'digest'}")
-        if not stored.file:
-            notes.append("unwritten")
     if given.truncated:
         notes.append(_TRUNCATED.get(given.truncated, f"{given.truncated}Trunc"))
     return Entry(

@@ -160,7 +160,6 @@ class ArchiveThread(GroupCommit[_Job]):
             for x in given
             if isinstance(x, Outlinks)
         ]
-        found = [(links, page) for links, page in found if page.file]
         if found:
             self._batches.write_outlinks(found)
         if self._log is not None:

@@ -32,7 +32,7 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     assert store.call(Call.command("EXISTS", keys.crawl("site-1"))) == 0
     assert "canceled: no payload" in cluster.text_of("a1")
 
-    cluster.start("b1", "-a", seeds, FRONTIER_REVISIT_COMMITTED_FILTER_BYTES=1 << 20)
+    cluster.start("b1", "-a", seeds)
     assert cluster.wait("b1") == [0]
     seen = look(store, keys)
     (crawl,) = seen.crawls

@@ -62,7 +62,6 @@ TESTS = (
     "tests/store",
     "tests/warc",
     "tests/session",
-    "tests/collection/test_committed_filter.py",
     "tests/test_dupefilter.py",
     "tests/test_scheduler.py",
 )

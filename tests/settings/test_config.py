@@ -169,7 +169,6 @@ TIMES = [
     "recrawl_interval",
     "recrawl_max",
     "recrawl_min",
-    "revisit_blackout",
     "revisit_cdx_timeout",
     "store_wait",
     "warc_max_seconds",

@@ -196,24 +196,6 @@ def test_a_failed_sync_is_undone_and_written_again(
     assert "written again" in caplog.records[-1].getMessage()
 
 
-def test_what_is_before_a_capture_of_a_blackout_is_written_again_too(
-    new_batches, writer, fsyncs, tmp_path
-):
-    batches = new_batches(rules=Rules(blackout=3600))
-    batches.write([an_exchange(0)])
-    fsyncs.append(OSError(28, "No space left on device"))
-
-    new, repeated = batches.write([an_exchange(1, b"new"), an_exchange(0)])
-    writer.close()
-
-    assert repeated.file == ""
-    assert kinds(tmp_path) == ["response", "request"] * 2
-    data = (tmp_path / NAME).read_bytes()
-    ends = [offset + length for offset, length, _ in members(data)]
-    assert new.offset in ends
-    assert_sound(tmp_path / NAME)
-
-
 def outlinks_of(stored, *links, left_out=0):
     page = Future()
     page.set_result(stored)

@@ -172,21 +172,6 @@ def test_an_original_with_another_digest_is_found_by_that(crawls, match):
     assert new[1]["WARC-Payload-Digest"].startswith("sha256:")
 
 
-def test_nothing_is_written_of_the_same_url_in_the_blackout_period(crawls):
-    found = crawls(
-        "c",
-        an_exchange(0),
-        an_exchange(0, started=an_exchange(9).started),
-        an_exchange(0, started=an_exchange(11).started),
-        an_exchange(1, started=an_exchange(9).started),
-        blackout=10.0,
-    )
-
-    kinds = [headers.get("WARC-Type") for _, headers in found]
-    assert kinds == ["response", None, "revisit", "revisit"]
-    assert urls(found) == [None, ONE, ONE, ONE]
-
-
 def test_what_others_wrote_into_the_keys_is_not_trusted(crawls, db, keys_of, unique):
     crawls("c", an_exchange(0), match=Match.URL)
     key = keys_of(f"{unique}a").urls()
