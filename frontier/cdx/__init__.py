@@ -2,7 +2,7 @@
 
 `lines` makes and reads the lines as cdxj-indexer and pywb write them, files requests
 other than a GET, and adds what a WACZ needs. `sorting` keeps memory flat while an index
-is made, and `declared_rules` reads under which rules a WARC file was made.
+is made.
 
 A line that another tool wrote is never trusted: each field is checked and its length
 is capped. Callers: the writer thread (`warc.cdxj_sidecar`), commands of `cli`, and

@@ -438,6 +438,15 @@ def key_under(rules: RuleSet, url: str) -> str:
     return _SPACES.sub("%20", form) or "-" if rules.makes_keys else sort_key(form)
 
 
+META = b"!meta 0 "
+"""Begins the line in which an index says its rules; it sorts before all others."""
+
+
+def meta_line(rules: RuleSet) -> bytes:
+    """The line in which an index says that its keys are by *rules*."""
+    return META + json.dumps({"canonicalization": rules.statement}).encode() + b"\n"
+
+
 def _key(text: str) -> str:
     if not text or text.startswith("filedesc"):
         return text

@@ -90,30 +90,41 @@ class Captures:
         self._db.execute("BEGIN")
         self._held: list[tuple[bytes, str]] = []
         self._referred: list[tuple[str, int, bytes, str, str]] = []
-        self.revisits = 0
-        """How many were added."""
+        self._lines: list[tuple[bytes]] = []
 
     def add(self, line: Line) -> None:
         """Add a line, for `sorted`."""
-        self._db.execute("INSERT INTO capture VALUES (?)", (line.encode(),))
+        self._lines.append((line.encode(),))
+        if len(self._lines) == BATCH:
+            self._flush()
 
     def sorted(self) -> Iterator[bytes]:
         """The lines, in order."""
+        self._flush()
         for (line,) in self._db.execute("SELECT line FROM capture ORDER BY line"):
             yield line
 
     def refer(self, file: str, offset: int, need: Need) -> None:
         """Add the revisit at *offset* of *file*, for `unresolved`."""
         self._referred.append((file, offset, *need))
-        self.revisits += 1
         if len(self._referred) == BATCH:
             self._flush()
 
-    def forget(self, file: str) -> None:
-        """Drop the revisits of *file*."""
+    def mark(self) -> dict[str, int]:
+        """What was added so far, for `back_to`."""
         self._flush()
-        dropped = self._db.execute("DELETE FROM revisit WHERE file = ?", (file,))
-        self.revisits -= dropped.rowcount
+        marks = {}
+        for table in ("capture", "held", "revisit"):
+            query = f"SELECT coalesce(max(rowid), 0) FROM {table}"  # noqa: S608
+            (marks[table],) = self._db.execute(query).fetchone()
+        return marks
+
+    def back_to(self, mark: dict[str, int]) -> None:
+        """Drop what was added after *mark*."""
+        self._flush()
+        for table, last in mark.items():
+            delete = f"DELETE FROM {table} WHERE rowid > ?"  # noqa: S608
+            self._db.execute(delete, (last,))
 
     def hold(self, digest: bytes, key: str) -> None:
         """Note that a payload is stored under the URL with *key*."""
@@ -155,6 +166,8 @@ class Captures:
             yield file, at, Need(*need)
 
     def _flush(self) -> None:
+        self._db.executemany("INSERT INTO capture VALUES (?)", self._lines)
+        self._lines.clear()
         self._db.executemany("INSERT INTO held VALUES (?, ?)", self._held)
         self._held.clear()
         into = "INSERT INTO revisit VALUES (?, ?, ?, ?, ?)"

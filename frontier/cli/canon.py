@@ -1,266 +1,25 @@
-"""``frontier canon``: a URL step by step, what a rule costs, an index and its rules."""
+"""``frontier canon``: a URL step by step, and two sets of rules compared."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import groupby
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer looks at it
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import Commands, Force, Output
-from frontier.cli.output import ExitCode, bar, complain, say
-from frontier.errors import ConfigurationError, InvalidURL, RulesBroken, SourceBroken
+from frontier.cli.options import Commands, Output
+from frontier.cli.output import ExitCode
+from frontier.errors import ConfigurationError, InvalidURL
 from frontier.files import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from rich.console import RenderableType
 
-    from frontier.cdx.declared_rules import Declared
-    from frontier.collection.rekey import Change, Rekeying, Seen
-    from frontier.urls.canon.rulesets import RuleSet
-
-
-LISTED = 1_000
-"""Changes that are in the JSON; the text has all."""
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Which rules an index is compared with, and what was found on the way."""
-
-    rules: RuleSet | None = None
-    name: str = ""
-    by_file: dict[str, RuleSet] | None = None
-    warnings: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    differ: bool = False
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-        complain(f"warning: {text}")
-
-    def leave_out(self, text: str) -> None:
-        self.broken.append(text)
-        complain(f"left out: {text}")
-
-
-Rekey = Annotated[
-    bool, typer.Option("--rekey", help="Write the index with the right keys.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Where to write it (default: beside INDEX)."
-    ),
-]
-
-
-def check(
-    output: Output,
-    index: Annotated[Path, typer.Argument(metavar="INDEX")],
-    warcs: Annotated[
-        list[Path] | None, typer.Argument(metavar="WARC", show_default=False)
-    ] = None,
-    rules: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|FILE",
-            help="Compare with this rule set, not with the WARC files' own; pywb: "
-            "with the keys that pywb looks up.",
-        ),
-    ] = "",
-    rekey: Rekey = False,
-    out: Out = None,
-    force: Force = False,
-) -> None:
-    """List the entries of an index whose key differs under the WARC files' rules.
-
-    INDEX is a CDXJ, a CDX or a WACZ, plain or in gzip. A WACZ brings its WARC files.
-    """
-    plan = _planned(index, warcs or [], rules)
-    target = _target(plan, index, out, force=force) if rekey else None
-    listed: list[Change] = []
-    written = 0
-    with _comparison(index, plan) as comparison:
-        _compare(comparison, listed, output)
-        _judge(plan, comparison.seen)
-        if target is not None:
-            written = _rekeyed(comparison, target, force=force)
-    seen = comparison.seen
-    facts = _facts(plan, seen, listed, target, written)
-    output.result(facts, _told(plan, seen, target, written))
-    if plan.broken or seen.wrong or seen.too_long:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-    if not rekey and (seen.changed or plan.differ):
-        raise typer.Exit(ExitCode.FAULTY)
-
-
-def _target(plan: _Plan, index: Path, out: Path | None, *, force: bool) -> Path:
-    """Where the index is written with the right keys.
-
-    Raises:
-        ConfigurationError: There is a file, or the rules are not one set.
-    """
-    if plan.by_file is not None and plan.differ:
-        text = "say with --rules to which its WARC files' rules differ"
-        raise ConfigurationError(f"{index}: cannot be re-keyed: {text}")
-    target = out or _beside(index, plan.name)
-    if target.exists() and not force:
-        raise ConfigurationError(f"{target} is there; add --force to overwrite it")
-    return target
-
-
-@contextmanager
-def _comparison(index: Path, plan: _Plan) -> Iterator[Rekeying]:
-    """The comparison of *index* with its rules, while it lasts; its errors are told."""
-    from frontier.collection.rekey import Rekeying
-
-    try:
-        comparison = Rekeying(index, plan.rules, plan.by_file)
-    except SourceBroken as error:
-        raise ConfigurationError(str(error)) from None
-    try:
-        yield comparison
-    except SourceBroken as error:
-        complain(str(error))
-        raise typer.Exit(ExitCode.INCOMPLETE) from None
-    finally:
-        comparison.close()
-
-
-def _planned(index: Path, warcs: list[Path], rules: str) -> _Plan:
-    from frontier.collection.rekey import PYWB, rules_of_files
-    from frontier.urls.canon.rulesets import named
-
-    plan = _Plan()
-    if index.suffix == ".wacz":
-        warcs = [index, *warcs]
-    said = rules_of_files(warcs, plan.leave_out)
-    _warn_of_files(plan, said)
-    if rules:
-        plan.name = rules
-        plan.rules = None if rules == PYWB else named(rules)
-        return plan
-    known: dict[str, RuleSet] = {}
-    plan.by_file = {}
-    for one in said:
-        if not one.name:
-            continue
-        try:
-            found = known.setdefault(one.digest, one.rules())
-        except RulesBroken as error:
-            plan.leave_out(str(error))
-            continue
-        plan.by_file[_basename(one.file)] = found
-    if not plan.by_file:
-        text = "no WARC file says which rules it is under; name them with --rules"
-        raise ConfigurationError(f"{index}: {text}")
-    if len(known) == 1:
-        plan.rules = next(iter(known.values()))
-        plan.name = plan.rules.name
-    return plan
-
-
-def _basename(name: str) -> str:
-    return name.rpartition("/")[2]
-
-
-def _warn_of_files(plan: _Plan, said: list[Declared]) -> None:
-    by_label = sorted(said, key=lambda one: one.label)
-    groups = [(label, list(g)) for label, g in groupby(by_label, lambda d: d.label)]
-    plan.differ = len(groups) > 1
-    if plan.differ:
-        each = "; ".join(
-            f"{label}: {len(files):,} of them, as {_basename(files[0].file)}"
-            for label, files in groups
-        )
-        plan.warn(f"the WARC files were made under different rules: {each}")
-
-
-def _compare(comparison: Rekeying, listed: list[Change], output: Output) -> None:
-    with bar("lines", None) as progress:
-        for change in comparison.changes(progress):
-            if len(listed) < LISTED:
-                listed.append(change)
-            if not output.as_json:
-                line = f"{change.before} -> {change.after}  {change.url}"
-                print(_printable(line))  # there may be millions
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else ascii(text)[1:-1]
-
-
-def _judge(plan: _Plan, seen: Seen) -> None:
-    """Warn of what the index says, and of what is odd in it."""
-    stated = seen.stated
-    wanted = plan.rules.digest if plan.rules is not None else ""
-    if stated is not None and stated.digest != wanted:
-        plan.differ = True
-        label = plan.name or "several"
-        plan.warn(f"the index is under {stated.label}, and compared with {label}")
-    for count, text in (
-        (seen.unknown, "entries lead to files whose rules are not known"),
-        (seen.unsorted, "entries are not in the order of their bytes"),
-        (seen.wrong, "lines are not entries"),
-        (seen.too_long, "lines are too long to be read"),
-    ):
-        if count:
-            plan.warn(f"{count:,} {text}")
-
-
-def _rekeyed(comparison: Rekeying, target: Path, *, force: bool) -> int:
-    say(f"writing {target}")
-    try:
-        return comparison.write(target, force=force)
-    except OSError as error:
-        raise ConfigurationError(f"{target}: {error.strerror or error}") from None
-
-
-def _beside(index: Path, rules: str) -> Path:
-    stem = index.name.removesuffix(".gz")
-    stem, dot, suffix = stem.rpartition(".")
-    if suffix not in {"cdx", "cdxj"}:
-        suffix = "cdxj"
-    name = Path(rules).stem if rules.endswith(".toml") else rules
-    return index.with_name(f"{stem if dot else index.name}.{name}.{suffix}")
-
-
-def _facts(
-    plan: _Plan, seen: Seen, listed: list[Change], target: Path | None, written: int
-) -> dict[str, Any]:
-    return {
-        "rules": plan.rules.name if plan.rules is not None else plan.name or None,
-        "entries": seen.entries,
-        "changed": seen.changed,
-        "unknown": seen.unknown,
-        "wrong": seen.wrong,
-        "unsorted": seen.unsorted,
-        "changes": [change._asdict() for change in listed],
-        "warnings": plan.warnings,
-        "rekeyed": {"file": str(target), "lines": written} if target else None,
-    }
-
-
-def _told(
-    plan: _Plan, seen: Seen, target: Path | None, written: int
-) -> Iterator[RenderableType]:
-    under = plan.name or "the rules of its WARC files"
-    changed = f"{seen.changed:,} of {seen.entries:,} entries"
-    yield Text(f"{changed} have another key under {under}")
-    if target is not None:
-        yield Text(f"{target}: {written:,} lines")
-
-
-app = Commands("Show, compare and check the rules that make URLs canonical.")
+app = Commands("Show and compare the rules that make URLs canonical.")
 
 Rules = Annotated[
     str,
@@ -457,7 +216,4 @@ def _compared(said: dict[str, Any]) -> Iterator[Any]:
                 yield Text(f"  {url}")
 
 
-app.command()(check)
-
-
-app.in_order("explain", "rules", "compare", "check")
+app.in_order("explain", "rules", "compare")

@@ -50,8 +50,8 @@ MAX_SHOWN = 10
 """Names that are shown in one line; the others are counted."""
 
 
-def imported_rows(done: Imported, others: dict[str, int]) -> Rows:
-    """What an import did; *others* are the sources under other rules."""
+def imported_rows(done: Imported) -> Rows:
+    """What an import did."""
     return [
         ("sources imported", f"{done.sources:,}"),
         ("in the index before", f"{done.known:,}"),
@@ -59,7 +59,6 @@ def imported_rows(done: Imported, others: dict[str, int]) -> Rows:
         ("originals", f"{done.originals:,}"),
         ("revisits", f"{done.revisits:,}"),
         ("lines skipped", f"{done.wrong_lines:,}"),
-        ("under other rules", f"{sum(others.values()):,}"),
     ]
 
 
@@ -263,14 +262,6 @@ class ImportOptions:
             help="sha256, sha1 or blake3: compute it where a WARC has another.",
         ),
     ] = ""
-    rules: Annotated[
-        str,
-        typer.Option(
-            "--rules",
-            metavar="NAME|FILE",
-            help="Warn of sources under other rules (default: those of its crawls).",
-        ),
-    ] = ""
 
 
 @app.command("import")
@@ -289,26 +280,21 @@ def import_sources(
     Skips what is in the index already. To finish an interrupted import, run it again.
     """
     from frontier.collection.import_ import Import, ImportConfig
-    from frontier.collection.sources import Comparison, of_crawls
-    from frontier.urls.canon.rulesets import label_of
 
-    labels = {label_of(how.rules)} if how.rules else set()
     require_compat(how.compat)
     with options.connected(create=True) as store:
         keys = collection_keys(store, collection)
-        under = Comparison(labels or of_crawls(store, keys, options.namespace), say)
         run = Import(
             store,
             keys,
             ImportConfig(bool(how.compat), how.verify, require_algorithm(how.digest)),
-            rules=under,
             say=say,
             bar=bar,
         )
         sources, is_whole = _sources(run, targets or [], how)
         done = run.run(sources, removal=is_whole)
-    said = {"complete": done.complete, "under_other_rules": under.others}
-    output.result(asdict(done) | said, [facts(imported_rows(done, under.others))])
+    said = asdict(done) | {"complete": done.complete}
+    output.result(said, [facts(imported_rows(done))])
     if not done.complete:
         raise typer.Exit(ExitCode.INCOMPLETE)
 

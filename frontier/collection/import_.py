@@ -37,7 +37,7 @@ from frontier.collection.foreign_indexes import (
     some_wait,
 )
 from frontier.collection.open_source import opened
-from frontier.collection.sources import Comparison, Kind, from_queue
+from frontier.collection.sources import Kind, from_queue
 from frontier.collection.summary import queued_name
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
@@ -165,10 +165,7 @@ class ImportConfig:
 
 
 class Import:
-    """An import into the collection *keys*; see the module.
-
-    *rules* reports sources that were made under others than crawls here have.
-    """
+    """An import into the collection *keys*; see the module."""
 
     def __init__(
         self,
@@ -176,7 +173,6 @@ class Import:
         keys: CollectionKeys,
         config: ImportConfig | None = None,
         *,
-        rules: Comparison | None = None,
         say: Callable[[str], None] = lambda _: None,
         bar: Bar = lambda _, __: nullcontext(lambda _: None),
     ) -> None:
@@ -184,7 +180,6 @@ class Import:
         self._store = store
         self._keys = keys
         self._config = config or ImportConfig()
-        self._rules = rules or Comparison()
         self._say = say
         self._bar = bar
         self._queue = Queue(store, keys)
@@ -263,7 +258,6 @@ class Import:
             bar=self._bar,
         ) as found:
             lines = found.texts.verify()
-            self._rules.look(source, found.file)
             position = self._begin(source)
             if position is None:
                 self.done.known += 1

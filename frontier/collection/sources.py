@@ -5,129 +5,24 @@ What always holds:
 1.  A manifest does not choose which files of this machine are read: the paths in
     it lead to files below one directory, those in one from the network nowhere.
 2.  An entry that is wrong is named, and the others are used.
-3.  A source made under other rules than the crawls here is named, and imported as a
-    whole: URLs that are equivalent there may not be equivalent here.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import zipfile
-import zlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from frontier.cdx.declared_rules import declared_in
-from frontier.cluster.shared_settings import CANONICALIZATION
-from frontier.errors import BadWarc, KeyDamaged, SourceBroken
-from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, names_a_crawl, round_of
-from frontier.urls.canon.rulesets import SCRAPY, label_of
-from frontier.wacz.layout import listed
+from frontier.errors import SourceBroken
+from frontier.store.keys import names_a_crawl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import CollectionKeys
-
-
-MAX_CRAWLS = 10_000
-"""Crawls of a collection whose rules are looked up."""
-MAX_SHAPE = 64 * 1024
-_DIGITS = 16  # as in `label_of`
-
-
-def of_crawls(
-    store: BlockingStore, keys: CollectionKeys, namespace: str
-) -> frozenset[str]:
-    """The labels of the rules of those crawls of *keys* that ran on this store."""
-    committed, uncommitted = store.run(
-        [
-            Call.command("SMEMBERS", keys.committed()),
-            Call.command("SMEMBERS", keys.uncommitted()),
-        ]
-    )
-    names = (one.decode("utf-8", "replace") for one in {*committed, *uncommitted})
-    ids = sorted({round_of(name)[0] for name in names})[-MAX_CRAWLS:]
-    metas = [CrawlKeys(namespace, crawl_id).meta() for crawl_id in ids]
-    calls = [Call.command("HGET", meta, "shape") for meta in metas]
-    shapes = store.run(calls, tolerant=True)
-    read = [shape for shape in shapes if not isinstance(shape, KeyDamaged)]
-    return frozenset(filter(None, map(_label, read)))
-
-
-class Comparison:
-    """Compares what sources say with *labels*, as `label_of` makes them.
-
-    Where there are none nothing is compared. *say* is called for the first source
-    under each other set; all are counted.
-    """
-
-    def __init__(
-        self,
-        labels: Collection[str] = (),
-        say: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.others: dict[str, int] = {}
-        """Sources by their rules, where these are none of *labels*."""
-        self._labels = frozenset(labels)
-        self._say = say
-
-    def look(self, source: Source, file: IO[bytes]) -> None:
-        """Compare the rules of *source*, which can be read in *file*."""
-        if not self._labels:
-            return
-        for label in sorted(set(_stated(source, file)) - self._labels):
-            if label not in self.others:
-                ours = ", ".join(sorted(map(_shown, self._labels)))
-                self._say(
-                    f"warning: {source.name} was made under the rules {_shown(label)}, "
-                    f"crawls of this collection have {ours}: other URLs are one page"
-                )
-            self.others[label] = self.others.get(label, 0) + 1
-
-
-def _stated(source: Source, file: IO[bytes]) -> Iterator[str]:
-    """The labels of the rules that *source* says it was made under."""
-    try:
-        if source.kind is Kind.WARC:
-            file.seek(0)
-            said = declared_in(source.name, file)
-            if said.name:
-                yield _labelled(said.name, said.digest)
-        elif source.kind is Kind.WACZ:
-            with zipfile.ZipFile(file) as archive:
-                for each in listed(archive):
-                    yield _labelled(str(each["name"])[:100], str(each["sha256"]))
-    except (BadWarc, OSError, ValueError, RecursionError, RuntimeError):
-        return  # the reader of its captures names what is broken
-    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError):
-        return
-
-
-def _labelled(name: str, digest: str) -> str:
-    return label_of(SCRAPY) if name == SCRAPY else f"{name}@{digest[:_DIGITS]}"
-
-
-def _shown(label: str) -> str:
-    return SCRAPY if label == label_of(SCRAPY) else label
-
-
-def _label(shape: object) -> str:
-    if not isinstance(shape, bytes) or len(shape) > MAX_SHAPE:
-        return ""
-    try:
-        found = json.loads(shape)
-    except (ValueError, RecursionError):
-        return ""
-    label = found.get(CANONICALIZATION) if isinstance(found, dict) else None
-    return label if isinstance(label, str) else ""
+    from collections.abc import Callable, Iterator
 
 
 MAX_MANIFEST = 64 << 20

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from frontier.cdx.declared_rules import META
-from frontier.cdx.lines import LINE_LIMIT, REVISIT, key_under, parse, sort_key
+from frontier.cdx.lines import LINE_LIMIT, META, REVISIT, key_under, parse, sort_key
 from frontier.errors import BadWarc
 from frontier.postcrawl.remote_files import open_file
 from frontier.status.validate import printable

@@ -37,7 +37,6 @@ from frontier.wacz import layout
 from frontier.wacz.check import readable
 from frontier.wacz.create import write_zipnum
 from frontier.wacz.indexing import Indexing
-from frontier.wacz.layout import CANONICALIZATION
 from frontier.wacz.packing import Pack
 
 if TYPE_CHECKING:
@@ -195,13 +194,12 @@ class _Packing:
                 self._pack.copy(name, source)
         elif name.startswith(_PAGES) and name.endswith(".jsonl"):
             with self._archive.open(info) as source:
-                self._pack.add(name, self._pages(source))
+                self._pack.add(name, self._pages(source), info.file_size)
         else:
             with self._archive.open(info) as source:
-                self._pack.add(name, layout.blocks(source.read))
-            if name != CANONICALIZATION:
-                where = f"{self._unpacked.path}: {name}"
-                self._say(f"{where} is what it was, and may name what has left")
+                self._pack.add(name, layout.blocks(source.read), info.file_size)
+            where = f"{self._unpacked.path}: {name}"
+            self._say(f"{where} is what it was, and may name what has left")
 
     def _pages(self, source: IO[bytes]) -> Iterator[bytes]:
         while line := source.readline(_LINE):
@@ -220,11 +218,10 @@ class _Packing:
         with Indexing(scratch, frozenset()) as indexing:
             for path in paths:
                 with open_input(path) as source:
-                    indexing.add(path, source.fileno())
+                    indexing.add(path, source)
             data, second = map(indexing.temporary, ("cdx", "idx"))
             write_zipnum(indexing.lines(), data, second, Path(layout.INDEX).name)
             for name, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
-                file.seek(0)
                 self._pack.copy(name, file)
 
     def _package(self) -> None:

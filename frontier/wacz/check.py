@@ -32,12 +32,7 @@ from frontier.cdx.sorting import Captures, canonical, need_of
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.wacz import layout
-from frontier.wacz.layout import (
-    canonicalization_faults,
-    index_lines,
-    originals,
-    read_json,
-)
+from frontier.wacz.layout import index_lines, originals, read_json
 from frontier.warc.reader import plain_records, records
 
 if TYPE_CHECKING:
@@ -464,7 +459,7 @@ class _Check:
         if package is None:
             return
         _page_lists(self._zip, self._members, self._say)
-        for text in (*wrong_blocks(self._zip), *canonicalization_faults(self._zip)):
+        for text in wrong_blocks(self._zip):
             self._say(text)
         with tempfile.TemporaryDirectory() as directory:
             captures = Captures(Path(directory) / "captures")

@@ -4,14 +4,10 @@ What always holds:
 
 1.  A file is called ``<name>.open`` until it was verified and its last byte is
     on disk. A WACZ without that suffix is whole.
-2.  WARC files are copied as they are, and never changed or deleted. The copies were
-    read back from the WACZ and compared with what was read from the files.
+2.  WARC files are copied as they are, and never changed or deleted.
 3.  Memory does not grow with the WARC files, only with the payloads to look for in
     other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
-
-The index is made (`frontier.wacz.indexing`) while other threads copy the files,
-hash them and read them back (`frontier.wacz.packing`).
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ from frontier.files import FILE_MODE, is_at, make_directory, open_input, sync_di
 from frontier.wacz import layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
-from frontier.wacz.layout import canonicalization_members
 from frontier.wacz.packing import Pack
 from frontier.warc.file_rotation import OPEN, safe_name
 from frontier.warc.records import software
@@ -224,10 +219,7 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def _verify(temporary: Path, out: Path, options: Options) -> None:
-    """Make sure that a reader finds what was written.
-
-    The WARC files in it were read back when they were copied; see `Pack`.
-    """
+    """Make sure that a reader finds what was written."""
     if options.strict:
         complaints = check(temporary, options.against, out.name)
         serious = [c for c in complaints if not c.startswith("unresolved")]
@@ -253,35 +245,33 @@ class _Maker:
 
     def make(self, warcs: Sequence[Path]) -> Made:
         scratch = functools.partial(out_of, self._out)
-        files = [(layout.ARCHIVE + path.name, path) for path in warcs]
         with (
             self._pack,
             Indexing(scratch, self._options.seeds, self._options.mode) as indexing,
-            self._pack.begin(files, self._progress) as copying,
         ):
             for path in warcs:
                 with open_input(path) as source:
-                    indexing.add(path, source.fileno())
-                copying.check()
+                    indexing.add(path, source)
+                    name = layout.ARCHIVE + path.name
+                    self._pack.copy(name, source, self._progress)
             data, second = map(indexing.temporary, ("cdx", "idx"))
             total = self._write_index(indexing, data, second)
             needed, missing = requires(indexing.needs(), self._options.against)
-            self._pack.settle(copying)
             for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
-                file.seek(0)
                 self._pack.copy(index, file)
-            pages = indexing.page_lines()
-            self._pack.add(layout.PAGES, layout.blocks(pages.read))
+            self._add(layout.PAGES, indexing.page_lines())
             for log in self._options.logs:
                 with open_input(log) as stream:
-                    self._pack.add(layout.LOGS + log.name, layout.blocks(stream.read))
-            for name, member in canonicalization_members(warcs):
-                self._pack.add(name, [member])
+                    self._add(layout.LOGS + log.name, stream)
             self._package(needed)
             self._pack.finish()
             return Made(
                 self._out, total, indexing.pages, needed, len(missing), indexing.read
             )
+
+    def _add(self, name: str, file: BinaryIO) -> None:
+        size = os.fstat(file.fileno()).st_size
+        self._pack.add(name, layout.blocks(file.read), size)
 
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name

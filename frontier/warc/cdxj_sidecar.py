@@ -25,7 +25,6 @@ import tempfile
 from collections import defaultdict
 from typing import IO, TYPE_CHECKING
 
-from frontier.cdx.declared_rules import meta_line
 from frontier.cdx.lines import (
     GET,
     HTML,
@@ -38,6 +37,7 @@ from frontier.cdx.lines import (
     key_under,
     line_of,
     make_notes,
+    meta_line,
     notes_of,
     paired,
     sort_key,
@@ -165,7 +165,7 @@ class Listing:
         if made is None:
             made = self._read(path, final.name, unlisted)
         made = sorted(made)
-        head = [] if self._rules is None else [meta_line(self._rules) + b"\n"]
+        head = [] if self._rules is None else [meta_line(self._rules)]
         runs = self._runs.get(final.name, [])
         for run in runs:
             run.seek(0)

@@ -1,4 +1,3 @@
-import contextlib
 import hashlib
 import io
 import json
@@ -7,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import zipfile
 from pathlib import Path
 
@@ -20,7 +18,6 @@ from frontier.errors import BadWacz, FileTaken
 from frontier.wacz.check import check
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.layout import index_lines
-from frontier.wacz.packing import Copying
 from frontier.warc.cdxj_sidecar import Listing
 from tests.harness import commands
 
@@ -126,46 +123,19 @@ def test_a_cut_warc_file_is_named_and_nothing_is_left(tmp_path, write_warc):
     assert [p.name for p in tmp_path.iterdir()] == ["warcs"]
 
 
-def test_what_the_threads_that_copy_meet_is_told(tmp_path, write_warc):
-    (path,) = write_warc("c-1", PAGES).iterdir()
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_file_that_changes_while_it_is_copied_is_named(tmp_path, write_warc, change):
+    (path,) = write_warc("c-1", [random.Random(1).randbytes(3 << 20)]).iterdir()
     size = path.stat().st_size
-    (tmp_path / "out").touch()
 
-    def end_of(jobs):
-        with (
-            (tmp_path / "out").open("rb+") as file,
-            Copying(file.fileno(), jobs, lambda _: None) as copying,
-        ):
-            copying.wait()
+    def changed(_):
+        os.truncate(path, size + change)
 
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        end_of([(path, 0, size), (tmp_path / "nowhere", size, 1)])
-    for other in (size - 1, size + 1):
-        with pytest.raises(BadWacz, match="its size changes while it is copied"):
-            end_of([(path, 0, other)])
+    with pytest.raises(BadWacz, match="changes its size while it is copied") as error:
+        create(tmp_path / "c.wacz", [path], progress=changed)
 
-
-def test_copying_ends_with_its_block(tmp_path, write_warc):
-    (path,) = write_warc("c-1", PAGES).iterdir()
-    jobs = [(path, 0, path.stat().st_size)] * 1_000_000  # minutes of it
-    begun, go_on, copied = threading.Event(), threading.Event(), []
-
-    def told(size):
-        copied.append(size)
-        begun.set()
-        go_on.wait()
-
-    def interrupted():
-        with Copying(file.fileno(), jobs, told):
-            begun.wait()
-            go_on.set()
-            raise KeyboardInterrupt
-
-    with (tmp_path / "out").open("wb+") as file, pytest.raises(KeyboardInterrupt):
-        interrupted()
-
-    assert len(copied) < len(jobs)
-    assert not [t for t in threading.enumerate() if "frontier-wacz" in t.name]
+    assert path.name in str(error.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["warcs"]
 
 
 def test_two_files_of_one_name_are_refused(tmp_path, write_warc):
@@ -178,7 +148,7 @@ def test_two_files_of_one_name_are_refused(tmp_path, write_warc):
 
 
 KILLED = """
-import os, signal, sys, threading
+import os, signal, sys
 from pathlib import Path
 from frontier.wacz.create import Options, create
 
@@ -193,13 +163,12 @@ def count(*call):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-threading.setprofile(count)
 sys.setprofile(count)
 create(Path(out), list(map(Path, warcs)), Options(created=1.0, replace=True))
 sys.setprofile(None)
 print(calls)
 """
-"""Makes a WACZ, and is killed at a call of a function, of whichever thread."""
+"""Makes a WACZ, and is killed at a call of a function."""
 
 
 def test_killed_at_any_point_and_made_again_it_is_the_same(tmp_path, write_warc):
@@ -257,10 +226,9 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, write_warc):
 def test_scratch_files_have_the_mode_of_the_wacz(write_warc, tmp_path):
     out, seen = tmp_path / "made" / "a.wacz", {}
 
-    def look(_):  # in the thread that copies: the one that indexes may remove a file
+    def look(_):
         for path in out.parent.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                seen[path.name] = path.stat().st_mode & 0o777
+            seen[path.name] = path.stat().st_mode & 0o777
 
     before = os.umask(0)
     try:
