@@ -27,10 +27,11 @@ from frontier.cli.options import (
     WarcDir,
 )
 from frontier.cli.output import ExitCode, complain, say, show, show_json
-from frontier.cli.report import WarcFiles, crawl_table, when
+from frontier.cli.report import WarcFiles, crawl_table
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
-from frontier.status.durations import duration
+from frontier.status.text import duration
+from frontier.status.text import local_moment as when
 from frontier.status.validate import printable, text
 from frontier.store.keys import SCHEMA, CrawlKeys
 

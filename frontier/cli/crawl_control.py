@@ -10,8 +10,9 @@ from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output, Yes
 from frontier.cli.output import ExitCode, bar, complain, say
-from frontier.cli.report import controls_table, excluded_table, settings_table, when
+from frontier.cli.report import controls_table, excluded_table, settings_table
 from frontier.errors import ConfigurationError
+from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.report import Rows, percent, report, when
-from frontier.status.durations import duration
+from frontier.cli.report import (
+    ERRORS,
+    Rows,
+    alone,
+    back_offs,
+    busy_nodes,
+    dead_letters,
+    facts,
+    node_table,
+    said,
+    warc_files,
+)
+from frontier.status import sections
+from frontier.status.text import duration, percent, size
+from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,29 +34,11 @@ if TYPE_CHECKING:
 
     from frontier.cli.report import WarcFiles
     from frontier.status.quotas import Had
-    from frontier.status.views import CrawlSnapshot, Figures, LimitProgress, NodeView
+    from frontier.status.views import CrawlSnapshot, Figures
     from frontier.status.watch import HostView, Watched
 
-KINDS = {
-    "dns": "name not known",
-    "refused": "connection refused",
-    "timeout": "time-out",
-    "tls": "TLS",
-    "reset": "connection broken",
-    "http_429": "answer 429",
-    "http_5xx": "answer 5xx",
-    "other": "other",
-}
-"""Kinds of errors, for people."""
 FEW = 3
-"""Hosts that one line names, and nodes that were lost."""
-RECENT_MS = 3_600_000
-"""For so long a node that was lost is named."""
-MOST_MEMORY = 0.9
-"""The part of its limit from which on a node has little memory left."""
-LEAST_DISK = 0.05
-LEAST_DISK_BYTES = 2_000_000_000
-"""A disk with less than either is said to be nearly full."""
+"""Hosts that one line names."""
 
 
 def crawl_report(
@@ -53,30 +47,65 @@ def crawl_report(
     watched: Watched | None = None,
     quotas: Sequence[Had] = (),
 ) -> Iterator[RenderableType]:
-    """The whole report of *seen*, of somebody who has *watched* it, if anybody has."""
+    """The whole report of *seen*, of somebody who has *watched* it, if anybody has.
+
+    Its WARC files are *files*.
+    """
+    if seen.kind == "dupefilter":
+        yield from alone(seen)
+        return
+    yield from headline(seen, watched)
+    yield Text()
+    yield node_table(seen)
+    if seen.gone:
+        yield Text(f"The sum has {seen.gone:,} more nodes, which are gone")
+    if seen.totals.errors:
+        yield Text(ERRORS)
+    yield from busy_nodes(seen)
+    yield Text()
     rows = [*progress_rows(seen, watched), *quota_rows(quotas)]
     rows += error_rows(seen.totals)
     if watched is not None:
         rows += host_rows(watched)
-        rows += lost_rows(watched)
-    yield from report(seen, files, [*rows, *room_rows(seen)], [*warnings(seen)])
+    rows += said(sections.room(seen)) + request_rows(seen)
+    rows += said(sections.seen_test(seen.tiers, seen.totals))
+    yield facts(rows + said(sections.archive(seen.totals)))
+    yield from back_offs(seen)
+    yield from dead_letters(seen)
+    yield from warc_files(files, has_ended=seen.state != "open")
 
 
-def lost_rows(watched: Watched) -> Rows:
-    """The nodes that were lost, or removed, in the last hour."""
-    from frontier.status.membership_log import lost_since, said_of
+def headline(
+    seen: CrawlSnapshot, watched: Watched | None = None
+) -> Iterator[RenderableType]:
+    """How it is with the crawl, in a few lines."""
+    lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
+    yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
+    yield from alert_lines(seen, watched)
 
-    since = watched.crawl.taken_ms - RECENT_MS
-    found = lost_since(watched.membership, since, FEW)
-    said = [f"{when(event.at_ms)} {said_of(event)}" for event in found]
-    return [("" if n else "Lost lately", text) for n, text in enumerate(said)]
+
+def alert_lines(seen: CrawlSnapshot, watched: Watched | None = None) -> Iterator[Text]:
+    """What a person should know first, a line for each."""
+    known = () if watched is None else (watched.membership, watched.holders)
+    for one in sections.alerts(seen, when, *known):
+        text = f"{one.text}: {one.command}" if one.command else one.text
+        if one.level == sections.INFO:
+            yield Text(text)
+        else:
+            yield Text(f"WARNING: {text}", style="bold")
+
+
+def request_rows(seen: CrawlSnapshot) -> Rows:
+    """What became of the requests, and what servers answered."""
+    rows = said(sections.requests(seen, when))
+    answers = [f"{count:,} x {code}" for code, count in sections.statuses(seen.totals)]
+    return rows + ([("HTTP statuses", ", ".join(answers))] if answers else [])
 
 
 def progress_rows(seen: CrawlSnapshot, watched: Watched | None = None) -> Rows:
     """How far the crawl is, and how long it will go on."""
-    rows = [("", _limit(one)) for one in seen.limits]
-    if rows:
-        rows[0] = ("Limits", rows[0][1])
+    said_of = [sections.limit(one).text for one in seen.limits]
+    rows = [("" if n else "Limits", text) for n, text in enumerate(said_of)]
     if watched is None or seen.state != "open":
         return rows
     left = watched.time_left
@@ -86,15 +115,6 @@ def progress_rows(seen: CrawlSnapshot, watched: Watched | None = None) -> Rows:
     return [("Time left", text), *rows]
 
 
-def _limit(one: LimitProgress) -> str:
-    value, limit = f"{one.value:,}", f"{one.limit:,}"
-    if one.name == "time":
-        value, limit = duration(one.value / 1000), duration(one.limit / 1000)
-    elif one.name == "bytes":
-        value, limit = decimal(one.value), decimal(one.limit)
-    return f"{one.name} {value} of {limit} ({percent(one.value, one.limit)})"
-
-
 def quota_rows(every: Sequence[Had]) -> Rows:
     """How near hosts are to their quotas, the nearest first."""
     if not every:
@@ -102,13 +122,13 @@ def quota_rows(every: Sequence[Had]) -> Rows:
     one = every[0]
     each = [
         *([f"{one.max_pages:,} pages"] if one.max_pages else []),
-        *([decimal(one.max_bytes)] if one.max_bytes else []),
+        *([size(one.max_bytes)] if one.max_bytes else []),
     ]
     rows = [("Quota of hosts", " and ".join(each))]
     for has in every[:FEW]:
         parts = [
             *([f"{has.pages:,} pages"] if has.max_pages else []),
-            *([decimal(has.bytes)] if has.max_bytes else []),
+            *([size(has.bytes)] if has.max_bytes else []),
         ]
         rows.append(("", f"{has.host} has had {' and '.join(parts)} ({has.share:.0%})"))
     return rows
@@ -130,8 +150,7 @@ def error_rows(totals: Figures) -> Rows:
 
 
 def _by_kind(counts: dict[str, int]) -> str:
-    every = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{count:,} {KINDS.get(k, k)}" for k, count in every if count)
+    return ", ".join(f"{count:,} {kind}" for kind, count in sections.errors(counts))
 
 
 def host_rows(watched: Watched) -> Rows:
@@ -170,81 +189,11 @@ def hosts_table(hosts: Sequence[HostView]) -> Table:
     return table
 
 
-def _there(seen: CrawlSnapshot) -> list[tuple[NodeView, Figures]]:
-    """Nodes that are on the map, and what they report."""
-    states = {"live", "leaving", "silent"}
-    return [
-        (node, node.figures)
-        for node in seen.nodes
-        if node.figures is not None and node.state in states
-    ]
-
-
-def room_rows(seen: CrawlSnapshot) -> Rows:
-    """The node that has most of its memory in use, and that with the fullest disk."""
-    nodes = _there(seen)
-    rows: Rows = []
-    used = max(nodes, key=lambda one: _memory(one[1]), default=None)
-    if used is not None and used[1].memory_bytes:
-        rows.append(("Memory", f"at most {_memory_text(used[1])}, {used[0].node_id}"))
-    disks = [one for one in nodes if one[1].disk_total_bytes]
-    fullest = min(disks, key=lambda one: one[1].disk_free_bytes, default=None)
-    if fullest is not None:
-        text = f"at least {_disk_text(fullest[1])}, {fullest[0].node_id}"
-        rows.append(("Disk left", text))
-    return rows
-
-
-def _memory(figures: Figures) -> float:
-    """By what a node's memory is compared with that of others."""
-    limit = figures.memory_limit_bytes
-    return figures.memory_bytes / limit if limit else figures.memory_bytes / 1e15
-
-
-def _memory_text(figures: Figures) -> str:
-    text = decimal(figures.memory_bytes)
-    limit = figures.memory_limit_bytes
-    return f"{text} of {decimal(limit)}" if limit else text
-
-
-def _disk_text(figures: Figures) -> str:
-    return f"{decimal(figures.disk_free_bytes)} of {decimal(figures.disk_total_bytes)}"
-
-
-def warnings(seen: CrawlSnapshot) -> Iterator[Text]:
-    """A line for each node that waits or has little room, and an id that two had."""
-    yield from map(_warning, seen.waits)
-    for node, figures in _there(seen):
-        limit = figures.memory_limit_bytes
-        if limit and figures.memory_bytes > MOST_MEMORY * limit:
-            text = f"{node.node_id} has little memory left: it has"
-            yield _warning(f"{text} {_memory_text(figures)}")
-        total, free = figures.disk_total_bytes, figures.disk_free_bytes
-        if total and free < max(LEAST_DISK * total, LEAST_DISK_BYTES):
-            yield _warning(
-                f"{node.node_id} has little disk left: {_disk_text(figures)}"
-            )
-    if seen.twice:
-        there = {n.node_id: f for n, f in _there(seen)}.get(seen.twice)
-        where = ""
-        if there is not None and there.machine:
-            where = f"; the other runs as process {there.pid} on {there.machine}"
-        yield _warning(
-            f"two processes had the id {seen.twice} at {when(seen.twice_ms)}: the "
-            f"first was stopped{where}. Give each node a FRONTIER_NODE_ID of its own, "
-            "or none"
-        )
-
-
-def _warning(text: str) -> Text:
-    return Text(f"WARNING: {text}", style="bold")
-
-
-def _part(size: int, whole: int) -> str:
-    """*size*, and which part of the *whole* that is, if there is one."""
-    if not size and not whole:
+def _part(volume: int, whole: int) -> str:
+    """*volume*, and which part of the *whole* that is, if there is one."""
+    if not volume and not whole:
         return "-"
-    return f"{decimal(size)}{f' ({percent(size, whole)})' if whole else ''}"
+    return f"{size(volume)}{f' ({percent(volume, whole)})' if whole else ''}"
 
 
 def room_table(seen: CrawlSnapshot) -> Table:
@@ -254,7 +203,7 @@ def room_table(seen: CrawlSnapshot) -> Table:
     table.add_column("machine", overflow="ellipsis")
     for heading in ("pid", "memory", "disk left", "in flight", "inbox", "lag", "cpu"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for node, figures in _there(seen):
+    for node, figures in sections.on_the_map(seen):
         table.add_row(
             node.node_id,
             Text(figures.machine or "-"),

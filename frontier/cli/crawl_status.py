@@ -13,13 +13,12 @@ from rich.text import Text
 from frontier.cli.crawl_report import (
     crawl_report,
     error_rows,
+    headline,
     host_rows,
     hosts_table,
-    lost_rows,
     progress_rows,
     quota_rows,
-    room_rows,
-    warnings,
+    request_rows,
 )
 from frontier.cli.options import WARC_DIR, CrawlOptions, Output, WarcDir
 from frontier.cli.output import ExitCode, complain
@@ -27,14 +26,14 @@ from frontier.cli.report import (
     WarcFiles,
     busy_nodes,
     facts,
-    headline,
     node_table,
-    queue_rows,
-    when,
+    said,
 )
 from frontier.cli.watch import LiveView, watch
 from frontier.errors import ConfigurationError, CrawlLost
-from frontier.status.durations import duration
+from frontier.status import sections
+from frontier.status.text import duration
+from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,13 +210,12 @@ def _live(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
     """What is most looked for first: a terminal shows as much as it has lines."""
     watched = found.watched
     seen, rates = watched.crawl, watched.rates
-    yield from headline(seen)
+    yield from headline(seen, watched)
     pace = f"{rates.pages:,.1f} pages/s" if rates.seconds else "no pace yet"
     rows = [("Pages", f"{seen.totals.pages:,}, {pace}")]
-    rows += [*progress_rows(seen, watched), *queue_rows(seen)]
-    rows += [*error_rows(seen.totals), *host_rows(watched), *lost_rows(watched)]
-    yield facts([*rows, *quota_rows(found.quotas), *room_rows(seen)])
-    yield from warnings(seen)
+    rows += [*progress_rows(seen, watched), *request_rows(seen)]
+    rows += [*error_rows(seen.totals), *host_rows(watched)]
+    yield facts([*rows, *quota_rows(found.quotas), *said(sections.room(seen))])
     yield Text()
     yield node_table(seen)
     yield from busy_nodes(seen)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output
 from frontier.cli.output import ExitCode, complain
-from frontier.cli.report import when
+from frontier.status.text import local_moment as when
 from frontier.status.validate import printable
 from frontier.store.client import Call
 

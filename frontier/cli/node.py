@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.crawl_report import room_table, warnings
+from frontier.cli.crawl_report import alert_lines, room_table
 from frontier.cli.options import Commands, CrawlOptions, Output
 from frontier.cli.output import say
 from frontier.cli.report import busy_nodes, node_table
@@ -56,7 +56,7 @@ def list_nodes(
 
 def _listed(seen: CrawlSnapshot) -> list[RenderableType]:
     parts: list[RenderableType] = [node_table(seen, ring=True)]
-    parts += [*busy_nodes(seen), *warnings(seen)]
+    parts += [*busy_nodes(seen), *alert_lines(seen)]
     table = room_table(seen)
     return [*parts, Text(), table] if table.row_count else parts
 

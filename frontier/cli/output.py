@@ -49,7 +49,7 @@ from frontier.errors import (
     UnknownCrawl,
     UnknownNode,
 )
-from frontier.status.durations import duration
+from frontier.status.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

@@ -1,17 +1,15 @@
-"""The report of a crawl, as something to print. No I/O, no clock."""
+"""Tables and lists of a crawl, as something to print. No I/O, no clock."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.status.durations import duration
-from frontier.urls.traps import SETTINGS
+from frontier.status.text import duration, percent, size
+from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.cluster.controls import Entry
-    from frontier.status.views import CrawlSnapshot, Excluded, Figures, NodeView, Tiers
+    from frontier.status.sections import Row
+    from frontier.status.views import CrawlSnapshot, Excluded, Figures, NodeView
 
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
@@ -37,12 +36,8 @@ COLUMNS = (
     "errors",
 )
 ERRORS = "errors: requests without an answer, and answers 429 and 5xx; each try counts"
-MAX_EXCLUDED = 5
-"""Exclusions that are named."""
 MAX_LEFT_ALONE = 10
 """Hosts that are left alone and named."""
-MAX_SHARES = 4
-"""Hosts, and media types, that are named."""
 
 Rows = list[tuple[str, str]]
 
@@ -66,79 +61,6 @@ class WarcFiles:
                 if path.name.startswith(f"{crawl_id}-") and path.is_file()
             )
         return cls(directory, tuple(found))
-
-
-def report(
-    seen: CrawlSnapshot,
-    files: WarcFiles,
-    more: Rows | None = None,
-    lines: Iterable[RenderableType] = (),
-) -> Iterator[RenderableType]:
-    """The report of *seen*, whose WARC files are *files*.
-
-    *lines* come after its nodes, and *more* before its other facts.
-    """
-    if seen.kind == "dupefilter":
-        yield from _alone(seen)
-        return
-    yield from headline(seen)
-    yield Text()
-    yield node_table(seen)
-    if seen.gone:
-        yield Text(f"The sum has {seen.gone:,} more nodes, which are gone")
-    if seen.totals.errors:
-        yield Text(ERRORS)
-    yield from busy_nodes(seen)
-    yield from lines
-    yield Text()
-    yield facts(
-        (more or [])
-        + queue_rows(seen)
-        + _statuses(seen.totals)
-        + _seen(seen.totals)
-        + _tiers(seen.tiers, seen.totals)
-        + _archive(seen.totals)
-    )
-    yield from _back_offs(seen)
-    yield from _dead_letters(seen)
-    yield from _files(files, has_ended=seen.state != "open")
-
-
-def headline(seen: CrawlSnapshot) -> Iterator[RenderableType]:
-    """How it is with the crawl, in a few lines."""
-    lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
-    yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
-    yield from _controls(seen)
-    if seen.ended_at:
-        yield Text(f"It {seen.ended_at}")
-    if seen.harmed:
-        yield Text(f"It has {seen.harm}")
-    if seen.has_failed:
-        yield Text(f"It has fetched nothing: {_unfetched(seen)}")
-
-
-def _controls(seen: CrawlSnapshot) -> Iterator[RenderableType]:
-    """What an operator wants of *seen* that is not what it began with."""
-    by = seen.controls.paused
-    if by is not None and seen.state == "open":
-        lasts = duration(max(0, seen.taken_ms - by.at_ms) / 1000)
-        yield Text(
-            f"PAUSED for {lasts}, since {when(by.at_ms)} by {by.who}; "
-            f"frontier crawl resume --crawl {seen.crawl_id} goes on"
-        )
-    excluded = seen.controls.excluded
-    if excluded:
-        named = ", ".join(f"{one.kind} {one.value}" for one in excluded[:MAX_EXCLUDED])
-        more = len(excluded) - MAX_EXCLUDED
-        yield Text(f"Excluded: {named}{f' and {more:,} more' if more > 0 else ''}")
-    changed = seen.controls.changed
-    if changed:
-        named = ", ".join(
-            f"{one.name} = {one.value}{f' for {one.host}' * bool(one.host)}"
-            for one in changed[:MAX_EXCLUDED]
-        )
-        more = len(changed) - MAX_EXCLUDED
-        yield Text(f"Changed: {named}{f' and {more:,} more' if more > 0 else ''}")
 
 
 def settings_table(rows: Sequence[tuple[str, ...]]) -> Table:
@@ -165,7 +87,7 @@ def controls_table(log: Sequence[Entry]) -> Table:
     return table
 
 
-def _alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+def alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
     """What there is to say of what a duplicate filter alone has seen."""
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: a duplicate filter's")
     yield Text()
@@ -223,6 +145,11 @@ def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
             yield Text(f"{node.node_id} has been busy for {lasts} with {what}")
 
 
+def said(rows: Iterable[Row]) -> Rows:
+    """*rows* as `facts` takes them."""
+    return [(row.name, row.text) for row in rows]
+
+
 def facts(rows: Rows) -> Table:
     """Names and what there is to say about them."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
@@ -231,20 +158,6 @@ def facts(rows: Rows) -> Table:
     for name, value in rows:
         table.add_row(name, Text(value))
     return table
-
-
-def when(at_ms: int) -> str:
-    """*at_ms*, milliseconds since the Unix epoch, as a time of this place."""
-    try:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
-    except (OverflowError, OSError, ValueError):
-        return "-"
-    return f"{at:%Y-%m-%d %H:%M:%S}"
-
-
-def percent(part: int, whole: int) -> str:
-    """*part* of *whole* in percent."""
-    return f"{part / whole:.0%}" if whole else "0%"
 
 
 def _table(*headings: str) -> Table:
@@ -281,195 +194,13 @@ def _columns(figures: Figures | None, pace: str) -> list[str]:
     return [
         f"{figures.pages:,}",
         pace,
-        decimal(figures.bytes),
+        size(figures.bytes),
         f"{figures.new:,}",
         f"{figures.errors:,}",
     ]
 
 
-def _unsent_rows(totals: Figures) -> Rows:
-    """Which requests were taken from the queue and not sent."""
-    rows: Rows = []
-    if totals.forbidden:
-        rows.append(("", f"{totals.forbidden:,} of them disallowed by robots.txt"))
-    if totals.refused:
-        text = "not sent: out of scope, or to addresses not allowed"
-        rows.append(("", f"{totals.refused:,} of them {text}"))
-    if totals.given_up:
-        text = "not sent: their hosts were left alone too often without an answer"
-        rows.append(("", f"{totals.given_up:,} of them {text}"))
-    return rows
-
-
-def queue_rows(seen: CrawlSnapshot) -> Rows:
-    """What became of the requests, and what is left."""
-    queue, totals = seen.queue, seen.totals
-    parts = [
-        f"{queue.pushed:,} queued: {queue.acked:,} done",
-        f"{queue.ready:,} ready",
-        f"{queue.reserved:,} reserved",
-        f"{queue.dead:,} given up",
-    ]
-    rows = [("Queue", ", ".join(parts))]
-    if queue.waiting:
-        text = f"{queue.waiting:,} wait until they are due"
-        rows.append(("", f"{text}, the next {when(queue.due)}"))
-    if queue.skipped:
-        excluded = totals.excluded or seen.controls.excluded
-        why = "excluded, or their host had" if excluded else "their host had"
-        rows.append(("", f"{queue.skipped:,} not fetched: {why} its quota"))
-    if totals.excluded:
-        text = "links and queued requests dropped: an operator excluded them"
-        rows.append(("", f"{totals.excluded:,} {text}"))
-    if seen.removed_ms:
-        rows.append(("", "the queues and what was seen are removed from the store"))
-    if seen.lost:
-        rows.append(("", f"{seen.lost:,} of {seen.partitions:,} partitions are lost"))
-    rows += _unsent_rows(totals)
-    if totals.trapped:
-        rows.append(("", f"{totals.trapped:,} more links left out{_by_trap(totals)}"))
-    if totals.reclaimed:
-        rows.append(("", f"{totals.reclaimed:,} taken back from nodes that died"))
-    if totals.local:
-        rows.append(("", f"{totals.local:,} could not be stored, sent by one process"))
-    return rows
-
-
-def _unfetched(seen: CrawlSnapshot) -> str:
-    """What became of the requests of a crawl that has no page."""
-    queue, totals = seen.queue, seen.totals
-    requests = "1 request" if queue.pushed == 1 else f"{queue.pushed:,} requests"
-    parts = [
-        f"{count:,} {what}"
-        for count, what in (
-            (queue.dead, "given up"),
-            (totals.forbidden, "disallowed by robots.txt"),
-            (totals.refused, "out of scope or at addresses not allowed"),
-            (queue.skipped, "of hosts that had their quota"),
-        )
-        if count
-    ]
-    return ", ".join([requests, *parts])
-
-
-def _by_trap(totals: Figures) -> str:
-    """By which limits links were left out."""
-    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in totals.traps.items()]
-    return f": {', '.join(kinds)}" if kinds else ""
-
-
-def _statuses(totals: Figures) -> Rows:
-    """What servers answered, most frequent first."""
-    most = sorted(totals.statuses.items(), key=lambda entry: (-entry[1], entry[0]))
-    text = ", ".join(f"{count:,} x {status}" for status, count in most)
-    return [("HTTP statuses", text)] if text else []
-
-
-def _seen(totals: Figures) -> Rows:
-    seen = totals.seen
-    every = seen.recent + seen.bloom + seen.set + seen.imported
-    new = max(0, totals.new - seen.imported)  # they were queued before they were asked
-    tiers = [
-        f"{count:,} {tier} ({percent(count, every)})"
-        for tier, count in asdict(seen).items()
-        if count or tier != "imported"
-    ]
-    return [
-        ("URLs found", f"{new + every:,}: {new:,} new, {every:,} seen"),
-        ("Seen, by tier", ", ".join(tiers)),
-    ]
-
-
-def _tiers(tiers: Tiers | None, figures: Figures) -> Rows:
-    """What the shared tiers hold, how wrong they are, and where they are going."""
-    if tiers is None or not tiers.state.urls:
-        return []
-    state = tiers.state
-    rows: Rows = []
-    if tiers.has_set:
-        text = f"{state.set_urls:,} URLs of {tiers.set_bits} bits"
-        text += f", {decimal(state.set_bytes)}"
-        if figures.set_limit_bytes:
-            text += f" of {decimal(figures.set_limit_bytes)} at most"
-            if figures.set_limit.endswith("%"):
-                text += f" ({figures.set_limit} of maxmemory)"
-        if state.given_up:
-            text += f"; {state.given_up:,} were given up to Bloom"
-        rows.append(("Set", f"{text}; error {state.set_error:.1g}"))
-    if tiers.has_bloom and not state.generations:
-        rows.append(("Bloom", "nothing, until a set is given up"))
-    elif tiers.has_bloom:
-        text = f"{state.bloom_urls:,} URLs at most, {state.bloom_fill:.0%} full"
-        if not tiers.native:
-            many = "generations" if state.generations > 1 else "generation"
-            text += f", {state.generations} {many}, {decimal(state.bloom_bytes)}"
-        rows.append(("Bloom", f"{text}; error {state.bloom_error:.1g}"))
-    if state.given_up or not tiers.has_set:
-        rows.append(("URLs lost", f"{state.lost:,.1f} new ones called seen, expected"))
-    if tiers.outlook is not None:
-        later = tiers.outlook
-        text = f"{later.urls:,} URLs at this pace"
-        if tiers.has_set:
-            text += f", set {decimal(later.set_bytes)}"
-        if state.generations:
-            text += f", Bloom error {later.bloom_error:.1g}"
-        rows.append((f"In {later.seconds / 3600:.0f} h", text))
-    return rows
-
-
-def _archive(totals: Figures) -> Rows:
-    archive = totals.archive
-    share = percent(archive.revisits, archive.originals + archive.revisits)
-    volume = archive.original_bytes + archive.revisit_bytes
-    saved = f"{decimal(archive.revisit_bytes)} of {decimal(volume)}"
-    return [
-        (
-            "Payloads",
-            f"{archive.originals:,} originals, {archive.revisits:,} revisits ({share})",
-        ),
-        ("Bytes saved", f"{saved} ({percent(archive.revisit_bytes, volume)})"),
-        *_hits(totals),
-    ]
-
-
-def _hits(totals: Figures) -> Rows:
-    """By what the originals were found, and where most bytes were saved."""
-    archive = totals.archive
-    if not archive.handled:
-        return []
-    canonical, canonical_bytes = archive.canonical_url, archive.canonical_url_bytes
-    kinds = [
-        f"{count:,} {name} ({decimal(size)})"
-        for name, count, size in (
-            ("of the same URL", archive.exact_url, archive.exact_url_bytes),
-            ("of an equivalent one", canonical, canonical_bytes),
-            ("of another", archive.digest, archive.digest_bytes),
-        )
-    ]
-    each = archive.lookup_us / archive.handled
-    rows = [
-        ("Originals found", ", ".join(kinds)),
-        ("Looked up", f"{archive.handled:,} payloads, {each:,.0f} us each"),
-    ]
-    if archive.unmodified:
-        rows.append(("Not modified", f"{archive.unmodified:,} that servers were asked"))
-    if archive.cdx_asked:
-        asked = f"{archive.cdx_found:,} found, of {archive.cdx_asked:,} asked for"
-        each = archive.cdx_us / archive.cdx_asked / 1000
-        failed = f"{archive.cdx_failed:,} failed, {each:,.0f} ms each"
-        rows.append(("At CDX servers", f"{asked}; {failed}"))
-    for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):
-        most = [
-            f"{name} {decimal(share.hit_bytes)} of {decimal(share.handled_bytes)}"
-            for name, share in list(totals.shares.get(kind, {}).items())[:MAX_SHARES]
-            if share.hit_bytes
-        ]
-        if most:
-            rows.append((title, ", ".join(most)))
-    return rows
-
-
-def _back_offs(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+def back_offs(seen: CrawlSnapshot) -> Iterator[RenderableType]:
     """The hosts that are left alone."""
     told = seen.back_offs
     if not told.hosts:
@@ -487,7 +218,8 @@ def _back_offs(seen: CrawlSnapshot) -> Iterator[RenderableType]:
         yield Text(f"and {more:,} more")
 
 
-def _dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+def dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    """The first requests that were given up, each with its reason."""
     if not seen.dead_letters:
         return
     yield Text()
@@ -498,15 +230,16 @@ def _dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:
         yield Text(f"  and {seen.queue.dead - len(seen.dead_letters):,} more")
 
 
-def _files(files: WarcFiles, *, has_ended: bool) -> Iterator[RenderableType]:
+def warc_files(files: WarcFiles, *, has_ended: bool) -> Iterator[RenderableType]:
+    """The first of *files*, and what to do about those that were left open."""
     yield Text()
     if not files.sizes:
         yield Text(f"No WARC files of this crawl in {files.directory}")
         return
-    volume = decimal(sum(size for _, size in files.sizes))
-    yield Text(f"WARC files in {files.directory} ({len(files.sizes):,}, {volume}):")
-    for name, size in files.sizes[:MAX_FILES]:
-        yield Text(f"  {name}  {decimal(size)}")
+    total = size(sum(volume for _, volume in files.sizes))
+    yield Text(f"WARC files in {files.directory} ({len(files.sizes):,}, {total}):")
+    for name, volume in files.sizes[:MAX_FILES]:
+        yield Text(f"  {name}  {size(volume)}")
     if len(files.sizes) > MAX_FILES:
         yield Text(f"  and {len(files.sizes) - MAX_FILES:,} more")
     left = sum(name.endswith(".open") for name, _ in files.sizes)

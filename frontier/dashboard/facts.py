@@ -9,7 +9,6 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from frontier.dashboard.ring_picture import (
@@ -19,21 +18,20 @@ from frontier.dashboard.ring_picture import (
     ranges,
     sparkline,
 )
+from frontier.status import sections
 from frontier.status.document import requeue_command
-from frontier.status.durations import duration
-from frontier.status.membership_log import lost_since
+from frontier.status.text import ago, duration, moment, number, percent, rate, size
 from frontier.status.views import Figures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frontier.dashboard.history import CrawlHistory
     from frontier.errors import FrontierError
     from frontier.status.schedules import SiteView
-    from frontier.status.views import LimitProgress, NodeView, Tiers
+    from frontier.status.views import NodeView
     from frontier.status.watch import HostView, Watched
 
-UNITS = ("kB", "MB", "GB", "TB", "PB")
 STATES = ("live", "leaving", "silent", "lost", "left")
 """Of nodes, in the order in which they are counted."""
 PLACES = {"silent": 0, "lost": 1, "live": 2, "leaving": 2, "left": 3}
@@ -44,53 +42,11 @@ MOST_NAMED = 48
 """Nodes in the legend of the ring."""
 MOST_EVENTS = 100
 """Events of the membership log."""
+MOST_STATUSES = 5
 MOST_SHARES = 8
 """Hosts, and media types, by which bytes were saved."""
 LEAST_LEFT = re.compile(r"(at least|about) ([0-9][^:]{0,30}): (.*)", re.DOTALL)
 """What a basis says of the time left before there is a trend."""
-LOST_MS = 3_600_000
-"""For so long after a node was lost it is said above all else."""
-MOST_LOST = 3
-"""Nodes of these that are named."""
-KINDS = {
-    "dns": "name unknown",
-    "refused": "refused",
-    "timeout": "timeout",
-    "tls": "TLS",
-    "reset": "reset",
-    "http_429": "429",
-    "http_5xx": "5xx",
-}
-"""Kinds of errors, for people."""
-
-
-def number(value: float, digits: int = 0) -> str:
-    """*value* with separators."""
-    return f"{value:,.{digits}f}"
-
-
-def rate(value: float) -> str:
-    """*value*, per second, with as many digits as say something."""
-    return f"{value:,.{0 if value >= 100 else 1 if value >= 1 or not value else 2}f}"
-
-
-def size(value: float) -> str:
-    """*value*, of bytes, for people."""
-    if value < 1000:
-        return f"{value:,.0f} B"
-    for unit in UNITS:
-        value /= 1000
-        if value < 999.5 or unit == UNITS[-1]:
-            break
-    return f"{value:,.{0 if value >= 99.5 else 1}f} {unit}"
-
-
-def moment(at_ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """*at_ms*, milliseconds since the Unix epoch, as a time in UTC."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)
-    except (OverflowError, OSError, ValueError):
-        return "-"
 
 
 def share(part: float, whole: float) -> float:
@@ -115,10 +71,25 @@ def headline(
         "state": state,
         "lasted": f"{'took' if crawl.finished_ms else 'for'} {lasts}",
         "sentence": f"{crawl.crawl_id} is {state}; nodes: {there or 'none'}",
-        "alerts": alerts(seen, error),
+        "alerts": [*_unread(error), *_alerts(seen)],
         "tiles": tiles(seen, known),
-        "limits": [_limit(one) for one in crawl.limits],
+        "limits": [sections.limit(one) for one in crawl.limits],
     }
+
+
+def _unread(error: FrontierError | None) -> list[sections.Alert]:
+    """That the page is older than it should be."""
+    if error is None:
+        return []
+    return [sections.Alert(sections.BAD, f"This is what was seen last: {error}")]
+
+
+def _alerts(seen: Watched) -> Iterator[sections.Alert]:
+    return sections.alerts(seen.crawl, _when, seen.membership, seen.holders)
+
+
+def _when(at_ms: float) -> str:
+    return f"{moment(at_ms)} UTC"
 
 
 def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
@@ -143,7 +114,7 @@ def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
             "Pages",
             number(totals.pages),
             notes=[size(totals.bytes)],
-            chips=_answers(seen),
+            chips=sections.statuses(totals)[:MOST_STATUSES],
         ),
         _tile("Queue", number(crawl.queue.ready), "ready", notes=_queue(seen)),
         _found_tile(totals),
@@ -151,7 +122,7 @@ def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
             "Errors",
             number(totals.errors),
             notes=[
-                f"{_percent(totals.errors, totals.requests)} of requests",
+                f"{percent(totals.errors, totals.requests)} of requests",
                 f"{rate(rates.errors)}/s" if rates.errors and not ended else "",
             ],
             kind="bad" if rates.errors and not ended else "",
@@ -162,16 +133,9 @@ def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
 
 def _found_tile(totals: Figures) -> dict[str, Any]:
     """How many URLs were found, and how many of them had been seen."""
-    known = totals.seen.recent + totals.seen.bloom + totals.seen.set
-    found = totals.new + known
-    notes = [f"{totals.new:,} new, {known:,} seen ({_percent(known, found)})"]
-    return _tile("URLs found", number(found), notes=notes)
-
-
-def _answers(seen: Watched) -> list[tuple[str, int]]:
-    """The most frequent HTTP statuses, and how many answers had them."""
-    statuses = seen.crawl.totals.statuses.items()
-    return sorted(statuses, key=lambda one: (-one[1], one[0]))[:5]
+    new, known = sections.found(totals)
+    notes = [f"{new:,} new, {known:,} seen ({percent(known, new + known)})"]
+    return _tile("URLs found", number(new + known), notes=notes)
 
 
 def _queue(seen: Watched) -> list[str]:
@@ -181,16 +145,6 @@ def _queue(seen: Watched) -> list[str]:
         f"{queue.waiting:,} wait until they are due" if queue.waiting else "",
         f"{queue.dead:,} given up" if queue.dead else "",
     ]
-
-
-def _limit(one: LimitProgress) -> dict[str, Any]:
-    value, limit = number(one.value), number(one.limit)
-    if one.name == "bytes":
-        value, limit = size(one.value), size(one.limit)
-    elif one.name == "time":
-        value, limit = duration(one.value / 1000), duration(one.limit / 1000)
-    text = f"{value} of {limit} ({one.share:.0%})"
-    return {"name": f"{one.name}: {one.setting}", "text": text, "share": one.share}
 
 
 def _tile(
@@ -214,65 +168,6 @@ def _tile(
         "path": None if chart is None else sparkline(chart),
         "chart": f"{name} in the last {len(chart or ())} seconds, at most {most}",
     }
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{part / whole:.1%}" if whole else "0%"
-
-
-def alerts(seen: Watched, error: FrontierError | None) -> list[dict[str, str]]:
-    """What a person should know first."""
-    crawl, found = seen.crawl, []
-
-    def add(level: str, text: str, command: str = "") -> None:
-        found.append({"level": level, "text": text, "command": command})
-
-    if error is not None:
-        add("bad", f"This is what was seen last: {error}")
-    by = crawl.controls.paused
-    if by is not None and crawl.state == "open":
-        text = f"Paused since {moment(by.at_ms)} by {by.who}."
-        add("warn", text, f"frontier crawl resume --crawl {crawl.crawl_id}")
-    if crawl.ended_at:
-        add("info", f"It {crawl.ended_at}")
-    if crawl.has_failed:
-        add("bad", "It has ended without one page.")
-    if crawl.harm:
-        add("bad", crawl.harm)
-    if crawl.lost:
-        add("bad", f"The store has lost {crawl.lost:,} partitions.")
-    if crawl.state == "open" and not any(n.state == "live" for n in crawl.nodes):
-        add("warn", "No node is live: nothing is fetched until one starts.")
-    for text in crawl.waits if crawl.state == "open" else ():
-        add("bad", f"{text}.")
-    for node in crawl.nodes:
-        if node.state == "silent":
-            add("warn", f"{node.node_id} is silent: the others take its partitions.")
-    if crawl.state == "open":
-        found += _lost(seen)
-    if crawl.twice:
-        text = f"Two processes had the id {crawl.twice} at {moment(crawl.twice_ms)}: "
-        text += "the first was stopped. Give each node a FRONTIER_NODE_ID of its own."
-        add("warn", text)
-    return found
-
-
-def _lost(seen: Watched) -> list[dict[str, str]]:
-    """The nodes that were lost in the last hour, and did not come back."""
-    now = seen.crawl.taken_ms
-    lost = {node.node_id for node in seen.crawl.nodes if node.state == "lost"}
-    names = [
-        f"{event.node_id} {ago(max(0, now - event.at_ms))}"
-        for event in lost_since(seen.membership, now - LOST_MS, MOST_EVENTS)
-        if event.node_id in lost
-    ]
-    if not names:
-        return []
-    more = len(names) - MOST_LOST
-    text = ", ".join(names[:MOST_LOST]) + (f" and {more:,} more" if more > 0 else "")
-    free = sum(not holder for holder in seen.holders)
-    then = f"{free:,} partitions are held by nobody" if free else "others hold all"
-    return [{"level": "warn", "text": f"Lost: {text}; {then}.", "command": ""}]
 
 
 def ring(seen: Watched, numbers: Mapping[str, int]) -> dict[str, Any]:
@@ -381,22 +276,16 @@ def _disk(f: Figures) -> dict[str, Any] | None:
     }
 
 
-def ago(milliseconds: int) -> str:
-    """*milliseconds* since something, for people."""
-    return "now" if milliseconds < 2000 else f"{duration(milliseconds / 1000)} ago"
-
-
 def hosts(seen: Watched) -> dict[str, Any]:
     """A row for each host that has most queued, or fails, or is left alone, or slow."""
     crawl = seen.crawl
     about = f"{seen.queued_hosts:,} have something queued"
     if crawl.back_offs.hosts:
         about += f", {crawl.back_offs.hosts:,} are left alone"
-    kinds = crawl.totals.error_kinds.items()
     most = max((one.queued for one in seen.hosts), default=0)
     return {
         "about": about,
-        "kinds": [(_kind(kind), count) for kind, count in kinds if count],
+        "kinds": sections.errors(crawl.totals.error_kinds),
         "rows": [_host(one, crawl.taken_ms, most) for one in seen.hosts],
     }
 
@@ -413,99 +302,24 @@ def _host(one: HostView, now_ms: int, most: int) -> dict[str, Any]:
         "share": share(one.queued, most),
         "delay": f"{one.delay_ms / 1000:g} s" if one.delay_ms else "",
         "alone": alone,
-        "kinds": [(_kind(kind), count) for kind, count in one.error_kinds.items()],
+        "kinds": sections.errors(one.error_kinds),
         "mean": f"{one.seconds:.2f} s" if one.requests else "",
     }
 
 
-def _kind(kind: str) -> str:
-    return KINDS.get(kind, kind.replace("_", " "))
+def requests(seen: Watched) -> list[sections.Row]:
+    """What became of the requests, and what was left out."""
+    return [*sections.requests(seen.crawl, _when)]
 
 
-def seen_test(seen: Watched) -> dict[str, Any]:
+def seen_test(seen: Watched) -> list[sections.Row]:
     """How full the tiers of the seen test are, how wrong, and where they go."""
-    totals, tiers = seen.crawl.totals, seen.crawl.tiers
-    hits = totals.seen
-    rows = [_tier("recent", "on each node", None, f"{hits.recent:,} called seen")]
-    forecast = None
-    if tiers is not None:
-        state, limit = tiers.state, totals.set_limit_bytes
-        if tiers.has_set:
-            text = f"{state.set_urls:,} URLs, {size(state.set_bytes)}"
-            part = share(state.set_bytes, limit) if limit else None
-            text += f" of {size(limit)}" if limit else ""
-            note = f"{hits.set:,} called seen, error {state.set_error:.1g}"
-            if state.given_up:
-                note += f"; {state.given_up:,} URLs given up to Bloom"
-            rows.append(_tier("set", text, part, note))
-        if tiers.has_bloom:
-            rows.append(_bloom(tiers, hits.bloom))
-        if tiers.outlook is not None:
-            later = tiers.outlook
-            text = f"{later.urls:,} URLs"
-            text += f", set {size(later.set_bytes)}" if tiers.has_set else ""
-            if state.generations:
-                text += f", Bloom error {later.bloom_error:.1g}"
-            when = f"In {later.seconds / 3600:.0f} h, at this pace"
-            forecast = {"when": when, "text": text}
-    return {"tiers": rows, "forecast": forecast}
-
-
-def _bloom(tiers: Tiers, hits: int) -> dict[str, Any]:
-    state = tiers.state
-    if not state.generations:
-        text = "nothing, until a set is given up" if tiers.has_set else "nothing yet"
-        return _tier("bloom", text, None, f"{hits:,} called seen")
-    text = f"{state.bloom_urls:,} URLs at most, {state.bloom_fill:.0%} full"
-    if not tiers.native:
-        text += f", {state.generations:,} generations, {size(state.bloom_bytes)}"
-    note = f"{hits:,} called seen, error {state.bloom_error:.1g} at most"
-    return _tier("bloom", text, state.bloom_fill, note)
-
-
-def _tier(name: str, text: str, part: float | None, note: str) -> dict[str, Any]:
-    level = "" if part is None or part < 0.85 else "warn" if part < 0.97 else "bad"
-    return {
-        "name": name,
-        "text": text,
-        "share": part,
-        "label": text,
-        "level": level,
-        "note": note,
-    }
+    return [*sections.seen_test(seen.crawl.tiers, seen.crawl.totals)]
 
 
 def archive(seen: Watched) -> dict[str, Any]:
     """What was written, what was not written again, and what room is left."""
-    totals, found = seen.crawl.totals, seen.crawl.totals.archive
-    volume = found.original_bytes + found.revisit_bytes
-    payloads = found.originals + found.revisits
-    facts = [
-        _fact(
-            "Payloads",
-            f"{found.originals:,} originals, {found.revisits:,} revisits "
-            f"({_percent(found.revisits, payloads)})",
-        ),
-        _fact(
-            "Bytes saved",
-            f"{size(found.revisit_bytes)} of {size(volume)}",
-            share(found.revisit_bytes, volume) if volume else None,
-        ),
-        _fact("Written", f"{size(found.written_bytes)} in {_files(found.files)}"),
-    ]
-    least = min(
-        (
-            n
-            for n in seen.crawl.nodes
-            if n.figures and n.figures.disk_total_bytes and n.state == "live"
-        ),
-        key=lambda n: n.figures.disk_free_bytes if n.figures else 0,
-        default=None,
-    )
-    if least is not None and least.figures is not None:
-        disk = _disk(least.figures) or {}
-        text = f"{disk['text']} on {least.figures.machine or least.node_id}"
-        facts.append(_fact("Least disk left", text, disk["share"], disk["level"]))
+    totals = seen.crawl.totals
     shares = []
     for name, kind in (("host", "hosts"), ("media type", "mimes")):
         hits = {n: s for n, s in totals.shares.get(kind, {}).items() if s.hits}
@@ -513,17 +327,8 @@ def archive(seen: Watched) -> dict[str, Any]:
         rows = [{"name": n, **asdict(hits[n])} for n in most]
         if rows:
             shares.append({"name": name, "rows": rows})
-    return {"facts": facts, "shares": shares}
-
-
-def _files(count: int) -> str:
-    return f"{count:,} WARC file{'s' * (count != 1)}"
-
-
-def _fact(
-    name: str, text: str, part: float | None = None, level: str = ""
-) -> dict[str, Any]:
-    return {"name": name, "text": text, "share": part, "level": level}
+    rows_of_all = [*sections.archive(totals), *sections.room(seen.crawl)]
+    return {"facts": rows_of_all, "shares": shares}
 
 
 def dead(seen: Watched) -> dict[str, Any]:

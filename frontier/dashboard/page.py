@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from frontier.dashboard import facts
 from frontier.dashboard.ring_picture import cells
+from frontier.status import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from frontier.status.snapshot import Overview
     from frontier.status.watch import Watched
 
-ORDER = ("nodes", "log", "hosts", "dead", "seen", "archive", "later")
+ORDER = ("nodes", "log", "hosts", "dead", "requests", "seen", "archive", "later")
 """The parts of the page of a crawl that are cards, each a template."""
 
 
@@ -34,10 +35,10 @@ class Pages:
             lstrip_blocks=True,
         )
         self._env.filters |= {
-            "number": facts.number,
-            "rate": facts.rate,
-            "size": facts.size,
-            "time": facts.moment,
+            "number": text.number,
+            "rate": text.rate,
+            "size": text.size,
+            "time": text.moment,
         }
         self._env.globals["where"] = where
 
@@ -52,7 +53,8 @@ class Pages:
             "r": facts.ring(seen, known.numbers),
             "n": facts.nodes(seen, known.numbers),
             "o": facts.hosts(seen),
-            "s": facts.seen_test(seen),
+            "requests": facts.requests(seen),
+            "seen": facts.seen_test(seen),
             "a": facts.archive(seen),
             "d": facts.dead(seen),
             "entries": facts.log(known, seen),
@@ -78,9 +80,9 @@ class Pages:
         places = cells(result.view.crawl.partitions)
         return self._render("crawl", **context, order=ORDER, cells=places)
 
-    def failure(self, text: str, code: int) -> str:
+    def failure(self, reason: str, code: int) -> str:
         """The page that says why there is no other."""
-        return self._render("failure", text=text, code=code)
+        return self._render("failure", reason=reason, code=code)
 
     def login(self, wrong: bool) -> str:
         """The page that asks for the token."""

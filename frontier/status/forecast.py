@@ -19,7 +19,7 @@ from frontier.queue.back_off import Limits
 from frontier.settings.config import Config
 from frontier.settings.live import BACK_OFF
 from frontier.status.back_offs import given_up_in_s
-from frontier.status.durations import duration
+from frontier.status.text import duration
 from frontier.status.validate import printable, whole
 from frontier.status.views import LimitProgress
 

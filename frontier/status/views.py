@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.status.back_offs import BackOffsView
-from frontier.status.durations import duration
+from frontier.status.text import duration
 
 if TYPE_CHECKING:
     from frontier.cluster.controls import By, Controls, Entry

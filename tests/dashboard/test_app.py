@@ -1,4 +1,5 @@
 import contextlib
+import html
 import io
 import itertools
 import json
@@ -10,11 +11,13 @@ from jsonschema import Draft202012Validator
 from rich.console import Console
 
 from frontier import dashboard
-from frontier.cli.crawl_report import warnings
+from frontier.cli.crawl_report import crawl_report
+from frontier.cli.report import WarcFiles
 from frontier.dashboard import app
 from frontier.dashboard import server as server_module
 from frontier.dashboard.server import listen
 from frontier.errors import ConfigurationError
+from frontier.status import sections
 from frontier.status.document import schema
 from frontier.status.snapshot import snapshot
 from tests.dashboard.sample_data import fill
@@ -229,18 +232,33 @@ def test_dead_letters_and_an_epoch_that_cannot_be_read_are_said(page, crawl_of, 
     assert "damaged keys: epoch: it is a list" in text
 
 
-def test_page_and_terminal_say_which_node_waits_for_what(page, crawl_of, blocking):
+def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
     keys, store = crawl_of("news"), blocking()
-    fill(store, keys, ["n1", "n2"], n1={"uplink_seconds": 300}, n2={"disk_full": True})
+    stuck = {"uplink_seconds": 300, "trapped": 7, "traps": {"hops": 7}, "excluded": 3}
+    stuck |= {"seen_lost": 4, "refused": 2, "memory_bytes": 799_000_000}
+    imported = {"recent": 10, "bloom": 0, "set": 5, "imported": 90}
+    full = {"disk_full": True, "disk_free_bytes": 1_500_000_000, "seen": imported}
+    fill(store, keys, ["n1", "n2"], n1=stuck, n2=full)
 
     _, text = page().ask("/crawls/news-1")
-    terminal = Console(width=200, file=io.StringIO())
-    for part in warnings(snapshot(store, keys.namespace, "news-1")):
+    terminal = Console(width=500, file=io.StringIO())
+    seen = snapshot(store, keys.namespace, "news-1")
+    for part in crawl_report(seen, WarcFiles.of(tmp_path, "news-1")):
         terminal.print(part)
 
-    for said in (text, terminal.file.getvalue()):
+    for said in (" ".join(html.unescape(text).split()), terminal.file.getvalue()):
         assert "n1 waits: no host has answered it for 5 min" in said
         assert "n2 waits: its disk is full" in said
+        assert "n1 has little memory left: it has 799.0 MB of 800.0 MB" in said
+        assert "n2 has little disk left: 1.5 GB of 500.0 GB" in said
+        assert "4 URLs may have been fetched again: the store had lost" in said
+        assert "7 more links left out: 7 over FRONTIER_TRAP_HOPS" in said
+        assert "3 links and queued requests dropped" in said
+        assert "2 of them not sent: out of scope" in said
+        assert "90 imported" in said
+        new, known = sections.found(seen.totals)
+        assert f"{new + known:,}: {new:,} new, {known:,} seen" in said
+        assert f"{seen.totals.archive.files} WARC files" in said
 
 
 def test_connections_that_ask_for_nothing_turn_nobody_away(page, monkeypatch):

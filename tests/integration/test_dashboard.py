@@ -95,5 +95,5 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
     assert faults == {"before": {}, "after": {}}
     assert took < LATEST_S
     assert "node-1 is lost" in log
-    assert "Lost: node-1 " in alert
+    assert "node-1 is lost" in alert
     assert re.search(r"\d+ partitions: from (node-1|nobody) to node-[23]", log)

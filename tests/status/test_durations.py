@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.status.durations import duration
+from frontier.status.text import duration
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,434 @@
+"""What is said of a crawl, once: the terminal and the status page only show it.
+
+No I/O and no clock. A time is spelled by *when*, which each of the two brings: a page
+is read in any time zone, a terminal in its own.
+
+What always holds: a figure that is not known is not said, and nothing here is HTML or
+anything that a terminal obeys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from frontier.status.text import duration, percent, size
+from frontier.urls.traps import SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from frontier.status.membership_log import MemberEvent
+    from frontier.status.views import (
+        CrawlSnapshot,
+        Figures,
+        LimitProgress,
+        NodeView,
+        Tiers,
+    )
+
+    When = Callable[[float], str]
+
+ERROR_KINDS = {
+    "dns": "name not known",
+    "refused": "connection refused",
+    "timeout": "time-out",
+    "tls": "TLS",
+    "reset": "connection broken",
+    "http_429": "answer 429",
+    "http_5xx": "answer 5xx",
+}
+"""Kinds of errors, for people."""
+BAD, WARN, INFO = "bad", "warn", "info"
+"""Levels, of alerts and of what fills up."""
+ON_THE_MAP = frozenset({"live", "leaving", "silent"})
+"""States of nodes that are there."""
+MOST_EXCLUDED = 5
+"""Exclusions, and changed settings, that are named."""
+LOST_MS = 3_600_000
+"""For so long after a node was lost it is said above all else."""
+MOST_LOST = 3
+"""Nodes of these that are named."""
+MOST_SHARES = 4
+"""Hosts, and media types, by which bytes were saved and that are named."""
+MUCH_MEMORY = 0.9
+"""The part of its limit from which on a node has little memory left."""
+LITTLE_DISK, LITTLE_DISK_BYTES = 0.05, 2_000_000_000
+"""A disk with less than either is said to be nearly full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What a person should know first."""
+
+    level: str
+    """`BAD`, `WARN` or `INFO`."""
+    text: str
+    command: str = ""
+    """What to do about it; empty if no command does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fact."""
+
+    name: str
+    """Empty if it belongs to the row before."""
+    text: str
+    share: float | None = None
+    """How full what it tells of is, from 0 to 1; ``None`` if it does not fill up."""
+    level: str = ""
+
+
+def alerts(
+    crawl: CrawlSnapshot,
+    when: When,
+    membership: Sequence[MemberEvent] = (),
+    holders: Sequence[str] | None = None,
+) -> Iterator[Alert]:
+    """What a person should know first of *crawl*.
+
+    *membership* is its log, the newest first, and *holders* who holds each partition,
+    where somebody has looked.
+    """
+    is_open = crawl.state == "open"
+    by = crawl.controls.paused
+    if by is not None and is_open:
+        lasts = duration(max(0, crawl.taken_ms - by.at_ms) / 1000)
+        text = f"PAUSED for {lasts}, since {when(by.at_ms)} by {by.who}"
+        yield Alert(WARN, text, f"frontier crawl resume --crawl {crawl.crawl_id}")
+    excluded = [f"{one.kind} {one.value}" for one in crawl.controls.excluded]
+    if excluded:
+        yield Alert(INFO, f"Excluded: {_first_of(excluded)}")
+    changed = [
+        f"{one.name} = {one.value}{f' for {one.host}' * bool(one.host)}"
+        for one in crawl.controls.changed
+    ]
+    if changed:
+        yield Alert(INFO, f"Changed: {_first_of(changed)}")
+    if crawl.ended_at:
+        yield Alert(INFO, f"It {crawl.ended_at}")
+    if crawl.has_failed:
+        yield Alert(BAD, f"It has fetched nothing: {_unfetched(crawl)}")
+    if crawl.harmed:
+        yield Alert(BAD, f"It has {crawl.harm}")
+    if crawl.lost:
+        text = f"{crawl.lost:,} of {crawl.partitions:,} partitions are lost"
+        yield Alert(BAD, f"The store was emptied or went back: {text}")
+    if crawl.loss:
+        yield Alert(BAD, crawl.loss)
+    if is_open and not any(node.state == "live" for node in crawl.nodes):
+        yield Alert(WARN, "No node is live: nothing is fetched until one starts")
+    if is_open:
+        yield from (Alert(BAD, text) for text in crawl.waits)
+        yield from _missing(crawl, when, membership, holders)
+    yield from _short_of_room(crawl)
+    if crawl.twice:
+        yield Alert(WARN, _twice(crawl, when))
+
+
+def _first_of(names: Sequence[str]) -> str:
+    more = len(names) - MOST_EXCLUDED
+    text = ", ".join(names[:MOST_EXCLUDED])
+    return f"{text} and {more:,} more" if more > 0 else text
+
+
+def _missing(
+    crawl: CrawlSnapshot,
+    when: When,
+    membership: Sequence[MemberEvent],
+    holders: Sequence[str] | None,
+) -> Iterator[Alert]:
+    """Nodes that do not answer, and those that were lost and did not come back."""
+    # Brings the client of Redis with it, which most commands start without.
+    from frontier.status.membership_log import lost_since, said_of
+
+    for node in crawl.nodes:
+        if node.state == "silent":
+            text = f"{node.node_id} is silent: the others take its partitions"
+            yield Alert(WARN, text)
+    there = {node.node_id for node in crawl.nodes if node.state in ON_THE_MAP}
+    since = crawl.taken_ms - LOST_MS
+    events = lost_since(membership, since, len(membership))
+    lost = [event for event in events if event.node_id not in there]
+    if not lost:
+        return
+    named = "; ".join(f"{when(one.at_ms)} {said_of(one)}" for one in lost[:MOST_LOST])
+    more = len(lost) - MOST_LOST
+    text = f"Lost lately: {named}{f'; and {more:,} more' if more > 0 else ''}"
+    if holders is not None:
+        free = sum(not holder for holder in holders)
+        who = f"Nobody holds {free:,}" if free else "Others hold all"
+        text += f". {who} partitions"
+    yield Alert(WARN, text)
+
+
+def _short_of_room(crawl: CrawlSnapshot) -> Iterator[Alert]:
+    """Nodes that have little memory or disk left."""
+    for node, figures in on_the_map(crawl):
+        limit = figures.memory_limit_bytes
+        if limit and figures.memory_bytes > MUCH_MEMORY * limit:
+            text = f"{node.node_id} has little memory left: it has"
+            yield Alert(WARN, f"{text} {memory_of(figures)}")
+        total, free = figures.disk_total_bytes, figures.disk_free_bytes
+        if total and free < max(LITTLE_DISK * total, LITTLE_DISK_BYTES):
+            text = f"{node.node_id} has little disk left: {disk_of(figures)}"
+            yield Alert(WARN, text)
+
+
+def _twice(crawl: CrawlSnapshot, when: When) -> str:
+    there = {node.node_id: figures for node, figures in on_the_map(crawl)}
+    other, where = there.get(crawl.twice), ""
+    if other is not None and other.machine:
+        where = f"; the other runs as process {other.pid} on {other.machine}"
+    return (
+        f"two processes had the id {crawl.twice} at {when(crawl.twice_ms)}: the first "
+        f"was stopped{where}. Give each node a FRONTIER_NODE_ID of its own, or none"
+    )
+
+
+def on_the_map(crawl: CrawlSnapshot) -> list[tuple[NodeView, Figures]]:
+    """The nodes of *crawl* that are there, and what they report."""
+    return [
+        (node, node.figures)
+        for node in crawl.nodes
+        if node.figures is not None and node.state in ON_THE_MAP
+    ]
+
+
+def memory_of(figures: Figures) -> str:
+    """The memory that a node uses, and its limit, if it has one."""
+    text, limit = size(figures.memory_bytes), figures.memory_limit_bytes
+    return f"{text} of {size(limit)}" if limit else text
+
+
+def disk_of(figures: Figures) -> str:
+    """What is left of a node's disk."""
+    return f"{size(figures.disk_free_bytes)} of {size(figures.disk_total_bytes)}"
+
+
+def limit(one: LimitProgress) -> Row:
+    """How far a crawl is to one of its limits."""
+    value, most = f"{one.value:,}", f"{one.limit:,}"
+    if one.name == "time":
+        value, most = duration(one.value / 1000), duration(one.limit / 1000)
+    elif one.name == "bytes":
+        value, most = size(one.value), size(one.limit)
+    text = f"{one.name} {value} of {most} ({percent(one.value, one.limit)})"
+    return Row(one.setting, text, one.share)
+
+
+def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
+    """What became of the requests, what is left, and what was not requested."""
+    queue, totals = crawl.queue, crawl.totals
+    parts = [
+        f"{queue.pushed:,} queued: {queue.acked:,} done",
+        f"{queue.ready:,} ready",
+        f"{queue.reserved:,} reserved",
+        f"{queue.dead:,} given up",
+    ]
+    yield Row("Queue", ", ".join(parts))
+    has_excluded = totals.excluded or crawl.controls.excluded
+    why = "excluded, or their host had" if has_excluded else "their host had"
+    for count, text in (
+        (queue.waiting, f"wait until they are due, the next {when(queue.due)}"),
+        (queue.skipped, f"not fetched: {why} its quota"),
+        (
+            totals.excluded,
+            "links and queued requests dropped: an operator excluded them",
+        ),
+        (totals.forbidden, "of them disallowed by robots.txt"),
+        (totals.refused, "of them not sent: out of scope, or to addresses not allowed"),
+        (
+            totals.given_up,
+            "of them not sent: their hosts were left alone too often without an answer",
+        ),
+        (totals.trapped, f"more links left out{_by_trap(totals)}"),
+        (totals.reclaimed, "taken back from nodes that died"),
+        (totals.local, "could not be stored, sent by one process"),
+    ):
+        if count:
+            yield Row("", f"{count:,} {text}")
+    if crawl.removed_ms:
+        yield Row("", "the queues and what was seen are removed from the store")
+
+
+def _unfetched(crawl: CrawlSnapshot) -> str:
+    """What became of the requests of a crawl that has no page."""
+    queue, totals = crawl.queue, crawl.totals
+    counted = "1 request" if queue.pushed == 1 else f"{queue.pushed:,} requests"
+    parts = [
+        f"{count:,} {what}"
+        for count, what in (
+            (queue.dead, "given up"),
+            (totals.forbidden, "disallowed by robots.txt"),
+            (totals.refused, "out of scope or at addresses not allowed"),
+            (queue.skipped, "of hosts that had their quota"),
+        )
+        if count
+    ]
+    return ", ".join([counted, *parts])
+
+
+def _by_trap(totals: Figures) -> str:
+    """By which limits links were left out."""
+    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in totals.traps.items()]
+    return f": {', '.join(kinds)}" if kinds else ""
+
+
+def statuses(totals: Figures) -> list[tuple[str, int]]:
+    """The HTTP statuses of answers, the most frequent first."""
+    return sorted(totals.statuses.items(), key=lambda one: (-one[1], one[0]))
+
+
+def errors(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The kinds of errors, the most frequent first."""
+    every = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return [(ERROR_KINDS.get(kind, kind), count) for kind, count in every if count]
+
+
+def found(totals: Figures) -> tuple[int, int]:
+    """How many URLs were new, and how many had been seen.
+
+    What another scheduler had seen was queued before it was asked, as if it were new.
+    """
+    tiers = totals.seen
+    every = tiers.recent + tiers.bloom + tiers.set + tiers.imported
+    return max(0, totals.new - tiers.imported), every
+
+
+def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
+    """What was found, by tier, what the shared tiers hold, and where they are going."""
+    new, every = found(totals)
+    yield Row("URLs found", f"{new + every:,}: {new:,} new, {every:,} seen")
+    by_tier = [
+        f"{count:,} {tier} ({percent(count, every)})"
+        for tier, count in asdict(totals.seen).items()
+        if count or tier != "imported"
+    ]
+    yield Row("Seen, by tier", ", ".join(by_tier))
+    if tiers is None or not tiers.state.urls:
+        return
+    state = tiers.state
+    if tiers.has_set:
+        yield _set(tiers, totals)
+    if tiers.has_bloom:
+        yield _bloom(tiers)
+    if state.given_up or not tiers.has_set:
+        yield Row("URLs lost", f"{state.lost:,.1f} new ones called seen, expected")
+    if tiers.outlook is not None:
+        later = tiers.outlook
+        text = f"{later.urls:,} URLs at this pace"
+        if tiers.has_set:
+            text += f", set {size(later.set_bytes)}"
+        if state.generations:
+            text += f", Bloom error {later.bloom_error:.1g}"
+        yield Row(f"In {later.seconds / 3600:.0f} h", text)
+
+
+def _set(tiers: Tiers, totals: Figures) -> Row:
+    state, most = tiers.state, totals.set_limit_bytes
+    text = f"{state.set_urls:,} URLs of {tiers.set_bits} bits"
+    text += f", {size(state.set_bytes)}"
+    if most:
+        text += f" of {size(most)} at most"
+        if totals.set_limit.endswith("%"):
+            text += f" ({totals.set_limit} of maxmemory)"
+    if state.given_up:
+        text += f"; {state.given_up:,} were given up to Bloom"
+    share = _share(state.set_bytes, most) if most else None
+    return Row("Set", f"{text}; error {state.set_error:.1g}", share, _level(share))
+
+
+def _bloom(tiers: Tiers) -> Row:
+    state = tiers.state
+    if not state.generations:
+        return Row("Bloom", "nothing, until a set is given up")
+    text = f"{state.bloom_urls:,} URLs at most, {state.bloom_fill:.0%} full"
+    if not tiers.native:
+        many = "generations" if state.generations > 1 else "generation"
+        text += f", {state.generations} {many}, {size(state.bloom_bytes)}"
+    text += f"; error {state.bloom_error:.1g}"
+    return Row("Bloom", text, state.bloom_fill, _level(state.bloom_fill))
+
+
+def archive(totals: Figures) -> Iterator[Row]:
+    """What was written, what was not written again, and by what that was found."""
+    had = totals.archive
+    share = percent(had.revisits, had.originals + had.revisits)
+    text = f"{had.originals:,} originals, {had.revisits:,} revisits ({share})"
+    yield Row("Payloads", text)
+    volume, saved = had.original_bytes + had.revisit_bytes, had.revisit_bytes
+    text = f"{size(saved)} of {size(volume)} ({percent(saved, volume)})"
+    yield Row("Bytes saved", text, _share(saved, volume) if volume else None)
+    if had.files:
+        files = f"{had.files:,} WARC file{'s' * (had.files != 1)}"
+        yield Row("Written", f"{size(had.written_bytes)} in {files}")
+    if not had.handled:
+        return
+    kinds = [
+        f"{count:,} {name} ({size(volume)})"
+        for name, count, volume in (
+            ("of the same URL", had.exact_url, had.exact_url_bytes),
+            ("of an equivalent one", had.canonical_url, had.canonical_url_bytes),
+            ("of another", had.digest, had.digest_bytes),
+        )
+    ]
+    yield Row("Originals found", ", ".join(kinds))
+    each = had.lookup_us / had.handled
+    yield Row("Looked up", f"{had.handled:,} payloads, {each:,.0f} us each")
+    if had.unmodified:
+        yield Row("Not modified", f"{had.unmodified:,} that servers were asked")
+    if had.cdx_asked:
+        asked = f"{had.cdx_found:,} found, of {had.cdx_asked:,} asked for"
+        each = had.cdx_us / had.cdx_asked / 1000
+        failed = f"{had.cdx_failed:,} failed, {each:,.0f} ms each"
+        yield Row("At CDX servers", f"{asked}; {failed}")
+    for kind, title in (("mimes", "Saved, by type"), ("hosts", "Saved, by host")):
+        most = [
+            f"{name} {size(share.hit_bytes)} of {size(share.handled_bytes)}"
+            for name, share in list(totals.shares.get(kind, {}).items())[:MOST_SHARES]
+            if share.hit_bytes
+        ]
+        if most:
+            yield Row(title, ", ".join(most))
+
+
+def room(crawl: CrawlSnapshot) -> Iterator[Row]:
+    """The node that has most of its memory in use, and that with the least disk."""
+    nodes = on_the_map(crawl)
+    memory = [each for each in nodes if each[1].memory_bytes]
+    if memory:
+        # One without a limit comes after all that have one.
+        node, figures = max(memory, key=lambda each: _memory_share(each[1]))
+        text = f"at most {memory_of(figures)}, {node.node_id}"
+        share = _memory_share(figures) if figures.memory_limit_bytes else None
+        yield Row("Memory", text, share, _level(share))
+    disks = [each for each in nodes if each[1].disk_total_bytes]
+    if disks:
+        node, figures = min(disks, key=lambda each: each[1].disk_free_bytes)
+        used = disk_used(figures)
+        text = f"at least {disk_of(figures)}, {node.node_id}"
+        yield Row("Disk left", text, used, _level(used))
+
+
+def _memory_share(figures: Figures) -> float:
+    limit = figures.memory_limit_bytes
+    return _share(figures.memory_bytes, limit) if limit else figures.memory_bytes / 1e15
+
+
+def disk_used(figures: Figures) -> float:
+    """The part of a node's disk that is used."""
+    return 1 - _share(figures.disk_free_bytes, figures.disk_total_bytes)
+
+
+def _share(part: float, whole: float) -> float:
+    """*part* of *whole*, from 0 to 1."""
+    return min(1.0, max(0.0, part / whole)) if whole else 0.0
+
+
+def _level(share: float | None) -> str:
+    """How bad it is that something is so full."""
+    if share is None or share < 0.85:
+        return ""
+    return BAD if share > 0.95 else WARN

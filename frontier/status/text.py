@@ -1,0 +1,69 @@
+"""Numbers, sizes and times in words: the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+UNITS = ("kB", "MB", "GB", "TB", "PB")
+
+
+def number(value: float, digits: int = 0) -> str:
+    """*value* with separators."""
+    return f"{value:,.{digits}f}"
+
+
+def rate(value: float) -> str:
+    """*value*, per second, with as many digits as say something."""
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 1 or not value else 2}f}"
+
+
+def percent(part: float, whole: float) -> str:
+    """*part* of *whole* in percent."""
+    return f"{part / whole:.0%}" if whole else "0%"
+
+
+def size(value: float) -> str:
+    """*value* bytes, as ``999 B`` or ``1.5 GB``; a kB has 1,000 bytes."""
+    if value < 1000:
+        return f"{value:,.0f} B"
+    for unit in UNITS:
+        value /= 1000
+        if value < 999.95 or unit == UNITS[-1]:
+            break
+    return f"{value:,.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """*seconds* for people, as ``6.3 s``, ``73 s``, ``42 min`` or ``2 h 05 min``."""
+    if seconds < 90:
+        digits = f"{seconds:.{1 if seconds < 9.95 else 0}f}"
+        return f"{digits.removesuffix('.0')} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02} min"
+    return f"{minutes // 1440:,} d {minutes % 1440 // 60} h"
+
+
+def ago(milliseconds: float) -> str:
+    """*milliseconds* since something, for people."""
+    return "now" if milliseconds < 2000 else f"{duration(milliseconds / 1000)} ago"
+
+
+def moment(at_ms: float, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """*at_ms*, milliseconds since the Unix epoch, as a time in UTC."""
+    return _time(at_ms, form, local=False)
+
+
+def local_moment(at_ms: float) -> str:
+    """*at_ms*, milliseconds since the Unix epoch, as a time of this place."""
+    return _time(at_ms, "%Y-%m-%d %H:%M:%S", local=True)
+
+
+def _time(at_ms: float, form: str, *, local: bool) -> str:
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        return (at.astimezone() if local else at).strftime(form)
+    except (OverflowError, OSError, ValueError):
+        return "-"
