@@ -38,7 +38,6 @@ FrontierError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
-    ├── CommitBegun         others may refer to the crawl; it cannot be canceled
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── DirectoryInUse      another command works in it
     ├── FileInUse           another process writes the file
@@ -441,17 +440,6 @@ class CollectionInUse(ArchiveError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the collection is in use: {reason}")
         self.reason = reason
-
-
-class CommitBegun(ArchiveError):
-    """A crawl cannot be canceled, because other crawls may refer to it."""
-
-    def __init__(self, crawl_id: str) -> None:
-        super().__init__(
-            f"the commit of {crawl_id} has begun, and other crawls may refer to its "
-            "payloads; commit it to the end"
-        )
-        self.crawl_id = crawl_id
 
 
 class CrawlCanceled(ArchiveError):

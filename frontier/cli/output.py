@@ -32,7 +32,6 @@ from frontier.errors import (
     BadWacz,
     BadWarc,
     CollectionInUse,
-    CommitBegun,
     ConfigurationError,
     CrawlClosed,
     CrawlInUse,
@@ -99,7 +98,7 @@ def exit_code_of(error: FrontierError) -> ExitCode:
     gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved
     if isinstance(error, gone | UnknownCollection):
         return ExitCode.NOT_FOUND
-    in_use = NodeLives | CollectionInUse | CommitBegun | CrawlOpen | CrawlInUse
+    in_use = NodeLives | CollectionInUse | CrawlOpen | CrawlInUse
     if isinstance(error, in_use | DirectoryInUse):
         return ExitCode.IN_USE
     return ExitCode.CRAWL_FAILED

@@ -5,16 +5,9 @@ The index is laid out as Browsertrix does. What always holds:
 1.  A crawl sees its own digests and those of committed crawls, no others.
 2.  The first capture of a digest stays its original: entries are never
     replaced.
-3.  A commit may be interrupted anywhere and repeated, by any process: digests are
-    added where there are none, and one call adds the counts and makes the crawl
-    committed. The result is the same.
-4.  A commit goes on at its cursor only on the same run of the server, because another
-    run hashes with another seed, and only if the crawl has as many digests as then.
-    Otherwise the cursor would skip some. On a cluster, where the slot may move to
-    another server at any time, the digests are read until nothing is added.
-5.  A crawl is canceled only while no other crawl can have seen its digests. Of one that
-    commits in rounds, those are forgotten that no round has committed: see
-    `frontier.collection.rounds`, which also commits the rest of it at its end.
+3.  A commit may be interrupted anywhere and repeated, by any process: it is made of
+    rounds (`frontier.collection.rounds`), and a whole crawl is its first one.
+4.  A cancel forgets what no round has committed, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,18 +15,12 @@ from __future__ import annotations
 import contextlib
 from enum import StrEnum
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from frontier.collection.rounds import Committed, Committer, OpenRound, Round
 from frontier.dedupe.digest_index import Entry, decode
-from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
+from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys, round_id, round_of
-from frontier.store.scripts import (
-    COLLECTION_CANCEL,
-    COLLECTION_COMMIT,
-    COLLECTION_SETTLE,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,7 +134,7 @@ class Collection:
 
     def cancel(self) -> None:
         """Forget the crawl's digests, unless others may refer to them already."""
-        with contextlib.suppress(NotUncommitted, CommitBegun):
+        with contextlib.suppress(NotUncommitted):
             cancel(self._store, self._keys, self._crawl_id, running=False)
 
     def _note(
@@ -158,10 +145,6 @@ class Collection:
         decoded = decode(value.decode("utf-8", "replace"))
         if decoded is not None:
             found[digest] = decoded.original(crawl)
-
-
-CHUNK = 1_000
-"""Digests that one call of the script offers; it takes about a millisecond."""
 
 
 class Canceled(StrEnum):
@@ -182,66 +165,11 @@ def commit(
     *progress* is called with how many digests this call has looked at.
 
     Raises:
-        CollectionInUse: It commits in rounds, and another one commits, or purges.
+        CollectionInUse: Another one commits, or purges.
         CrawlCanceled: It was canceled.
         StoreUnavailable: Repeat it.
     """
-    if has_rounds(store, keys, crawl_id):
-        digests, added = Committer(store, keys, crawl_id, progress).finish()
-        return Committed(digests, added, first=True)
-    digests, added = _offer(store, keys, crawl_id, progress)
-    settled = store.call(
-        Call.to(
-            COLLECTION_SETTLE,
-            [
-                keys.committed(),
-                keys.uncommitted(),
-                keys.canceled(),
-                keys.counts(crawl_id),
-                keys.allcounts(),
-                keys.waczs(crawl_id),
-                keys.done(),
-                keys.committing(crawl_id),
-            ],
-            [crawl_id],
-        )
-    )
-    if settled == 0:
-        raise CrawlCanceled(crawl_id)
-    return Committed(digests, added, settled == 1)
-
-
-def _offer(
-    store: BlockingStore,
-    keys: CollectionKeys,
-    crawl_id: str,
-    progress: Callable[[int], None],
-) -> tuple[int, int]:
-    """Put the crawl's digests into the index of all; how many, and how many new."""
-    held = store.call(Call.command("HLEN", keys.crawl(crawl_id)))
-    server = f"{_run_of(store) if store.alone else uuid4().hex} {held}"
-    state = keys.committing(crawl_id)
-    found, run = store.call(Call.command("HMGET", state, "cursor", "server"))
-    begun = found is not None and run == server.encode()
-    cursor: bytes | None = found if begun else b"0"
-    digests = added = before = 0
-    while cursor is not None:
-        reply = store.call(
-            Call.to(
-                COLLECTION_COMMIT,
-                [keys.alldupes(), keys.crawl(crawl_id), keys.canceled(), state],
-                [crawl_id, cursor, CHUNK, server],
-            )
-        )
-        if not reply:
-            raise CrawlCanceled(crawl_id)
-        cursor, digests, added = reply[0], digests + reply[1], added + reply[2]
-        progress(digests)
-        if cursor == b"0":
-            again = not store.alone and added > before
-            cursor, before = cursor if again else None, added
-            digests = 0 if again else digests
-    return digests, added
+    return Committer(store, keys, crawl_id, progress).finish()
 
 
 def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
@@ -253,42 +181,15 @@ def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> boo
 def cancel(
     store: BlockingStore, keys: CollectionKeys, crawl_id: str, *, running: bool
 ) -> Canceled:
-    """Forget what the uncommitted *crawl_id* has put into the index.
+    """Forget what *crawl_id* has put into the index and no round has committed.
 
     While it is *running* it keeps what it has, for itself; its last node then
     forgets it where it would commit it.
 
     Raises:
         NotUncommitted: It is committed, or unknown.
-        CommitBegun: Others may refer to its payloads already.
     """
-    if done := Committer(store, keys, crawl_id).cancel(running=running):
-        return Canceled.FORGOTTEN if done == 1 else Canceled.WHEN_IT_ENDS
-    done = store.call(
-        Call.to(
-            COLLECTION_CANCEL,
-            [
-                keys.uncommitted(),
-                keys.canceled(),
-                keys.committing(crawl_id),
-                keys.crawl(crawl_id),
-                keys.counts(crawl_id),
-                keys.waczs(crawl_id),
-            ],
-            [crawl_id, int(running)],
-        )
-    )
-    if done == 0:
+    done = Committer(store, keys, crawl_id).cancel(running=running)
+    if not done:
         raise NotUncommitted(crawl_id)
-    if done == -1:
-        raise CommitBegun(crawl_id)
     return Canceled.FORGOTTEN if done == 1 else Canceled.WHEN_IT_ENDS
-
-
-def _run_of(store: BlockingStore) -> str:
-    """A name for this run of the server; another one is another hash seed."""
-    reply = store.call(Call.command("INFO", "server"))
-    if isinstance(reply, bytes):
-        lines = reply.decode("utf-8", "replace").splitlines()
-        reply = dict(line.split(":", 1) for line in lines if ":" in line)
-    return str(reply.get("run_id", ""))

@@ -15,8 +15,8 @@ into ``h:<crawl>`` and ``alldupes``, some in each call. What always holds:
 4.  The numbers of rounds grow by one. A round is committed when its last digest is
     moved and its counts are added, in one step; a round of nothing is not begun.
 
-A crawl without rounds adds to ``h:<crawl>``, as Browsertrix does. Its first round takes
-over what is there.
+A crawl adds to ``h:<crawl>`` before its first round, as Browsertrix does; that round
+takes over what is there. To commit a whole crawl at its end is its first round, too.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class OpenRound:
             names = [self._keys.commit_rounds(self._crawl_id)]
             names += [self._keys.crawl(part), self._keys.counts(part)]
             names += [self._keys.committed(), self._keys.allcounts()]
+            names += [self._keys.alldupes()]
             counts: list[Argument] = [captures, revisits, conserved_bytes]
             call = Call.to(COLLECTION_ADD, names, [part, known or "", *counts, *flat])
             self.note(self._store.call(call))
@@ -231,8 +232,7 @@ class Committer:
         for _ in range(TRIES):
             part, first = self._open.parts()[-1], round_id(crawl_id, 1)
             names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
-            names += [keys.canceled(), keys.committed(), keys.committing(crawl_id)]
-            names += [keys.crawl(part), keys.counts(part)]
+            names += [keys.canceled(), keys.crawl(part), keys.counts(part)]
             names += [keys.crawl(first), keys.counts(first)]
             args: list[Argument] = [crawl_id, self._open.number or "", self._token]
             call = Call.to(COMMIT_BEGIN, names, [*args, HOLD_MS, int(every_s * 1000)])
@@ -244,8 +244,8 @@ class Committer:
             self._open.note(rest[0])
         return "held"
 
-    def finish(self) -> tuple[int, int]:
-        """Commit all that is there, as the crawl has ended; how many, and how many new.
+    def finish(self) -> Committed:
+        """Commit all that is there, as the crawl has ended.
 
         Raises:
             CrawlCanceled: It was canceled.
@@ -260,8 +260,10 @@ class Committer:
                 digests, added = digests + done.digests, added + done.added
             elif done == "canceled":
                 raise CrawlCanceled(self._crawl_id)
+            elif done == "whole":
+                return Committed(digests, added, first=False)
             elif done == "nothing" and self._end():
-                return digests, added
+                return Committed(digests, added, first=True)
             elif time.monotonic() > limit:
                 raise CollectionInUse(
                     f"{self._crawl_id} is not committed: another round, or a purge, "
@@ -272,31 +274,34 @@ class Committer:
 
     def _end(self) -> bool:
         keys, crawl_id = self._keys, self._crawl_id
-        number = self._open.number
-        if number is None:
-            return True
-        part = round_id(crawl_id, number)
-        names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.crawl(part)]
-        names += [keys.counts(part), keys.waczs(crawl_id), keys.done()]
-        return bool(self._store.call(Call.to(COMMIT_END, names, [crawl_id, number])))
+        part = self._open.parts()[-1]
+        names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.committed()]
+        names += [keys.crawl(part), keys.counts(part), keys.waczs(crawl_id)]
+        args: list[Argument] = [crawl_id, self._open.number or "", part]
+        return bool(self._store.call(Call.to(COMMIT_END, [*names, keys.done()], args)))
 
     def cancel(self, *, running: bool) -> int:
         """Forget what no round has committed, or have the last node do so.
 
-        Returns 1, or 2 if it is still to be done; 0 if the crawl has no open round.
+        Returns 1, or 2 if it is still to be done; 0 if all of it is committed.
         """
         keys, crawl_id = self._keys, self._crawl_id
         for _ in range(TRIES):
             self._open.learn()
             number = self._open.number
-            if number is None:
-                return 0
-            before = round_id(crawl_id, number - 1)
-            part = round_id(crawl_id, number)
+            before = part = crawl_id
+            if number is not None:
+                before, part = (
+                    round_id(crawl_id, number - 1),
+                    round_id(crawl_id, number),
+                )
             names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.canceled()]
             names += [keys.crawl(part), keys.counts(part)]
-            names += [keys.crawl(before), keys.counts(before)]
-            args: list[Argument] = [crawl_id, number, number - 1, int(running)]
+            if number is None:  # its files are forgotten, too
+                names += [keys.waczs(crawl_id), keys.counts(part)]
+            else:
+                names += [keys.crawl(before), keys.counts(before)]
+            args: list[Argument] = [crawl_id, number or "", part, before, int(running)]
             if done := self._store.call(Call.to(COMMIT_CANCEL, names, args)):
                 return int(done)
         return 0

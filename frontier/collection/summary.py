@@ -38,8 +38,8 @@ class CrawlView:
 
     crawl_id: str
     state: str
-    """``committed``, ``committing``, ``uncommitted``, ``canceled``, or ``rounds``
-    while it is committed in rounds."""
+    """``committed``, ``uncommitted``, ``canceled``, or ``rounds`` while it is committed
+    in rounds, or its commit was interrupted."""
     digests: int
     """In the index, those included that no round has committed."""
     uncommitted: int
@@ -179,10 +179,9 @@ def _texts(members: Iterable[bytes]) -> set[str]:
 def _crawl(
     store: BlockingStore, keys: CollectionKeys, crawl_id: str, state: str
 ) -> CrawlView:
-    files, begun, rounds = store.run(
+    files, rounds = store.run(
         [
             Call.command("LLEN", keys.waczs(crawl_id)),
-            Call.command("EXISTS", keys.committing(crawl_id)),
             Call.command("HMGET", keys.commit_rounds(crawl_id), "open", "committed"),
         ]
     )
@@ -200,8 +199,6 @@ def _crawl(
         held.append(here)
         digests += here
         figures = [a + whole(b) for a, b in zip(figures, counts, strict=True)]
-    if begun and state == "uncommitted":
-        state = "committing"
     is_committed = bool(parts) or state == "committed"
     uncommitted = digests - (held[0] if is_committed else 0)
     return CrawlView(

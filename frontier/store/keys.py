@@ -441,10 +441,6 @@ class CollectionKeys:
         """String: when something was last imported or purged, in ISO 8601."""
         return self._name("last_update_ts")
 
-    def committing(self, crawl_id: str) -> str:
-        """Hash ``{cursor, server}``: how far the commit of a crawl is."""
-        return self._name(f"commit:{crawl_id}")
-
     def commit_rounds(self, crawl_id: str) -> str:
         """Hash ``{open, committed, at_ms}``: how far a crawl's commit rounds are."""
         return self._name(f"commitrounds:{crawl_id}")

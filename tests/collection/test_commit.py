@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from frontier.collection.commit import CHUNK, Canceled, Collection, cancel, commit
+from frontier.collection.commit import Canceled, Collection, cancel, commit
+from frontier.collection.rounds import CHUNK
 from frontier.dedupe.digest_index import Entry
-from frontier.errors import CommitBegun, CrawlCanceled, NotUncommitted
+from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys, CrawlKeys
 from tests.collection.samples import digest
@@ -43,10 +44,10 @@ def test_a_commit_offers_everything_and_counts_once(index):
     assert found["src:d"] == {"a.wacz"}
     assert found["allcrawls"] == {"a"}
     assert "uncommittedcrawls" not in found
-    assert "commit:a" not in found
+    assert found["commitrounds:a"].keys() == {"committed", "at_ms"}
 
 
-def test_what_a_node_adds_after_the_commit_is_offered_and_summed_once(index):
+def test_what_a_node_adds_after_the_commit_is_seen_and_summed_once(index):
     """It was frozen, or the crawl was committed by hand while it ran."""
     crawl = crawled(index, "a", range(5))
     commit(index.store, index.keys, "a")
@@ -54,49 +55,47 @@ def test_what_a_node_adds_after_the_commit_is_offered_and_summed_once(index):
     crawl.count(4, 1, 50)
     again = crawl.commit()
 
-    assert (again.digests, again.added, again.first) == (6, 1, False)
+    assert (again.digests, again.added, again.first) == (0, 0, False)
+    assert set(index.everything()["alldupes"]) == {digest(n) for n in [*range(5), 9]}
     sums = {"totalUrls": "11", "dupeUrls": "4", "conservedSize": "50"}
     assert index.everything()["allcounts"] == sums
     assert index.everything()["h:a:counts"] == sums
 
 
-def test_a_commit_that_was_cut_off_goes_on_where_it_was(index):
-    crawled(index, "a", range(CHUNK * 3))
-    looked = []
+def cut_off(index, crawl_id):
+    """A commit that has moved some of the digests, and is killed."""
 
     def stop(count):
-        looked.append(count)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        commit(index.store, index.keys, "a", stop)
+        commit(index.store, index.keys, crawl_id, stop)
+    index("DEL", index.keys.committer())  # its time is over
+    return index("HLEN", index.keys.alldupes())
+
+
+def test_a_commit_that_was_cut_off_goes_on_with_what_was_added_since(index):
+    crawl = crawled(index, "a", range(CHUNK * 3))
+    moved = cut_off(index, "a")
+    crawl.add([Entry(digest(-1), DATE, "http://a/", 100)])
+
     done = commit(index.store, index.keys, "a")
 
-    if index.store.alone:  # where a cursor of before means something
-        assert done.digests + looked[0] == CHUNK * 3
-        assert done.digests < CHUNK * 3
-    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3
+    assert 0 < moved < CHUNK * 3
+    assert done.digests == CHUNK * 3 - moved + 1
+    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3 + 1
+    assert index.counts()["totalUrls"] == 7
+    assert index.everything()["src:d"] == {"a.wacz"}
 
 
-def test_a_cursor_of_another_run_of_the_server_is_not_used(index):
-    crawled(index, "a", range(CHUNK * 2))
-    index("HSET", index.keys.committing("a"), "cursor", "3", "server", "before")
+def test_a_crawl_that_has_stored_nothing_is_committed(index):
+    Collection(index.store, index.name, "a", revisits=True).begin()
 
-    assert commit(index.store, index.keys, "a").digests == CHUNK * 2
+    assert commit(index.store, index.keys, "a").first
+    assert not commit(index.store, index.keys, "a").first
 
-
-def test_what_was_added_after_a_commit_was_cut_off_is_offered_too(index):
-    crawled(index, "a", range(CHUNK * 3))
-
-    def stop(count):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        commit(index.store, index.keys, "a", stop)
-    crawled(index, "a", range(CHUNK * 3, CHUNK * 3 + 500))
-    commit(index.store, index.keys, "a")
-
-    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3 + 500
+    assert index.members(index.keys.committed()) == {"a"}
+    assert index.members(index.keys.uncommitted()) == set()
 
 
 def test_the_first_capture_stays_the_original(index):
@@ -130,18 +129,15 @@ def test_a_running_crawl_forgets_when_it_ends(index):
     assert index.everything() == {}
 
 
-def test_what_others_may_refer_to_is_not_canceled(index):
+def test_what_others_may_refer_to_is_not_forgotten(index):
     crawled(index, "a", range(CHUNK * 3))
+    moved = cut_off(index, "a")
 
-    def stop(count):
-        raise KeyboardInterrupt
+    assert cancel(index.store, index.keys, "a", running=False) is Canceled.FORGOTTEN
 
-    with pytest.raises(KeyboardInterrupt):
-        commit(index.store, index.keys, "a", stop)
-
-    with pytest.raises(CommitBegun):
-        cancel(index.store, index.keys, "a", running=False)
-    commit(index.store, index.keys, "a")
+    found = index.everything()
+    assert len(found["alldupes"]) == moved
+    assert found["alldupes"].keys() == found["h:a"].keys()
     with pytest.raises(NotUncommitted):
         cancel(index.store, index.keys, "a", running=False)
 

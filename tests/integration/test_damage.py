@@ -187,7 +187,6 @@ def named(cls, *, tagged=False):
         "crawl": ["site-1"],
         "counts": ["site-1"],
         "waczs": ["site-1"],
-        "committing": ["site-1"],
         "commit_rounds": ["site-1"],
         "rev_count": ["x"],
         "rev_size": ["x"],

@@ -33,7 +33,6 @@ ARGUMENTS = {
     "crawl": "site-1",
     "counts": "site-1",
     "waczs": "site-1",
-    "committing": "site-1",
     "rev_count": "abc",
     "rev_size": "abc",
     "shadow": "alldupes",
@@ -129,7 +128,6 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "commit_rounds": "commitrounds:site-1",  # ours
         "committed": "allcrawls",
         "committer": "frontier:committer",  # ours
-        "committing": "commit:site-1",  # ours
         "counts": "h:site-1:counts",
         "crawl": "h:site-1",
         "done": "src:d",

@@ -5,12 +5,10 @@
 -- KEYS[2]  committer   string: the random name of who commits a round; expires
 -- KEYS[3]  uncommitted set of the crawls, and rounds, that are not committed
 -- KEYS[4]  canceled    set of the crawls that are not to be committed
--- KEYS[5]  committed   set of the crawls that are
--- KEYS[6]  committing  hash: how far a commit of the crawl as a whole is
--- KEYS[7]  part        hash: the digests of the round that the caller knows to be open
--- KEYS[8]  counts      hash: its counts
--- KEYS[9]  first       hash: the digests of round 1
--- KEYS[10]  counts_1   hash: the counts of round 1
+-- KEYS[5]  part        hash: the digests of the round that the caller knows to be open
+-- KEYS[6]  counts      hash: its counts
+-- KEYS[7]  first       hash: the digests of round 1
+-- KEYS[8]  counts_1    hash: the counts of round 1
 -- ARGV[1]  crawl       its id
 -- ARGV[2]  open        the number of the round that is open; '' if there is none
 -- ARGV[3]  token       the caller's, by which it is the committer
@@ -18,8 +16,8 @@
 -- ARGV[5]  every_ms    the time between two rounds
 --
 -- Returns {'move', number} if the caller is to move that round; else one of {'early'},
--- {'nothing'} to commit, {'held'} by another, {'canceled'}, {'whole'} if the crawl is
--- committed as a whole, {'other', open} if another round is open than the caller knows.
+-- {'nothing'} to commit, {'held'} by another, {'canceled'}, {'whole'} if all of the crawl
+-- is committed, {'other', open} if another round is open than the caller knows.
 
 local rounds = redis.call('HMGET', KEYS[1], 'open', 'committed', 'at_ms')
 local why = no_number(1, {'open', 'committed', 'at_ms'}, rounds)
@@ -27,18 +25,17 @@ if why then return redis.error_reply(why) end
 local open, done, at = rounds[1], tonumber(rounds[2] or '0'), tonumber(rounds[3] or '0')
 if (open or '') ~= ARGV[2] then return {'other', open or ''} end
 if redis.call('SISMEMBER', KEYS[4], ARGV[1]) == 1 then return {'canceled'} end
+if not open and redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 0 then return {'whole'} end
 local holder = redis.call('GET', KEYS[2])
 if holder and holder ~= ARGV[3] and redis.call('PTTL', KEYS[2]) > 0 then return {'held'} end
 local number = tonumber(open or '1')
 if number > done + 1 then number = number - 1 -- its committer died
 else
   if math.abs(now - at) < tonumber(ARGV[5]) then return {'early'} end
-  if redis.call('EXISTS', KEYS[7], KEYS[8]) == 0 then return {'nothing'} end
+  if redis.call('EXISTS', KEYS[5], KEYS[6]) == 0 then return {'nothing'} end
   if not open then
-    if redis.call('SISMEMBER', KEYS[3], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[6]) == 1
-      or redis.call('SISMEMBER', KEYS[5], ARGV[1]) == 1 then return {'whole'} end
-    if redis.call('EXISTS', KEYS[7]) == 1 then redis.call('RENAME', KEYS[7], KEYS[9]) end
-    if redis.call('EXISTS', KEYS[8]) == 1 then redis.call('RENAME', KEYS[8], KEYS[10]) end
+    if redis.call('EXISTS', KEYS[5]) == 1 then redis.call('RENAME', KEYS[5], KEYS[7]) end
+    if redis.call('EXISTS', KEYS[6]) == 1 then redis.call('RENAME', KEYS[6], KEYS[8]) end
     redis.call('SREM', KEYS[3], ARGV[1])
   end
   local next_one = string.format('%.0f', number + 1)
