@@ -87,11 +87,10 @@ def collection_report(seen: CollectionView) -> Iterator[RenderableType]:
             ("collection", seen.name or "(default)"),
             ("payloads", f"{seen.digests:,} that all crawls see"),
             ("captures", f"{urls:,}, {revisits:,} of them revisits"),
-            ("conserved", decimal(counts.get("conservedSize", 0))),
+            ("conserved", f"at least {decimal(counts.get('conservedSize', 0))}"),
             ("files", f"{seen.sources:,}, {decimal(counts.get('totalCrawlSize', 0))}"),
             ("redundant", decimal(counts.get("estimatedRedundantSize", 0))),
             ("removed crawls", f"{counts.get('removedCrawls', 0):,}"),
-            ("waiting imports", _some(seen.waiting)),
             ("updated", seen.updated or "-"),
         ]
     )
@@ -135,8 +134,6 @@ def findings_report(found: Findings) -> Iterator[RenderableType]:
         yield Text(f"{count:,} {fault}{mended}")
         for example in found.examples[fault]:
             yield Text(f"  {example}")
-    if found.waiting:
-        yield Text(f"the revisits of {found.waiting:,} digests wait for their original")
     for text in found.unfinished:
         yield Text(text)
     if not found.faults:
@@ -222,7 +219,7 @@ def status(
     options: StoreOptions,
     collection: Collection = "",
 ) -> None:
-    """Show what is in a collection: crawls, payloads, imports that wait."""
+    """Show what is in a collection: crawls, payloads, counts."""
     from frontier.collection.summary import look
 
     with options.connected() as store:
@@ -232,9 +229,7 @@ def status(
     output.result(asdict(seen), collection_report(seen))
 
 
-Targets = Annotated[
-    list[str] | None, typer.Argument(metavar="TARGET", show_default=False)
-]
+Targets = Annotated[list[str], typer.Argument(metavar="TARGET")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +264,13 @@ def import_sources(
     how: ImportOptions,
     output: Output,
     options: CrawlsOptions,
-    targets: Targets = None,
+    targets: Targets,
     collection: Collection = "",
 ) -> None:
     """Add the payloads of a WACZ, WARC, CDX or crawl.log to the index.
 
     A TARGET is the path or the URL of one, or of a manifest that lists WACZ files, or
-    a directory of WARC and WACZ files. Without a TARGET it imports what is queued.
+    a directory of WARC and WACZ files.
 
     Skips what is in the index already. To finish an interrupted import, run it again.
     """
@@ -291,7 +286,7 @@ def import_sources(
             say=say,
             bar=bar,
         )
-        sources, is_whole = _sources(run, targets or [], how)
+        sources, is_whole = _sources(run, targets, how)
         done = run.run(sources, removal=is_whole)
     said = asdict(done) | {"complete": done.complete}
     output.result(said, [facts(imported_rows(done))])
@@ -504,15 +499,10 @@ def require_algorithm(name: str) -> str:
 def _sources(
     run: Import, targets: list[str], how: ImportOptions
 ) -> tuple[list[Source], bool]:
-    """What *targets* name, and whether they are one manifest, a whole collection.
-
-    Without any, what is queued.
-    """
+    """What *targets* name, and whether they are one manifest, a whole collection."""
     from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
 
-    if not targets:
-        return run.queued(how.root or Path.cwd()), False
     found: list[Source] = []
     for target in targets:
         try:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from frontier.collection.foreign_indexes import match, spelled
 from frontier.collection.purge import SHADOWS, require_idle
 from frontier.collection.summary import COUNTS, filename, pairs, size
 from frontier.collection.written import counts_of
@@ -45,7 +44,6 @@ class Fault(StrEnum):
     COUNTS = "counts that are not the sums of their crawls'"
     UNCOUNTED = "crawls with fewer captures by their counts than in their WARC files"
     SIZES = "sizes of crawls that are not the sums of their files'"
-    LEAKED = "revisits that wait for an original that is there, or for nobody"
     NAMES = "files of committed crawls that an import would take again"
     SHADOWS = "keys that a purge has left"
 
@@ -59,8 +57,6 @@ class Findings:
     repaired: Counter[Fault] = field(default_factory=Counter)
     digests: int = 0
     """That were looked at."""
-    waiting: int = 0
-    """Digests whose revisits rightly wait for their original."""
     unfinished: list[str] = field(default_factory=list)
     """Commits and imports that have begun and not ended."""
 
@@ -77,7 +73,6 @@ class Findings:
             "faults": {fault.name.lower(): n for fault, n in self.faults.items()},
             "repaired": {fault.name.lower(): n for fault, n in self.repaired.items()},
             "examples": {fault.name.lower(): x for fault, x in self.examples.items()},
-            "waiting": self.waiting,
             "unfinished": self.unfinished,
         }
 
@@ -125,7 +120,6 @@ class Check:
         self._owners()
         for crawl_id in self._committed:
             self._crawl(crawl_id)
-        self._revisits()
         if self._warcs is not None:
             self._uncounted(self._warcs)
         self._sums()
@@ -217,44 +211,6 @@ class Check:
                 self._fault(Fault.UNREADABLE, example)
             elif files and entry.wacz_index >= files:
                 self._fault(Fault.PLACE, f"{example}: {entry.wacz_index}")
-
-    def _revisits(self) -> None:
-        """Whether those that wait for their original have to."""
-        pattern = self._keys.rev_count("*")
-        before, after = pattern.split("*")
-        for name in self._store.scan(pattern):
-            text = name.decode("utf-8", "replace")
-            self._waiting(text.removeprefix(before).removesuffix(after))
-
-    def _waiting(self, name: str) -> None:
-        keys = self._keys
-        count, sizes = keys.rev_count(name), keys.rev_size(name)
-        original = self._original(name)
-        if original:
-            self.found.add(Fault.LEAKED, f"{name}: its original has {original:,} bytes")
-            if self._repair and match(self._store, keys, name, original):
-                self.found.repaired[Fault.LEAKED] += 1
-            return
-        crawls = self._store.call(Call.command("HKEYS", count))
-        if {c.decode("utf-8", "replace") for c in crawls} & set(self._committed):
-            self.found.waiting += 1
-        else:
-            gone = Call.command("UNLINK", count, sizes)
-            self._fault(Fault.LEAKED, f"{name}: of no committed crawl", gone)
-
-    def _original(self, name: str) -> int:
-        """The size of the original of a digest, however it is spelled; 0 if none."""
-        try:
-            digest = spelled(name)
-        except ValueError:
-            return 0
-        owner = self._store.call(Call.command("HGET", self._keys.alldupes(), digest))
-        if owner is None:
-            return 0
-        crawl = self._keys.crawl(owner.decode("utf-8", "replace"))
-        value = self._store.call(Call.command("HGET", crawl, digest))
-        entry = decode(value) if value is not None else None
-        return entry.length if entry is not None else 0
 
     def _uncounted(self, directory: Path) -> None:
         """Whether the counts lack what killed nodes have stored.

@@ -3,9 +3,8 @@
 Lines that are not captures (comments, ``urn:`` records, fetches that failed) are
 skipped. Lines that are wrong are counted, named and skipped.
 
-A revisit may come before its original. The bytes that it saved can be counted when the
-size of the original is known. Until then the store has two counts of such revisits:
-how many, and how large.
+The bytes that a revisit leaves out are known if its original is in the index. Those of
+an original that is imported later are not counted: what is counted is "at least".
 """
 
 from __future__ import annotations
@@ -17,99 +16,28 @@ from typing import TYPE_CHECKING, NamedTuple
 from frontier.cdx.lines import REVISIT
 from frontier.dedupe import digest as digests
 from frontier.store.client import Call
-from frontier.store.scripts import COLLECTION_MATCH
 from frontier.warc.records import MAX_URL, target_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
 
-ATTEMPTS = 10
-"""Times that waiting revisits are matched, if others change them meanwhile."""
+def conserved(
+    store: BlockingStore, keys: CollectionKeys, revisits: Sequence[Capture]
+) -> tuple[int, int]:
+    """Bytes that *revisits* leave out, and of how many of them that is not known.
 
-
-def some_wait(store: BlockingStore, keys: CollectionKeys) -> bool:
-    """Whether revisits wait for their original, from this import or others."""
-    return any(True for _ in store.scan(keys.rev_count("*")))
-
-
-def resolve(
-    store: BlockingStore,
-    keys: CollectionKeys,
-    captures: Sequence[Capture],
-    name_of: Callable[[Capture], str],
-) -> tuple[int, list[Capture]]:
-    """Bytes that the revisits of *captures* leave out, and those that have to wait.
-
-    Their original is in the index, or one of *captures*; one that comes later is
-    found by *name_of*, as if it were of another call.
+    It is known of those whose original is in the index.
     """
-    revisits = [capture for capture in captures if capture.revisit]
     if not revisits:
-        return 0, []
-    sizes = _sizes(store, keys, {capture.digest for capture in revisits})
-    later: dict[str, int] = {}
-    missing = []
-    conserved = 0
-    for capture in captures:
-        size = sizes.get(capture.digest)
-        if not capture.revisit:
-            sizes.setdefault(capture.digest, capture.size)
-            later.setdefault(name_of(capture), capture.size)
-        elif size:
-            conserved += max(0, size - capture.size)
-        else:
-            missing.append(capture)
-    waiting = []
-    for capture in missing:
-        if size := later.get(name_of(capture)):
-            conserved += max(0, size - capture.size)
-        else:
-            waiting.append(capture)
-    return conserved, waiting
-
-
-def match_all(
-    store: BlockingStore, keys: CollectionKeys, sizes: Mapping[str, int]
-) -> None:
-    """Count what revisits left out that waited for originals of these *sizes*."""
-    names = [keys.rev_count(digest) for digest in sizes]
-    if not store.call(Call.command("EXISTS", *names)):
-        return
-    there = store.run([Call.command("EXISTS", name) for name in names])
-    for digest, found in zip(sizes, there, strict=True):
-        if found:
-            match(store, keys, digest, sizes[digest])
-
-
-def match(store: BlockingStore, keys: CollectionKeys, digest: str, size: int) -> bool:
-    """Count what the revisits of *digest* left out that waited; *size* is known.
-
-    Returns whether none waits any more.
-    """
-    for _ in range(ATTEMPTS):
-        crawls = store.call(Call.command("HKEYS", keys.rev_count(digest)))
-        if not crawls:
-            return True
-        ids = [crawl.decode("utf-8", "replace") for crawl in crawls]
-        done = store.call(
-            Call.to(
-                COLLECTION_MATCH,
-                [
-                    keys.rev_count(digest),
-                    keys.rev_size(digest),
-                    keys.allcounts(),
-                    *(keys.counts(crawl_id) for crawl_id in ids),
-                ],
-                [size, *ids],
-            )
-        )
-        if done:
-            return True
-    return False
+        return 0, 0
+    sizes = _sizes(store, keys, {revisit.digest for revisit in revisits})
+    known = [each for each in revisits if sizes.get(each.digest)]
+    left_out = sum(max(0, sizes[each.digest] - each.size) for each in known)
+    return left_out, len(revisits) - len(known)
 
 
 def _sizes(
@@ -159,8 +87,6 @@ class Capture(NamedTuple):
 
     digest: str
     """As the index spells it; see `spelled`."""
-    given: str
-    """As the line spells it."""
     date: str
     """14, 17 or 20 digits."""
     url: str
@@ -274,7 +200,7 @@ def _capture(
         url = target_uri(url)
     if len(url) > MAX_URL:
         raise ValueError(f"its URL has more than {MAX_URL:,} characters")
-    return Capture(spelled(digest), digest, date, url, _size(size), revisit)
+    return Capture(spelled(digest), date, url, _size(size), revisit)
 
 
 def _size(value: object) -> int:

@@ -2,18 +2,14 @@
 
 What always holds:
 
-1.  One step of the store changes lines of a source, their counts, and the progress of
-    the import. So an import may be killed anywhere and repeated, also by two processes
-    at once: nothing is counted twice, and nothing is left out.
+1.  An import may be killed anywhere and repeated, also by two processes at once: a
+    digest is added where there is none, and a source's counts are added when all of it
+    is in the index, by the one step that says so. The result is the same.
 2.  A source is read to its end before anything of it is in the index.
 3.  The WACZ index of a capture is the place of its file in the crawl's list; it
     is taken when the import of the file begins. (``compat``: it is 0, and the
     file is listed when it is done, as Browsertrix does.)
-4.  A source that cannot be used is named, left out of the index and of the
-    queue, and the others are imported.
-5.  The queue has an entry for a source from before its import begins until it is
-    in the index, or was found to be broken. It only shows people, and the next
-    import, what is left.
+4.  A source that cannot be used is named and left out; the others are imported.
 """
 
 from __future__ import annotations
@@ -24,21 +20,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from frontier.collection.commit import has_rounds
-from frontier.collection.foreign_indexes import (
-    Capture,
-    cdx,
-    crawl_log,
-    match_all,
-    resolve,
-    some_wait,
-)
+from frontier.collection.foreign_indexes import Capture, cdx, conserved, crawl_log
 from frontier.collection.open_source import opened
-from frontier.collection.sources import Kind, from_queue
-from frontier.collection.summary import queued_name
+from frontier.collection.sources import Kind
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
 from frontier.store.scripts import (
@@ -48,77 +35,13 @@ from frontier.store.scripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from frontier.collection.open_source import Bar, Opened
     from frontier.collection.sources import Source
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
-
-
-class Queue:
-    """The queue of the collection *keys*."""
-
-    def __init__(self, store: BlockingStore, keys: CollectionKeys) -> None:
-        self._store = store
-        self._keys = keys
-
-    def sources(
-        self, root: Path, broken: Callable[[SourceBroken], None]
-    ) -> list[Source]:
-        """What is in it, the oldest first; what leads out of *root* is *broken*."""
-        found = []
-        for text in reversed(self._texts()):
-            try:
-                found.append(from_queue(text, root))
-            except SourceBroken as error:
-                broken(error)
-        return found
-
-    def known(self, sources: Sequence[Source]) -> list[bool]:
-        """Which of *sources* are in the index."""
-        return self._in_the_index([source.name for source in sources])
-
-    def add(self, sources: Sequence[Source]) -> None:
-        """Queue *sources*, but those that are queued."""
-        keys = self._keys
-        added = self._store.run(
-            [Call.command("SADD", keys.queued(), s.name) for s in sources]
-        )
-        self._store.run(
-            [
-                Call.command("LPUSH", keys.queue(), source.queued())
-                for source, first in zip(sources, added, strict=True)
-                if first
-            ]
-        )
-
-    def remove(self, text: str | bytes, name: str) -> None:
-        """Take the entry *text*, of the source *name*, off the queue."""
-        self._store.run(
-            [
-                Call.command("LREM", self._keys.queue(), 0, text),
-                Call.command("SREM", self._keys.queued(), name),
-            ]
-        )
-
-    def tidy(self) -> None:
-        """Take off what is in the index, however it came there."""
-        named = [(text, name) for text in self._texts() if (name := queued_name(text))]
-        known = self._in_the_index([name for _, name in named])
-        for (text, name), there in zip(named, known, strict=True):
-            if there:
-                self.remove(text, name)
-
-    def _texts(self) -> list[bytes]:
-        return list(self._store.call(Call.command("LRANGE", self._keys.queue(), 0, -1)))
-
-    def _in_the_index(self, names: Sequence[str]) -> list[bool]:
-        done = self._keys.done()
-        replies = self._store.run([Call.command("SISMEMBER", done, n) for n in names])
-        return [bool(reply) for reply in replies]
 
 
 CHUNK = 1_000
@@ -152,6 +75,23 @@ class Imported:
         return not self.broken and not self.wrong_lines
 
 
+@dataclass(slots=True)
+class _Counts:
+    """What one source has."""
+
+    lines: int = 0
+    originals: int = 0
+    revisits: int = 0
+    conserved: int = 0
+    """Bytes that its revisits leave out, where that is known."""
+    unknown: int = 0
+    """Revisits of which it was not known when they were read."""
+    redundant: int = 0
+    """Originals whose payload was in the index before."""
+    wasted: int = 0
+    """The bytes of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class ImportConfig:
     """How sources are read, and in which layout they are stored."""
@@ -182,9 +122,6 @@ class Import:
         self._config = config or ImportConfig()
         self._say = say
         self._bar = bar
-        self._queue = Queue(store, keys)
-        self._waiting = False
-        """Whether there may be revisits that came before their original."""
 
     def broken(self, error: SourceBroken) -> None:
         """Note that a source is left out."""
@@ -200,16 +137,13 @@ class Import:
         Raises:
             StoreUnavailable: Repeat it.
         """
-        waiting = self._new(sources)
-        self._waiting = some_wait(self._store, self._keys)
-        for number, source in enumerate(waiting):
-            self._set_progress(number / len(waiting))
+        new = self._new(sources)
+        for number, source in enumerate(new):
+            self._set_progress(number / len(new))
             try:
                 self._import(source)
             except SourceBroken as error:
                 self.broken(error)
-                self._queue.remove(source.queued(), source.name)
-        self._queue.tidy()
         if removal or self._config.compat:
             kept = {s.crawl_id for s in sources if s.listed or not self._config.compat}
             self._count_removed(kept)
@@ -219,28 +153,21 @@ class Import:
         self._store.call(Call.command("SET", self._keys.updated(), stamp))
         return self.done
 
-    def queued(self, root: Path) -> list[Source]:
-        """The sources that an import has left in the queue, the oldest first.
-
-        Those that lead to no file below *root* are left out, and named.
-        """
-        return self._queue.sources(root, self.broken)
-
     def _new(self, sources: Sequence[Source]) -> list[Source]:
-        """Queue *sources*; return those that are not in the index."""
-        known = self._queue.known(sources)
-        named: set[str] = set()
-        new = []
+        """Those of *sources* that are not in the index."""
+        done = self._keys.done()
+        known = self._store.run(
+            [Call.command("SISMEMBER", done, source.name) for source in sources]
+        )
+        new: dict[str, Source] = {}
         for source, there in zip(sources, known, strict=True):
             if there:
                 self.done.known += 1
-            elif source.name in named:
+            elif source.name in new:
                 self.broken(SourceBroken(source.url, f"a second {source.name!r}"))
             else:
-                named.add(source.name)
-                new.append(source)
-        self._queue.add(new)
-        return new
+                new[source.name] = source
+        return list(new.values())
 
     def _import(self, source: Source) -> None:
         uncommitted = self._keys.uncommitted()
@@ -258,17 +185,21 @@ class Import:
             bar=self._bar,
         ) as found:
             lines = found.texts.verify()
-            position = self._begin(source)
-            if position is None:
+            place = self._begin(source)
+            counts = _Counts()
+            if place is not None:
+                with self._bar(source.name, lines) as progress:
+                    self._add(source, found, place, counts, progress)
+            if place is None or not self._finish(source, found, counts):
                 self.done.known += 1
                 return
-            with self._bar(source.name, lines) as progress:
-                self._apply_all(source, found, position, progress)
-            self._finish(source, found)
         self.done.sources += 1
+        self.done.lines += counts.lines
+        self.done.originals += counts.originals
+        self.done.revisits += counts.revisits
 
-    def _begin(self, source: Source) -> tuple[int, int] | None:
-        """The source's WACZ index, and how many of its lines are done."""
+    def _begin(self, source: Source) -> int | None:
+        """The source's WACZ index; ``None`` if it is in the index."""
         keys = self._keys
         reply = self._store.call(
             Call.to(
@@ -281,41 +212,55 @@ class Import:
                 ],
             )
         )
-        return None if reply is None else _position(reply)
+        return None if reply is None else int(reply)
 
-    def _apply_all(
+    def _add(
         self,
         source: Source,
         found: Opened,
-        position: tuple[int, int],
+        place: int,
+        counts: _Counts,
         progress: Callable[[int], None],
     ) -> None:
-        read = crawl_log if source.kind is Kind.CRAWL_LOG else cdx
-        index, begun = position
-        at = number = 0
-        chunk: list[Capture] = []
+        """Put what *source* has into the index, and count it."""
         # One chunk is read while the store takes the one before.
         with Behind() as behind:
-            for name, lines in found.texts.blocks():
-                for line in lines:
-                    number += 1
-                    if number <= begun:
-                        at = number
-                        continue
-                    try:
-                        capture = read(line) if line is not None else _too_long()
-                    except (ValueError, RecursionError) as error:
-                        self._wrong(name, number, line, error)
-                    else:
-                        if capture is not None:
-                            chunk.append(capture)
-                    if number - at == CHUNK:
-                        behind.run(self._apply, source, index, at, number, chunk)
-                        at, chunk = number, []
-                        progress(number)
-            if number > at:
-                behind.run(self._apply, source, index, at, number, chunk)
-        self.done.lines += number
+            for chunk in self._chunks(source, found, counts, self._wrong):
+                behind.run(self._apply, source, place, counts, chunk)
+                progress(counts.lines)
+        if not counts.unknown:
+            return
+        # Some revisits come before their original. A repetition, which finds these
+        # originals at once, has to count the same: so all are counted anew.
+        counts.conserved = 0
+        for chunk in self._chunks(source, found, _Counts(), lambda *_: None):
+            self._count_revisits(counts, chunk)
+
+    def _chunks(
+        self,
+        source: Source,
+        found: Opened,
+        counts: _Counts,
+        wrong: Callable[[str, int, bytes | None, Exception], None],
+    ) -> Iterator[list[Capture]]:
+        """The captures of *source*, some at a time; *counts* has the lines."""
+        read = crawl_log if source.kind is Kind.CRAWL_LOG else cdx
+        chunk: list[Capture] = []
+        for name, lines in found.texts.blocks():
+            for line in lines:
+                counts.lines += 1
+                try:
+                    capture = read(line) if line is not None else _too_long()
+                except (ValueError, RecursionError) as error:
+                    wrong(name, counts.lines, line, error)
+                    continue
+                if capture is not None:
+                    chunk.append(capture)
+                if len(chunk) == CHUNK:
+                    yield chunk
+                    chunk = []
+        if chunk:
+            yield chunk
 
     def _wrong(
         self, name: str, number: int, line: bytes | None, error: Exception
@@ -327,85 +272,41 @@ class Import:
             self._say(f"skipped: {told}")
 
     def _apply(
-        self, source: Source, index: int, before: int, after: int, chunk: list[Capture]
+        self, source: Source, place: int, counts: _Counts, chunk: list[Capture]
     ) -> None:
-        """Put *chunk*, the captures of the lines up to *after*, into the index."""
+        """Put the originals of *chunk* into the index, and count all of it."""
         keys, crawl_id = self._keys, source.crawl_id
-        originals = [c for c in chunk if not c.revisit]
-        revisits = [c for c in chunk if c.revisit]
-        conserved, waiting = resolve(self._store, keys, chunk, self._rev_name)
-        if self._waiting and originals:
-            first = {self._rev_name(c): c.size for c in reversed(originals)}
-            match_all(self._store, keys, first)
-        applied = self._store.call(
-            Call.to(
-                COLLECTION_IMPORT,
-                [
-                    keys.alldupes(),
-                    keys.crawl(crawl_id),
-                    keys.counts(crawl_id),
-                    keys.allcounts(),
-                    keys.importing(),
-                    *self._waiting_keys(waiting),
-                ],
-                [
-                    crawl_id,
-                    source.name,
-                    f"{index} {before}",
-                    f"{index} {after}",
-                    len(revisits),
-                    conserved,
-                    FREE,
-                    *(capture.size for capture in waiting),
-                    *_entries(index, originals),
-                ],
-            )
-        )
-        self._waiting = self._waiting or bool(waiting)
-        if applied:
-            self.done.originals += len(originals)
-            self.done.revisits += len(revisits)
+        originals = [each for each in chunk if not each.revisit]
+        names = [keys.alldupes(), keys.crawl(crawl_id), keys.importing()]
+        given = [crawl_id, source.name, FREE, *_entries(place, originals)]
+        reply = self._store.call(Call.to(COLLECTION_IMPORT, names, given))
+        if reply:  # else another process has imported it meanwhile
+            counts.redundant += reply[0]
+            counts.wasted += int(reply[1])
+        counts.originals += len(originals)
+        counts.revisits += len(chunk) - len(originals)
+        self._count_revisits(counts, chunk)
 
-    def _waiting_keys(self, waiting: list[Capture]) -> list[str]:
-        """The keys that count the revisits of *waiting* until their original comes."""
-        names = map(self._rev_name, waiting)
-        made = (
-            (self._keys.rev_count(name), self._keys.rev_size(name)) for name in names
-        )
-        return list(chain.from_iterable(made))
+    def _count_revisits(self, counts: _Counts, chunk: list[Capture]) -> None:
+        revisits = [each for each in chunk if each.revisit]
+        left_out, unknown = conserved(self._store, self._keys, revisits)
+        counts.conserved += left_out
+        counts.unknown += unknown
 
-    def _rev_name(self, capture: Capture) -> str:
-        return capture.given if self._config.compat else capture.digest
-
-    def _finish(self, source: Source, found: Opened) -> None:
+    def _finish(self, source: Source, found: Opened, counts: _Counts) -> bool:
+        """Say that *source* is in the index; whether it was not there before."""
         keys, crawl_id = self._keys, source.crawl_id
         if self._config.compat:
             entry, size = source.entry(), source.size or 0
         else:
             entry, size = source.entry(found.size, found.sha256), found.size or 0
-        self._store.call(
-            Call.to(
-                COLLECTION_IMPORTED,
-                [
-                    keys.importing(),
-                    keys.done(),
-                    keys.committed(),
-                    keys.waczs(crawl_id),
-                    keys.counts(crawl_id),
-                    keys.allcounts(),
-                    keys.queue(),
-                    keys.queued(),
-                ],
-                [
-                    source.name,
-                    crawl_id,
-                    entry,
-                    int(not self._config.compat),
-                    size,
-                    source.queued(),
-                ],
-            )
-        )
+        names = [keys.importing(), keys.done(), keys.committed(), keys.waczs(crawl_id)]
+        names += [keys.counts(crawl_id), keys.allcounts()]
+        given: list[str | int] = [source.name, crawl_id, entry]
+        given += [int(not self._config.compat)]
+        given += [counts.originals + counts.revisits, counts.revisits]
+        given += [counts.conserved, size, counts.redundant, counts.wasted]
+        return bool(self._store.call(Call.to(COLLECTION_IMPORTED, names, given)))
 
     def _set_progress(self, part: float) -> None:
         shown = f"{part:.6g}"
@@ -470,11 +371,6 @@ def _too_long() -> Capture:
 def _entries(index: int, originals: list[Capture]) -> list[str | int]:
     """What the script stores of *originals*: digest, value and length of each."""
     flat: list[str | int] = []
-    for digest, _, date, url, size, _ in originals:
+    for digest, date, url, size, _ in originals:
         flat += (digest, f"{index} {date} {url} {size}", size)
     return flat
-
-
-def _position(text: bytes) -> tuple[int, int]:
-    index, _, lines = text.decode("ascii", "replace").partition(" ")
-    return int(index), int(lines)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
 
 MAX_MANIFEST = 64 << 20
 """Bytes of a manifest: some 200,000 WACZ files."""
-MAX_DEPTH = 5
-"""Manifests in manifests."""
-MAX_MANIFESTS = 1_000
-"""Manifests that one leads to."""
 MAX_NAME = 2_000
 """Characters of the name of a source, or of the id of a crawl."""
 _HASH = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
@@ -68,7 +63,7 @@ _REFUSED = {".arc": _ARC, ".arc.gz": _ARC, ".warc.zst": _ZSTD}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file, as it is queued in the store."""
+    """One file."""
 
     name: str
     """Its identity in the collection: what was imported under it is not again."""
@@ -100,12 +95,6 @@ class Source:
     def kind(self) -> Kind:
         """What it is."""
         return kind_of(self.url)
-
-    def queued(self) -> str:
-        """What stands for it in the store's queue."""
-        entry: dict[str, Any] = {"name": self.name, "url": self.url}
-        entry["crawlId"] = self.crawl_id
-        return json.dumps(entry | self._facts(), separators=(",", ":"))
 
     def entry(self, size: int | None = None, digest: str = "") -> str:
         """What stands for it in the list of its crawl's files."""
@@ -179,7 +168,18 @@ def sources(
         crawl = crawl_id or target
         yield Source(_basename(target), url, crawl, listed=bool(crawl_id))
         return
-    yield from _Manifests(read, crawl_id, root, broken).listed(target)
+    for number, resource in enumerate(_resources(target, read(target))):
+        try:
+            found = _entry(f"{target}: resources[{number}]", resource, crawl_id)
+            url = _resolved(found.url, target, root)
+            is_nested = kind_of(url) is Kind.MANIFEST
+        except SourceBroken as error:
+            broken(error)
+            continue
+        if is_nested:
+            broken(SourceBroken(url, "a manifest in a manifest; import it by itself"))
+        else:
+            yield replace(found, url=url)
 
 
 def _below(
@@ -197,96 +197,6 @@ def _below(
             yield made
     if not found:
         raise SourceBroken(str(directory), "no .warc, .warc.gz or .wacz is below it")
-
-
-def from_queue(text: bytes, root: Path) -> Source:
-    """The source that *text*, of the store's queue, stands for.
-
-    Raises:
-        SourceBroken: It is none, or leads to no file below *root*.
-    """
-    where = "the queue"
-    try:
-        found = _entry(where, json.loads(text), "")
-    except (ValueError, RecursionError):
-        raise SourceBroken(where, f"{text[:80]!r} is not JSON") from None
-    url = _resolved(found.url, str(root / "queue"), root)
-    kind_of(url)
-    return replace(found, url=url)
-
-
-class _Manifests:
-    """A manifest, and those that it leads to, each read once.
-
-    One names another up to 200,000 times, and itself, so that no depth alone ends it.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[str], bytes],
-        crawl_id: str,
-        root: Path | None,
-        broken: Callable[[SourceBroken], None],
-    ) -> None:
-        self._read = read
-        self._crawl_id = crawl_id
-        self._root = root
-        self._broken = broken
-        self._times: Counter[str] = Counter()
-
-    def listed(self, manifest: str, depth: int = MAX_DEPTH) -> Iterator[Source]:
-        """What *manifest* lists, and those below it.
-
-        Raises:
-            SourceBroken: It cannot be used itself.
-        """
-        if depth < 0:
-            raise SourceBroken(manifest, "manifests in manifests, too deep")
-        if not self._times:
-            self._times[manifest if is_url(manifest) else _real(manifest)] = 1
-        resources = _resources(manifest, self._read(manifest))
-        for number, resource in enumerate(resources):
-            try:
-                where = f"{manifest}: resources[{number}]"
-                found = _entry(where, resource, self._crawl_id)
-                url = _resolved(found.url, manifest, self._root)
-                if kind_of(url) is Kind.MANIFEST:
-                    if self._is_new(url):
-                        yield from self.listed(url, depth - 1)
-                    continue
-            except SourceBroken as error:
-                self._broken(error)
-                continue
-            yield replace(found, url=url)
-
-    def _is_new(self, manifest: str) -> bool:
-        """Whether *manifest* is to be read; one that is not is named once.
-
-        Raises:
-            SourceBroken: It is named again, or there are too many.
-        """
-        if self._times[manifest] > 1:
-            return False
-        if len(self._times) >= MAX_MANIFESTS and not self._times[manifest]:
-            if self._times[""]:
-                return False
-            self._times[""] = 1
-            raise SourceBroken(
-                manifest, f"more than {MAX_MANIFESTS:,} manifests, and it is the next"
-            )
-        self._times[manifest] += 1
-        if self._times[manifest] > 1:
-            raise SourceBroken(
-                manifest, "a manifest that is named again; it is read once"
-            )
-        return True
-
-
-def _real(path: str) -> str:
-    try:
-        return str(Path(path).resolve())
-    except (OSError, ValueError, RuntimeError) as error:
-        raise SourceBroken(path, f"no path: {error}") from None
 
 
 def _resources(manifest: str, data: bytes) -> list[Any]:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted of each crawl, and summed up over the committed ones."""
 _TAGGED = re.compile(r"\{collection:(.*)\}:")
-MAX_NAMES = 1_000
-"""Sources that wait, and are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +63,6 @@ class CollectionView:
     """That all crawls see."""
     sources: int
     """Whose captures are in the index."""
-    waiting: tuple[str, ...]
-    """Sources in the queue of imports."""
     counts: dict[str, int]
     """The sums of the counts of the committed crawls, and what imports add."""
     updated: str
@@ -75,7 +71,7 @@ class CollectionView:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is in it, as in one that there is not."""
-        return not (self.digests or self.sources or self.waiting or self.crawls)
+        return not (self.digests or self.sources or self.crawls)
 
 
 def collections(store: BlockingStore) -> list[str]:
@@ -93,19 +89,16 @@ def collections(store: BlockingStore) -> list[str]:
 
 def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
     """What is in the collection *keys* now."""
-    committed, uncommitted, canceled, digests, sources, counts, waiting, updated = (
-        store.run(
-            [
-                Call.command("SMEMBERS", keys.committed()),
-                Call.command("SMEMBERS", keys.uncommitted()),
-                Call.command("SMEMBERS", keys.canceled()),
-                Call.command("HLEN", keys.alldupes()),
-                Call.command("SCARD", keys.done()),
-                Call.command("HGETALL", keys.allcounts()),
-                Call.command("LRANGE", keys.queue(), 0, MAX_NAMES - 1),
-                Call.command("GET", keys.updated()),
-            ]
-        )
+    committed, uncommitted, canceled, digests, sources, counts, updated = store.run(
+        [
+            Call.command("SMEMBERS", keys.committed()),
+            Call.command("SMEMBERS", keys.uncommitted()),
+            Call.command("SMEMBERS", keys.canceled()),
+            Call.command("HLEN", keys.alldupes()),
+            Call.command("SCARD", keys.done()),
+            Call.command("HGETALL", keys.allcounts()),
+            Call.command("GET", keys.updated()),
+        ]
     )
     states = dict.fromkeys(_texts(committed), "committed")
     for name in _texts(uncommitted):
@@ -116,7 +109,6 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
         keys.collection,
         digests,
         sources,
-        tuple(_name(entry) for entry in reversed(waiting)),
         {text(k): whole(v) for k, v in pairs(counts) if k != b"updateProgress"},
         text(updated),
         tuple(_crawl(store, keys, i, states[i]) for i in sorted(states)),
@@ -206,19 +198,14 @@ def _crawl(
     )
 
 
-def _name(entry: bytes) -> str:
-    name = _field(entry, "name")
-    return text(entry) if name is None else printable(name)
-
-
-def queued_name(entry: bytes) -> str | None:
-    """The name in *entry*, of the queue of imports; ``None`` if it has none."""
-    return _field(entry, "name")
-
-
 def filename(entry: bytes) -> str | None:
     """The file name in *entry*, of the list of a crawl's files; ``None`` if none."""
-    return _field(entry, "filename")
+    try:
+        found = json.loads(entry)
+    except (ValueError, RecursionError):
+        return None
+    value = found.get("filename") if isinstance(found, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def size(entry: bytes) -> int:
@@ -228,12 +215,3 @@ def size(entry: bytes) -> int:
     except (ValueError, RecursionError):
         return 0
     return whole(found.get("size")) if isinstance(found, dict) else 0
-
-
-def _field(entry: bytes, name: str) -> str | None:
-    try:
-        found = json.loads(entry)
-    except (ValueError, RecursionError):
-        return None
-    value = found.get(name) if isinstance(found, dict) else None
-    return value if isinstance(value, str) else None

@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from frontier.collection.foreign_indexes import Capture, resolve, spelled
+from frontier.collection.foreign_indexes import Capture, conserved, spelled
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.warc.reader import records_in
@@ -47,17 +47,14 @@ def counts_of(
                 counts = found.setdefault(crawl_id, Counter())
                 counts["totalUrls"] += 1
                 counts["dupeUrls"] += capture.revisit
-                chunk.append(capture)
+                if capture.revisit:
+                    chunk.append(capture)
                 if len(chunk) == CHUNK:
-                    counts["conservedSize"] += _conserved(chunk, store, keys)
+                    counts["conservedSize"] += conserved(store, keys, chunk)[0]
                     chunk = []
         if chunk:  # a file is of one crawl
-            counts["conservedSize"] += _conserved(chunk, store, keys)
+            counts["conservedSize"] += conserved(store, keys, chunk)[0]
     return found
-
-
-def _conserved(chunk: list[Capture], store: BlockingStore, keys: CollectionKeys) -> int:
-    return resolve(store, keys, chunk, lambda capture: capture.digest)[0]
 
 
 def _captures(path: Path) -> Iterator[tuple[str, Capture]]:
@@ -84,4 +81,4 @@ def _capture(found: Found) -> Capture:
         digest = given
     is_revisit = is_revisit and not get("x-frontier-replaces")
     url = get("warc-target-uri")
-    return Capture(digest, given, get("warc-date"), url, found.length, is_revisit)
+    return Capture(digest, get("warc-date"), url, found.length, is_revisit)

@@ -487,8 +487,6 @@ class CollectionSize:
     """Crawls, and imports, whose payloads these are."""
     uncommitted: int
     """Crawls, and rounds, whose payloads only their own nodes know yet."""
-    waiting: int
-    """Sources that wait to be imported."""
     urls: int
     """Captures of the committed crawls."""
     revisits: int
@@ -614,27 +612,25 @@ def _size(store: BlockingStore, name: str) -> CollectionSize:
             Call.command("HLEN", keys.alldupes()),
             Call.command("SCARD", keys.committed()),
             Call.command("SCARD", keys.uncommitted()),
-            Call.command("LLEN", keys.queue()),
             Call.command("HMGET", keys.allcounts(), *COUNTS),
             Call.command("GET", keys.updated()),
         ],
         tolerant=True,
     )
-    sizes = [_known(reply, 0) for reply in replies[:4]]
-    counts = _known(replies[4], (None,) * len(COUNTS))
-    digests, committed, uncommitted, waiting = map(whole, sizes)
+    sizes = [_known(reply, 0) for reply in replies[:3]]
+    counts = _known(replies[3], (None,) * len(COUNTS))
+    digests, committed, uncommitted = map(whole, sizes)
     urls, revisits, conserved, size = map(whole, counts)
     return CollectionSize(
         name=printable(name),
         digests=digests,
         committed=committed,
         uncommitted=uncommitted,
-        waiting=waiting,
         urls=urls,
         revisits=revisits,
         conserved_bytes=conserved,
         bytes=size,
-        updated=text(_known(replies[5], None)),
+        updated=text(_known(replies[4], None)),
         damaged=any(isinstance(reply, KeyDamaged) for reply in replies),
     )
 
@@ -644,4 +640,4 @@ def _known(reply: Any, other: Any) -> Any:
 
 
 def _is_empty(one: CollectionSize) -> bool:
-    return not (one.digests or one.committed or one.uncommitted or one.waiting)
+    return not (one.digests or one.committed or one.uncommitted)

@@ -413,29 +413,13 @@ class CollectionKeys:
         """List of JSON ``{filename, hash, size}``: the WACZ files of a crawl."""
         return self._name(f"c:{crawl_id}:wacz")
 
-    def queue(self) -> str:
-        """List of JSON ``{name, url, crawlId, size, hash}``: sources to import."""
-        return self._name("src:q")
-
-    def queued(self) -> str:
-        """Set of the names of the sources in the queue."""
-        return self._name("src:qset")
-
     def done(self) -> str:
         """Set of the names of the sources, or WACZ files, that are in the index."""
         return self._name("src:d")
 
     def importing(self) -> str:
-        """Hash: name of a source to ``<WACZ index> <lines>``, how far its import is."""
+        """Hash: name of a source whose import has begun to its WACZ index."""
         return self._name("src:at")
-
-    def rev_count(self, digest: str) -> str:
-        """Hash: crawl to how many of its revisits came before their original."""
-        return self._name(f"rev:{digest}:c")
-
-    def rev_size(self, digest: str) -> str:
-        """Hash: crawl to the size of their records."""
-        return self._name(f"rev:{digest}:s")
 
     def updated(self) -> str:
         """String: when something was last imported or purged, in ISO 8601."""

@@ -68,11 +68,11 @@ def test_an_import(make_index, big_manifest, dice, compat):
     command = ("import", big_manifest, *compat)
     killed = 0
 
-    def lines():
-        return int(wild.hash(wild.keys.allcounts()).get("totalUrls", 0))
+    def digests():
+        return wild("HLEN", wild.keys.alldupes())
 
-    for point in sorted(dice.randrange(0, 15_000) for _ in range(KILLS)):
-        killed += kill_when(wild.forked(*command), lines, point)
+    for point in sorted(dice.randrange(0, 12_000) for _ in range(KILLS)):
+        killed += kill_when(wild.forked(*command), digests, point)
     assert wild.run(*command)[0] == 0
 
     assert killed >= 1
@@ -164,14 +164,12 @@ def test_a_source_that_vanishes_after_a_kill_is_named(
         process = index.forked("import", manifest)
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert 0 < index.counts()["totalUrls"] < 6_000, "a part of the first source"
+    assert 0 < index("HLEN", index.keys.alldupes()) < 6_000, "a part of the first"
     (home / "a1.wacz").unlink()
     code, _, err = index.run("import", manifest)
 
     assert code == 6
     assert "a1.wacz" in err
-    code, out, _ = index.run("status")
-    assert "a2.wacz" not in out
     shutil.copy(big_manifest.parent / "a1.wacz", home)
     assert index.run("import", manifest)[0] == 0
     assert index.members(index.keys.done()) == {"a1.wacz", "a2.wacz", "b1.wacz"}

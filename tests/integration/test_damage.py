@@ -188,8 +188,6 @@ def named(cls, *, tagged=False):
         "counts": ["site-1"],
         "waczs": ["site-1"],
         "commit_rounds": ["site-1"],
-        "rev_count": ["x"],
-        "rev_size": ["x"],
         "shadow": ["alldupes"],
     }
     keys = cls("frontier") if cls is RegistryKeys else cls("", tagged)

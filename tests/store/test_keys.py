@@ -33,8 +33,6 @@ ARGUMENTS = {
     "crawl": "site-1",
     "counts": "site-1",
     "waczs": "site-1",
-    "rev_count": "abc",
-    "rev_size": "abc",
     "shadow": "alldupes",
 }
 
@@ -135,10 +133,6 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "importing": "src:at",  # ours
         "minted": "frontier:minted",  # ours
         "owners": "frontier:owners",  # ours
-        "queue": "src:q",
-        "queued": "src:qset",
-        "rev_count": "rev:abc:c",
-        "rev_size": "rev:abc:s",
         "shadow": "purge:alldupes",  # ours
         "uncommitted": "uncommittedcrawls",
         "updated": "last_update_ts",

@@ -1,13 +1,13 @@
--- collection_begin: begin to import a source, or learn how far its import is.
+-- collection_begin: begin to import a source, or go on with it.
 --
--- KEYS[1]  importing hash: name of a source to '<WACZ index> <lines>'
+-- KEYS[1]  importing hash: name of a source to its WACZ index
 -- KEYS[2]  done      set of the names of the sources in the index
 -- KEYS[3]  waczs     list of JSON: the crawl's WACZ files
 -- ARGV[1]  name      of the source
 -- ARGV[2]  entry     JSON: what stands for it in the list, until it is done
 -- ARGV[3]  appended  '1' to append that entry now, '0' to have index 0 for all
 --
--- Returns '<WACZ index> <lines>', or nil if the source is in the index.
+-- Returns its WACZ index, or nil if the source is in the index.
 
 if redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 1 then
   return false
@@ -20,6 +20,6 @@ local index = 0
 if ARGV[3] == '1' then
   index = redis.call('RPUSH', KEYS[3], ARGV[2]) - 1
 end
-at = string.format('%d 0', index)
+at = string.format('%d', index)
 redis.call('HSET', KEYS[1], ARGV[1], at)
 return at

@@ -9,7 +9,7 @@
 -- KEYS[7]  shadow      of KEYS[3]
 -- KEYS[8]  shadow      of KEYS[4]
 -- KEYS[9]  uncommitted set of the crawls that are not committed
--- KEYS[10]  importing  hash: name of a source to '<WACZ index> <lines>'
+-- KEYS[10]  importing  hash: name of a source to its WACZ index
 -- KEYS[11]  committer string: the random name of who purges; expires
 -- KEYS[12...]  of each crawl that goes: its digests, its counts, its files, its rounds
 -- ARGV[1]  digests     how many were in KEYS[1] when the purge began
