@@ -402,8 +402,6 @@ class Opened:
     """In bytes."""
     sha256: str
     """Bare hex; empty if nobody has computed it."""
-    file: IO[bytes]
-    """All of it; the texts of a WACZ or WARC are copies."""
 
 
 @contextmanager
@@ -442,7 +440,7 @@ def opened(
             sha256 = computed
         texts = _texts(source, file, size, digest, bar)
         try:
-            yield Opened(texts, size, sha256, file)
+            yield Opened(texts, size, sha256)
         finally:
             texts.close()
 
