@@ -26,7 +26,7 @@ from frontier.download.origin import HostGivenUp, RobotsUnreachable
 from frontier.download.pages import Document
 from frontier.errors import NotAFeed
 from frontier.feeds.items import new_items
-from frontier.feeds.parse import Limits, in_thread
+from frontier.feeds.parse import Limits, in_worker
 from frontier.feeds.rounds import (
     DERIVED,
     FEED,
@@ -77,8 +77,9 @@ class Answers:
         """The callback of all that is no feed."""
         self._failed = failed
         """The errback of all; it calls `failed`."""
-        self._rounds: Rounds = session_of(crawler).component(Rounds)
-        self._limits = Limits(session_of(crawler).config.feeds_max_bytes)
+        self._session = session_of(crawler)
+        self._rounds: Rounds = self._session.component(Rounds)
+        self._limits = Limits(self._session.config.feeds_max_bytes)
 
     async def _parsed(self, response: Response) -> ParsedFeed:
         """The feed that *response* is.
@@ -87,8 +88,12 @@ class Answers:
             NotAFeed: It is none.
         """
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-        return await in_thread(
-            response.body, content_type or None, response.url, self._limits
+        return await in_worker(
+            self._session.workers,
+            response.body,
+            content_type or None,
+            response.url,
+            self._limits,
         )
 
     def _told(

@@ -1,134 +1,78 @@
 """Feeds as data: RSS 0.9 to 2.0, CDF, Atom 0.3 and 1.0, and JSON Feed 1.0 and 1.1.
 
-feedparser reads twenty years of dialects, but not what hostile servers send: it opens
-local files, expands entities, and takes quadratic time for categories, authors,
-namespaces and whatever is not closed. So it is given a document of ours: `_Outline`
-writes down what names an item, in short, as `frontier.urls.markup` has read it.
+feedparser reads twenty years of dialects, well-formed or not. It takes quadratic time
+for some of what hostile servers send, so feeds are read by a worker process, which has
+limits of CPU time and memory and may be killed; `in_worker` asks for that.
 
 What always holds:
 
-1.  feedparser sees no byte of the server's: a `BytesIO` with well-formed XML that has
-    known elements, no DOCTYPE, no content, and at most `Limits` of everything. So the
-    time is linear, which `tests/feeds/test_hostile.py` measures.
+1.  feedparser is given a `BytesIO`, for it opens files whose names it is given, with
+    text that was decoded here, and no DOCTYPE in which entities could be declared.
 2.  No link but of http and https comes out, each absolute: relative to ``xml:base``,
     or else to the URL that the feed came from, after redirects.
 3.  Dates are aware, in UTC; a date without a zone is one of UTC. One that cannot be
     read is left out, and never raises, be its year 1 or 9999.
 4.  What is left out, and whether the feed is well-formed, is in `ParsedFeed.faults`.
-
-Nothing here keeps state, so threads may call it at once. `in_thread` is for the event
-loop.
 """
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from hashlib import blake2b
+from html.entities import html5
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
-from xml.sax.saxutils import escape, quoteattr
 
-from frontier.errors import NotAFeed
-from frontier.urls.markup import Markup, NotXML, Start, decoded, iso_date
+from frontier.errors import NotAFeed, WorkerFailed
+from frontier.urls.markup import decoded, iso_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from frontier.workers.pool import WorkerPool
 
 _ABSOLUTE = ("http://", "https://")
 LONGEST_URL = 4_096
-"""Characters of a link, or of a base; a longer one is left out."""
+"""Characters of a link; a longer one is left out."""
 LONGEST_GUID = 1_024
 """Characters; of a longer one its digest is the guid."""
 LONGEST_TITLE = 500
 """Characters; the rest is cut."""
 LONGEST_DATE = 100
 MOST_ITEMS = 5_000
-MOST_PASSED = 20
-"""By how many times as many a feed is read for its last items."""
-PARTS = 64
-"""Elements of one item that are read."""
 EMBEDS = 20
 """Of one item."""
-
-ATOM = "http://www.w3.org/2005/Atom"
-SPACES = {
-    "": "",
-    ATOM.lower(): "",
-    "http://purl.org/atom/ns#": "",
-    "http://purl.org/rss/1.0/": "",
-    "http://my.netscape.com/rdf/simple/0.9/": "",
-    "http://purl.org/net/rss1.1#": "",
-    "http://blogs.law.harvard.edu/tech/rss": "",
-    "http://purl.org/rss/1.0/modules/rss091#": "",
-    "http://purl.org/pie/": "",
-    "http://purl.org/echo/": "",
-    "http://example.com/necho": "",
-    "http://example.com/newformat#": "",
-    "uri/of/echo/namespace#": "",
-    "atom:": "",
-    "rss:": "",
-    "http://purl.org/dc/elements/1.1/": "dc",
-    "dc:": "dc",
-    "http://purl.org/dc/terms/": "dcterms",
-    "dcterms:": "dcterms",
-    "http://search.yahoo.com/mrss/": "media",
-    "http://search.yahoo.com/mrss": "media",
-    "media:": "media",
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#": "rdf",
-    "rdf:": "rdf",
-}
-"""Namespaces of which elements are read, with our prefix; and what a prefix stands for
-that a feed uses without saying so."""
-WRITTEN = (
-    "xmlns:dc='http://purl.org/dc/elements/1.1/' xmlns:dcterms='http://purl.org/dc/"
-    "terms/' xmlns:media='http://search.yahoo.com/mrss/' xmlns:rdf='http://www.w3.org/"
-    "1999/02/22-rdf-syntax-ns#'"
-)
-ROOTS = {"rss": "RSS", "rdf": "RSS", "channel": "CDF", "feed": "Atom"}
+PART = 500
+"""Items that a worker tells at a time."""
+ROOTS = ("rss", "rdf", "channel", "feed")
+"""Of RSS, of RSS 0.90 and 1.0, of CDF and of Atom."""
 DATES = ("published", "updated", "created")
 """As feedparser calls those of an item; of an expiry nothing depends."""
-DATE_PARTS = {
-    "pubdate",
-    "published",
-    "issued",
-    "updated",
-    "modified",
-    "created",
-    "dc:date",
-    "dcterms:created",
-    "dcterms:issued",
-    "dcterms:modified",
-}
-PARTS_READ = {
-    "title": ("type",),
-    "dc:title": (),
-    "link": ("href", "rel", "type"),
-    "guid": ("ispermalink",),
-    "id": (),
-    "enclosure": ("url", "href", "uri", "type"),
-    "media:content": ("url", "type"),
-    **dict.fromkeys(DATE_PARTS, ()),
-}
-"""Elements of an item that are read, each with its attributes."""
-CLOSED = {
-    "author",
-    "contributor",
-    "content",
-    "content:encoded",
-    "description",
-    "image",
-    "source",
-    "subtitle",
-    "summary",
-    "textinput",
-}
-"""Elements that have titles, links and items of something else."""
+
+_PROLOG = re.compile(r"(?:\s++|<!--.*?-->|<\?.*?\?>)*+", re.DOTALL)
+"""What may stand before a DOCTYPE and the root."""
+_DOCTYPE = re.compile(
+    r"""<!DOCTYPE(?:[^>\["']++|"[^"]*+"|'[^']*+')*+(.|\Z)""", re.IGNORECASE | re.DOTALL
+)
+"""With the character that ends it, or begins its body."""
+_ROOT = re.compile(r"<(?:[\w.-]+:)?+([\w.-]+)")
+_ITEM = re.compile(
+    r"<(/?)(?:[\w.-]++:)?+(?:item|entry)(?=[\s/>])([^<>]*+)", re.IGNORECASE
+)
+"""A tag of an item; an end tag has something in its first group."""
+_REFERENCE = re.compile(
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?!#\w{1,8};|(?:amp|lt|gt|quot|apos);)(\w{1,32};)?+",
+    re.DOTALL,
+)
+"""An ampersand that XML does not take, and the name behind it; or a CDATA section."""
+_LINK_URI = re.compile(r"(<link\s[^<>]{0,999}?\b)uri=")
+"""An attribute of a link that feedparser takes for its URL, such as ``at://...``."""
 _NUMBERS = re.compile(
     r"\d{4}(?:-\d\d?)?+|\d{4}([-/])\d\d?\1\d\d?(?:[Tt\s]\s*+\d\d?:\d\d(?!\d).*+)?+"
 )
@@ -136,7 +80,7 @@ _NUMBERS = re.compile(
 _WORDS = re.compile(r"\D|\d\d?(?!\d)")
 """Dates with names, which begin with one or with a day."""
 _NAMES = re.compile(r"[^\W\d_]{2}")
-_NO_ZONE = re.compile(r"\d\d?:\d\d(?::\d\d)?+\Z")
+_ONE_DIGIT = re.compile(r"(?<!\d)(\d)(?!\d)")
 _NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
 """What begins as a URL and is none; joined, it would be another page of the site."""
 
@@ -169,7 +113,7 @@ class Item:
     """What a feed says of one page."""
 
     guid: str | None = None
-    """``guid``, ``id`` or ``rdf:about``, as it is written."""
+    """``guid``, ``id`` or ``rdf:about``."""
     link: str | None = None
     """Absolute; ``None`` if it has none of http(s)."""
     dates: tuple[datetime, ...] = ()
@@ -183,9 +127,6 @@ class Item:
 class ParsedFeed:
     """A feed that was read, in its order."""
 
-    kind: str
-    """``RSS``, ``CDF``, ``Atom`` or ``JSON Feed``."""
-    title: str = ""
     items: tuple[Item, ...] = ()
     faults: tuple[str, ...] = ()
     """What is wrong with it or left out, each a clause for a line of the log."""
@@ -193,11 +134,61 @@ class ParsedFeed:
     """Whether it ends in its last item, of which anything may be missing or cut."""
 
 
-async def in_thread(
-    body: bytes, content_type: str | None, url: str, limits: Limits | None = None
+async def in_worker(
+    workers: WorkerPool,
+    body: bytes,
+    content_type: str | None,
+    url: str,
+    limits: Limits,
 ) -> ParsedFeed:
-    """`parse`, while the event loop goes on."""
-    return await asyncio.to_thread(parse, body, content_type, url, limits)
+    """`parse`, done by one of *workers*.
+
+    Raises:
+        NotAFeed: It is none, or reading it reaches a limit of the workers.
+    """
+    given = {"url": url, "content_type": content_type, "limits": asdict(limits)}
+    items: list[Item] = []
+    about: dict[str, Any] = {}
+    try:
+        async for part in workers.run("feed", body, given):
+            if isinstance(part, dict):
+                about = part
+            else:
+                items += map(_item_told, part)
+    except WorkerFailed as failed:
+        raise NotAFeed(url, f"cannot be read: {failed.reason}") from None
+    if "refused" in about:
+        raise NotAFeed(url, about["refused"])
+    faults = tuple(about["faults"])
+    return ParsedFeed(tuple(items), faults, about["is_cut"])
+
+
+def feed_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
+    """`parse` in a worker: yields lists of items, and then what else the feed is."""
+    limits = Limits(**arguments["limits"])
+    try:
+        feed = parse(content, arguments["content_type"], arguments["url"], limits)
+    except NotAFeed as error:
+        yield {"refused": error.reason}
+        return
+    for at in range(0, len(feed.items), PART):
+        yield [
+            [
+                one.guid,
+                one.link,
+                [d.isoformat() for d in one.dates],
+                one.title,
+                *one.embeds,
+            ]
+            for one in feed.items[at : at + PART]
+        ]
+    yield {"faults": feed.faults, "is_cut": feed.is_cut}
+
+
+def _item_told(told: list[Any]) -> Item:
+    guid, link, dates, title, *embeds = told
+    read = tuple(datetime.fromisoformat(date) for date in dates)
+    return Item(guid, link, read, title, tuple(embeds))
 
 
 def parse(
@@ -218,16 +209,16 @@ def parse(
             f"{limits.max_bytes:,}",
         )
     text, fault = decoded(body, content_type)
-    if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
-        return _json_feed(text, url, limits, _Faults([fault] if fault else []))
-    outline = _Outline(url, limits)
-    if fault:
-        outline.faults.say(fault)
-    try:
-        outline.read(text)
-    except NotXML as error:
-        raise NotAFeed(url, str(error)) from None
-    return _interpreted(outline, url)
+    text = text.lstrip("\ufeff \t\r\n")
+    faults = _Faults([fault] if fault else [])
+    if text[:1] in ("{", "["):
+        return _json_feed(text, url, limits, faults)
+    text, is_cut = _within(text[_root(text, url) :], limits, faults)
+    budget, entries = _Budget(limits.max_bytes), _entries(text, url, faults)
+    items = [_item(dict(entry), url, faults, budget) for entry in entries]
+    if budget.is_spent:
+        faults.say(f"has more than {limits.max_bytes:,} bytes of links; others are out")
+    return ParsedFeed(tuple(items), faults.all(), is_cut)
 
 
 @dataclass(slots=True)
@@ -249,281 +240,127 @@ class _Faults:
 
 
 @dataclass(slots=True)
-class _Frame:
-    """An open element: what it is to us, and the base of what is in it."""
+class _Budget:
+    """Characters of links that may come out: a relative one has its base's length."""
 
-    role: str
-    base: str
+    left: int
 
-
-FEED, ITEM, PART, SKIPPED, GROUP = "feed", "item", "part", "skipped", "group"
-
-
-class _Outline:
-    """Writes down what names the items of a feed, as XML that feedparser can read."""
-
-    def __init__(self, url: str, limits: Limits) -> None:
-        self.kind = ""
-        self.title = ""
-        self.items: list[str] = []
-        self.guids: list[str | None] = []
-        self.faults = _Faults()
-        self.size = 0
-        self.is_cut = False
-        self._seen = 0
-        self._url = url
-        self._limits = limits
-        self._core = ""
-        self._frames: list[_Frame] = []
-        self._item: list[str] | None = None
-        self._part: tuple[str, str, str] | None = None
-        self._text: list[str] = []
-
-    def read(self, text: str) -> None:
-        """Read the document, or as much of it as is allowed."""
-        markup = Markup(text)
-        for event in markup.events():
-            if isinstance(event, str):
-                if self._part is not None:
-                    self._text.append(event)
-            elif isinstance(event, Start):
-                if not self._start(event):
-                    break
-            else:
-                self.is_cut |= markup.is_cut and self._item is not None
-                self._end()
-        self._leave_out()
-        if markup.fault:
-            self.faults.say(f"is malformed: {markup.fault}")
-
-    def _start(self, element: Start) -> bool:
-        """Whether there is room for it."""
-        if not self._frames:
-            self._begin(element)
-            return True
-        name = self._name(element)
-        role, base = self._frames[-1].role, self._base(element)
-        if role == SKIPPED:
-            pass
-        elif name in ("item", "entry"):
-            self._finish_part()
-            self._finish_item()
-            if not self._has_room():
-                return False
-            self._begin_item(element, base)
-            role = ITEM
-        elif role == FEED:
-            role = self._at_feed(name)
-        elif role == PART:
-            role = SKIPPED if element.name in ("script", "style") else PART
-        elif self._item is not None:
-            role = self._in_item(name, element, base, self._item)
-        self._frames.append(_Frame(role, base))
-        return True
-
-    def _has_room(self) -> bool:
-        most = self._limits
-        last = most.max_items // 2
-        self._seen += 1
-        if self._seen == most.max_items + 1:
-            self.faults.say(most.too_many)
-        if len(self.items) >= most.max_items + last:
-            self._leave_out()
-        if self._seen > most.max_items * (MOST_PASSED if last else 1):
-            return False
-        if self.size >= most.max_bytes:  # each relative link has the base's length
-            self.faults.say(
-                f"has more than {most.max_bytes:,} bytes of links; the rest is left out"
-            )
-            return False
-        return True
-
-    def _leave_out(self) -> None:
-        """Leave out what is between the first and the last items that are read."""
-        last = self._limits.max_items // 2
-        if len(self.items) > self._limits.max_items:
-            middle = slice(self._limits.first, len(self.items) - last)
-            del self.items[middle], self.guids[middle]
-
-    def _end(self) -> None:
-        frame = self._frames.pop()
-        parent = self._frames[-1].role if self._frames else FEED
-        if frame.role == PART and parent != PART:
-            self._finish_part()
-        elif frame.role == ITEM:
-            self._finish_item()
-
-    def _begin(self, root: Start) -> None:
-        """Take the root, or refuse it."""
-        self._core = root.space.lower()
-        kind = ROOTS.get(root.name)
-        if root.name in ("html", "head", "body"):
-            raise NotAFeed(self._url, "is an HTML page, and no feed")
-        if kind is None:
-            raise NotAFeed(
-                self._url, f"begins with <{root.name[:50]}>, which no feed does"
-            )
-        self.kind = kind
-        self._frames.append(_Frame(FEED, self._url))
-        self._frames[0].base = self._base(root)
-
-    def _name(self, element: Start) -> str:
-        """With our prefix; nothing that is read if the namespace is another."""
-        space = element.space.lower()
-        prefix = SPACES.get(space, "" if space == self._core else "?")
-        return f"{prefix}:{element.name}" if prefix else element.name
-
-    def _base(self, element: Start) -> str:
-        """What links in *element* are relative to."""
-        outer = self._frames[-1].base
-        given = element.attributes.get("xml:base")
-        if self.kind == "CDF":
-            given = given or element.attributes.get("base")
-        if not given:
-            return outer
-        base = _joined(outer, given)
-        if base is None:
-            self.faults.count("xml:base are no URLs of http or https")
-        return base or outer
-
-    def _at_feed(self, name: str) -> str:
-        if name in ("title", "dc:title") and not self.title:
-            self._part = ("feed", "", "")
-            return PART
-        return SKIPPED if name in CLOSED else FEED
-
-    def _begin_item(self, element: Start, base: str) -> None:
-        given = element.attributes
-        about = next((v for k, v in given.items() if k.endswith("about")), "")
-        attributes = {"href": given["href"]} if "href" in given else {}
-        if changed := given.get("lastmod"):
-            attributes["lastmod"] = self._date(changed)
-        tag = "entry" if self.kind == "Atom" else "item"
-        self._item = [f"<{tag}{self._attributes(attributes, base)}>"]
-        self.guids.append(_guid(about))
-        if about.strip().lower().startswith(_ABSOLUTE):
-            self._item.append(f"<guid>{escape(about)}</guid>")  # unless it has a link
-
-    def _in_item(self, name: str, element: Start, base: str, item: list[str]) -> str:
-        if name == "media:group":
-            return GROUP
-        if name == "content" and element.attributes.get("src"):
-            given = {"url": element.attributes["src"]}
-            item.append(f"<enclosure{self._attributes(given, base)}/>")
-        if name not in PARTS_READ:
-            return SKIPPED
-        if len(item) > PARTS:
-            self.faults.count(f"elements beyond {PARTS} of an item are left out")
-            return SKIPPED
-        found = element.attributes
-        given = {key: found[key] for key in PARTS_READ[name] if key in found}
-        self._part = (name, self._attributes(given, base), base)
-        return PART
-
-    def _attributes(self, given: Mapping[str, str], base: str) -> str:
-        written = ""
-        for name, text in given.items():
-            is_url = text and name in ("href", "url", "uri")
-            value = _url(text, base, self.faults) if is_url else text
-            if value is not None and len(value) <= LONGEST_URL:
-                written += f" {name}={quoteattr(value)}"
-        return written
-
-    def _finish_part(self) -> None:
-        if self._part is None:
-            return
-        name, attributes, base = self._part
-        text, self._text, self._part = "".join(self._text).strip(), [], None
-        if name == "feed":
-            self.title = _line(text)
-            return
-        if self._item is None:
-            return
-        if name in ("guid", "id"):
-            self.guids[-1] = _guid(text) or self.guids[-1]
-            if not text.lower().startswith(_ABSOLUTE) or len(text) > LONGEST_URL:
-                return  # no link, whatever it says
-        elif name in ("title", "dc:title"):
-            text = _line(text)
-        elif name == "link":
-            text = (text and _url(text, base, self.faults)) or ""
-        elif name in DATE_PARTS:
-            text = self._date(text)
-        self._item.append(f"<{name}{attributes}>{escape(text)}</{name}>")
-
-    def _date(self, text: str) -> str:
-        try:
-            return _date_text(text)
-        except (ValueError, OverflowError):
-            self.faults.count("dates cannot be read")
-            return ""
-
-    def _finish_item(self) -> None:
-        if self._item is not None:
-            tag = "entry" if self.kind == "Atom" else "item"
-            self.items.append("".join(self._item) + f"</{tag}>")
-            self.size += len(self.items[-1])
-            self._item = None
-
-    def document(self) -> bytes:
-        """What feedparser is given."""
-        if self.kind == "Atom":
-            before, after = f"<feed xmlns='{ATOM}' {WRITTEN}>", "</feed>"
-        else:
-            before = f"<rss version='2.0' {WRITTEN}><channel>"
-            after = "</channel></rss>"
-        return "".join((before, *self.items, after)).encode()
+    @property
+    def is_spent(self) -> bool:
+        return self.left < 0
 
 
-def _interpreted(outline: _Outline, url: str) -> ParsedFeed:
-    """The items as feedparser understands them."""
-    import feedparser  # most nodes read no feed
+def _root(text: str, url: str) -> int:
+    """Where the root of the feed *text* begins.
 
-    found = feedparser.parse(
-        io.BytesIO(outline.document()),
-        response_headers={
-            "content-type": "application/xml; charset=utf-8",
-            "content-location": url,
-        },
-        resolve_relative_uris=False,
-        sanitize_html=False,
-    )
-    entries = found["entries"]
-    if len(entries) != len(outline.items):
-        raise NotAFeed(url, f"cannot be read: {found.get('bozo_exception')}")
-    items = [
-        _item(entry, guid, url, outline.faults)
-        for entry, guid in zip(entries, outline.guids, strict=True)
-    ]
-    faults = outline.faults.all()
-    return ParsedFeed(outline.kind, outline.title, tuple(items), faults, outline.is_cut)
+    Raises:
+        NotAFeed: It is none.
+    """
+    at = _end(_PROLOG, text, 0)
+    while (doctype := _DOCTYPE.match(text, at)) is not None:
+        if doctype[1] == "[":
+            raise NotAFeed(url, "has a DOCTYPE with a body, where entities could stand")
+        if doctype[1] != ">":
+            raise NotAFeed(url, "has a DOCTYPE that does not end")
+        at = _end(_PROLOG, text, doctype.end())
+    root = _ROOT.search(text, at)
+    if root is None:
+        raise NotAFeed(url, "there is no element in it" if text else "is empty")
+    name = root[1].lower()
+    if name in ("html", "head", "body"):
+        raise NotAFeed(url, "is an HTML page, and no feed")
+    if name not in ROOTS:
+        raise NotAFeed(url, f"begins with <{name[:50]}>, which no feed does")
+    return root.start()
 
 
-def _item(
-    entry: Mapping[str, Any], guid: str | None, url: str, faults: _Faults
-) -> Item:
-    """*entry* of feedparser's; its dicts look elsewhere for what they do not have."""
-    own: Callable[..., Any] = dict(entry).get
-    links = [dict(link) for link in own("links") or []]
+def _end(expression: re.Pattern[str], text: str, at: int) -> int:
+    found = expression.match(text, at)
+    return found.end() if found else at
+
+
+def _within(text: str, limits: Limits, faults: _Faults) -> tuple[str, bool]:
+    """*text* without the items in its middle that are too many; whether it is cut."""
+    starts, is_open = [], False
+    for tag in _ITEM.finditer(text):
+        is_open = not tag[1] and not tag[2].endswith("/")
+        if not tag[1]:
+            starts.append(tag.start())
+    if len(starts) > limits.max_items:
+        faults.say(limits.too_many)
+        last = len(starts) - limits.max_items // 2
+        end = starts[last] if last < len(starts) else len(text)
+        text = text[: starts[limits.first]] + text[end:]
+    return text, is_open
+
+
+def _entries(text: str, url: str, faults: _Faults) -> list[Any]:
+    """The items that feedparser finds in *text*.
+
+    Raises:
+        NotAFeed: It makes nothing of it.
+    """
+    import feedparser  # most processes read no feed
+
+    # Without a base it leaves relative URLs as they are, and guids, too.
+    headers = {"content-type": "application/xml; charset=utf-8"}
+    mended = 0
+
+    def as_xml(reference: re.Match[str]) -> str:
+        """An ampersand as XML takes it; an entity of HTML is what it stands for."""
+        nonlocal mended
+        if reference[0].startswith("<"):
+            return reference[0]
+        mended += 1
+        name = reference[1] or ""
+        return html5.get(name, f"&amp;{name}")
+
+    text = _LINK_URI.sub(r"\1data-uri=", _REFERENCE.sub(as_xml, text))
+    try:
+        found = feedparser.parse(
+            io.BytesIO(text.encode("utf-8", "replace")),
+            response_headers=headers,
+            resolve_relative_uris=False,
+            sanitize_html=False,
+        )
+    except Exception as error:  # noqa: BLE001 (it raises what it happens to)
+        raise NotAFeed(url, f"cannot be read: {error!r}"[:200]) from None
+    if mended:
+        faults.say(f"is malformed: {mended:,} references are none of XML")
+    if found["bozo"]:
+        reason = str(found["bozo_exception"]).splitlines()[0]
+        faults.say(f"is malformed: {reason[:200]}")
+    entries: list[Any] = found["entries"]
+    return entries
+
+
+def _item(entry: Mapping[str, Any], url: str, faults: _Faults, budget: _Budget) -> Item:
+    """*entry* of feedparser's, as a plain dict: its own looks elsewhere for a key."""
+    own: Callable[..., Any] = entry.get
+    guid, links = own("id") or "", [dict(link) for link in own("links") or []]
     given = [own("link")]
     given += [link.get("href") for link in links if link.get("rel") == "alternate"]
+    if guid.lower().startswith(_ABSOLUTE):
+        given += [] if "guidislink" in entry else [guid]  # an rdf:about
+    elif own("guidislink"):
+        given = [one for one in given if one != guid]  # it only says that it is one
     embeds = [link.get("href") for link in links if link.get("rel") == "enclosure"]
+    embeds += [dict(content).get("src") for content in own("content") or []]
     embeds += [dict(media).get("url") for media in own("media_content") or []]
     dates = []
     for name in DATES:
-        if not own(name):
+        if not (written := own(name)):
             continue
         try:
-            year, month, day, hour, minute, second = own(f"{name}_parsed")[:6]
-            dates.append(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
-        except (TypeError, ValueError):  # there is none, or its year is 0 or 10000
+            dates.append(_date(written, own(f"{name}_parsed")))
+        except (TypeError, ValueError, OverflowError):
             faults.count("dates cannot be read")
     return Item(
-        guid=guid,
-        link=_first_url(given, url, faults),
+        guid=_guid(guid),
+        link=_first_url(given, url, faults, budget),
         dates=tuple(sorted(set(dates))),
-        title=own("title") or "",
-        embeds=_urls(embeds, url, faults),
+        title=_line(own("title")),
+        embeds=_urls(embeds, url, faults, budget),
     )
 
 
@@ -541,16 +378,18 @@ def _json_feed(text: str, url: str, limits: Limits, faults: _Faults) -> ParsedFe
     if len(listed) > limits.max_items:
         faults.say(limits.too_many)
         del listed[limits.first : len(listed) - limits.max_items // 2]
-    items = []
+    items, budget = [], _Budget(limits.max_bytes)
     for given in listed:
         if isinstance(given, dict):
-            items.append(_json_item(given, url, faults))
+            items.append(_json_item(given, url, faults, budget))
         else:
             faults.count("items are no objects")
-    return ParsedFeed("JSON Feed", _line(feed.get("title")), tuple(items), faults.all())
+    return ParsedFeed(tuple(items), faults.all())
 
 
-def _json_item(given: Mapping[str, Any], url: str, faults: _Faults) -> Item:
+def _json_item(
+    given: Mapping[str, Any], url: str, faults: _Faults, budget: _Budget
+) -> Item:
     dates = []
     for name in ("date_published", "date_modified"):
         written = given.get(name)
@@ -566,52 +405,67 @@ def _json_item(given: Mapping[str, Any], url: str, faults: _Faults) -> Item:
         for one in (attached if isinstance(attached, list) else [])[:EMBEDS]
         if isinstance(one, dict)
     ]
+    links = [given.get("url"), given.get("external_url")]
     guid = given.get("id")
     if isinstance(guid, int | float) and not isinstance(guid, bool):
         guid = str(guid)
     return Item(
         guid=_guid(guid) if isinstance(guid, str) else None,
-        link=_first_url([given.get("url"), given.get("external_url")], url, faults),
+        link=_first_url(links, url, faults, budget),
         dates=tuple(sorted(set(dates))),
         title=_line(given.get("title")),
-        embeds=_urls(embeds, url, faults),
+        embeds=_urls(embeds, url, faults, budget),
     )
 
 
-def _date_text(text: str) -> str:
-    """A date as feedparser reads it right, or nothing.
+def _date(text: str, parsed: Any) -> datetime:
+    """The date *text*, which feedparser has *parsed*, or not.
 
     It takes any four digits for a year and what is missing from today's date,
     ``2024-032`` for the second of December, and a time without a zone for none.
 
     Raises:
         OverflowError: It is outside of the years 1 to 9999.
-        ValueError: It is none.
+        TypeError: It is none.
+        ValueError: The same.
     """
-    if not text or len(text) > LONGEST_DATE:
+    if len(text) > LONGEST_DATE:
         raise ValueError
     try:
-        return iso_date(text).isoformat()
+        return iso_date(text)
     except ValueError:
-        if _NUMBERS.fullmatch(text):
-            return text.replace("/", "-")
-        if not _WORDS.match(text) or not _NAMES.search(text):
+        is_named = _WORDS.match(text) and _NAMES.search(text)
+        if not is_named and not _NUMBERS.fullmatch(text):
             raise
-        return f"{text} GMT" if _NO_ZONE.search(text) else text
+    if "/" in text[:10]:  # as of 2024/2/1, which feedparser has in no year
+        return iso_date(_ONE_DIGIT.sub(r"0\1", text.replace("/", "-")))
+    if parsed:
+        year, month, day, hour, minute, second = parsed[:6]
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    found = parsedate_to_datetime(text)
+    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return zoned.astimezone(UTC)
 
 
-def _first_url(given: list[Any], base: str, faults: _Faults) -> str | None:
-    found = _urls([one for one in given if one], base, faults)
+def _first_url(
+    given: list[Any], base: str, faults: _Faults, budget: _Budget
+) -> str | None:
+    found = _urls(given, base, faults, budget)
     return found[0] if found else None
 
 
-def _urls(given: list[Any], base: str, faults: _Faults) -> tuple[str, ...]:
+def _urls(
+    given: list[Any], base: str, faults: _Faults, budget: _Budget
+) -> tuple[str, ...]:
     """Those of *given* that can be crawled, absolute, each once."""
     urls: dict[str, None] = {}
-    for one in given:
+    for one in dict.fromkeys(one for one in given if isinstance(one, str)):
         url = _url(one, base, faults) if one else None
         if url is None:
             continue
+        budget.left -= len(url)
+        if budget.is_spent:
+            break
         if len(urls) < EMBEDS:
             urls[url] = None
         else:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 JOBS = {
+    "feed": "frontier.feeds.parse:feed_job",
     "links": "frontier.urls.links:links_job",
     "robots": "frontier.urls.robots:robots_job",
     "sitemap": "frontier.urls.sitemaps:sitemap_job",
