@@ -39,11 +39,7 @@ class Bulk:
     ) -> None:
         names = tiers.split(",")
         share = bloom.share(capacity, partitions)
-        has_set = bool({"set", "set32"} & set(names))
-        bits = 32 if "set32" in names else 64
-        self._shape = SeenConfig(
-            "bloom" in names, has_set, share, ERROR_RATE, set_bits=bits
-        )
+        self._shape = SeenConfig("bloom" in names, "set" in names, share, ERROR_RATE)
         self._store = BlockingStore.from_settings({"REDIS_URL": server.url})
         self._server = server
         self._keys = CrawlKeys("bench", f"crawl{next(_serial)}")

@@ -41,7 +41,7 @@ URLS, EXCHANGES, ROWS, PAGES = 1_000, 20, 20, 8
 CRAWL = "counted"
 NOTHING = "nothing"
 """What is left of each part without its units."""
-TIERS = {"FRONTIER_SEEN_TIERS": "recent,bloom,set"}
+TIERS = {"FRONTIER_SEEN_TIERS": "recent,set"}
 QUIET = {
     "CONCURRENT_REQUESTS": 1,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 1,

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from benchmarks.server import Server
 
 TIERS = {
-    "frontier_default": "bloom,set",
-    "frontier_set64": "set",
-    "frontier_set32": "set32",
+    "frontier_default": "set",
+    "frontier_bloom_and_set": "bloom,set",
     "frontier_bloom": "bloom",
 }
 SETTLE = 0.3
@@ -68,9 +67,8 @@ def run(server: Server, options: Options) -> Report:
 def _ratios(figures: Figures) -> dict[str, float]:
     metric = "bytes_per_url"
     ratios = {
-        "bytes_per_url_set64": figures.value("frontier_set64", metric),
-        "bytes_per_url_set32": figures.value("frontier_set32", metric),
         "bytes_per_url_default": figures.value("frontier_default", metric),
+        "bytes_per_url_bloom_and_set": figures.value("frontier_bloom_and_set", metric),
         "bytes_per_url_bloom": figures.value("frontier_bloom", metric),
         "bytes_per_url_scrapy_redis": figures.value("scrapy_redis", metric),
     }

@@ -154,10 +154,9 @@ class CannotForget(ConfigurationError):
 class SeenFileBroken(ConfigurationError):
     """A file is not a whole seen-set as this version exports it."""
 
-    def __init__(self, path: str, offset: int, reason: str) -> None:
-        super().__init__(f"{path}: {reason} at byte {offset:,}; nothing was imported")
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}; nothing was imported")
         self.path = path
-        self.offset = offset
         self.reason = reason
 
 

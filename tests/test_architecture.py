@@ -88,6 +88,7 @@ GUARDED = {
         "node.journal",
         "queue",
         "seen.config",
+        "seen.export",
     },
 }
 NAMELESS = {"base", "common", "core", "helpers", "misc", "utils"}

@@ -30,9 +30,8 @@ RATIOS = {
         for peer in ("scrapy", "scrapy_redis")
     },
     "memory": {
-        "bytes_per_url_set64",
         "bytes_per_url_default",
-        "bytes_per_url_set32",
+        "bytes_per_url_bloom_and_set",
         "bytes_per_url_bloom",
         "bytes_per_url_scrapy_redis",
         "scrapy_redis_over_default",
@@ -63,7 +62,7 @@ RATIOS = {
     },
     "seen": {
         "new_default_vs_scrapy_redis",
-        "new_set_vs_scrapy_redis",
+        "new_bloom_vs_scrapy_redis",
         "recent_vs_scrapy_redis",
         "recent_vs_scrapy_memory",
         "new_1ms_vs_scrapy_redis",

@@ -53,39 +53,6 @@ def draw_saved_bytes(
     _save(figure, path)
 
 
-def draw_bloom_errors(
-    path: Path,
-    curves: Mapping[str, Sequence[tuple[float, float]]],
-    urls: int,
-    rate: float,
-) -> None:
-    """Write a PNG with *curves*, the planned number of *urls* and the *rate* asked.
-
-    Raises:
-        ConfigurationError: matplotlib is not installed, or *path* cannot be written.
-    """
-    figure, tick = _figure((9, 5.5), sep="")
-    axes = figure.add_subplot()
-    for style, (label, points) in zip(STYLES, curves.items(), strict=False):
-        axes.plot(*zip(*points, strict=True), style, label=label, linewidth=1.8)
-    axes.axhline(rate, color="0.4", lw=0.8)
-    axes.text(0.01, rate, "asked", transform=axes.get_yaxis_transform(), va="bottom")
-    axes.axvline(urls, color="0.4", lw=0.8)
-    axes.text(urls, rate * 25, " planned", va="top")
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="URLs in the crawl, spread evenly over the partitions",
-        ylabel="share of new URLs that the Bloom tier calls seen",
-    )
-    # Below a thousandth of what was asked nobody minds.
-    axes.set_ylim(rate / 1000, rate * 30)
-    axes.xaxis.set_major_formatter(tick)
-    axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", title="FRONTIER_BLOOM_...")
-    _save(figure, path)
-
-
 def draw_recrawls(
     path: Path, curves: Mapping[str, Sequence[tuple[float, float, float]]]
 ) -> None:

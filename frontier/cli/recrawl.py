@@ -138,7 +138,7 @@ def plan(
     Beside it stands the fixed schedule that fetches as many pages.
     """
     from frontier.recrawl.simulation import Site
-    from frontier.seen.capacity_plan import count_of
+    from frontier.seen.plan import count_of
 
     schedule = options.made()
     shortest = seconds("--fastest", fastest)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.store.client import Call
 from frontier.urls.canon.rulesets import label_of
 
 if TYPE_CHECKING:
@@ -20,25 +18,6 @@ FINGERPRINTER = "REQUEST_FINGERPRINTER_CLASS"
 SCRAPYS = "scrapy.utils.request.RequestFingerprinter"
 CANONICALIZATION = "canonicalization"
 """What makes spellings of a URL one; no setting, as there is one kind only."""
-FILTER_PROBE = Call.command("BF.EXISTS", "frontier", "")
-"""A call that a server without native filters refuses."""
-
-
-def settled(config: Config, *, server_has_filters: bool) -> Config:
-    """*config* with ``FRONTIER_BLOOM_NATIVE`` decided.
-
-    Raises:
-        ConfigurationError: It asks for native filters where there are none.
-    """
-    if config.bloom_native == "yes" and not server_has_filters:
-        raise ConfigurationError(
-            "FRONTIER_BLOOM_NATIVE = 'yes': the store has no commands BF.*; "
-            "set 'auto' or 'no'"
-        )
-    if config.bloom_native == "auto":
-        choice = "yes" if server_has_filters else "no"
-        return replace(config, bloom_native=choice)
-    return config
 
 
 def crawl_settings(
@@ -58,11 +37,9 @@ def crawl_settings(
         "FRONTIER_HOST_SHARDS": config.host_shards,
         "FRONTIER_CANON_RULES": config.canon_rules,
         "FRONTIER_SEEN_TIERS": list(config.seen_tiers),
-        "FRONTIER_SEEN_SET_BITS": config.seen_set_bits,
         "FRONTIER_SEEN_START": config.seen_start,
         "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
         "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
-        "FRONTIER_BLOOM_NATIVE": config.bloom_native,
         FINGERPRINTER: fingerprinter_name(settings or {}),
         CANONICALIZATION: label_of(config.canon_rules),
     }

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
 from frontier.cluster.controls import Change, change, operator
-from frontier.cluster.shared_settings import crawl_settings, settled
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError, KeyDamaged
 from frontier.files import creating
 from frontier.migrate.queue_import import QueueImport
@@ -37,7 +37,6 @@ from frontier.migrate.scrapy_redis import ItemFault
 from frontier.node.archiving import claim
 from frontier.node.host_addresses import BlockingAddresses
 from frontier.seeds.load_once import Seeder, SeedLock
-from frontier.seen.blocking_test import has_filters
 from frontier.seen.config import seen_config
 from frontier.seen.imported_tier import (
     KINDS,
@@ -197,7 +196,7 @@ class Migration:
         self._server = server
         self._source = source
         self._holder = _holder()
-        self.config = settled(config, server_has_filters=has_filters(store))
+        self.config = config
 
     def enter(self) -> CrawlKeys:
         """The open crawl of the spider, which is made if there is none.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
 from frontier.cluster.crawls import LIMIT
-from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
+from frontier.cluster.shared_settings import crawl_settings
 from frontier.collection.summary import commit_command, uncommitted_in
 from frontier.errors import (
     CrawlLost,
@@ -223,8 +223,6 @@ class Node:
         asked = self.config.seen_set_max_bytes
         require_max_memory(asked, memory, self._store.where)
         await self._reach(self._require_copies)
-        has_filters = await self._reach(self._has_filters)
-        self.config = settled(self.config, server_has_filters=has_filters)
         revive = self._server.revive if self._server.embedded else None
         self._outage_retry = OutageRetry(self._store, revive)
         self._opened.callback(self._outage_retry.stop)
@@ -351,13 +349,6 @@ class Node:
             except StoreRefused as error:
                 raise copies.refused(where, str(error)) from None
         self._store.copies = copies
-
-    async def _has_filters(self) -> bool:
-        try:
-            await self._store.call(FILTER_PROBE)
-        except StoreRefused:
-            return False
-        return True
 
     def push(
         self,

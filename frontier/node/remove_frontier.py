@@ -170,10 +170,10 @@ def _seen_names(
     keys: PartitionKeys, tiers: SeenConfig, state: PartitionState
 ) -> Iterator[str]:
     """The filters and the sets of a partition; not the key that counts them."""
-    layout, least = state.layout, tiers.space.groups
+    layout = state.layout
     for number in range(layout.blooms):
         yield keys.bloom(number)
-    sets = [(layout.era, layout.buckets or least)]
+    sets = [(layout.era, layout.buckets)]
     if state.old is not None:
         sets.append(state.old)
     if tiers.has_set:

@@ -27,6 +27,7 @@ from frontier.queue.damage import is_last_push, is_number, look
 from frontier.queue.due import read_waiting
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import read_reserved
+from frontier.seen import intset
 from frontier.seen.config import SeenLayout, grow_call, seen_config
 from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
 from frontier.seen.seen_set import stored_crawl
@@ -426,7 +427,7 @@ class Repair:
     def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
         """Tell the layout of the seen-set by what the set itself has."""
         start = keys.tag + ":"
-        space, tiers = self._tiers.space, self._tiers
+        tiers = self._tiers
         buckets: dict[int, dict[int, str]] = defaultdict(dict)
         blooms = 0
         for name in names:
@@ -441,7 +442,7 @@ class Repair:
         # Without any bucket the Bloom tier decides, as of a set that was given up.
         era = max(buckets, default=1 if blooms and tiers.has_set else 0)
         here = buckets[era]
-        total = max(space.groups, max(here, default=0) + 1)
+        total = max(here, default=0) + 1
         count = sum(
             self._read_bucket(keys, era, bucket, total, name)
             for bucket, name in here.items()
@@ -462,7 +463,6 @@ class Repair:
 
         Removes what is no member; returns how many members there are.
         """
-        space = self._tiers.space
         members = self._store.call(Call.command("SMEMBERS", name))
         count = len(members)
         wrong: dict[int, list[bytes]] = defaultdict(list)
@@ -471,8 +471,7 @@ class Repair:
                 self._store.call(Call.command("SREM", name, member))
                 count -= 1
                 continue
-            entry = space.entry_of(int(member), bucket)
-            if (its := space.bucket_of(entry, total)) != bucket:
+            if (its := intset.bucket_of(int(member), total)) != bucket:
                 wrong[its].append(member)
         for its, moved in wrong.items():
             self._store.call(Call.command("SADD", keys.bucket(era, its), *moved))
@@ -481,7 +480,7 @@ class Repair:
 
     def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
         """Have as many buckets as so many URLs are to have."""
-        wanted = self._tiers.space.wanted(layout.count)
+        wanted = intset.wanted(layout.count)
         if self._tiers.has_set and wanted > layout.buckets:
             self._store.call(grow_call(keys, self._tiers, layout, wanted))
 

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import KeyDamaged, PushForgotten
 from frontier.queue.damage import is_number
 from frontier.queue.due import DUE, waiting_element, wall_ms
+from frontier.seen import intset
 from frontier.seen.config import (
     LayoutStale,
     Plan,
@@ -166,22 +167,20 @@ def push_plan(
     server's, as far as the caller knows it, in milliseconds.
     """
     modes, marks, queues, priorities, items, _, dues, ids = zip(*pushes, strict=True)
-    space, urls = tiers.space, len(marks)
-    total = layout.buckets or space.groups
-    wanted = space.wanted(layout.count + urls) if tiers.has_set else total
+    urls = len(marks)
+    wanted = intset.wanted(layout.count + urls) if tiers.has_set else 0
     begins = tiers.is_full(layout, urls)
-    if wanted > total or begins:
+    if wanted > layout.buckets or begins:
         return grow_plan(keys, tiers, layout, wanted, urls, begins=begins)
     made = PlanKeys(keys, layout.era)
-    filters = tiers.filters(layout)
+    filters = [(each.bits, each.hashes) for each in tiers.generations(layout)]
     made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
     made.names += [keys.bloom(number) for number in range(len(filters))]
     is_tested = tiers.has_set or tiers.has_bloom
     texts = [str(mark) for mark in marks] if is_tested else []
-    members: list[str] = []
-    if tiers.has_set and tiers.set_bits != 64:
-        members = [str(space.member(space.entry(mark))) for mark in marks]
-    places = made.buckets(space.numbers(marks, total)) if tiers.has_set else []
+    places: list[int] = []
+    if tiers.has_set:
+        places = made.buckets(intset.buckets_of(marks, layout.buckets))
     lists, targets = made.lists(queues, priorities, dues, clock)
     if any(dues):
         items = tuple(map(_element, queues, items, dues))
@@ -189,9 +188,9 @@ def push_plan(
     if any(ids):
         made.names.append(keys.forced)
         forced = (len(made.names), [str(one) if one else "" for one in ids])
-    known, room = (total, layout.blooms, layout.era), tiers.room(layout)
-    head = (len(made.names), keys.born, turn or (), known, space.groups, room)
-    columns = ("".join(modes), texts, members, places, targets)
+    known = (layout.buckets, layout.blooms, layout.era)
+    head = (len(made.names), keys.born, turn or (), known, tiers.room(layout))
+    columns = ("".join(modes), texts, places, targets)
     packed = pack((*head, filters, lists, *columns, items if targets else (), forced))
     return Plan(QUEUE_PUSH, made.names, packed, urls)
 

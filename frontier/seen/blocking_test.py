@@ -25,8 +25,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from frontier.cluster import crawls
-from frontier.cluster.shared_settings import FILTER_PROBE, crawl_settings, settled
-from frontier.errors import StoreRefused, StoreUnavailable
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.errors import StoreUnavailable
 from frontier.queue.push import NEW, TEST, Push, push_to
 from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.seen_set import layout_call, layout_of
@@ -83,10 +83,6 @@ class BlockingSeenTest:
             self._store = BlockingStore.from_settings(_asking_once(settings))
             memory = self._store.call(Call.command("INFO", "memory"))
             check_server(memory, self._store.where)
-            self._config = settled(
-                self._config, server_has_filters=has_filters(self._store)
-            )
-            self._tiers = seen_config(self._config)
             self._keys = self._enter(self._store)
         except BaseException:
             self.close()
@@ -198,15 +194,6 @@ class BlockingSeenTest:
             fresh = EmbeddedStore.join(self._config.store_dir)
             old, self._embedded = self._embedded, fresh
             old.leave()
-
-
-def has_filters(store: BlockingStore) -> bool:
-    """Whether the servers of *store* have Bloom filters of their own."""
-    try:
-        store.call(FILTER_PROBE)
-    except StoreRefused:
-        return False
-    return True
 
 
 def _asking_once(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,17 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GROWTH = 4
 SPARE = 1.25
 MAX_BITS = 1 << 32
 """The longest bitmap that Redis has. Generations stop growing there."""
+STEPS = 64
+"""Points at which the error of a generation is taken to sum it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +100,30 @@ def generation(number: int, capacity: int, error_rate: float) -> Generation:
 def false_rate(bits: int, hashes: int, urls: float) -> float:
     """The chance that a filter with *urls* in it calls a new one seen."""
     return float((1 - math.exp(-hashes * urls / bits)) ** hashes)
+
+
+def error_after(filters: Sequence[Generation], urls: float) -> float:
+    """The chance that *filters*, with *urls* in them, call a new URL seen.
+
+    They are filled one after the other; what is over goes into the last.
+    """
+    right = 0.0
+    for each in filters:
+        inside = urls if each is filters[-1] else min(urls, each.capacity)
+        wrong = false_rate(each.bits, each.hashes, inside)
+        right += math.log1p(-min(wrong, 1 - 1e-16))
+        urls -= inside
+        if urls <= 0:
+            break
+    return max(0.0, -math.expm1(right))  # no -0.0
+
+
+def lost(filters: Sequence[Generation], urls: float) -> float:
+    """New URLs of *urls* that *filters* are expected to call seen."""
+    found, begin = 0.0, 0.0
+    for each in filters:
+        inside = min(urls - begin, each.capacity)
+        points = (begin + inside * (n + 0.5) / STEPS for n in range(STEPS))
+        found += sum(error_after(filters, at) for at in points) * inside / STEPS
+        begin += inside
+    return found

@@ -12,7 +12,6 @@ What always holds:
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,6 @@ import msgpack
 from frontier.errors import CrawlLost, StoreError
 from frontier.queue.due import bucket_of
 from frontier.seen import bloom, intset
-from frontier.seen.intset import LEVELS
 from frontier.store.calls import Call
 from frontier.store.scripts import SEEN_GROW
 
@@ -46,15 +44,14 @@ MAX_BLOOMS = 32
 
 # Lua's msgpack is older than the type for bytes.
 pack = msgpack.Packer(use_bin_type=False).pack
-_space = functools.cache(intset.space)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenLayout:
     """The size of a partition's seen-set."""
 
-    buckets: int = 0
-    """Of the set tier; 0 before anything was put into it."""
+    buckets: int = 1
+    """Of the set tier."""
     count: int = 0
     """URLs in the set tier."""
     blooms: int = 0
@@ -82,9 +79,6 @@ class SeenConfig:
     capacity: int
     """URLs that a partition's first Bloom generation holds."""
     error_rate: float
-    set_bits: int = 64
-    native: bool = False
-    """Whether the server's own filter (``BF.*``) is the Bloom tier."""
 
     @property
     def first(self) -> int:
@@ -92,57 +86,35 @@ class SeenConfig:
         # At least a whole push, so that none begins with more than it may hold.
         return max(self.capacity, MAX_URLS)
 
-    @property
-    def fills_later(self) -> bool:
-        """Whether the Bloom tier has nothing until a set is about to be given up.
-
-        What a set of 64 bits keeps are marks, so it can be copied then. From one of 32
-        bits marks cannot be made again: Bloom is written beside it from the beginning.
-        """
-        return self.has_bloom and self.has_set and self.set_bits == 64
-
-    @property
-    def space(self) -> intset.Space:
-        """What the set keeps of a mark, and where."""
-        return _space(self.set_bits, self.first)
-
     def allows(self, layout: SeenLayout) -> bool:
         """Whether a seen-set that was only pushed to may have *layout*."""
-        buckets = max(layout.buckets, self.space.groups)
-        most = self.space.groups << LEVELS
-        fits = self.space.wanted(layout.count) <= buckets <= most
-        return (fits or not self.has_set) and layout.blooms <= MAX_BLOOMS
+        least = intset.wanted(layout.count)
+        fits = least <= layout.buckets <= intset.MOST_BUCKETS or not self.has_set
+        return fits and layout.blooms <= MAX_BLOOMS
 
     def generation(self, number: int) -> bloom.Generation:
         """Bloom generation *number* of a partition, from 0."""
         return bloom.generation(number, self.first, self.error_rate)
 
-    def filters(self, layout: SeenLayout) -> list[tuple[int, ...]]:
-        """What the script must know of each Bloom generation."""
-        if self.native:
-            return [(0,)] if layout.blooms else []
+    def generations(self, layout: SeenLayout) -> list[bloom.Generation]:
+        """The Bloom generations of a partition of *layout*."""
         numbers = range(layout.blooms if self.has_bloom else 0)
-        return [(made.bits, made.hashes) for made in map(self.generation, numbers)]
+        return [self.generation(number) for number in numbers]
 
     def room(self, layout: SeenLayout) -> tuple[int, int]:
         """How many URLs the set may have with *layout*, and its last generation."""
         of_set = of_bloom = NO_LIMIT
         if self.has_set:
-            of_set = self.space.room(layout.buckets or self.space.groups)
-        if self.has_bloom and layout.blooms and not self.native:
+            of_set = intset.room(layout.buckets)
+        if self.has_bloom and layout.blooms:
             of_bloom = self.generation(layout.blooms - 1).capacity
         return of_set, of_bloom
 
     def is_full(self, layout: SeenLayout, adding: int) -> bool:
-        """Whether a push of so many URLs needs another Bloom generation.
-
-        A filter of the server's own grows by itself.
-        """
-        if not self.has_bloom or (self.fills_later and not layout.blooms):
+        """Whether a push of so many URLs needs another Bloom generation."""
+        if not self.has_bloom:
             return False
-        if layout.blooms == 0 or self.native:
-            return layout.blooms == 0
-        return layout.last + adding > self.generation(layout.blooms - 1).capacity
+        return not layout.blooms or layout.last + adding > self.room(layout)[1]
 
 
 def seen_config(config: Config) -> SeenConfig:
@@ -152,8 +124,6 @@ def seen_config(config: Config) -> SeenConfig:
         has_set="set" in config.seen_tiers,
         capacity=bloom.share(config.bloom_capacity, config.partitions),
         error_rate=config.bloom_error_rate,
-        set_bits=config.seen_set_bits,
-        native=config.bloom_native == "yes" and "bloom" in config.seen_tiers,
     )
 
 
@@ -251,24 +221,19 @@ def grow_plan(
     If it *begins* a Bloom generation, that is for more URLs, too. The reply is for
     `grown`.
     """
-    made, space = PlanKeys(keys, layout.era), tiers.space
-    known = layout.buckets or space.groups
+    made = PlanKeys(keys, layout.era)
     made.names += [keys.counts, keys.seen]
     splits = [
         (*made.buckets((split.source, split.target)), str(split.threshold))
-        for split in (space.splits(known, total) if total > known else ())
+        for split in intset.splits(layout.buckets, total)
     ]
-    generation: Sequence[float] = ()
+    bits = 0
     if begins:
         made.names.append(keys.bloom(layout.blooms))
-        # A filter of the server's grows by itself: each part has half the error
-        # of the one before, and the first has half of what is asked.
-        generation = (0, tiers.first, tiers.error_rate)
-        if not tiers.native:
-            generation = (tiers.generation(layout.blooms).bits,)
-    at = (known, layout.blooms, layout.era)
-    head = (len(made.names), keys.born, at, space.groups)
-    return Plan(SEEN_GROW, made.names, pack((*head, splits, generation)), urls)
+        bits = tiers.generation(layout.blooms).bits
+    at = (layout.buckets, layout.blooms, layout.era)
+    packed = pack((len(made.names), keys.born, at, splits, bits))
+    return Plan(SEEN_GROW, made.names, packed, urls)
 
 
 def grow_call(

@@ -1,50 +1,36 @@
 """Carrying over what a crawl has seen: from its tiers to a file, and back.
 
-A file is of unknown origin: it is checked as it is read, and one made by other rules is
-refused. `frontier seen export` and `import` call this; it blocks. What always holds:
+A file is of unknown origin: it is read and checked to its end before anything of it is
+imported. `frontier seen export` and `import` call this; it blocks.
+What always holds:
 
-1.  A set is carried over entry by entry, into any crawl that can take its entries.
-    Bloom filters, where there is no set or one was dropped for lack of memory, are
-    carried over as they are, and only into a crawl made for them.
-2.  A set is read by its range of entries, from below, and where reading stands is an
-    entry, not a bucket: when the set grows, it goes on from there. What was in the set
-    when it began is read, exactly once.
-3.  Adding splits the buckets that all will need before it adds the first. Sorted
-    entries would else fill one bucket far over the server's limit.
+1.  A set is carried over mark by mark, into any crawl with a shared tier. Bloom
+    filters, where there is no set or one was given up, are carried over as they are,
+    and only into a crawl that was made for them.
+2.  Buckets are read in the order of their numbers. A split moves marks to a bucket with
+    a greater one, so a set that grows meanwhile is read whole, some marks of it twice.
+3.  Adding splits the buckets that all will need before it adds the first. The marks of
+    one bucket would else fill one bucket far over the server's limit.
 4.  Adding again what is there changes nothing: an import that broke off can be made
     again.
 
-The file of an exported seen-set.
-
-::
-
-    magic  8 bytes, version  2, length of header  4
-    header  JSON, padded with blanks; CRC-32 of all so far  4
-    block*  kind  1, partition  4, a  4, b  4, length  4, CRC-32  4, payload
-    end     a block of the kind `END` without a payload
-
-Numbers are big-endian, payloads are deflated, and the CRC-32 is over the five
-numbers before it and the payload. Partitions ascend. A partition has
-
-- `ENTRIES`, *a* of them: the differences between entries, which ascend, 8 bytes
-  each; all the first bytes, then all the second and so on, as most are zero;
-- a `LAYOUT`, if its Bloom tier is in the file: *a* generations, the last of which
-  has *b* URLs;
-- `BITS` of generation *a*: bytes from *b* on, at most `BLOCK_BYTES` of them.
+The file is gzip, of one msgpack message after the other: first a map that says what
+made it, then any number of ``["filters", partition, generations, URLs in the last]``,
+``["bits", partition, generation, first byte, bytes]`` and ``["marks", partition,
+marks]``, and last ``["end", number of marks]``.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import secrets
-import struct
-import sys
 import zlib
-from array import array
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgpack
 
 from frontier.cluster.crawls import mark_now, open_call
 from frontier.errors import (
@@ -53,23 +39,20 @@ from frontier.errors import (
     SeenFileBroken,
     SeenFileMismatch,
 )
-from frontier.files import FILE_MODE, creating, mode_of_environment, open_input
+from frontier.files import mode_of_environment, open_input, published
 from frontier.queue.push import NEW, TEST, Push, push_to
-from frontier.seen.config import MAX_URLS, SeenLayout, grow_call, grown
-from frontier.seen.intset import LEVELS, SHORT_BITS, Space
+from frontier.seen import intset
+from frontier.seen.config import MAX_BLOOMS, MAX_URLS, SeenLayout, grow_call, grown
 from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_of
 from frontier.settings.values import NAME
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys
-from frontier.store.scripts import SEEN_READ
 from frontier.urls.canon.rulesets import label_of
-from frontier.urls.fingerprint import MARK_BITS
+from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     from frontier.seen.config import SeenConfig
     from frontier.seen.seen_set import StoredCrawl
@@ -77,77 +60,25 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
-
+FORMAT, VERSION = "frontier-seen", 3
+HASH = "murmur3-128/62"
+"""What made a mark of a fingerprint; see `frontier.urls.fingerprint.seen_hash`."""
 MAX_BUCKETS = 16
 """Buckets that are read with one call."""
 MAX_SPLITS = 32
 """Splits that are made with one call."""
-
-
-def entries(
-    store: BlockingStore, keys: PartitionKeys, space: Space
-) -> Iterator[list[int]]:
-    """The entries of the partition's set, in sorted lists, each above the last."""
-    layout = layout_of(store.call(layout_call(keys)))
-    at = 0
-    while at < space.end and layout.count:
-        # Until the first split the store does not say how many buckets there are.
-        total = layout.buckets or space.groups
-        numbers, end = list[int](), at
-        while end < space.end and len(numbers) < MAX_BUCKETS:
-            numbers.append(space.bucket_of(end, total))
-            end = space.range_of(end, total).stop
-        names = [keys.seen, *(keys.bucket(layout.era, number) for number in numbers)]
-        reply = store.call(Call.to(SEEN_READ, names, [layout.buckets, layout.era]))
-        if reply[0] == 0:
-            layout = replace(layout, buckets=int(reply[1]), era=int(reply[2]))
-            continue
-        found = sorted(
-            space.entry_of(int(value), number)
-            for number, bucket in zip(numbers, reply[1:], strict=True)
-            for value in bucket
-        )
-        # A bucket of a set that has grown may begin below where this stands.
-        if found := [entry for entry in found if at <= entry < end]:
-            yield found
-        at = end
-
-
-def reserve(
-    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, count: int
-) -> SeenLayout:
-    """Give the partition's set the buckets that *count* more entries will need."""
-    layout = layout_of(store.call(layout_call(keys)))
-    while tiers.has_set:
-        now = layout.buckets or tiers.space.groups
-        total = tiers.space.wanted(layout.count + count)
-        if total <= now:
-            break
-        call = grow_call(keys, tiers, layout, min(total, now + MAX_SPLITS))
-        layout = grown(store.call(call))
-    return layout
-
-
-def add(
-    store: BlockingStore,
-    keys: PartitionKeys,
-    tiers: SeenConfig,
-    layout: SeenLayout,
-    marks: Sequence[int],
-) -> tuple[SeenLayout, int]:
-    """Add *marks*; return the layout and how many of them were new.
-
-    They are at most as many as `frontier.seen.config.MAX_URLS`.
-    """
-    pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
-    done = push_to(store, keys, tiers, layout, pushes)
-    return done.layout, done.verdicts.count(NEW)
-
+MAX_MARKS = 8_192
+"""Marks of a message."""
+BLOCK_BYTES = 64 * 1024
+"""Bytes of a Bloom filter in a message, and of a text in the header."""
+MAX_MESSAGE = 1024 * 1024
+"""Bytes of a message."""
+HEADER = ("fingerprinter", "rules", "hash", "crawl_id", "spider", "shape")
 
 NO_TIER = "keeps nothing of what it saw in the store"
-NATIVE = (
-    "keeps what it saw in the server's own filters, which are not carried over; "
-    "a crawl with 'set' in FRONTIER_SEEN_TIERS or FRONTIER_BLOOM_NATIVE = 'no' can be"
+NO_BLOOM = (
+    "has no Bloom tier, and the file has Bloom filters; a crawl with 'bloom' in "
+    "FRONTIER_SEEN_TIERS can take them"
 )
 GAVE_UP = "gave up a set while it was exported; export it again"
 NOT_EMPTY = "has seen URLs already; Bloom filters can be imported with --new only"
@@ -166,70 +97,175 @@ def export(
     *progress* is told how many partitions are done.
 
     Raises:
-        CannotCarry: What it saw is nowhere, or in filters of the server's.
+        CannotCarry: What it saw is nowhere.
         ConfigurationError: *path* cannot be written.
     """
     name = crawl.keys.crawl_id
     if not (tiers.has_set or tiers.has_bloom):
         raise CannotCarry(name, NO_TIER)
-    if tiers.native and not tiers.has_set:
-        raise CannotCarry(name, NATIVE)
-    header = Header(
-        fingerprinter,
-        name,
-        crawl.spider,
-        crawl.shape,
-        tiers.space.bits,
-        tiers.space.groups,
-        rules=label_of(crawl.config.canon_rules),
-    )
-    with SeenFileWriter(path, header, mode_of_environment()) as file:
-        for partition in range(crawl.config.partitions):
-            _export_partition(store, crawl, tiers, partition, file)
-            progress(partition + 1)
-    return file.urls
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "fingerprinter": fingerprinter,
+        "rules": label_of(crawl.config.canon_rules),
+        "hash": HASH,
+        "crawl_id": name,
+        "spider": crawl.spider,
+        "shape": crawl.shape,
+    }
+    urls = 0
+    try:
+        with (
+            published(path, mode_of_environment()) as file,
+            gzip.GzipFile("", "wb", 1, file, mtime=0) as packed,
+        ):
+            packed.write(msgpack.packb(header))
+            for number in range(crawl.config.partitions):
+                for message in _exported(store, crawl, tiers, number):
+                    packed.write(msgpack.packb(message))
+                    urls += len(message[2]) if message[0] == "marks" else 0
+                progress(number + 1)
+            packed.write(msgpack.packb(["end", urls]))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be written: {error.strerror}"
+        ) from None
+    return urls
 
 
-def _export_partition(
-    store: BlockingStore,
-    crawl: StoredCrawl,
-    tiers: SeenConfig,
-    partition: int,
-    file: SeenFileWriter,
-) -> None:
-    keys, name = crawl.keys.partition(partition), crawl.keys.crawl_id
+def _exported(
+    store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig, number: int
+) -> Iterator[list[Any]]:
+    """The messages of a partition."""
+    keys, bucket = crawl.keys.partition(number), 0
     layout = layout_of(store.call(layout_call(keys)))
     if layout.blooms and (layout.era or not tiers.has_set):
-        if tiers.native:
-            raise CannotCarry(name, NATIVE)
-        _export_filters(store, keys, tiers, partition, layout, file)
-    if tiers.has_set:
-        for found in entries(store, keys, tiers.space):
-            file.add(partition, found)
-    if layout_of(store.call(layout_call(keys))).era != layout.era:
-        raise CannotCarry(name, GAVE_UP)
+        yield ["filters", number, layout.blooms, layout.last]
+        for generation, made in enumerate(tiers.generations(layout)):
+            for at in range(0, -(-made.bits // 8), BLOCK_BYTES):
+                end = at + BLOCK_BYTES - 1
+                name = keys.bloom(generation)
+                data = store.call(Call.command("GETRANGE", name, at, end))
+                if data.strip(b"\0"):
+                    yield ["bits", number, generation, at, data]
+    while tiers.has_set and bucket < layout.buckets:
+        end = min(bucket + MAX_BUCKETS, layout.buckets)
+        names = [keys.bucket(layout.era, each) for each in range(bucket, end)]
+        calls = [Call.command("SMEMBERS", name) for name in names]
+        *found, current = store.run([*calls, layout_call(keys)])
+        now = layout_of(current)
+        if now.era != layout.era:
+            raise CannotCarry(crawl.keys.crawl_id, GAVE_UP)
+        marks = [int(member) for members in found for member in members]
+        for first in range(0, len(marks), MAX_MARKS):
+            yield ["marks", number, marks[first : first + MAX_MARKS]]
+        bucket, layout = end, now
 
 
-def _export_filters(
-    store: BlockingStore,
-    keys: PartitionKeys,
-    tiers: SeenConfig,
-    partition: int,
-    layout: SeenLayout,
-    file: SeenFileWriter,
-) -> None:
-    file.add_layout(partition, layout.blooms, layout.last)
-    for number in range(layout.blooms):
-        size = -(-tiers.generation(number).bits // 8)
-        for at in range(0, size, BLOCK_BYTES):
-            end = at + BLOCK_BYTES - 1
-            data = store.call(Call.command("GETRANGE", keys.bloom(number), at, end))
-            if data.strip(b"\0"):
-                file.add_bits(partition, number, at, data)
+class SeenFile:
+    """A file of unknown origin. It has been read to its end when this exists.
+
+    Raises:
+        SeenFileBroken: It is not whole, or no such file.
+        SeenFileMismatch: Another version wrote it.
+        ConfigurationError: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self.header: Mapping[str, Any] = {}
+        self._size = 0
+        self.urls = 0
+        """How many it has."""
+        self.counts: dict[int, int] = {}
+        """Those of each partition."""
+        self.filters: dict[int, tuple[int, int]] = {}
+        """Bloom generations of partitions, and URLs in the last."""
+        for kind, partition, *rest in self.messages():
+            if kind == "marks":
+                count = self.counts.get(partition, 0) + len(rest[0])
+                self.counts[partition] = count
+            elif kind == "filters":
+                self.filters[partition] = rest[0], rest[1]
+        self.urls = sum(self.counts.values())
+
+    def messages(self) -> Iterator[list[Any]]:
+        """Each message of partitions."""
+        is_first, said, read = True, None, 0
+        for message in self._unpacked():
+            if is_first:
+                self.header, is_first = self._checked_header(message), False
+            elif said is not None:
+                raise SeenFileBroken(self.path, "there is more after its end")
+            elif not _is_known(message):
+                raise SeenFileBroken(self.path, "it has a message that is none")
+            elif message[0] == "end":
+                said = message[1]
+            else:
+                read += len(message[2]) if message[0] == "marks" else 0
+                if read > self._size:  # each takes 7 bytes, however it is packed
+                    raise SeenFileBroken(self.path, "it has more marks than bytes")
+                yield message
+        if is_first:
+            raise SeenFileBroken(self.path, "it is not an exported seen-set")
+        if said != read:
+            raise SeenFileBroken(self.path, "it is cut off")
+
+    def _unpacked(self) -> Iterator[Any]:
+        try:
+            with open_input(self.path) as file, gzip.GzipFile(fileobj=file) as plain:
+                self._size = os.fstat(file.fileno()).st_size
+                yield from msgpack.Unpacker(
+                    plain,
+                    read_size=BLOCK_BYTES,
+                    max_buffer_size=MAX_MESSAGE,
+                    max_array_len=MAX_MARKS,
+                    max_str_len=BLOCK_BYTES,
+                    max_bin_len=BLOCK_BYTES,
+                    max_ext_len=0,
+                )
+        except EOFError:
+            raise SeenFileBroken(self.path, "it is cut off") from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            reason = f"it is damaged, or no exported seen-set ({error})"
+            raise SeenFileBroken(self.path, reason) from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"{self.path} cannot be read: {error.strerror}"
+            ) from None
+        except (ValueError, msgpack.UnpackException) as error:
+            reason = f"it has a message that cannot be read ({type(error).__name__})"
+            raise SeenFileBroken(self.path, reason) from None
+
+    def _checked_header(self, header: Any) -> Mapping[str, Any]:
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise SeenFileBroken(self.path, "it is not an exported seen-set")
+        if (version := header.get("version")) != VERSION:
+            raise SeenFileMismatch(self.path, "version", version, VERSION)
+        texts = [header.get(name) for name in HEADER if name != "shape"]
+        if not all(isinstance(text, str) for text in texts) or "shape" not in header:
+            raise SeenFileBroken(self.path, "its header is another program's")
+        return header
+
+
+def _is_known(message: Any) -> bool:
+    """Whether *message* is one of a partition, or the end."""
+    match message:
+        case ["marks", int(partition), list(marks)]:
+            kinds = {type(mark) for mark in marks}
+            within = kinds == {int} and LEAST_MARK <= min(marks) <= max(marks)
+            return within and max(marks) < 2 * LEAST_MARK and partition >= 0
+        case ["filters", int(partition), int(blooms), int(last)]:
+            return partition >= 0 and 1 <= blooms <= MAX_BLOOMS and last >= 0
+        case ["bits", int(partition), int(generation), int(first), bytes()]:
+            return min(partition, generation, first) >= 0
+        case ["end", int()]:
+            return True
+    return False
 
 
 class Import:
-    """A file to be imported. It has been read to its end when this exists.
+    """A file to be imported, which is whole, and made by the rules that hold here.
 
     Raises:
         SeenFileBroken: It is not whole.
@@ -237,34 +273,23 @@ class Import:
     """
 
     def __init__(self, path: Path, fingerprinter: str) -> None:
-        self._path = str(path)
         self._file = SeenFile(path)
+        self.urls = self._file.urls
+        """How many the file has."""
         self.read = 0
-        """Members that are in the store now."""
+        """Those of them that are in the store now."""
         self.added = 0
         """Those of them that were not there before."""
+        header = self._file.header
+        self._same("fingerprinter", header["fingerprinter"], fingerprinter)
+        self._same("hash", header["hash"], HASH)
         try:
-            header = self._file.header
-            self._same("fingerprinter", header.fingerprinter, fingerprinter)
-            self._same("hash", header.hash, HASH)
-            self._config = self._shape()
-            rules = label_of(self._config.canon_rules)
-            self._same("canonicalization", header.rules, rules)
-            self._counts = self._file.verified()
-        except BaseException:
-            self._file.close()
-            raise
-
-    @property
-    def urls(self) -> int:
-        """How many the file has."""
-        return self._file.header.urls
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+            self._config: Config = checked_shape(header["shape"])
+        except ConfigurationError as error:
+            reason = f"its crawl's settings are not this version's ({error})"
+            raise SeenFileBroken(str(path), reason) from None
+        rules = label_of(self._config.canon_rules)
+        self._same("canonicalization", header["rules"], rules)
 
     def create(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
         """Create a crawl with the settings of the one that was exported.
@@ -283,7 +308,7 @@ class Import:
         keys = CrawlKeys(namespace, crawl_id, secrets.token_hex(8))
         store.run(
             [
-                open_call(keys, json.dumps(header.shape), header.spider),
+                open_call(keys, json.dumps(header["shape"]), header["spider"]),
                 Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id),
             ]
         )
@@ -305,403 +330,118 @@ class Import:
             ConfigurationError: The crawl has ended.
             SeenFileMismatch: Its URLs are in other partitions, or kept otherwise.
         """
-        name = crawl.keys.crawl_id
+        self._require_fit(store, crawl, tiers)
+        layouts: dict[int, SeenLayout] = {}
+        # The filters of a file have all its marks.
+        marked = replace(tiers, has_bloom=False) if self._file.filters else tiers
+        for kind, partition, *rest in self._file.messages():
+            keys = crawl.keys.partition(partition)
+            if kind == "filters":
+                _write_filters(store, keys, tiers, *rest)
+            elif kind == "bits":
+                self._write_bits(store, keys, tiers, partition, *rest)
+            else:
+                if partition not in layouts:
+                    count = self._file.counts[partition]
+                    layouts[partition] = reserve(store, keys, marked, count)
+                for first in range(0, len(rest[0]), MAX_URLS):
+                    marks = rest[0][first : first + MAX_URLS]
+                    layout, new = add(store, keys, marked, layouts[partition], marks)
+                    layouts[partition] = layout
+                    self.read += len(marks)
+                    self.added += new
+                    progress(self.read)
+
+    def _require_fit(
+        self, store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig
+    ) -> None:
+        name, here, there = crawl.keys.crawl_id, crawl.config, self._config
         if not (tiers.has_set or tiers.has_bloom):
             raise CannotCarry(name, NO_TIER)
         if crawl.state != "open":
             raise ConfigurationError(
                 f"the crawl {name} is {crawl.state}; nothing was imported"
             )
-        here, there = crawl.config, self._config
-        self._same("FRONTIER_PARTITIONS", there.partitions, here.partitions)
-        self._same("FRONTIER_QUEUE_KEY", there.queue_key, here.queue_key)
-        self._same("FRONTIER_HOST_SHARDS", there.host_shards, here.host_shards)
-        self._same("FRONTIER_CANON_RULES", there.canon_rules, here.canon_rules)
-        if any(partition >= here.partitions for partition in self._counts):
-            raise ConfigurationError(f"{self._path} has more partitions than it says")
-        space = self._file.header.space
-        if space.member_bytes == 4 and space != tiers.space:
-            wanted = (tiers.set_bits, here.bloom_capacity)
-            has = (32, there.bloom_capacity)
-            what = "(FRONTIER_SEEN_SET_BITS, FRONTIER_BLOOM_CAPACITY)"
-            self._same(what, has, wanted)
-        if self._file.layouts:
-            self._require_room(store, crawl, tiers)
-        self._add(store, crawl.keys, tiers, progress)
-
-    def _require_room(
-        self, store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig
-    ) -> None:
-        """Raise unless *crawl* can take over the filters of the file."""
-        if tiers.native or not tiers.has_bloom:
-            raise CannotCarry(crawl.keys.crawl_id, NATIVE)
-        for name in ("FRONTIER_BLOOM_CAPACITY", "FRONTIER_BLOOM_ERROR_RATE"):
-            self._same(name, self._file.header.shape[name], crawl.shape[name])
-        for partition in range(crawl.config.partitions):
+        for setting in ("partitions", "queue_key", "host_shards", "canon_rules"):
+            has, wanted = getattr(there, setting), getattr(here, setting)
+            self._same(f"FRONTIER_{setting.upper()}", has, wanted)
+        if max({*self._file.counts, *self._file.filters}, default=0) >= here.partitions:
+            raise ConfigurationError(
+                f"{self._file.path} has more partitions than it says"
+            )
+        if not self._file.filters:
+            return
+        if not tiers.has_bloom:
+            raise CannotCarry(name, NO_BLOOM)
+        for setting in ("bloom_capacity", "bloom_error_rate"):
+            has, wanted = getattr(there, setting), getattr(here, setting)
+            self._same(f"FRONTIER_{setting.upper()}", has, wanted)
+        for partition in range(here.partitions):
             layout = layout_of(store.call(layout_call(crawl.keys.partition(partition))))
             # What an import that broke off has left is no hindrance.
-            there = self._file.layouts.get(partition, (0, 0))
-            if (layout.blooms, layout.last) not in ((0, 0), there):
-                raise CannotCarry(crawl.keys.crawl_id, NOT_EMPTY)
-
-    def _shape(self) -> Config:
-        try:
-            return checked_shape(self._file.header.shape)
-        except ConfigurationError as error:
-            reason = f"its crawl's settings are not this version's ({error})"
-            raise SeenFileBroken(self._path, 0, reason) from None
-
-    def _add(
-        self,
-        store: BlockingStore,
-        crawl: CrawlKeys,
-        tiers: SeenConfig,
-        progress: Callable[[int], None],
-    ) -> None:
-        current, layout = -1, SeenLayout()
-        space = self._file.header.space
-        # The filters of the file have its entries already; and a short entry is
-        # no mark that could be put into a filter.
-        without = bool(self._file.layouts) or space.member_bytes == 4
-        entered = replace(tiers, has_bloom=False, native=False) if without else tiers
-        for block in self._file.blocks():
-            keys = crawl.partition(block.partition)
-            if block.kind == ENTRIES:
-                if block.partition != current:
-                    current = block.partition
-                    count = self._counts[current]
-                    layout = reserve(store, keys, entered, count)
-                marks = [space.mark(entry) for entry in block.entries]
-                for i in range(0, len(marks), MAX_URLS):
-                    batch = marks[i : i + MAX_URLS]
-                    layout, new = add(store, keys, entered, layout, batch)
-                    self.read += len(batch)
-                    self.added += new
-                    progress(self.read)
-            elif block.kind == BITS:
-                self._write_bits(store, keys, tiers, block)
-            else:
-                self._write_layout(store, keys, tiers, block)
+            known = self._file.filters.get(partition, (0, 0))
+            if (layout.blooms, layout.last) not in ((0, 0), known):
+                raise CannotCarry(name, NOT_EMPTY)
 
     def _write_bits(
-        self, store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, block: Block
+        self,
+        store: BlockingStore,
+        keys: PartitionKeys,
+        tiers: SeenConfig,
+        partition: int,
+        generation: int,
+        first: int,
+        data: bytes,
     ) -> None:
-        blooms, _ = self._file.layouts.get(block.partition, (0, 0))
-        size = -(-tiers.generation(block.a).bits // 8) if block.a < blooms else 0
-        if block.b + len(block.data) > size:
-            raise ConfigurationError(f"{self._path} has bits outside of its filters")
-        name = keys.bloom(block.a)
-        store.call(Call.command("SETRANGE", name, block.b, block.data))
-
-    def _write_layout(
-        self, store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, block: Block
-    ) -> None:
-        fields: dict[str, int] = {"blooms": block.a, "last": block.b}
-        if tiers.has_set:  # what only the filters have is as if it was given up
-            fields["era"] = 1
-            fields["lost_from"] = in_bloom(
-                tiers, SeenLayout(blooms=block.a, last=block.b)
+        blooms, _ = self._file.filters.get(partition, (0, 0))
+        size = -(-tiers.generation(generation).bits // 8) if generation < blooms else 0
+        if first + len(data) > size:
+            raise ConfigurationError(
+                f"{self._file.path} has bits outside of its filters"
             )
-        pairs = [part for pair in fields.items() for part in pair]
-        store.call(Call.command("HSET", keys.seen, *pairs))
+        store.call(Call.command("SETRANGE", keys.bloom(generation), first, data))
 
     def _same(self, what: str, has: object, wanted: object) -> None:
         if has != wanted:
-            raise SeenFileMismatch(self._path, what, has, wanted)
+            raise SeenFileMismatch(self._file.path, what, has, wanted)
 
 
-MAGIC = b"\x89SEEN\r\n\x1a"
-VERSION = 2
-RULES = "w3lib"
-"""The canonicalization that URLs went through before they were hashed."""
-HASH = "murmur3-128/62"
-"""What made a mark of a fingerprint; see `frontier.urls.fingerprint.seen_hash`."""
-ENTRIES, LAYOUT, BITS, END = range(4)
-BLOCK_ENTRIES = 8192
-BLOCK_BYTES = 64 * 1024
-MAX_GENERATIONS = 64
-MAX_HEADER = 64 * 1024
-_OPENING = struct.Struct(">8sHI")
-_BLOCK = struct.Struct(">BIIIII")
-_CRC = struct.Struct(">I")
+def _write_filters(
+    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, blooms: int, last: int
+) -> None:
+    fields = {"blooms": blooms, "last": last}
+    if tiers.has_set:  # what only the filters have is as if it was given up
+        fields["era"] = 1
+        fields["lost_from"] = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
+    pairs = [part for pair in fields.items() for part in pair]
+    store.call(Call.command("HSET", keys.seen, *pairs))
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """What a file says of itself."""
-
-    fingerprinter: str
-    crawl_id: str
-    spider: str
-    shape: dict[str, Any]
-    """The settings that the crawl was created with."""
-    bits: int = MARK_BITS
-    groups: int = 1
-    """With *bits*, the `Space` of the entries."""
-    urls: int = 0
-    """Entries."""
-    rules: str = RULES
-    hash: str = HASH
-
-    @property
-    def space(self) -> Space:
-        """The space of the entries.
-
-        Raises:
-            ValueError: There is no such space.
-        """
-        is_whole = (self.bits, self.groups) == (MARK_BITS, 1)
-        if not is_whole and not (
-            self.bits == SHORT_BITS and 1 <= int(self.groups) <= 1 << LEVELS
-        ):
-            raise ValueError("no space")
-        return Space(self.bits, self.groups)
+def reserve(
+    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, count: int
+) -> SeenLayout:
+    """Give the partition's set the buckets that *count* more marks will need."""
+    layout = layout_of(store.call(layout_call(keys)))
+    while tiers.has_set:
+        total = intset.wanted(layout.count + count)
+        if total <= layout.buckets:
+            break
+        total = min(total, layout.buckets + MAX_SPLITS)
+        layout = grown(store.call(grow_call(keys, tiers, layout, total)))
+    return layout
 
 
-class Block(NamedTuple):
-    """A part of a partition; what *a* and *b* are depends on its kind."""
+def add(
+    store: BlockingStore,
+    keys: PartitionKeys,
+    tiers: SeenConfig,
+    layout: SeenLayout,
+    marks: Sequence[int],
+) -> tuple[SeenLayout, int]:
+    """Add *marks*; return the layout and how many of them were new.
 
-    kind: int
-    partition: int
-    a: int
-    b: int
-    entries: list[int]
-    data: bytes
-
-
-class SeenFileWriter:
-    """Writes a file that gets its name when it is complete."""
-
-    def __init__(self, path: Path, header: Header, mode: int = FILE_MODE) -> None:
-        self._path, self._header = path, header
-        self._mode = mode
-        self._part = path.with_name(path.name + ".part")
-        self._length = len(json.dumps(asdict(header))) + 20
-        self._pending: list[int] = []
-        self._partition, self._last = 0, 0
-        self.urls = 0
-
-    def __enter__(self) -> Self:
-        try:
-            self._file = open(self._part, "wb", opener=creating(self._mode))
-        except OSError as error:
-            raise ConfigurationError(
-                f"{self._part} cannot be written: {error.strerror}"
-            ) from None
-        self._file.write(self._opening(0))
-        return self
-
-    def add(self, partition: int, entries: Sequence[int]) -> None:
-        """Write *entries*, sorted and above those written before of *partition*."""
-        if partition != self._partition:
-            self._flush(0)
-            self._partition, self._last = partition, 0
-        self._pending += entries
-        self._flush(BLOCK_ENTRIES)
-
-    def add_layout(self, partition: int, blooms: int, last: int) -> None:
-        """Write of how many generations the bits are that follow."""
-        self._flush(0)
-        self._partition, self._last = partition, 0
-        self._block(LAYOUT, partition, blooms, last, b"")
-
-    def add_bits(self, partition: int, generation: int, at: int, data: bytes) -> None:
-        """Write bytes of a generation, from its byte *at* on."""
-        self._block(BITS, partition, generation, at, zlib.compress(data, 1))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if isinstance(error, OSError):
-                raise error
-            if kind is None:
-                self._flush(0)
-                self._block(END, 0, 0, 0, b"")
-                self._file.seek(0)
-                self._file.write(self._opening(self.urls))
-            self._file.close()
-            if kind is None:
-                self._part.replace(self._path)
-        except OSError as fault:
-            raise ConfigurationError(
-                f"{self._path} cannot be written: {fault.strerror}"
-            ) from None
-        finally:
-            with suppress(OSError):
-                self._part.unlink(missing_ok=True)
-
-    def _opening(self, urls: int) -> bytes:
-        text = json.dumps({**asdict(self._header), "urls": urls})
-        body = _OPENING.pack(MAGIC, VERSION, self._length)
-        body += text.ljust(self._length).encode("ascii")
-        return body + _CRC.pack(zlib.crc32(body))
-
-    def _flush(self, least: int) -> None:
-        while self._pending and len(self._pending) >= least:
-            entries = self._pending[:BLOCK_ENTRIES]
-            del self._pending[:BLOCK_ENTRIES]
-            payload = zlib.compress(_packed(entries, self._last), 6)
-            self._block(ENTRIES, self._partition, len(entries), 0, payload)
-            self._last = entries[-1]
-            self.urls += len(entries)
-
-    def _block(self, kind: int, partition: int, a: int, b: int, payload: bytes) -> None:
-        head = _BLOCK.pack(kind, partition, a, b, len(payload), 0)[: -_CRC.size]
-        self._file.write(head + _CRC.pack(zlib.crc32(head + payload)) + payload)
-
-
-class SeenFile:
-    """Reads a file; every error names it and the place of the block at fault."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            self._file: BinaryIO = open_input(path)
-            self._file.read(0)
-        except OSError as error:
-            raise ConfigurationError(
-                f"{path} cannot be read: {error.strerror}"
-            ) from None
-        self._path = path
-        self.layouts: dict[int, tuple[int, int]] = {}
-        """Bloom generations of partitions, and URLs in the last; once verified."""
-        try:
-            self.header = self._opening()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def verified(self) -> dict[int, int]:
-        """The number of entries of each partition, after reading the whole file.
-
-        Raises:
-            SeenFileBroken: It is not whole.
-        """
-        counts: dict[int, int] = {}
-        for block in self.blocks():
-            count = counts.get(block.partition, 0) + len(block.entries)
-            counts[block.partition] = count
-            if block.kind == LAYOUT:
-                self.layouts[block.partition] = (block.a, block.b)
-        if sum(counts.values()) != self.header.urls:
-            raise self._broken(self._file.tell(), "it has not the URLs of its header")
-        return counts
-
-    def blocks(self) -> Iterator[Block]:
-        """Each block.
-
-        Raises:
-            SeenFileBroken: A block is not what it should be.
-        """
-        self._file.seek(self._start)
-        last, before = -1, 0
-        while True:
-            at = self._file.tell()
-            head = self._exactly(_BLOCK.size, at)
-            kind, partition, a, b, length, crc = _BLOCK.unpack(head)
-            if kind > END or length > 2 * BLOCK_BYTES:
-                raise self._broken(at, "there is no block")
-            payload = self._exactly(length, at)
-            if zlib.crc32(head[: -_CRC.size] + payload) != crc:
-                raise self._broken(at, "it is damaged")
-            if kind == END:
-                break
-            if partition < before:
-                raise self._broken(at, "its partitions are in no order")
-            last = last if partition == before else -1
-            entries, data = list[int](), b""
-            if kind == ENTRIES:
-                entries = self._entries(payload, a, last, at)
-                last = entries[-1]
-            elif kind == LAYOUT and not 1 <= a <= MAX_GENERATIONS:
-                raise self._broken(at, "it has invalid filters")
-            elif kind == BITS:
-                data = self._inflated(payload, BLOCK_BYTES, at)
-            yield Block(kind, partition, a, b, entries, data)
-            before = partition
-        if self._file.read(1):
-            raise self._broken(at, "there is more after the end")
-
-    def _opening(self) -> Header:
-        head = self._file.read(_OPENING.size)
-        if len(head) < _OPENING.size or not head.startswith(MAGIC):
-            raise self._broken(0, "it is not an exported seen-set")
-        _, version, length = _OPENING.unpack(head)
-        if version != VERSION:
-            raise SeenFileMismatch(str(self._path), "version", version, VERSION)
-        if length > MAX_HEADER:
-            raise self._broken(0, "its header is damaged")
-        rest = self._exactly(length + _CRC.size, 0)
-        if _CRC.pack(zlib.crc32(head + rest[:length])) != rest[length:]:
-            raise self._broken(0, "its header is damaged")
-        self._start = self._file.tell()
-        try:
-            header = Header(**json.loads(rest[:length]))
-            self._end = header.space.end
-        except (TypeError, ValueError, RecursionError):
-            raise self._broken(0, "its header is another program's") from None
-        return header
-
-    def _exactly(self, size: int, at: int) -> bytes:
-        found = self._file.read(size)
-        if len(found) < size:
-            raise self._broken(at, "it is cut off in the block that begins")
-        return found
-
-    def _entries(self, payload: bytes, count: int, last: int, at: int) -> list[int]:
-        if not 1 <= count <= BLOCK_ENTRIES:
-            raise self._broken(at, "there is no block")
-        plain = self._inflated(payload, 8 * count, at)
-        if len(plain) != 8 * count:
-            raise self._broken(at, "a block has other entries than it says")
-        entries = _unpacked(plain, max(last, 0))
-        rising = all(a < b for a, b in pairwise((last, *entries)))
-        if entries[-1] >= self._end or not rising:
-            raise self._broken(at, "a block has invalid entries")
-        return entries
-
-    def _inflated(self, payload: bytes, most: int, at: int) -> bytes:
-        inflate = zlib.decompressobj()
-        try:
-            plain = inflate.decompress(payload, most + 1)
-        except zlib.error:
-            plain = b""
-        if not 0 < len(plain) <= most:
-            raise self._broken(at, "a block has another content than it says")
-        return plain
-
-    def _broken(self, offset: int, reason: str) -> SeenFileBroken:
-        return SeenFileBroken(str(self._path), offset, reason)
-
-
-def _packed(entries: Sequence[int], last: int) -> bytes:
-    steps = array("Q")
-    for entry in entries:
-        steps.append(entry - last)
-        last = entry
-    if sys.byteorder == "little":
-        steps.byteswap()
-    plain = steps.tobytes()
-    return b"".join(plain[i::8] for i in range(8))
-
-
-def _unpacked(planes: bytes, last: int) -> list[int]:
-    count = len(planes) // 8
-    plain = bytearray(len(planes))
-    for i in range(8):
-        plain[i::8] = planes[i * count : (i + 1) * count]
-    steps = array("Q", bytes(plain))
-    if sys.byteorder == "little":
-        steps.byteswap()
-    entries = []
-    for step in steps:
-        last += step
-        entries.append(last)
-    return entries
+    They are at most as many as `frontier.seen.config.MAX_URLS`.
+    """
+    pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
+    done = push_to(store, keys, tiers, layout, pushes)
+    return done.layout, done.verdicts.count(NEW)

@@ -5,10 +5,7 @@ What always holds:
 1.  A set is dropped by one script, after which the Bloom tier decides about
     its URLs; the keys of the old set are deleted later, and whoever comes next
     goes on with that if this node dies.
-2.  Before that the Bloom tier gets all that the set has. What is pushed is written
-    to both from the moment in which the copy begins; buckets are copied in the
-    order of their numbers, which is stored, and a split moves URLs to a later
-    one. So whoever comes next goes on with the copy, too.
+2.  The Bloom tier has all that a set has: each push writes both, from the first on.
 3.  One node looks, the one that holds partition 0. If two think they do, the
     script lets one of them give up a set.
 4.  The largest sets go first, until a tenth of the limit is free.
@@ -23,11 +20,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.seen.config import SeenLayout, grow_plan, grown, joined
 from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
 from frontier.settings.values import Percent
 from frontier.store.client import Call, max_memory
-from frontier.store.scripts import SEEN_COPY, SEEN_GIVE_UP
+from frontier.store.scripts import SEEN_GIVE_UP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +31,7 @@ if TYPE_CHECKING:
     from frontier.cluster.lease import Leases
     from frontier.seen.config import SeenConfig
     from frontier.seen.seen_set import PartitionState, SeenState
-    from frontier.store.client import Argument
-    from frontier.store.keys import CrawlKeys, PartitionKeys
+    from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
@@ -47,10 +42,6 @@ BATCH = 128
 """Partitions per round trip."""
 FREE = 0.1
 """Share of the limit that is free after sets were dropped."""
-COPIED = 8
-"""Buckets that are copied with one round trip; each takes the server a millisecond."""
-NO_ROOM = 2
-"""What `seen_copy` says if a bucket needs another Bloom generation."""
 MAX_KEYS = 200
 """Keys that are deleted with one call."""
 
@@ -123,60 +114,20 @@ class SeenMemoryLimit:
 
     async def _give_up(self, number: int, state: PartitionState) -> PartitionState:
         layout, keys = state.layout, self._keys.partition(number)
-        copies = self._tiers.fills_later and not layout.era
-        if copies:
-            layout = await self._copy(keys, layout, state.copied)
         inside = in_bloom(self._tiers, layout)
-        base = self._tiers.space.groups
-        args: list[Argument] = [state.layout.era, inside, base, int(copies)]
-        call = Call.to(SEEN_GIVE_UP, [keys.seen], args)
+        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, inside])
         (has_given_up,) = await self._outage_retry.retry([call])
         if not has_given_up:  # its last set is not deleted yet, or it is done
             return state
         logger.info("the set of partition %d was given up (%d)", number, layout.count)
         return replace(
             state,
-            layout=replace(layout, era=state.layout.era + 1, buckets=0, count=0),
+            layout=replace(layout, era=layout.era + 1, buckets=1, count=0),
             given_up=state.given_up + layout.count,
             lost_from=inside if state.lost_from is None else state.lost_from,
-            old=(state.layout.era, layout.buckets or base),
-            copied=0,
+            old=(layout.era, layout.buckets),
             set_bytes=0,
         )
-
-    async def _copy(
-        self, keys: PartitionKeys, layout: SeenLayout, copied: int
-    ) -> SeenLayout:
-        """Have all of a set in the Bloom tier; return the layout that it then has."""
-        era, base = layout.era, self._tiers.space.groups
-        while layout.era == era and copied < (layout.buckets or base):
-            if not layout.blooms:
-                layout = await self._begin(keys, layout)
-                continue
-            last = min(copied + COPIED, layout.buckets or base)
-            numbers = range(copied, last)
-            calls = [self._copy_call(keys, layout, number) for number in numbers]
-            replies = await self._outage_retry.retry(calls)
-            layout, copied = SeenLayout(*replies[-1][1:6]), replies[-1][6]
-            if any(code == NO_ROOM for code, *_ in replies):
-                layout = await self._begin(keys, layout)
-        return layout
-
-    def _copy_call(self, keys: PartitionKeys, layout: SeenLayout, number: int) -> Call:
-        made = self._tiers.generation(layout.blooms - 1)
-        bits, hashes = (0, 0) if self._tiers.native else (made.bits, made.hashes)
-        known = [number, layout.era, layout.blooms, self._tiers.space.groups]
-        names = [keys.seen, keys.bucket(layout.era, number)]
-        names.append(keys.bloom(layout.blooms - 1))
-        return Call.to(SEEN_COPY, names, [*known, bits, hashes, made.capacity])
-
-    async def _begin(self, keys: PartitionKeys, layout: SeenLayout) -> SeenLayout:
-        """Have another Bloom generation in a partition, unless it has grown already."""
-        buckets = layout.buckets or self._tiers.space.groups
-        plan = grow_plan(keys, self._tiers, layout, buckets, urls=0, begins=True)
-        (call,) = joined([plan], alone=False)
-        (reply,) = await self._outage_retry.retry([call])
-        return grown(reply)
 
     async def _delete(self, number: int, era: int, buckets: int) -> None:
         keys = self._keys.partition(number)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import (
@@ -21,22 +22,16 @@ from frontier.errors import (
     KeyDamaged,
     UnknownCrawl,
 )
-from frontier.seen import bloom
-from frontier.seen.capacity_plan import (
-    error_after,
-    lost_to_bloom,
-    lost_to_set,
-    set_bytes,
-    set_error,
-)
+from frontier.seen import bloom, intset
 from frontier.seen.config import LayoutStale, SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, check_schema
 from frontier.store.scripts import SEEN_FORGET
+from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
@@ -48,7 +43,7 @@ MAX_MEMBERS = 500
 """Members per call: more would keep the server for longer than a push does."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
 """Fields of a partition's seen-set; see `SeenLayout`."""
-STATE = (*LAYOUT, "lost_from", "given_up", "old", "copied")
+STATE = (*LAYOUT, "lost_from", "given_up", "old")
 """The same, and what is known of sets that were dropped; see `PartitionState`."""
 SHAPE = (
     "FRONTIER_PARTITIONS",
@@ -56,10 +51,8 @@ SHAPE = (
     "FRONTIER_HOST_SHARDS",
     "FRONTIER_CANON_RULES",
     "FRONTIER_SEEN_TIERS",
-    "FRONTIER_SEEN_SET_BITS",
     "FRONTIER_BLOOM_CAPACITY",
     "FRONTIER_BLOOM_ERROR_RATE",
-    "FRONTIER_BLOOM_NATIVE",
     "REQUEST_FINGERPRINTER_CLASS",
     "canonicalization",
 )
@@ -162,7 +155,8 @@ def checked_shape(shape: Any) -> Config:
 
 def layout_of(reply: Sequence[bytes | None]) -> SeenLayout:
     """The layout whose fields the store gave as *reply* to `layout_call`."""
-    return SeenLayout(*(int(value or 0) for value in reply))
+    buckets, *rest = reply
+    return SeenLayout(int(buckets or 1), *(int(value or 0) for value in rest))
 
 
 def layout_call(keys: PartitionKeys) -> Call:
@@ -175,68 +169,41 @@ def look(
 ) -> Answer:
     """What the tiers of the partition of *keys* say of *mark*."""
     layout = layout_of(store.call(layout_call(keys)))
-    space = tiers.space
-    entry = space.entry(mark)
     while True:
-        bucket = space.bucket_of(entry, layout.buckets or space.groups)
-        member = str(space.member(entry))
-        calls = [
-            Call.command("SISMEMBER", keys.bucket(layout.era, bucket), member),
-            *_filter_calls(keys, mark, tiers, layout.blooms),
+        bucket = intset.bucket_of(mark, layout.buckets)
+        made = tiers.generations(layout)
+        asked = [
+            Call.command("GETBIT", keys.bloom(number), position)
+            for number, each in enumerate(made)
+            for position in bloom.positions(mark, each)
         ]
-        *replies, current = store.run([*calls, layout_call(keys)])
+        calls = [Call.command("SISMEMBER", keys.bucket(layout.era, bucket), mark)]
+        calls += asked
+        in_set, *bits, current = store.run([*calls, layout_call(keys)])
         found = layout_of(current)
         if _same_keys(found, layout):
             break
         layout = found  # it grew in between
+    answers = iter(bits)
+    said = [all(list(islice(answers, each.hashes))) for each in made]
     return Answer(
         layout=layout,
         bucket=bucket if tiers.has_set else None,
-        in_set=tiers.has_set and replies[0] == 1,
-        filters=tuple(_filters_say(replies[1:], tiers, layout.blooms)),
+        in_set=tiers.has_set and in_set == 1,
+        filters=tuple(said),
         bloom_error=bloom_error(tiers, layout),
     )
 
 
 def bloom_error(tiers: SeenConfig, layout: SeenLayout) -> float:
     """Chance, at most, that the Bloom tier of a partition calls a new URL seen."""
-    if not layout.blooms:
-        return 0.0
-    if tiers.native:
-        return tiers.error_rate  # the server keeps its own books
-    made = [tiers.generation(number) for number in range(layout.blooms)]
-    return error_after(made, in_bloom(tiers, layout))
+    return bloom.error_after(tiers.generations(layout), in_bloom(tiers, layout))
 
 
 def in_bloom(tiers: SeenConfig, layout: SeenLayout) -> int:
     """URLs in the Bloom tier of a partition, at most."""
-    full = range(0 if tiers.native else layout.blooms - 1)
-    return sum(tiers.generation(number).capacity for number in full) + layout.last
-
-
-def _filter_calls(
-    keys: PartitionKeys, mark: int, tiers: SeenConfig, blooms: int
-) -> list[Call]:
-    if tiers.native and blooms:
-        return [Call.command("BF.EXISTS", keys.bloom(0), str(mark))]
-    return [
-        Call.command("GETBIT", keys.bloom(number), position)
-        for number in range(blooms)
-        for position in bloom.positions(mark, tiers.generation(number))
-    ]
-
-
-def _filters_say(
-    replies: Sequence[int], tiers: SeenConfig, blooms: int
-) -> Iterator[bool]:
-    if tiers.native:
-        yield from (bool(reply) for reply in replies)
-        return
-    at = 0
-    for number in range(blooms):
-        hashes = tiers.generation(number).hashes
-        yield all(replies[at : at + hashes])
-        at += hashes
+    full = tiers.generations(layout)[:-1]
+    return sum(each.capacity for each in full) + layout.last
 
 
 def _same_keys(one: SeenLayout, other: SeenLayout) -> bool:
@@ -263,21 +230,17 @@ def forget(
     while len(done) < len(marks):
         batch = marks[len(done) : len(done) + MAX_MEMBERS]
         try:
-            done += forgotten(store.call(forget_call(keys, tiers, layout, batch)))
+            done += forgotten(store.call(forget_call(keys, layout, batch)))
         except LayoutStale as error:
             layout = error.layout
     return done
 
 
-def forget_call(
-    keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, marks: Sequence[int]
-) -> Call:
+def forget_call(keys: PartitionKeys, layout: SeenLayout, marks: Sequence[int]) -> Call:
     """The call that takes *marks*, at most `MAX_MEMBERS`, out of the set."""
-    space = tiers.space
-    numbers = space.numbers(marks, layout.buckets or space.groups)
+    numbers = intset.buckets_of(marks, layout.buckets)
     names = [keys.seen, *(keys.bucket(layout.era, number) for number in numbers)]
-    members = [str(space.member(space.entry(mark))) for mark in marks]
-    return Call.to(SEEN_FORGET, names, [layout.buckets, layout.era, *members])
+    return Call.to(SEEN_FORGET, names, [layout.buckets, layout.era, *marks])
 
 
 def forgotten(reply: list[Any]) -> list[bool]:
@@ -302,8 +265,6 @@ class PartitionState:
     """URLs of sets that were dropped."""
     old: tuple[int, int] | None
     """Era and buckets of a set that was dropped and is being deleted."""
-    copied: int
-    """Buckets that the Bloom tier has, of a set that is about to be dropped."""
     set_bytes: int
 
 
@@ -347,7 +308,7 @@ def partition_state(
     if not any(reply):
         return None
     layout = layout_of(reply[: len(LAYOUT)])
-    lost_from, given_up, old, copied = reply[len(LAYOUT) :]
+    lost_from, given_up, old = reply[len(LAYOUT) :]
     era, buckets = (old or b"0 0").split()
     has = layout.count if tiers.has_set else 0
     return PartitionState(
@@ -355,8 +316,7 @@ def partition_state(
         None if lost_from is None else int(lost_from),
         int(given_up or 0),
         None if old is None else (int(era), int(buckets)),
-        int(copied or 0),
-        set_bytes(tiers.space, has, layout.buckets or tiers.space.groups),
+        intset.set_bytes(has, layout.buckets),
     )
 
 
@@ -373,9 +333,7 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
         urls=total,
         set_urls=sum(each.layout.count for each in partitions),
         set_bytes=sum(each.set_bytes for each in partitions),
-        set_error=sum(
-            set_error(tiers.space, each.layout.count) * share for each, share in pairs
-        ),
+        set_error=sum(each.layout.count / LEAST_MARK * share for each, share in pairs),
         bloom_urls=in_filters,
         bloom_bytes=sum(size for _, size in made),
         bloom_fill=in_filters / room if room else 0.0,
@@ -388,16 +346,11 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
 
 def lost(tiers: SeenConfig, state: PartitionState) -> float:
     """New URLs of a partition that were called seen, as expected."""
-    layout = state.layout
-    by_set = lost_to_set(tiers.space, layout.count) if tiers.has_set else 0.0
     since = state.lost_from if tiers.has_set else 0
-    if since is None or not layout.blooms:
-        return by_set
-    inside = in_bloom(tiers, layout)
-    if tiers.native:
-        return by_set + tiers.error_rate * (inside - since)
-    made = [tiers.generation(number) for number in range(layout.blooms)]
-    return by_set + lost_to_bloom(made, inside) - lost_to_bloom(made, since)
+    if since is None:
+        return 0.0
+    made, inside = tiers.generations(state.layout), in_bloom(tiers, state.layout)
+    return bloom.lost(made, inside) - bloom.lost(made, since)
 
 
 def _urls(tiers: SeenConfig, state: PartitionState) -> int:
@@ -408,7 +361,5 @@ def _urls(tiers: SeenConfig, state: PartitionState) -> int:
 
 def _room(tiers: SeenConfig, state: PartitionState) -> tuple[int, int]:
     """URLs that the Bloom tier has room for, and the bytes that it takes."""
-    if tiers.native:
-        return max(tiers.first, state.layout.last) if state.layout.blooms else 0, 0
-    made = [tiers.generation(number) for number in range(state.layout.blooms)]
+    made = tiers.generations(state.layout)
     return sum(each.capacity for each in made), sum(-(-each.bits // 8) for each in made)

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import socket
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +105,6 @@ class Config:
     """URLs of the crawl for which the first Bloom generation is sized."""
     bloom_error_rate: float = _setting(0.001, parsers.real(0.0, 1.0))
     """Bound on the share of new URLs that the Bloom tier calls seen."""
-    bloom_native: str = _setting("auto", parsers.choice("auto", "yes", "no"))
-    """Whether the Bloom tier is the server's own filter (``BF.*``)."""
     busy_max: float = _setting(120.0, parsers.duration(0.0, 1e6))
     """Seconds that a callback may keep a node busy before its page is given up; 0 for
     no watchdog: a lease."""
@@ -239,8 +237,6 @@ class Config:
     """Of the URLs of requests that are taken from the store."""
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """Entries of the node's own LRU of requests."""
-    seen_set_bits: int = _setting(64, parsers.either(64, 32))
-    """Of each URL in the set tier."""
     seen_set_max_bytes: int | parsers.Percent = _setting(
         0, parsers.whole_or_percent(0, 10**15)
     )
@@ -248,7 +244,7 @@ class Config:
     share of the ``maxmemory`` of the store."""
     seen_start: bool = _setting(True, parsers.boolean)
     """Whether a link to a start URL leads to what was seen."""
-    seen_tiers: tuple[str, ...] = _setting(parsers.TIERS, parsers.tiers)
+    seen_tiers: tuple[str, ...] = _setting(("recent", "set"), parsers.tiers)
     """Tiers of the seen test, from the node to the exact set."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
     """Home of the embedded store, which runs when no ``REDIS_*`` is set."""
@@ -346,6 +342,9 @@ class Config:
             host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()) or "node"
             values["node_id"] = f"{host}-{os.getpid()}-{secrets.token_hex(2)}"
         config = cls(**values)
+        if config.seen_set_max_bytes:  # Bloom decides when a set is given up
+            tiers = parsers.tiers([*dict.fromkeys((*config.seen_tiers, "bloom"))])
+            config = replace(config, seen_tiers=tiers)
         _require_fit(config)
         return config
 
@@ -393,10 +392,10 @@ def _require_fit(config: Config) -> None:
     Raises:
         ConfigurationError: Two of them do not.
     """
-    if config.seen_set_max_bytes and not {"bloom", "set"} <= set(config.seen_tiers):
+    if config.seen_set_max_bytes and "set" not in config.seen_tiers:
         raise ConfigurationError(
             f"FRONTIER_SEEN_SET_MAX_BYTES = {config.seen_set_max_bytes}: "
-            "needs the tiers bloom and set, as one takes over from the other"
+            "needs the tier set in FRONTIER_SEEN_TIERS"
         )
     for least, most in (
         ("backoff_min", "backoff_max"),

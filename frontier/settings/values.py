@@ -333,18 +333,6 @@ def choice(*choices: str) -> Parser:
     return parse
 
 
-def either(*choices: int) -> Parser:
-    """A parser of one of the numbers *choices*."""
-
-    def parse(value: Any) -> int:
-        number = int(whole(0, max(choices))(value))
-        if number not in choices:
-            raise ValueError(f"must be {' or '.join(map(str, choices))}")
-        return number
-
-    return parse
-
-
 def order(value: Any) -> Order:
     """An `Order` by its name."""
     try:

@@ -328,7 +328,7 @@ def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
 
 def _set(tiers: Tiers, totals: Figures) -> Row:
     state, most = tiers.state, totals.set_limit_bytes
-    text = f"{state.set_urls:,} URLs of {tiers.set_bits} bits"
+    text = f"{state.set_urls:,} URLs"
     text += f", {size(state.set_bytes)}"
     if most:
         text += f" of {size(most)} at most"
@@ -343,11 +343,10 @@ def _set(tiers: Tiers, totals: Figures) -> Row:
 def _bloom(tiers: Tiers) -> Row:
     state = tiers.state
     if not state.generations:
-        return Row("Bloom", "nothing, until a set is given up")
+        return Row("Bloom", "nothing yet")
     text = f"{state.bloom_urls:,} URLs at most, {state.bloom_fill:.0%} full"
-    if not tiers.native:
-        many = "generations" if state.generations > 1 else "generation"
-        text += f", {state.generations} {many}, {size(state.bloom_bytes)}"
+    many = "generations" if state.generations > 1 else "generation"
+    text += f", {state.generations} {many}, {size(state.bloom_bytes)}"
     text += f"; error {state.bloom_error:.1g}"
     return Row("Bloom", text, state.bloom_fill, _level(state.bloom_fill))
 

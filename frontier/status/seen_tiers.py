@@ -5,10 +5,12 @@ How many URLs of a list a crawl's set has, without taking any out.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
-from frontier.seen.capacity_plan import error_after, set_bytes
+from frontier.seen import intset
+from frontier.seen.bloom import error_after
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import (
     MAX_MEMBERS,
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def members(
-    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, marks: Sequence[int]
+    store: BlockingStore, keys: PartitionKeys, marks: Sequence[int]
 ) -> int | None:
     """How many of *marks* are in the set of a partition.
 
@@ -41,9 +43,7 @@ def members(
     layout, found, at = layout_of(store.call(layout_call(keys))), 0, 0
     while at < len(marks) and not layout.era:
         batch = marks[at : at + MAX_MEMBERS]
-        *replies, current = store.run(
-            [*_calls(keys, tiers, layout, batch), layout_call(keys)]
-        )
+        *replies, current = store.run([*_calls(keys, layout, batch), layout_call(keys)])
         now = layout_of(current)
         if (now.buckets, now.era) == (layout.buckets, layout.era):
             found += sum(reply == 1 for reply in replies)
@@ -52,17 +52,10 @@ def members(
     return None if layout.era else found
 
 
-def _calls(
-    keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, marks: Sequence[int]
-) -> list[Call]:
-    space = tiers.space
-    numbers = space.numbers(marks, layout.buckets or space.groups)
+def _calls(keys: PartitionKeys, layout: SeenLayout, marks: Sequence[int]) -> list[Call]:
+    numbers = intset.buckets_of(marks, layout.buckets)
     return [
-        Call.command(
-            "SISMEMBER",
-            keys.bucket(layout.era, number),
-            str(space.member(space.entry(mark))),
-        )
+        Call.command("SISMEMBER", keys.bucket(layout.era, number), mark)
         for number, mark in zip(numbers, marks, strict=True)
     ]
 
@@ -94,8 +87,6 @@ def tiers_of(
     return Tiers(
         has_set=tiers.has_set,
         has_bloom=tiers.has_bloom,
-        native=tiers.native,
-        set_bits=tiers.set_bits,
         state=state,
         outlook=_outlook(tiers, found, state, seconds),
     )
@@ -116,10 +107,9 @@ def _outlook(
         urls = each.given_up + each.layout.count or each.layout.last
         share = urls / state.urls
         if tiers.has_set:
-            size += set_bytes(tiers.space, urls * growth)
-        if tiers.native:
-            error += tiers.error_rate * share
-        elif tiers.has_bloom:
+            later = math.ceil(urls * growth)
+            size += intset.set_bytes(later, intset.wanted(later))
+        if tiers.has_bloom:
             error += _error(tiers, urls * growth) * share
     return Outlook(LATER, round(state.urls * growth), size, error)
 

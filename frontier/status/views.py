@@ -353,8 +353,6 @@ class Tiers:
 
     has_set: bool
     has_bloom: bool
-    native: bool
-    set_bits: int
     state: SeenState
     outlook: Outlook | None
     """``None`` if the crawl is over, or nothing was seen yet."""

@@ -59,7 +59,7 @@ def crawl(blocking, unique):
         Push(TEST, mark(number), QUEUE, 0, item_of(number)) for number in range(10)
     ]
     tiers = seen_config(made.config)
-    layout = SeenLayout(buckets=tiers.space.groups)
+    layout = SeenLayout()
     call = push_call(made.keys.partition(0), tiers, layout, pushes)
     assert pushed(store.call(call), pushes).verdicts.count("n") == 10
     return store, made

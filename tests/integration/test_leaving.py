@@ -169,6 +169,6 @@ def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     index = collection_keys(cluster.store, "")
     names = [index.uncommitted(), index.crawl("site-1"), index.alldupes()]
     assert cluster.store.call(Call.command("EXISTS", *names)) == 0
-    gone = cluster.ask("seen", "check", "http://127.0.0.2/", "--crawl", "site-1")
+    gone = cluster.ask("seen", "forget", "http://127.0.0.2/", "--crawl", "site-1")
     assert gone.returncode == 4
     assert "was removed" in gone.stderr

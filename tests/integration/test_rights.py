@@ -89,7 +89,6 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
         do(*words)
     assert cluster.wait("node-1") == [0]
     do("seen", "export", str(export), "--crawl", "site-1")
-    do("seen", "check", server.seeds[0], "--crawl", "site-1")
     do("seen", "forget", server.seeds[0], "--crawl", "site-1", "--yes")
     do("crawl", "cancel", "--crawl", "site-1", "--yes")
     assert cluster.wait("node-3") == [0]

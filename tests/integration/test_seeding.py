@@ -39,9 +39,7 @@ def an_open_crawl(cluster):
     async def run(calls):
         return cluster.store.run(calls)
 
-    entering = crawls.enter(
-        run, "frontier", "site", "", crawl_settings(Config(bloom_native="no"))
-    )
+    entering = crawls.enter(run, "frontier", "site", "", crawl_settings(Config()))
     with pytest.raises(StopIteration):
         entering.send(None)
     return KEYS
@@ -186,7 +184,6 @@ def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, an_open_crawl):
     cluster.start(
         "node-1",
         *("-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix"),
-        FRONTIER_BLOOM_NATIVE="no",
     )
     until(lambda: counts(cluster).acked, "the first page")
     until(

@@ -17,7 +17,7 @@ from frontier.seen.seen_set import LAYOUT, layout_of
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys
 
-CONFIG = Config.from_settings({"FRONTIER_PARTITIONS": 2, "FRONTIER_BLOOM_NATIVE": "no"})
+CONFIG = Config.from_settings({"FRONTIER_PARTITIONS": 2})
 BORN = "0123456789abcdef"
 COUNTS = {"born": BORN, "ready": 1, "pushed": 10, "acked": 5, "dead": 1, "skipped": 3}
 """Ten were queued: one waits, one was given up, three skipped, five are done."""

@@ -13,10 +13,6 @@ SHAPES = {
     "bloom+set": SeenConfig(True, True, 500, 0.01),
     "set": SeenConfig(False, True, 500, 0.01),
     "bloom": SeenConfig(True, False, 500, 0.01),
-    "set32": SeenConfig(False, True, 500, 0.01, set_bits=32),
-    "bloom+set32": SeenConfig(True, True, 500, 0.01, set_bits=32),
-    "native": SeenConfig(True, False, 500, 0.01, native=True),
-    "native+set": SeenConfig(True, True, 500, 0.01, native=True),
     "none": SeenConfig(False, False, 500, 0.01),
 }
 

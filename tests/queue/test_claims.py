@@ -12,7 +12,7 @@ from frontier.urls.fingerprint import seen_hash
 PROCESS = "0123456789ab"
 URL = b"https://a.example/"
 QUEUE = queue_name("a.example:81", 3, PROCESS)
-TESTED = ["set", "bloom+set", "set32", "bloom"]
+TESTED = ["set", "bloom+set", "bloom"]
 FROM = "0:b.example"
 ORIGIN = Origin(3, FROM, encode({"url": "https://b.example/"}, FROM))
 CLAIMED = Claim(

@@ -1,7 +1,6 @@
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -16,7 +15,7 @@ from frontier.seen.config import (
     joined,
 )
 
-EXACT = ["set", "bloom+set", "set32", "bloom+set32"]
+EXACT = ["set", "bloom+set"]
 TESTED = [*EXACT, "bloom"]
 
 
@@ -98,16 +97,8 @@ def test_where_there_is_a_set_bloom_loses_nothing(client):
     assert set(node.push_urls(every)) == {"s"}
 
 
-def test_bloom_has_nothing_while_a_set_of_64_bits_answers(client, db, keys):
+def test_bloom_knows_what_was_pushed_while_a_set_answered(client, shapes):
     node = client("bloom+set")
-    node.push_urls(some(8_000))
-
-    assert (node.layout.blooms, db("EXISTS", keys.bloom(0))) == (0, 0)
-
-
-def test_bloom_knows_what_was_pushed_while_a_set_of_32_bits_answered(client, shapes):
-    node = client("bloom+set")
-    node.shape = replace(node.shape, set_bits=32)
     every = some(8_000)
     node.push_urls(every)
     assert node.layout.blooms >= 2
@@ -236,19 +227,6 @@ def test_fifty_thousand_urls_in_one_partition_are_still_small_integers(
     assert node.layout == SeenLayout(buckets=250, count=50_000)
     assert encodings(db, keys, node.layout) == {b"intset"}
     assert set(node.push_urls(every[::7])) == {"s"}
-
-
-def test_short_members_are_small_integers_too_and_new_urls_are_new(client, db, keys):
-    node = client("set32")
-    every = some(50_000)
-
-    assert node.push_urls(every).count("n") >= 50_000 - 3  # two share an entry
-    assert node.layout.count >= 50_000 - 3
-    assert encodings(db, keys, node.layout) == {b"intset"}
-    taken = sum(
-        db("MEMORY USAGE", keys.bucket(0, n)) for n in range(node.layout.buckets)
-    )
-    assert taken < 5.5 * 50_000
 
 
 def test_many_nodes_that_know_an_old_count_do_not_fill_a_bucket(client, db, keys):

@@ -1,4 +1,5 @@
 import math
+import random
 
 import mmh3
 import pytest
@@ -11,8 +12,10 @@ from frontier.seen.bloom import (
     GROWTH,
     MAX_BITS,
     Generation,
+    error_after,
     false_rate,
     generation,
+    lost,
     positions,
     share,
     sized,
@@ -136,3 +139,35 @@ def test_a_small_filter_keeps_a_small_error():
 
     new = (positions(seen_hash(b"new %d" % n), made) for n in range(300_000))
     assert sum(all(bits[p] for p in found) for found in new) <= 5
+
+
+def filters_for(urls, rate=0.01):
+    made, room = [], 0
+    while room < urls:
+        made.append(generation(len(made), 1_000, rate))
+        room += made[-1].capacity
+    return made
+
+
+@pytest.mark.parametrize("urls", [10, 1_000, 4_000, 50_000, 2_000_000])
+def test_the_error_stays_below_what_was_asked(urls):
+    assert 0 < error_after(filters_for(urls), urls) < 0.01
+
+
+def test_losses_are_what_filters_lose():
+    urls, filters = 3_000, filters_for(3_000, rate=0.1)
+    chance, count = random.Random(5), 0
+    for _ in range(20):
+        bits, used, last = [set() for _ in filters], [0] * len(filters), 0
+        for _ in range(urls):
+            new = seen_hash(chance.randbytes(20))
+            places = [set(positions(new, each)) for each in filters]
+            if any(p <= b for p, b in zip(places, bits, strict=True)):
+                count += 1
+            last += used[last] >= filters[last].capacity
+            bits[last] |= places[last]
+            used[last] += 1
+
+    assert count / 20 == pytest.approx(lost(filters, urls), rel=0.1)
+    each = [error_after(filters, n + 0.5) for n in range(urls)]
+    assert lost(filters, urls) == pytest.approx(sum(each), rel=0.001)

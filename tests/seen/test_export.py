@@ -1,7 +1,11 @@
 """From the tiers of a crawl to a file, and into another crawl, on real servers."""
 
+import gzip
 import json
+import random
+import threading
 
+import msgpack
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
@@ -9,11 +13,19 @@ from frontier.errors import (
     CannotCarry,
     ConfigurationError,
     KeyDamaged,
+    SeenFileBroken,
     SeenFileMismatch,
 )
 from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
-from frontier.seen.export import Header, Import, SeenFile, SeenFileWriter, export
+from frontier.seen.config import (
+    MAX_BLOOMS,
+    MAX_URLS,
+    LayoutStale,
+    SeenConfig,
+    SeenLayout,
+    seen_config,
+)
+from frontier.seen.export import HASH, Import, SeenFile, add, export, reserve
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -75,15 +87,15 @@ class Crawl:
 
     def give_up(self, number):
         keys, layout = self.keys.partition(number), self.layout(number)
-        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, layout.count, 1])
+        call = Call.to(SEEN_GIVE_UP, [keys.seen], [layout.era, layout.count])
         assert self.store.call(call) == 1
 
     def export(self, path):
         return export(self.store, self.stored, self.shape, path, FINGERPRINTER)
 
     def take(self, path):
-        with Import(path, FINGERPRINTER) as source:
-            source.run(self.store, self.stored, self.shape)
+        source = Import(path, FINGERPRINTER)
+        source.run(self.store, self.stored, self.shape)
         return source.read, source.added
 
 
@@ -111,34 +123,24 @@ def test_what_one_crawl_saw_the_next_has_seen(make, tmp_path, tiers):
     ]
 
 
-def test_a_set_can_be_put_into_filters_and_into_short_sets(make, tmp_path):
-    old = make("old", "set")
+def test_a_set_needs_no_filters_and_goes_into_filters_but_not_the_other_way(
+    make, tmp_path
+):
+    old, new, filters = make("old"), make("new", "set"), make("filters", "bloom")
     old.push(0, 3_000)
     old.export(tmp_path / "f")
-
-    for name, tiers, bits in (("b", "bloom", 64), ("s", "set", 32)):
-        new = make(name, tiers, FRONTIER_SEEN_SET_BITS=bits)
-        assert new.take(tmp_path / "f")[0] == 3_000
-        assert set(new.push(0, 3_000)) <= {"b", "s"}
-
-
-def test_a_set_that_was_never_given_up_needs_no_filters(make, tmp_path):
-    old, new = make("old", "bloom,set"), make("new", "set")
-    old.push(0, 1_000)
-    old.export(tmp_path / "f")
     new.take(tmp_path / "f")
-    assert set(new.push(0, 1_000)) == {"s"}
+    filters.take(tmp_path / "f")
+    assert set(new.push(0, 3_000)) == {"s"}
+    assert set(filters.push(0, 3_000)) == {"b"}
 
-    filters = make("filters", "bloom")
-    filters.push(0, 1_000)
     filters.export(tmp_path / "g")
-    with pytest.raises(CannotCarry):
+    with pytest.raises(CannotCarry, match="has no Bloom tier"):
         make("without", "set").take(tmp_path / "g")
 
 
 def test_what_was_given_up_is_carried_over_by_its_filters(make, tmp_path):
-    # Of a set of 32 bits Bloom has all from the beginning.
-    old, new = (make(name, FRONTIER_SEEN_SET_BITS=32) for name in ("old", "new"))
+    old, new = make("old"), make("new")
     old.push(0, 3_000)
     old.give_up(1)
     old.push(3_000, 4_000)
@@ -150,35 +152,39 @@ def test_what_was_given_up_is_carried_over_by_its_filters(make, tmp_path):
     assert set(new.push(4_000, 5_000)) == {"n"}
 
 
-def test_short_sets_fit_only_sets_made_for_as_many(make, tmp_path):
-    old = make("old", "set", FRONTIER_SEEN_SET_BITS=32)
-    assert "n" in old.push(0, 3_000)
+def test_no_bucket_that_was_imported_is_too_large(make, db, tmp_path):
+    old, new = make("old", "set"), make("new", "set")
+    old.push(0, 30_000)
+    old.export(tmp_path / "f")
+    new.take(tmp_path / "f")
+
+    keys, layout = new.keys.partition(0), new.layout(0)
+    assert layout.count == 10_000
+    names = [keys.bucket(0, number) for number in range(layout.buckets)]
+    assert {db("OBJECT ENCODING", name) for name in names} == {b"intset"}
+
+
+def test_a_set_that_grows_while_it_is_read_is_exported_whole(
+    make, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("frontier.seen.export.MAX_BUCKETS", 2)
+    old, new, at = make("old", "set"), make("new", "set"), 6_000
+    old.push(0, at)
+    run = old.store.run
+
+    def growing(calls):
+        nonlocal at
+        if any(call.name == "SMEMBERS" for call in calls) and at < 24_000:
+            at += 1_000
+            old.push(at - 1_000, at)
+        return run(calls)
+
+    monkeypatch.setattr(old.store, "run", growing)
     old.export(tmp_path / "f")
 
-    alike = make("alike", "set", FRONTIER_SEEN_SET_BITS=32)
-    alike.take(tmp_path / "f")
-    assert "n" not in alike.push(0, 3_000)
-    for other in (
-        make("wide", "set"),
-        make("big", "set", FRONTIER_SEEN_SET_BITS=32, FRONTIER_BLOOM_CAPACITY=90_000),
-    ):
-        with pytest.raises(SeenFileMismatch, match="FRONTIER_SEEN_SET_BITS"):
-            other.take(tmp_path / "f")
-        assert other.layout(0) == SeenLayout()
-
-
-@pytest.mark.parametrize(("generation", "at"), [(1, 0), (0, 1 << 20)])
-def test_bits_outside_of_the_filters_of_a_file_are_refused(
-    make, tmp_path, generation, at
-):
-    new = make("new", "bloom")
-    header = Header(FINGERPRINTER, "old", "s", new.stored.shape)
-    with SeenFileWriter(tmp_path / "f", header) as file:
-        file.add_layout(0, blooms=1, last=5)
-        file.add_bits(0, generation, at, b"x")
-
-    with pytest.raises(ConfigurationError, match="outside of its filters"):
-        new.take(tmp_path / "f")
+    assert old.layout(0).buckets > 20
+    new.take(tmp_path / "f")
+    assert set(new.push(0, 6_000)) == {"s"}
 
 
 def test_filters_are_not_mixed_with_what_a_crawl_has_seen(make, tmp_path):
@@ -221,11 +227,8 @@ def test_a_crawl_is_made_only_under_a_name_of_one(make, blocking, tmp_path, name
     old.push(0, 10)
     old.export(tmp_path / "f")
 
-    with (
-        Import(tmp_path / "f", FINGERPRINTER) as source,
-        pytest.raises(ConfigurationError, match="cannot be the id of a crawl"),
-    ):
-        source.create(blocking(), "test", name)
+    with pytest.raises(ConfigurationError, match="cannot be the id of a crawl"):
+        Import(tmp_path / "f", FINGERPRINTER).create(blocking(), "test", name)
 
 
 def test_a_partition_that_cannot_have_the_mark_of_a_new_crawl_is_named(
@@ -237,26 +240,121 @@ def test_a_partition_that_cannot_have_the_mark_of_a_new_crawl_is_named(
     counts = CrawlKeys("test", f"{unique}-new").partition(1).counts
     db("SET", counts, "abc")
 
-    with (
-        Import(tmp_path / "f", FINGERPRINTER) as source,
-        pytest.raises(KeyDamaged, match="counts"),
+    with pytest.raises(KeyDamaged, match="counts"):
+        Import(tmp_path / "f", FINGERPRINTER).create(
+            blocking(), "test", f"{unique}-new"
+        )
+
+
+def write(path, *messages, **facts):
+    header = {"format": "frontier-seen", "version": 3, "crawl_id": "c", "spider": "s"}
+    header |= {"fingerprinter": FINGERPRINTER, "rules": "w3lib", "hash": HASH}
+    every = [header | {"shape": {}} | facts, *messages]
+    path.write_bytes(gzip.compress(b"".join(map(msgpack.packb, every))))
+    return path
+
+
+@pytest.mark.parametrize(
+    "message",
+    [["bits", 0, 1, 0, b"x"], ["bits", 0, 0, 1 << 20, b"x"], ["bits", 1, 0, 0, b"x"]],
+)
+def test_bits_outside_of_the_filters_of_a_file_are_refused(make, tmp_path, message):
+    new = make("new", "bloom")
+    every = (["filters", 0, 1, 5], message, ["end", 0])
+    path = write(tmp_path / "f", *every, shape=new.stored.shape)
+
+    with pytest.raises(ConfigurationError, match="outside of its filters"):
+        new.take(path)
+
+
+MARK = seen_hash(b"1")
+BROKEN = {
+    "not an exported": [b"", gzip.compress(b""), gzip.compress(b"\x81\xa1a\x02")],
+    "no exported": [b"{}", b"PK\3\4" * 9],
+    "is cut off": [[["marks", 0, [MARK]]], [["marks", 0, [MARK]], ["end", 2]]],
+    "more after": [[["end", 0], ["end", 0]]],
+    "more marks than bytes": [[["marks", 0, [MARK] * 8_000]] * 9],
+    "a message that is none": [
+        *([message] for message in ([], 5, {}, ["marks"], ["marks", 0, []])),
+        *([["marks", 0, [mark]]] for mark in (5, 2**63, -1, 1.5, "x", True)),
+        *([["marks", 0, "abc"]], [["marks", -1, [MARK]]], [["marks", 0, [MARK], 1]]),
+        *([["filters", 0, blooms, 5]] for blooms in (0, MAX_BLOOMS + 1, "1")),
+        *([["bits", 0, 0, -1, b"x"]], [["bits", 0, 0, 0, "x"]], [["end"]]),
+    ],
+    "cannot be read": [[["bits", 0, 0, 0, bytes(1 << 17)]], [["marks", 0, [5] * 9999]]],
+}
+
+
+@pytest.mark.parametrize("reason", BROKEN)
+def test_what_is_no_whole_file_is_refused_with_a_reason(tmp_path, reason):
+    path = tmp_path / "broken"
+    for given in BROKEN[reason]:
+        if isinstance(given, bytes):
+            path.write_bytes(given)
+        else:
+            write(path, *given)
+        with pytest.raises(SeenFileBroken, match=f"broken: .*{reason}"):
+            SeenFile(path)
+
+
+def test_every_cut_and_every_changed_byte_is_an_error(make, tmp_path):
+    old, path = make("old", "set"), tmp_path / "f"
+    old.push(0, 3_000)
+    old.export(path)
+    data, chance = path.read_bytes(), random.Random(1)
+    assert len(data) < 9 * 3_000
+    assert list(tmp_path.iterdir()) == [path]
+    for size in [0, 1, 13, *chance.sample(range(len(data)), 40), len(data) - 1]:
+        path.write_bytes(data[:size])
+        with pytest.raises(SeenFileBroken):
+            SeenFile(path)
+    for at in [0, 1, 2, *chance.sample(range(10, len(data)), 40), len(data) - 1]:
+        path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+        with pytest.raises((SeenFileBroken, SeenFileMismatch)):
+            SeenFile(path)
+
+
+def test_another_version_and_other_rules_are_refused(tmp_path):
+    for facts, what in (
+        ({"version": 2}, "version 2, but 3"),
+        ({"hash": "sha1"}, "hash 'sha1'"),
+        ({"fingerprinter": "of.another"}, "fingerprinter 'of.another'"),
     ):
-        source.create(blocking(), "test", f"{unique}-new")
+        path = write(tmp_path / "f", ["end", 0], **facts)
+        with pytest.raises(SeenFileMismatch, match=what):
+            Import(path, FINGERPRINTER)
 
 
-def test_a_file_that_is_refused_is_closed(make, tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_opened_is_named(make, tmp_path):
     old = make("old", "set")
-    old.push(0, 10)
-    old.export(tmp_path / "f")
-    closed = []
+    with pytest.raises(ConfigurationError, match="none"):
+        SeenFile(tmp_path / "none")
+    (tmp_path / "dir").mkdir()
+    for path in (tmp_path / "none" / "x", tmp_path / "dir"):
+        with pytest.raises(ConfigurationError, match=str(path)):
+            old.export(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["dir"]
 
-    class Noted(SeenFile):
-        def close(self):
-            super().close()
-            closed.append(self)
 
-    monkeypatch.setattr("frontier.seen.export.SeenFile", Noted)
-    with pytest.raises(SeenFileMismatch, match="fingerprinter"):
-        Import(tmp_path / "f", "of.another.Fingerprinter")
+def test_many_add_at_once_and_nothing_is_lost(blocking, keys):
+    start, new, tiers = threading.Barrier(8), [], SeenConfig(False, True, 1_100, 0.01)
+    marks = sorted(seen_hash(b"%d" % n) for n in range(30_000))
 
-    assert len(closed) == 1
+    def one(some):
+        store = blocking()
+        start.wait()
+        layout = reserve(store, keys, tiers, len(some))
+        for first in range(0, len(some), MAX_URLS):
+            layout, more = add(
+                store, keys, tiers, layout, some[first : first + MAX_URLS]
+            )
+            new.append(more)
+
+    threads = [threading.Thread(target=one, args=(marks[n::8],)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sum(new) == len(marks)
+    assert layout_of(blocking().call(layout_call(keys))).count == len(marks)

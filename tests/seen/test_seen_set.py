@@ -6,7 +6,7 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CannotForget, KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_call, pushed
 from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_config
-from frontier.seen.intset import Space
+from frontier.seen.intset import wanted
 from frontier.seen.seen_set import (
     PartitionState,
     crawl_state,
@@ -16,7 +16,6 @@ from frontier.seen.seen_set import (
     layout_call,
     layout_of,
     look,
-    lost,
     stored_crawl,
 )
 from frontier.settings.config import Config
@@ -112,7 +111,8 @@ def test_each_tier_says_what_it_has(blocking, opened, push, keys, tiers):
 
     assert (known.seen, new.seen) == (True, False)
     assert known.in_set is ("set" in tiers)
-    assert any(known.filters) is (tiers == "bloom")  # beside a set it has nothing
+    assert any(known.filters) is ("bloom" in tiers)
+    assert not any(new.filters)
     assert (known.bucket is None) is ("set" not in tiers)
     assert 0 <= known.bloom_error < config.bloom_error_rate
 
@@ -157,19 +157,9 @@ def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
     push(config, MARKS[:2_000])
 
     with pytest.raises(LayoutStale) as caught:
-        forgotten(
-            store.call(forget_call(keys, seen_config(config), SeenLayout(), MARKS[:10]))
-        )
-    assert caught.value.layout.buckets == Space().wanted(2_000)
+        forgotten(store.call(forget_call(keys, SeenLayout(), MARKS[:10])))
+    assert caught.value.layout.buckets == wanted(2_000)
     assert layout_of(store.call(layout_call(keys))).count == 2_000
-
-
-def test_a_native_filter_loses_from_the_first_dropped_set_on():
-    tiers = SeenConfig(True, True, 500, 0.01, native=True)
-    layout = SeenLayout(blooms=1, last=700, era=1)
-    state = PartitionState(layout, 200, given_up=200, old=None, copied=0, set_bytes=0)
-
-    assert lost(tiers, state) == pytest.approx(0.01 * (700 - 200))
 
 
 @pytest.mark.parametrize(
@@ -180,6 +170,6 @@ def test_filters_say_how_many_urls_there_are_where_the_set_cannot(
     has_set, era, given_up, urls
 ):
     layout = SeenLayout(count=30, blooms=1, last=700, era=era)
-    state = PartitionState(layout, None, given_up, old=None, copied=0, set_bytes=0)
+    state = PartitionState(layout, None, given_up, old=None, set_bytes=0)
 
     assert crawl_state(SeenConfig(True, has_set, 1_000, 0.01), [state]).urls == urls

@@ -51,26 +51,22 @@ def fill(blocking, crawl):
     return fill
 
 
-@pytest.mark.parametrize("bits", [64, 32])
-def test_what_both_tiers_have(blocking, crawl, fill, bits):
-    shape = fill("bloom,set", 6_000, FRONTIER_SEEN_SET_BITS=bits)
+def test_what_both_tiers_have(blocking, crawl, fill):
+    shape = fill("bloom,set", 6_000)
     tiers = look_at_tiers(blocking(), crawl, shape, 3_600)
     state = tiers.state
 
     assert state.urls == state.set_urls == 6_000
-    if bits == 64:
-        assert (state.bloom_urls, state.generations, state.bloom_error) == (0, 0, 0)
-    else:  # what such a set keeps are no marks, and cannot be copied later
-        assert 6_000 <= state.bloom_urls < 1.2 * 6_000
-        assert state.generations == 3
-        assert 0 < state.bloom_fill < 1
-        assert 0 < state.bloom_error < 0.001
-    assert bits / 8 * 6_000 < state.set_bytes < bits / 8 * 7_500
-    assert state.given_up == 0
-    assert state.set_error < 1e-4
+    assert 6_000 <= state.bloom_urls < 1.2 * 6_000
+    assert state.generations == 3
+    assert 0 < state.bloom_fill < 1
+    assert 0 < state.bloom_error < 0.001
+    assert 8 * 6_000 < state.set_bytes < 8 * 7_500
+    assert (state.given_up, state.lost) == (0, 0)
+    assert 0 < state.set_error < 1e-14
     assert tiers.outlook.seconds == LATER
     assert tiers.outlook.urls == 6_000 * 25
-    assert tiers.outlook.set_bytes > bits / 8 * 6_000 * 25
+    assert tiers.outlook.set_bytes > 8 * 6_000 * 25
     assert 0 < tiers.outlook.bloom_error < 0.001
 
 
@@ -81,15 +77,6 @@ def test_bloom_alone_tells_what_it_may_have_lost(blocking, crawl, fill):
     assert not tiers.has_set
     assert 30 < tiers.state.lost < 600
     assert tiers.outlook is None
-
-
-def test_a_short_set_tells_its_error(blocking, crawl, fill):
-    shape = fill("set", 6_000, FRONTIER_SEEN_SET_BITS=32)
-    state = look_at_tiers(blocking(), crawl, shape, 0.0).state
-
-    assert state.set_error == pytest.approx(2_000 / 2**30 / 2, rel=0.5)
-    assert state.bloom_urls == 0
-    assert 4 * 6_000 < state.set_bytes < 6 * 6_000
 
 
 def test_of_a_crawl_that_has_seen_nothing_there_is_nothing_to_tell(

@@ -293,6 +293,15 @@ def test_tiers_stand_in_the_order_in_which_they_are_asked():
     assert read(SEEN_TIERS="set,bloom,recent").seen_tiers == ("recent", "bloom", "set")
 
 
+def test_bloom_is_there_for_sets_that_may_be_given_up():
+    assert read().seen_tiers == ("recent", "set")
+    assert read(SEEN_SET_MAX_BYTES=1).seen_tiers == ("recent", "bloom", "set")
+    limited = read(SEEN_SET_MAX_BYTES="60%", SEEN_TIERS="set")
+    assert limited.seen_tiers == ("bloom", "set")
+    with pytest.raises(ConfigurationError, match="needs the tier set"):
+        read(SEEN_SET_MAX_BYTES=1, SEEN_TIERS="recent,bloom")
+
+
 def test_nodes_without_a_name_get_different_ones():
     first, second = read().node_id, read().node_id
 

@@ -56,7 +56,7 @@ def keys(unique, db):
     """A crawl with something of everything."""
     keys = CrawlKeys(f"test-{unique}", "site-1")
     db("SADD", RegistryKeys(keys.namespace).crawls(), keys.crawl_id)
-    shape = json.dumps(crawl_settings(Config(partitions=4, bloom_native="no")))
+    shape = json.dumps(crawl_settings(Config(partitions=4)))
     facts = {"state": "open", "spider": "site", "schema": SCHEMA, "created_ms": 1}
     facts |= {"shape": shape, "paused": "1000 me@here"}
     db("HSET", keys.meta(), *(x for pair in facts.items() for x in pair))

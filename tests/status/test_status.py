@@ -313,7 +313,7 @@ def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, db):
 def test_the_limit_of_the_sets_is_shown_as_it_was_set_and_in_bytes(
     crawl, create, look, db, limit, shown
 ):
-    config = Config(partitions=4, bloom_native="no")
+    config = Config(partitions=4)
     create(crawl, shape=json.dumps(crawl_settings(config)))
     db("HSET", crawl.partition(0).seen, "buckets", 1, "count", 5)
     told = {**REPORT, "set_limit": limit, "set_limit_bytes": 60_000_000}

@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
-from frontier.cluster.shared_settings import FILTER_PROBE, settled
 from frontier.errors import CodecError, ConfigurationError
 from frontier.node.host_addresses import TYPED
 from frontier.node.journal.entries import (
@@ -203,9 +202,7 @@ class Rebuild:
         self._job = jobs[0] if jobs else None
         config = checked_shape(dict(self._header.shape))
         self._partitions = config.partitions
-        self._tiers: SeenConfig = seen_config(
-            settled(config, server_has_filters=config.bloom_native == "yes")
-        )
+        self._tiers: SeenConfig = seen_config(config)
         self._sender = _Sender(store, self._keys, self._tiers)
         self._acked: Counter[bytes] = Counter()
         self._again_due: dict[bytes, int] = {}
@@ -258,8 +255,6 @@ class Rebuild:
                         left.release()
 
     def _begin(self) -> None:
-        if self._tiers.native:
-            self._store.call(FILTER_PROBE)
         meta = self._keys.meta()
         read = Call.command("HMGET", meta, "state", "born", "schema")
         state, born, schema = self._store.call(read)

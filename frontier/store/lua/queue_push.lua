@@ -9,24 +9,22 @@
 --             <verdicts>' of its last push, 5 `claimed`, the hash of marks whose requests
 --             only one process has or had; from 6 on the Bloom generations, then buckets
 --             of the set, ready lists, lists of what waits, and `due`
--- ARGV[1...]  plans, a partition each, msgpack [keys, born, turn, layout, base, room,
---             made, lists, modes, marks, members, places, targets, items, forced]:
+-- ARGV[1...]  plans, a partition each, msgpack [keys, born, turn, layout, room, made,
+--             lists, modes, marks, places, targets, items, forced]:
 --    keys     how many of the KEYS are the plan's
 --    born     the mark of the crawl, as `counts` has it; '' if none
 --    turn     {process, number, before}: the number of this push, which only grows, and
 --             that of the last one here that the process knows of, or 0; or empty
 --    layout   {buckets, blooms, era}, as the caller knows it
---    base     how many buckets a new set has
 --    room     URLs that the set may have, and the last Bloom generation
---    made     {bits, hashes} of each generation. A native filter is the only one: {0};
---             none, and Bloom is neither asked nor written
+--    made     {bits, hashes} of each generation; none, and Bloom is neither asked nor
+--             written
 --    lists    {key, queue, score} of each ready list; {key, '', bucket, key of `due`,
 --             delay} of those of URLs that wait, see waiting_lists
 --    modes    a letter per URL: t (test and mark), m (queue and mark), f (queue), l (as
 --             t; a claim: the request is local to a process) or a digit (only the mark:
 --             its process is gone, after so many deliveries)
 --    marks    a hash of each URL; empty without Bloom and set
---    members  of each URL, for the set; empty if as the marks
 --    places   the key of each URL's bucket; empty without a set
 --    targets  the place in `lists` of each URL's queue, or 0 to mark and not queue; empty
 --             if that holds for all

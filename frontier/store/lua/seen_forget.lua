@@ -10,7 +10,7 @@
 -- {0, buckets, era}, and nothing is done, if the set is not as the caller knows.
 
 local stored = redis.call('HMGET', KEYS[1], 'buckets', 'era')
-local buckets, era = stored[1] or '0', stored[2] or '0'
+local buckets, era = stored[1] or '1', stored[2] or '0'
 if buckets ~= ARGV[1] or era ~= ARGV[2] then
   return {0, tonumber(buckets), tonumber(era)}
 end

@@ -4,15 +4,13 @@
 -- KEYS[1...]  those of the first plan, then those of the next. In each plan 1 is
 --             `counts`, the hash {born, ...}, 2 `seen`, the hash {buckets, count, blooms,
 --             last, era}, then there are buckets, and last the generation to begin
--- ARGV[1...]  plans, a partition each, msgpack [keys, born, layout, base, splits, made]:
+-- ARGV[1...]  plans, a partition each, msgpack [keys, born, layout, splits, bits]:
 --    keys     how many of the KEYS are the plan's
 --    born     the mark of the crawl, as `counts` has it; '' if none
 --    layout   {buckets, blooms, era}, as the caller knows it
---    base     how many buckets a new set has
 --    splits   {from, to, threshold}: keys of buckets to split, in their order, and the
 --             member from which on they move
---    made     {bits} of the generation to begin; {0, capacity, error} of a native filter;
---             or empty
+--    bits     of the Bloom generation to begin; 0 for none
 --
 -- Returns a reply per plan: {0, buckets, count, blooms, last, era} as they are now;
 -- nothing was done if the caller's layout was not the current one. Or nothing is done
@@ -31,9 +29,9 @@ local function split(keys, from, to, threshold)
   end
 end
 
-local function grow(keys, _, born, known, base, splits, made)
+local function grow(keys, _, born, known, splits, bits)
   if not is_of(born, redis.call('HGET', keys[1], 'born')) then return {-1} end
-  local layout, filter = read_layout(keys, 2, base), keys[#keys]
+  local layout, filter = read_layout(keys, 2), keys[#keys]
   if not is_at(layout, known) then return told(0, layout) end
   for _, one in ipairs(splits) do
     redis.call('SCARD', keys[one[1]]) -- what fails, fails before anything is split
@@ -42,12 +40,8 @@ local function grow(keys, _, born, known, base, splits, made)
   for _, one in ipairs(splits) do split(keys, unpack(one)) end
   layout[1] = layout[1] + #splits
   if #splits > 0 then redis.call('HSET', keys[2], 'buckets', layout[1]) end
-  if made[1] == 0 then
-    redis.call('BF.RESERVE', filter, made[3], made[2], 'EXPANSION', 2)
-  elseif made[1] then -- the highest bit first: the bitmap is allocated once and exactly
-    redis.call('SETBIT', filter, made[1] - 1, 0)
-  end
-  if made[1] then
+  if bits > 0 then
+    redis.call('SETBIT', filter, bits - 1, 0) -- so it is allocated once and exactly
     layout[3], layout[4] = layout[3] + 1, 0
     redis.call('HSET', keys[2], 'blooms', layout[3], 'last', 0)
   end

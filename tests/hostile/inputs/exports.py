@@ -1,76 +1,61 @@
 """Exported seen-sets."""
 
-import json
-import struct
-import zlib
+import gzip
+
+import msgpack
 
 from frontier.cli.output import ExitCode
 from frontier.errors import SeenFileBroken, SeenFileMismatch
-from frontier.seen.export import BITS, END, ENTRIES, LAYOUT, MAGIC, SeenFile
+from frontier.seen.export import FORMAT, HASH, SeenFile
 from tests.hostile.corpus import hostile, hostile_each, refused
-from tests.hostile.making import nested
 
-FACTS = {
+MARK = 1 << 62
+END = ["end", 0]
+HEADER = {
+    "format": FORMAT,
+    "version": 3,
     "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
+    "rules": "w3lib",
+    "hash": HASH,
     "crawl_id": "x",
     "spider": "site",
     "shape": {},
-    "urls": 0,
 }
 
 
-def opening(text=None, version=2, length=None, **facts):
-    if text is None:
-        text = json.dumps(FACTS | facts)
-    data = text.encode()
-    size = len(data) if length is None else length
-    head = struct.pack(">8sHI", MAGIC, version, size) + data
-    return head + struct.pack(">I", zlib.crc32(head))
+def file(*messages, **facts):
+    every = [HEADER | facts, *messages]
+    return gzip.compress(b"".join(map(msgpack.packb, every)))
 
 
-def block(kind, partition=0, a=0, b=0, payload=b"", length=None):
-    size = len(payload) if length is None else length
-    head = struct.pack(">BIIII", kind, partition, a, b, size)
-    return head + struct.pack(">I", zlib.crc32(head + payload)) + payload
+def raw(data):
+    """What msgpack is to read after a good header."""
+    return gzip.compress(msgpack.packb(HEADER) + data)
 
 
-def entries(*steps, count=None):
-    plain = b"".join(step.to_bytes(8, "big") for step in steps)
-    planes = b"".join(plain[i::8] for i in range(8))
-    number = len(steps) if count is None else count
-    return block(ENTRIES, 0, number, 0, zlib.compress(planes))
-
-
-LAST = block(END)
-BOMB = zlib.compress(bytes(100 << 20), 9)
 BROKEN = {
     "empty": b"",
     "another-file": b"PK\3\4" * 100,
-    "only-magic": MAGIC,
-    "a-header-of-4-gb": opening(length=2**32 - 1),
-    "a-header-of-100000-levels": opening(nested("[", "]", 30_000)),
-    "a-header-of-a-list": opening("[]"),
-    "a-header-with-unknown-names": opening(evil="1"),
-    "a-space-of-nobody": opening(bits=7),
-    "a-space-of-text": opening(bits="62", groups="many"),
-    "groups-of-10-to-the-30": opening(bits=32, groups=10**30),
-    "another-checksum": opening()[:-1] + b"\0",
-    "no-end": opening(),
-    "more-after-the-end": opening() + LAST + b"x",
-    "a-block-of-4-gb": opening() + block(ENTRIES, 0, 1, 0, b"x", 2**32 - 1),
-    "a-block-of-nobody": opening() + block(9),
-    "a-block-that-is-cut": opening() + entries(1)[:-1],
-    "a-bomb-of-entries": opening() + block(ENTRIES, 0, 1, 0, BOMB[:100_000]),
-    "a-bomb-of-bits": opening() + block(BITS, 0, 0, 0, BOMB[:100_000]),
-    "four-billion-entries": opening() + entries(1, count=2**32 - 1),
-    "entries-that-do-not-rise": opening() + entries(5, 0) + LAST,
-    "entries-beyond-their-space": opening() + entries(2**63) + LAST,
-    "layout-of-a-million-filters": opening() + block(LAYOUT, 0, 10**6, 1) + LAST,
-    "partitions-in-no-order": opening()
-    + block(LAYOUT, 5, 1, 1)
-    + block(LAYOUT, 4, 1, 1),
-    "fewer-urls-than-it-says": opening(urls=10) + LAST,
-    "urls-of-text": opening(urls="many") + LAST,
+    "gzip-of-nothing": gzip.compress(b""),
+    "gzip-of-text": gzip.compress(b"http://a.example/\n" * 100),
+    "a-bomb": gzip.compress(b"\xc0" * (100 << 20)),
+    "a-bomb-of-one-message": raw(b"\xc6\x7f\xff\xff\xff" + bytes(100 << 20)),
+    "a-header-of-a-list": gzip.compress(msgpack.packb(["x"])),
+    "a-header-of-100000-levels": gzip.compress(b"\x91" * 100_000),
+    "a-header-of-4-gb": gzip.compress(b"\xdf\xff\xff\xff\xff"),
+    "rules-of-a-list": file(END, rules=["x"]),
+    "no-end": file(),
+    "another-checksum": file(END)[:-5] + b"\0\0\0\0\0",
+    "more-after-the-end": file(END) + b"x",
+    "a-message-after-the-end": file(END, END),
+    "fewer-urls-than-it-says": file(["end", 10]),
+    "urls-of-text": file(["end", "many"]),
+    "a-message-that-is-cut": raw(b"\x93\xa5marks"),
+    "four-billion-marks": raw(b"\x93\xa5marks\x00\xdd\xff\xff\xff\xff"),
+    "the-same-mark-a-million-times": file(*[["marks", 0, [MARK] * 8192]] * 128),
+    "marks-that-are-none": file(["marks", 0, [5]], ["end", 1]),
+    "an-object": raw(b"\xc7\x03\x05abc"),
+    "a-million-filters": file(["filters", 0, 10**6, 1], END),
 }
 
 
@@ -78,8 +63,7 @@ BROKEN = {
 def _(given, data):
     path = given.file("x.seen", data)
     with refused(SeenFileBroken, "nothing was imported"):
-        found = SeenFile(path)
-        found.verified()
+        SeenFile(path)
     name = f"h{given.unique}"
     words = ["seen", "import", path, "--new", "y", "--namespace", name]
     said = given.command(*words)
@@ -91,22 +75,20 @@ def _(given, data):
 @hostile("export/another-version")
 def _(given):
     with refused(SeenFileMismatch, "version"):
-        SeenFile(given.file("x.seen", opening(version=99)))
+        SeenFile(given.file("x.seen", file(END, version=99)))
 
 
 WHOLE = {
-    "a-partition-of-4-billion": opening(urls=0) + block(LAYOUT, 2**32 - 1, 1, 1) + LAST,
-    "names-with-escapes": opening(crawl_id="\x1b[31m", spider="\x1b]0;owned\x07")
-    + LAST,
-    "a-shape-of-a-list": opening(shape=["x"]) + LAST,
-    "a-shape-of-words": opening(shape={"partitions": "many"}) + LAST,
-    "rules-of-a-list": opening(rules=["x"]) + LAST,
-    "another-hash": opening(hash="sha1") + LAST,
-    "a-fingerprinter-of-os-system": opening(fingerprinter="os.system") + LAST,
-    "bits-far-out": opening(shape={"partitions": "4"})
-    + block(LAYOUT, 0, 1, 1)
-    + block(BITS, 0, 0, 2**32 - 1, zlib.compress(b"x"))
-    + LAST,
+    "a-partition-of-4-billion": file(["filters", 2**32 - 1, 1, 1], END),
+    "names-with-escapes": file(END, crawl_id="\x1b[31m", spider="\x1b]0;owned\x07"),
+    "a-shape-of-a-list": file(END, shape=["x"]),
+    "a-shape-of-words": file(END, shape={"partitions": "many"}),
+    "another-hash": file(END, hash="sha1"),
+    "a-fingerprinter-of-os-system": file(END, fingerprinter="os.system"),
+    "bits-far-out": file(
+        *(["filters", 0, 1, 1], ["bits", 0, 0, 2**32 - 1, b"x"], END),
+        shape={"partitions": "4"},
+    ),
 }
 
 

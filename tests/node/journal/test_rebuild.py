@@ -31,7 +31,7 @@ from frontier.store.keys import SCHEMA, CrawlKeys
 from frontier.urls.fingerprint import seen_hash
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
-SETTINGS = {"FRONTIER_PARTITIONS": 4, "FRONTIER_BLOOM_NATIVE": "no"}
+SETTINGS = {"FRONTIER_PARTITIONS": 4}
 CONFIG = Config.from_settings(SETTINGS)
 URL = "http://a.example/%s"
 BORN, EARLIER = "ab12" * 4, "01d0" * 4

@@ -4,7 +4,7 @@
 -- takes it to the next; a number in Lua keeps the first 53 bits of a mark. As in
 -- frontier.seen.bloom.
 -- ask(filters, made, mark) tells whether one of the filters, keys, has the mark; if not,
--- the last has it from now on. made has {bits, hashes} of each; {0} is a native filter.
+-- the last has it from now on. made has {bits, hashes} of each.
 
 local floor = math.floor
 
@@ -35,7 +35,6 @@ end
 
 local function ask(filters, made, mark)
   local filter, size = filters[#made], made[#made][1]
-  if size == 0 then return redis.call('BF.ADD', filter, mark) == 0 end
   if has(filters, made, #made - 1, mark) then return true end
   local x, a, b = steps(mark, size)
   local had = true

@@ -1,16 +1,12 @@
 -- bloom_note: write marks to the last Bloom generation, without asking it.
 --
 -- note(filter, made, marks) writes them with many bits per command; made is {bits,
--- hashes} of the filter, a key; {0} is a native one. Needs `bloom`.
+-- hashes} of the filter, a key. Needs `bloom`.
 
 local AT_ONCE = 8 -- marks per BITFIELD
 
 local function note(filter, made, marks)
   local size, hashes = made[1], made[2]
-  if size == 0 then
-    if #marks > 0 then redis.call('BF.MADD', filter, unpack(marks)) end
-    return
-  end
   -- Only the offsets change from one command to the next.
   local ops, n, most = {}, 0, 4 * hashes * math.min(#marks, AT_ONCE)
   for i = 1, most, 4 do ops[i], ops[i + 1], ops[i + 3] = 'SET', 'u1', 1 end

@@ -2,8 +2,8 @@
 --
 -- is_of(born, stored) tells whether a partition is that of the crawl with the mark
 -- born, as `counts` has it stored; '' if the crawl has none.
--- read_layout(keys, at, base) returns {buckets, count, blooms, last, era, claims} of
--- the hash keys[at]. base is how many buckets a new set has. Needs `numbers`.
+-- read_layout(keys, at) returns {buckets, count, blooms, last, era, claims} of the hash
+-- keys[at]; a new set has one bucket. Needs `numbers`.
 -- is_at(layout, known) tells whether it is {buckets, blooms, era} = known.
 -- told(code, layout, ...) is a reply: the code, the layout without claims, the rest.
 
@@ -16,12 +16,12 @@ local function is_of(born, stored)
   return (stored or '') == born
 end
 
-local function read_layout(keys, at, base)
+local function read_layout(keys, at)
   local layout = redis.call('HMGET', keys[at], 'buckets', 'count', 'blooms', 'last', 'era',
     'claims')
   local why = no_number(at, LAYOUT, layout)
   if why then error(why) end
-  layout[1] = tonumber(layout[1] or base)
+  layout[1] = tonumber(layout[1] or '1')
   for i = 2, 5 do layout[i] = tonumber(layout[i] or '0') end
   return layout
 end

@@ -13,13 +13,13 @@ local function check_lists(keys, lists)
   end
 end
 
-local function push(keys, verdicts, born, turn, known, base, room, made, lists, modes,
-    marks, members, places, targets, items, forced)
+local function push(keys, verdicts, born, turn, known, room, made, lists, modes, marks,
+    places, targets, items, forced)
   local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed', 'waiting')
   if not is_of(born, counts[1]) then return {-1} end
   local why = no_number(1, {'ready', 'pushed', 'waiting'}, {unpack(counts, 2, 4)})
   if why then error(why) end
-  local layout = read_layout(keys, 3, base)
+  local layout = read_layout(keys, 3)
   local number, earlier = last_push(keys, turn)
   if turn[1] and number == turn[2] then
     note_push(keys, turn, earlier, true) -- a write, for who waits until it is copied
@@ -34,9 +34,8 @@ local function push(keys, verdicts, born, turn, known, base, room, made, lists, 
     return told(0, layout)
   end
   check_lists(keys, lists)
-  if #members == 0 then members = marks end
   local tries = seen_test(verdicts, keys, layout, {unpack(keys, 6, 5 + #made)}, made, modes,
-    marks, members, places, forced)
+    marks, places, forced)
   local became_ready = {}
   if #targets > 0 then became_ready = queue(keys, lists, targets, items, verdicts, tries) end
   if count ~= layout[2] or last ~= layout[4] then
@@ -48,12 +47,10 @@ local function push(keys, verdicts, born, turn, known, base, room, made, lists, 
   return told(1, layout, letters, became_ready)
 end
 
-local function unmark(keys, verdicts, _, _, _, _, _, _, _, _, marks, members, places, _, _,
-    forced)
-  if #members == 0 then members = marks end
+local function unmark(keys, verdicts, _, _, _, _, _, _, _, marks, places, _, _, forced)
   for i, verdict in ipairs(verdicts) do
     local place = verdict == 'n' and places[i]
-    if place then redis.call('SREM', keys[place], members[i]) end
+    if place then redis.call('SREM', keys[place], marks[i]) end
     local id = verdict == 'f' and forced[2] and forced[2][i] or ''
     if id ~= '' then redis.call('SREM', keys[forced[1]], id) end
   end

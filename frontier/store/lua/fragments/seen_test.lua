@@ -1,6 +1,6 @@
 -- seen_test: test the URLs of a push, and mark those that are new.
 --
--- seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places, forced)
+-- seen_test(verdicts, keys, layout, filters, made, modes, marks, places, forced)
 -- fills verdicts, a letter per URL, and changes count, last and claims of the layout; what it
 -- needs is told in `queue_push`. It returns the deliveries of those whose process is
 -- gone, by their numbers. Needs `bloom` and `bloom_note`.
@@ -9,25 +9,24 @@
 -- is asked about what the present one does not have.
 
 -- Whether a URL that the set may have is new, seen, or seen as Bloom says.
-local function tested(layout, filters, made, mark, member, place, noted)
+local function tested(layout, filters, made, mark, place, noted)
   if not place then
     return #made > 0 and ask(filters, made, mark) and 'b' or 'n'
   elseif layout[5] == 0 then
-    if redis.call('SADD', place, member) == 0 then return 's' end
+    if redis.call('SADD', place, mark) == 0 then return 's' end
     if #made > 0 then noted[#noted + 1] = mark end
-  elseif redis.call('SISMEMBER', place, member) == 1 then
+  elseif redis.call('SISMEMBER', place, mark) == 1 then
     return 's'
   elseif #made > 0 and ask(filters, made, mark) then
     return 'b'
   else
-    redis.call('SADD', place, member)
+    redis.call('SADD', place, mark)
   end
   layout[2] = layout[2] + 1
   return 'n'
 end
 
-local function seen_test(verdicts, keys, layout, filters, made, modes, marks, members, places,
-    forced)
+local function seen_test(verdicts, keys, layout, filters, made, modes, marks, places, forced)
   local noted, tries = {}, {}
   for i = 1, #modes do
     local mode, mark, verdict = modes:byte(i), marks[i], 'n'
@@ -41,7 +40,7 @@ local function seen_test(verdicts, keys, layout, filters, made, modes, marks, me
       verdict = 'o'
       if mark then claim(keys, layout, mark, mode - 48) end
     else
-      verdict = tested(layout, filters, made, mark, members[i], keys[places[i]], noted)
+      verdict = tested(layout, filters, made, mark, keys[places[i]], noted)
     end
     verdicts[i] = verdict
     if #made > 0 and verdict == 'n' then layout[4] = layout[4] + 1 end

@@ -1,0 +1,139 @@
+"""What the seen test costs and loses, before it is run. No I/O.
+
+The Bloom tier is computed from the generations that the crawl itself would make.
+How URLs fall into partitions is for the crawl to show: hosts differ. So there
+are two bounds, all partitions alike and everything in one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.errors import ConfigurationError
+from frontier.seen import bloom, intset
+from frontier.seen.config import seen_config
+from frontier.settings.config import Config
+
+if TYPE_CHECKING:
+    from frontier.seen.bloom import Generation
+    from frontier.seen.config import SeenConfig
+
+RECENT_BYTES = 150
+"""Memory of a node for each entry of its recent tier, about."""
+MAX_URLS = 10**12
+MAX_GENERATIONS = 40
+"""More than these ask a filter for an error that no hash of ours can give."""
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([kmgbt]?)", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the shared tiers will be when all URLs are in them."""
+
+    tiers: tuple[str, ...]
+    one_partition: bool
+    """Whether all URLs are in one partition, as those of a single site are."""
+    store_bytes: int
+    bytes_per_url: float
+    lost: float
+    """New URLs that are called seen, as expected over the whole crawl."""
+
+
+def count_of(text: str) -> int:
+    """The number of URLs that *text* means: ``2000``, ``50M``, ``1.5G``.
+
+    Raises:
+        ConfigurationError: It means none, or less than 1 or more than `MAX_URLS`.
+    """
+    plain = text.strip().replace(",", "").replace("_", "")
+    match = _NUMBER.fullmatch(plain)
+    if match is None or len(plain) > 30:
+        raise ConfigurationError(
+            f"{text[:40]!r} is not a number of URLs; write 2000, 50M or 1.5G"
+        )
+    count = round(float(match[1]) * _FACTORS[match[2].lower()])
+    if not 1 <= count <= MAX_URLS:
+        raise ConfigurationError(
+            f"{text[:40]!r} is not a number of URLs between 1 and {MAX_URLS:,}"
+        )
+    return count
+
+
+def rate_of(text: str) -> float:
+    """The error rate that *text* means: ``0.001``, ``1e-6``, ``0.1%``.
+
+    Raises:
+        ConfigurationError: It means none that is more than 1e-15 and less than 1.
+    """
+    plain = text.strip()
+    try:
+        rate = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        rate = math.nan
+    if not 1e-15 <= rate < 1:
+        raise ConfigurationError(
+            f"{text[:40]!r} is not an error rate; write 0.001, 1e-6 or 0.1%, "
+            "at least 1e-15 and less than 1"
+        )
+    return rate
+
+
+def planned(urls: int, rate: float, tiers: str, partitions: int) -> Config:
+    """The settings of a crawl of *urls* with *tiers*.
+
+    Raises:
+        ConfigurationError: There are no such tiers.
+    """
+    return Config.from_settings(
+        {
+            "FRONTIER_BLOOM_CAPACITY": urls,
+            "FRONTIER_BLOOM_ERROR_RATE": rate,
+            "FRONTIER_SEEN_TIERS": tiers,
+            "FRONTIER_PARTITIONS": partitions,
+        }
+    )
+
+
+def forecast(config: Config, urls: int, partitions: int) -> Forecast:
+    """What *urls*, alike in so many partitions, need and lose.
+
+    Raises:
+        ConfigurationError: A partition would have too many URLs for Bloom filters.
+    """
+    tiers = seen_config(config)
+    used = min(urls, partitions)  # an empty one costs nothing
+    each = math.ceil(urls / used)
+    size, lost = 0, 0.0
+    if tiers.has_bloom:
+        filters = generations(tiers, each)
+        size += sum(-(-made.bits // 8) for made in filters)
+        lost = bloom.lost(filters, each)
+    if tiers.has_set:
+        size += intset.set_bytes(each, intset.wanted(each))
+        lost = 0.0  # the set decides
+    return Forecast(
+        config.seen_tiers, partitions == 1, size * used, size / each, lost * used
+    )
+
+
+def generations(tiers: SeenConfig, urls: float) -> list[Generation]:
+    """The filters that a partition of *urls* has.
+
+    Raises:
+        ConfigurationError: There would be more than `MAX_GENERATIONS`.
+    """
+    made: list[Generation] = []
+    room = 0
+    while room < urls:
+        if len(made) == MAX_GENERATIONS:
+            raise ConfigurationError(
+                f"{urls:,.0f} URLs in one partition need more than {MAX_GENERATIONS} "
+                "Bloom generations; plan with --tiers recent,set or fewer URLs"
+            )
+        made.append(tiers.generation(len(made)))
+        room += made[-1].capacity
+    return made

@@ -1,0 +1,75 @@
+import pytest
+
+from frontier.errors import ConfigurationError
+from frontier.seen.config import SeenConfig
+from frontier.seen.plan import count_of, forecast, generations, planned, rate_of
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1", 1),
+        ("2000", 2_000),
+        ("50M", 50_000_000),
+        ("1.5G", 1_500_000_000),
+        ("1.5b", 1_500_000_000),
+        (" 20k ", 20_000),
+        (".5m", 500_000),
+        ("1,000,000", 1_000_000),
+        ("1_000", 1_000),
+        ("1T", 10**12),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(text, count):
+    assert count_of(text) == count
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "50X", "-5", "0", "0.2", "1e6", "2T", "M", "9" * 50, "\u0665"]
+)
+def test_what_is_no_number_of_urls_is_named(text):
+    with pytest.raises(ConfigurationError, match="number of URLs"):
+        count_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("0.001", 0.001), ("1e-6", 1e-6), ("0.1%", 0.001)]
+)
+def test_rates_are_read_as_people_write_them(text, rate):
+    assert rate_of(text) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "1", "-1", "nan", "inf", "1e-20", "%"])
+def test_what_is_no_rate_is_named(text):
+    with pytest.raises(ConfigurationError, match="error rate"):
+        rate_of(text)
+
+
+@pytest.mark.parametrize("urls", [1, 1_000, 1_001, 77_000])
+def test_generations_are_as_many_as_the_urls_need(urls):
+    filters = generations(SeenConfig(True, False, 1_000, 0.01), urls)
+
+    assert sum(each.capacity for each in filters) >= urls
+    assert sum(each.capacity for each in filters[:-1]) < urls
+
+
+def test_more_generations_than_can_work_are_refused():
+    with pytest.raises(ConfigurationError, match="recent,set"):
+        generations(SeenConfig(True, False, 10, 1e-15), 10**12)
+
+
+def test_a_plan_has_the_bytes_of_what_is_in_the_store():
+    urls, sizes = 400_000, {}
+    for tiers in ("recent,set", "recent,bloom", "recent,bloom,set"):
+        config = planned(urls, 0.01, tiers, 100)
+        spread, single = forecast(config, urls, 100), forecast(config, urls, 1)
+        sizes[tiers] = spread.store_bytes
+        assert (spread.one_partition, single.one_partition) == (False, True)
+        assert spread.bytes_per_url == spread.store_bytes / urls
+        assert (spread.lost, single.lost) == (0, 0) or tiers == "recent,bloom"
+
+    assert sizes["recent,set"] == 100 * (8 * 4_000 + 20 * 130)
+    assert sizes["recent,bloom"] < 2 * urls
+    assert sizes["recent,bloom,set"] == sizes["recent,set"] + sizes["recent,bloom"]
+    few = forecast(planned(urls, 0.01, "recent,set", 100), 5, 100)
+    assert few.store_bytes == 5 * (8 + 130)  # an empty partition costs nothing
