@@ -46,7 +46,6 @@ for i = 6, #KEYS do
   if left == 0 then emptied[#emptied + 1] = queue end
   reply[#reply + 1] = part
 end
-if #emptied > 0 then redis.call('ZREM', KEYS[3], unpack(emptied)) end
 if #values > 0 then
   seq = reserve(seq, values) + 1
   for _, part in ipairs(reply) do
@@ -55,4 +54,6 @@ if #values > 0 then
   redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq + #values - 1),
     'ready', string.format('%.0f', tonumber(counts[2] or '0') - #values))
 end
+-- Last: if it fails, what was taken is reserved, and not lost.
+if #emptied > 0 then redis.call('ZREM', KEYS[3], unpack(emptied)) end
 return reply
