@@ -2,9 +2,9 @@
 
 What always holds:
 
-1.  A document of at most `INLINE` bytes is read at once: that takes linear time, and
-    a few milliseconds at most. A larger one is read by a worker process, of which
-    the reactor waits as it waits for a server.
+1.  A document of at most `INLINE` bytes is read at once, which takes some milliseconds.
+    One that is larger, or has more open elements than libxml2 usually takes, is read
+    by a worker process, for which the reactor waits as it waits for a server.
 2.  A document that cannot be read to its end is archived all the same. What was read
     of it is followed; one line says which one it is and why, it is counted, and its
     request goes to the dead letter, from which ``frontier crawl requeue`` takes it.
@@ -13,6 +13,7 @@ What always holds:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from scrapy.http import HtmlResponse, TextResponse
 
 from frontier.errors import WorkerFailed
 from frontier.session.session import session_of
-from frontier.urls.links import read_links
+from frontier.urls.links import PageCut, read_links
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -66,15 +67,11 @@ class Document:
         if is_html is None or not isinstance(response, TextResponse):
             return
         if len(response.body) <= INLINE:
-            try:
-                parts = list(_parts(response, is_html, **self._limits))
-            except (MemoryError, ValueError) as error:
-                self._give_up(str(error) or "there is no memory for it")
+            with contextlib.suppress(PageCut, MemoryError):
+                for part in list(_parts(response, is_html, **self._limits)):
+                    for url in self._links_in(part):
+                        yield url
                 return
-            for part in parts:
-                for url in self._links_in(part):
-                    yield url
-            return
         given = {
             "url": response.url,
             "encoding": response.encoding,
@@ -120,14 +117,14 @@ def links_of(response: Response) -> list[str]:
     is_html = _is_html(response)
     if is_html is None:
         return []
-    parts = _parts(response, is_html)
+    parts = _parts(response, is_html, huge=True)
     return [url for part in parts if isinstance(part, list) for url in part]
 
 
 def _parts(
     response: Response, is_html: bool, **limits: Any
 ) -> Iterator[list[str] | dict[str, Any]]:
-    return read_links([response.text], response.url, is_html=is_html, **limits)
+    return read_links(response.text, response.url, is_html=is_html, **limits)
 
 
 def _is_html(response: Response) -> bool | None:

@@ -2,13 +2,12 @@
 
 What always holds:
 
-1.  The work grows with the size of what is read and no faster, whatever it is made
-    of. lxml's parser goes through the elements that are open at each end tag, so it
-    is begun again, at the next tag, where more than `DEPTH` are open. No expression
-    here is tried twice at a character, but from the start of a repetition that has
-    no other way to match.
-2.  Memory is that of one piece of the page, of its longest element, and of so many
-    links as are asked for.
+1.  lxml makes a tree of a page. In the reactor's thread it is not deeper than libxml2
+    lets it be, 256 elements, which bounds what `frontier.download.pages.INLINE` bytes
+    may take. Any other page is read in a worker process, whose limits of CPU time and
+    memory end what it is made for.
+2.  No expression here is tried twice at a character, but from the start of a repetition
+    that has no other way to match.
 3.  What is not read is counted by kind, with an example.
 
 It needs nothing of Scrapy's, so that a worker process starts soon.
@@ -16,7 +15,6 @@ It needs nothing of Scrapy's, so that a worker process starts soon.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import re
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,7 @@ from urllib.parse import urldefrag, urljoin
 from lxml import etree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 ATTRIBUTES = {
     "a": ("href",),
@@ -44,6 +42,9 @@ ATTRIBUTES = {
     "body": ("background",),
 }
 """Those that hold a URL, by element; and ``src`` of ``<input type=image>``."""
+ELEMENTS = (*ATTRIBUTES, "input", "style")
+"""Those that are looked at."""
+STYLED = etree.XPath("//*[@style]/@style", smart_strings=False)
 NAVIGATION = frozenset({"a", "area"})
 """Elements that lead to other pages, and show nothing of these."""
 EMBEDDED_RELS = frozenset(
@@ -55,15 +56,6 @@ EMBEDDED_RELS = frozenset(
 """What a ``<link>`` is for that a page needs to be shown."""
 SETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 """Those that hold several."""
-DEPTH = 512
-"""Open elements above which the parser is begun again; what comes after is read as if
-they were closed. Chromium's trees are no deeper (``kMaximumHTMLParserDOMTreeDepth``).
-"""
-STEP = 16_384
-"""Characters that the parser is given at a time, so that it is not much deeper."""
-PIECE = 131_072
-"""Bytes of a page in a worker at a time. What ``<base>`` says counts from the piece
-on that it is in."""
 LONGEST = 65_536
 """Characters of a link, or of a ``<base>``, above which it is not looked at."""
 LONGEST_BASE = 8_192
@@ -189,6 +181,16 @@ class Links:
         """Note *link* as it is written in the document."""
         self._raw[link] = None
 
+    def add_all(self, links: Iterator[str]) -> None:
+        """The same of several."""
+        for link in links:
+            self._raw[link] = None
+
+    @property
+    def waiting(self) -> int:
+        """How many are noted, and not taken."""
+        return len(self._raw)
+
     def taken(self) -> list[str]:
         """Those that are new since it was asked last, absolute, in order."""
         raw, self._raw = self._raw, {}
@@ -245,108 +247,62 @@ class Links:
         self.examples.setdefault(kind, url[:200])
 
 
-class Page:
-    """Reads an HTML page, piece by piece, into *links*.
+class PageCut(ValueError):
+    """The parser went no further than into a part of a page."""
 
-    `start`, `data`, `end` and `close` are what lxml's parser calls.
+
+def tree_of(text: str, *, huge: bool = False) -> tuple[Any, PageCut | None]:
+    """The root of the HTML page *text*, ``None`` if it is empty, and where it ends.
+
+    With *huge* libxml2's limits are wider, for a process that may be killed.
+
+    Raises:
+        MemoryError: There was not enough for all of it.
     """
-
-    def __init__(self, links: Links, *, embeds: bool = False) -> None:
-        self.title: str | None = None
-        """The first ``<title>``, white space made one space."""
-        self._links = links
-        self._embeds_only = embeds
-        self._has_base = False
-        self._depth = 0
-        self._text: list[str] | None = None
-        self._in = ""
-        self._parser = self._new()
-
-    def read(self, text: str) -> None:
-        """Read *text*, the next piece of the page."""
-        at = 0
-        while at < len(text):
-            end = at + STEP
-            if end < len(text):
-                tag = text.rfind("<", at + 1, end)
-                end = tag if tag > 0 else end
-            if self._depth > DEPTH and text[at] == "<":
-                self._look_for_an_end()
-                self._parser = self._new()
-                self._depth, self._text = 0, None
-            piece = text[at:end].replace("\0", "")
-            self._parser.feed(piece.encode("utf-8", "replace"))
-            at = end
-
-    def finish(self) -> None:
-        """Note that the page has ended.
-
-        Raises:
-            MemoryError: There was not enough for all of it.
-            ValueError: The parser went no further for another reason.
-        """
-        with contextlib.suppress(etree.XMLSyntaxError):  # there was nothing in it
-            self._parser.close()
-        self._look_for_an_end()
-
-    def _look_for_an_end(self) -> None:
-        """Raise if the parser has gone no further, which it tells in its log alone."""
-        for error in self._parser.feed_error_log:
-            if error.type == etree.ErrorTypes.ERR_NO_MEMORY:
-                raise MemoryError
-            if error.type in ENDING:
-                raise ValueError(f"the parser has stopped: {error.message}"[:300])
-
-    def _new(self) -> Any:
-        return etree.HTMLParser(target=self, encoding="utf-8", huge_tree=True)
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
-        self._depth += 1
-        if attributes:
-            self._look_at(tag, attributes)
-        if tag == "style" or (tag == "title" and self.title is None):
-            self._text, self._in = [], tag
-
-    def data(self, text: str) -> None:
-        """Text comes."""
-        if self._text is not None:
-            self._text.append(text)
-
-    def end(self, tag: str) -> None:
-        """An element ends, because of its end tag or of another's."""
-        self._depth -= 1
-        if self._text is not None and tag == self._in:
-            text, self._text = "".join(self._text), None
-            if tag == "title":
-                self.title = _TITLE_SPACE.sub(" ", text).strip(" ")[:TITLE]
-            else:
-                self._add_all(links_of_css(text))
-
-    def close(self) -> None:
-        """The page ends."""
-
-    def _look_at(self, tag: str, attributes: Mapping[str, str]) -> None:
-        is_followed = not self._embeds_only or _is_embed(tag, attributes)
-        for name in ATTRIBUTES.get(tag, ()):
-            if name in attributes and is_followed:
-                self._links.add(attributes[name])
-        if SETS.get(tag) in attributes:
-            self._add_all(links_of_srcset(attributes[SETS[tag]]))
-        if "style" in attributes:
-            self._add_all(links_of_css(attributes["style"]))
-        if tag == "input" and attributes.get("type") == "image":
-            self._links.add(attributes.get("src", ""))
-        elif tag == "base" and not self._has_base and "href" in attributes:
-            self._has_base = True
-            self._links.rebase(attributes["href"])
-
-    def _add_all(self, links: Iterator[str]) -> None:
-        for link in links:
-            self._links.add(link)
+    content = text.replace("\0", "").encode("utf-8", "replace")
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True)
+    try:
+        root = etree.fromstring(content, parser)
+    except etree.XMLSyntaxError:  # there is nothing in it
+        root = None
+    for error in parser.error_log.filter_from_fatals():
+        if error.type == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError
+        if error.type in ENDING:
+            return root, PageCut(f"too much for libxml2: {error.message}"[:300])
+    return root, None
 
 
-def _is_embed(tag: str, attributes: Mapping[str, str]) -> bool:
+def base_of(root: Any, links: Links) -> None:
+    """Have *links* be relative to what the page *root* says they are."""
+    base = root.find(".//base[@href]")
+    if base is not None:
+        links.rebase(base.get("href"))
+
+
+def _links_of_page(root: Any, links: Links, *, embeds: bool) -> Iterator[list[str]]:
+    """Add to *links* those of the page *root*, and take them now and then."""
+    base_of(root, links)
+    for element in root.iter(*ELEMENTS):
+        tag = element.tag
+        if not embeds or _is_embed(tag, element):
+            for name in ATTRIBUTES.get(tag, ()):
+                if (value := element.get(name)) is not None:
+                    links.add(value)
+        if tag in SETS and (value := element.get(SETS[tag])) is not None:
+            links.add_all(links_of_srcset(value))
+        if tag == "style":
+            links.add_all(links_of_css("".join(element.itertext())))
+        elif tag == "input" and element.get("type", "")[:9].lower() == "image":
+            links.add(element.get("src", ""))
+        if links.waiting >= MANY:
+            yield from _in_lists(links.taken())
+    for style in STYLED(root):
+        links.add_all(links_of_css(style))
+    yield from _in_lists(links.taken())
+
+
+def _is_embed(tag: str, attributes: Any) -> bool:
     """Whether the URLs of an element are part of what the page shows."""
     if tag == "link":
         rels = attributes.get("rel", "")[:LONGEST].lower().split()
@@ -355,53 +311,49 @@ def _is_embed(tag: str, attributes: Mapping[str, str]) -> bool:
 
 
 def read_links(
-    pieces: Iterable[str],
+    text: str,
     url: str,
     *,
     is_html: bool,
     most: int = 0,
     longest: int = 0,
     embeds: bool = False,
+    huge: bool = False,
 ) -> Iterator[list[str] | dict[str, Any]]:
-    """Lists of the links in *pieces* of a document at *url*; at its end, a summary.
+    """Lists of the links in *text*, a document at *url*; at its end, a summary.
 
     With *embeds* only of what the page needs to be shown. The summary has its
-    ``title``, how many links were ``left_out``, and ``examples``.
+    ``title``, how many links were ``left_out``, and ``examples``. *huge* is for
+    a process that may be killed.
 
     Raises:
         MemoryError: There was not enough for all of it.
-        ValueError: The parser went no further for another reason.
+        PageCut: There were more, behind what the parser stopped at.
     """
     links = Links(url, most=most, longest=longest)
-    page = Page(links, embeds=embeds) if is_html else None
-    for piece in pieces:
-        if page is not None:
-            page.read(piece)
-        else:
-            for link in links_of_css(piece):
-                links.add(link)
+    title, cut = None, None
+    if is_html:
+        title = ""
+        root, cut = tree_of(text, huge=huge)
+        if root is not None:
+            first = root.find(".//title")
+            if first is not None:
+                title = _TITLE_SPACE.sub(" ", "".join(first.itertext()))
+                title = title.strip(" ")[:TITLE]
+            yield from _links_of_page(root, links, embeds=embeds)
+    else:
+        links.add_all(links_of_css(text))
         yield from _in_lists(links.taken())
-    if page is not None:
-        page.finish()
-        yield from _in_lists(links.taken())
-    yield {
-        "title": None if page is None else page.title or "",
-        "left_out": links.left_out,
-        "examples": links.examples,
-    }
+    if cut is not None:
+        raise cut
+    yield {"title": title, "left_out": links.left_out, "examples": links.examples}
 
 
 def links_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
     """`read_links` in a worker: *arguments* are its, and the content's encoding."""
     given = dict(arguments)
-    decoder = codecs.getincrementaldecoder(given.pop("encoding"))("replace")
-    return read_links(_decoded(content, decoder, given["is_html"]), **given)
-
-
-def _decoded(content: bytes, decoder: Any, is_html: bool) -> Iterator[str]:
-    step = PIECE if is_html else max(len(content), 1)  # a sheet has no seams
-    for at in range(0, len(content), step):
-        yield decoder.decode(content[at : at + step], at + step >= len(content))
+    text = content.decode(given.pop("encoding"), "replace")
+    return read_links(text, **given, huge=True)
 
 
 def _in_lists(links: list[str]) -> Iterator[list[str]]:

