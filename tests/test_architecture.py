@@ -68,7 +68,7 @@ GUARDED = {
     "surt": set(),  # AGPL
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads
-    "lxml": {"feeds.opml", "urls.links"},
+    "lxml": {"feeds.opml", "urls.links", "urls.sitemaps"},
     "feedparser": {"feeds.parse"},
     "duckdb": {"postcrawl"},
     "pyarrow": {"postcrawl"},

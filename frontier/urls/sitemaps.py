@@ -11,7 +11,11 @@ What always holds:
     What is beyond is left out and told, with the first of it.
 2.  A sitemap speaks for its host, and for one whose robots.txt names it: URLs of other
     hosts are not taken, which is told, too.
-3.  The time is linear; see `frontier.urls.markup`. Documents are not kept as trees.
+3.  lxml reads it with the limits of libxml2, 256 open elements for one. What was read
+    is forgotten, so that memory does not grow with the number of URLs. Nothing is
+    loaded that a document names, and no entity of its own is put in.
+4.  What is malformed costs what stands beside it, and at worst what follows; the first
+    fault is told. A bare ``&`` in a URL is meant, and costs nothing.
 
 It needs nothing of Scrapy's, so that a worker process starts soon.
 """
@@ -21,18 +25,13 @@ from __future__ import annotations
 import re
 import zlib
 from email.utils import parsedate_to_datetime
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from frontier.urls.markup import (
-    LONGEST_DATE,
-    End,
-    Markup,
-    NotXML,
-    Start,
-    decoded,
-    iso_date,
-)
+from lxml import etree
+
+from frontier.urls.markup import LONGEST_DATE, decoded, iso_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,11 +63,20 @@ _FEEDS = (
     "http://backend.userland.com/rss",
 )
 """How namespaces of feeds begin, in lower case."""
-_ITEMS = {"rss": ("item", 2), "rdf": ("item", 1), "feed": ("entry", 1)}
-"""Roots of feeds: what their items are called, and how deep they stand."""
-_CHANGED = ("lastmod", "news:publication_date", "updated", "modified", "pubdate")
+_ITEMS = {
+    "urlset": "url",
+    "sitemapindex": "sitemap",
+    "rss": "item",
+    "rdf": "item",
+    "feed": "entry",
+}
+"""Roots, and what the items of each are called; the last three are of feeds."""
+_CHANGED = ("lastmod", "news:news", "updated", "modified", "pubdate")
 """Where the last change of an entry is told; the first that is there counts."""
 _LINE = re.compile(rb"[^\r\n]++")
+_UNFIT = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]")
+"""Characters at which libxml2 ends."""
+_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
 _MONTH = re.compile(r"\d{4}(?:-\d\d)?+")
 
 Entry = tuple[str, str | None]
@@ -165,13 +173,9 @@ class _Sitemap:
             yield from self._lines(body)
         else:
             text, fault = decoded(body, content_type)
-            markup = Markup(text, fault)
-            try:
-                yield from self._elements(markup)
-            except NotXML as error:
-                self.faults.append(str(error))
-            if markup.fault:
-                self.faults.append(f"is malformed: {markup.fault}")
+            if fault:
+                self.faults.append(f"is malformed: {fault}")
+            yield from self._elements(text)
         self._sum_up()
 
     def take(self, entry: Entry) -> bool:
@@ -223,44 +227,60 @@ class _Sitemap:
             else:
                 self._bad_urls += bool(text)
 
-    def _elements(self, markup: Markup) -> Iterator[Entry]:
-        path: list[str] = []
-        text: list[str] = []
-        found: dict[str, str] = {}
-        depth, items, is_feed = 1, ("url", "sitemap"), False
-        for event in markup.events():
-            if isinstance(event, Start):
-                if not path:
-                    if not self._begins(event):
-                        return
-                    if event.name in _ITEMS:
-                        item, depth = _ITEMS[event.name]
-                        items, is_feed = (item, item), True
-                path.append(_name(event))
-                text.clear()
-                if len(path) == depth + 1:
-                    found.clear()
-                if len(path) == depth + 2 and is_feed and _is_page(event, path[-1]):
-                    found.setdefault("loc", event.attributes["href"].strip())
-            elif isinstance(event, End):
-                name, told = path.pop(), "".join(text).strip()
-                if name == "link" and is_feed:
-                    name = "loc" if told else ""
-                if len(path) == depth + 1 or name == "news:publication_date":
-                    found.setdefault(name, told)
-                elif len(path) == depth and name in items and "loc" in found:
-                    yield found["loc"], self._changed(found)
-                text.clear()
-            elif len(path) > depth + 1 and len(text) < LONGEST_URL:
-                text.append(event[: LONGEST_URL + 1])
+    def _elements(self, text: str) -> Iterator[Entry]:
+        text = _BARE.sub("&amp;", _UNFIT.sub("", text))
+        parsed = etree.iterparse(
+            BytesIO(text.encode("utf-8", "replace")),
+            encoding="utf-8",
+            recover=True,
+            resolve_entities=False,
+            collect_ids=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
+        item = ""
+        try:
+            for _, element in parsed:
+                item = item or self._item_of(element.getroottree().getroot())
+                if not item:
+                    return
+                if _name(element) == item:
+                    if (entry := self._entry(element)) is not None:
+                        yield entry
+                    before = element.getprevious()
+                    if before is not None and _name(before) == item:
+                        before.getparent().remove(before)
+                    element.clear()
+        except etree.XMLSyntaxError as error:
+            self.faults.append(f"is malformed: {error.msg}"[:300])
+        else:
+            for fault in parsed.error_log:
+                self.faults.append(f"is malformed: {fault.message}"[:300])
+                break
 
-    def _begins(self, root: Start) -> bool:
-        self._is_index = root.name == "sitemapindex"
-        if root.name in ("sitemapindex", "urlset", *_ITEMS):
-            return True
-        kind = "an HTML page" if root.name == "html" else f"<{root.name[:50]}>"
-        self.faults.append(f"is {kind}, and no sitemap")
-        return False
+    def _item_of(self, root: Any) -> str:
+        """What items are called that stand in *root*; nothing if it is no sitemap."""
+        name = etree.QName(root).localname.lower()
+        self._is_index = name == "sitemapindex"
+        if name not in _ITEMS:
+            kind = "an HTML page" if name == "html" else f"<{name[:50]}>"
+            self.faults.append(f"is {kind}, and no sitemap")
+        return _ITEMS.get(name, "")
+
+    def _entry(self, item: Any) -> Entry | None:
+        found: dict[str, str] = {}
+        for part in item:
+            name = _name(part)
+            if name == "link":  # of a feed: an Atom's has attributes, an RSS's a text
+                name = "loc"
+                if part.get("rel", "alternate").lower() != "alternate":
+                    continue
+            told = part.get("href") or "".join(part.itertext())
+            if name == "news:news":
+                told = part.findtext("{*}publication_date") or ""
+            if told := told[: LONGEST_URL + 1].strip():
+                found.setdefault(name, told)
+        return (found["loc"], self._changed(found)) if "loc" in found else None
 
     def _changed(self, found: Mapping[str, str]) -> str | None:
         """The last change that is told: ``lastmod``, or when the news was published."""
@@ -278,19 +298,12 @@ class _Sitemap:
             return None
 
 
-def _name(element: Start) -> str:
+def _name(element: Any) -> str:
     """With ``news:``, or no prefix if it is the protocol's; others are not read."""
-    if element.space.lower().startswith(NEWS) or element.space == "news:":
-        return f"news:{element.name}"
-    space = element.space.lower()
+    name = etree.QName(element)
+    space = (name.namespace or "").lower()
+    if space.startswith(NEWS):
+        return f"news:{name.localname}"
     if not space or space.startswith((*_PROTOCOL, *_FEEDS)):
-        return element.name
+        return str(name.localname).lower()
     return "?"
-
-
-def _is_page(link: Start, name: str) -> bool:
-    """Whether *link*, an element called *name*, leads to the page of an Atom entry."""
-    given = link.attributes
-    if name != "link" or "href" not in given:
-        return False
-    return given.get("rel", "alternate").lower() == "alternate"

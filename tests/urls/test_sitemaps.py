@@ -189,7 +189,8 @@ def test_what_is_no_url_is_counted(url):
         ("", "is empty"),
         ("<html><loc>/1</loc></html>", "is an HTML page, and no sitemap"),
         ("<opml><url><loc>/1</loc></url></opml>", "is <opml>, and no sitemap"),
-        ("<!DOCTYPE a [<!ENTITY b 'c'>]><urlset/>", "has a DOCTYPE with a body, where"),
+        ("<!-- -->", "is malformed"),
+        ("<", "is malformed"),
     ],
 )
 def test_what_is_no_sitemap_is_told(body, fault):
@@ -197,6 +198,33 @@ def test_what_is_no_sitemap_is_told(body, fault):
 
     assert found == []
     assert faults[0].startswith(fault)
+
+
+def test_entities_of_a_sitemap_are_not_put_in():
+    entities = "".join(f"<!ENTITY e{n} '{f'&e{n - 1};' * 99}'>" for n in range(1, 9))
+    files = "<!ENTITY f SYSTEM 'file:///etc/hostname'><!ENTITY % p SYSTEM 'p.dtd'> %p;"
+    head = f"<!DOCTYPE urlset [<!ENTITY e0 'x'>{entities}{files}]>"
+
+    found, _, _ = read(head + urlset(entry("/&e8;"), entry("/&f;"), entry("/1")))
+
+    assert [url for url, _ in found][-1] == "http://a.example/1"
+    assert all(len(url) < 50 for url, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        (urlset(entry("/1?a=1&b=2"), entry("/2?&")), ["/1?a=1&b=2", "/2?&"]),
+        (urlset(entry("/1") + "<url><loc>/2</url>", entry("/3")), ["/1", "/2", "/3"]),
+        (urlset(entry("/1"), "<x></y>", entry("/2")), ["/1", "/2"]),
+        (urlset(entry("/1\x0b"), entry("/2<>")), ["/1", "/2"]),
+        ("<rss><channel><item><link>/1<item><link>/2</link></item>", ["/1", "/2"]),
+    ],
+)
+def test_what_is_malformed_costs_no_other_url(body, paths):
+    found = [url.removeprefix("http://a.example") for url, _ in read(body)[0]]
+
+    assert sorted(found) == paths
 
 
 def test_no_more_urls_are_taken_than_the_protocol_allows():
