@@ -25,7 +25,7 @@ from frontier.feeds.model import (
     with_feeds,
 )
 from frontier.files import read_input
-from frontier.urls.markup import decoded
+from frontier.urls.xml_text import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from frontier.errors import NotAFeed, WorkerFailed
-from frontier.urls.markup import decoded, iso_date
+from frontier.urls.xml_text import decoded, iso_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -31,7 +31,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
-from frontier.urls.markup import LONGEST_DATE, decoded, iso_date
+from frontier.urls.xml_text import LONGEST_DATE, decoded, iso_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
