@@ -5,7 +5,7 @@ fetch what was fetched. The server of scrapy-redis is read and never written, so
 go on should the frontier not be what was wanted. Nothing that is read there is trusted.
 
 * `scrapy_redis` reads its keys: the queue, the duplicate filter, the start URLs.
-* `unpickle` reads pickles as data. No class is looked up, and nothing is called.
+* `pickles` reads pickles as data. No class is looked up, and nothing is called.
 * `queue_import` makes queue items of requests, and pushes them as nodes do.
 * `migration` does it all in the order that loses nothing: first what was seen, then the
   queue, with the crawl kept open meanwhile. To repeat it doubles nothing.

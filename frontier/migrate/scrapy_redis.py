@@ -4,7 +4,7 @@ What always holds:
 
 1.  Nothing here is changed: the keys are read in windows, and nothing is popped. So
     scrapy-redis can go on with them should the frontier not be what was wanted.
-2.  What is read is data, whoever wrote it: pickles by `frontier.migrate.unpickle`, JSON
+2.  What is read is data, whoever wrote it: pickles by `frontier.migrate.pickles`, JSON
     and msgpack by their parsers, of at most `MAX_BYTES`.
 3.  A queue is read in the order in which it would have been emptied, but that a stack
     comes with its oldest request first: `FRONTIER_ORDER` turns it round again.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgpack
 
 from frontier.errors import ConfigurationError, StoreRefused
-from frontier.migrate.unpickle import PickleRefused, loads
+from frontier.migrate.pickles import PickleRefused, loads
 from frontier.queue.item import MAX_BYTES
 from frontier.status.validate import printable
 from frontier.store.client import Call
