@@ -88,7 +88,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if given.plot is not None and given.name not in PLOTTED:
         parser.error(f"--plot: {given.name} draws nothing")
     if given.plot is not None and find_spec("matplotlib") is None:
-        parser.error("--plot needs matplotlib: pip install 'frontier-crawl[plot]'")
+        parser.error("--plot needs matplotlib: pip install matplotlib")
     if given.full and given.name not in LONGER:
         parser.error(f"--full: {given.name} has no such run")
     signal.signal(signal.SIGTERM, _leave)

@@ -19,20 +19,19 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import Figures, Report, environment
 from benchmarks.memory import emptied, settled
 from benchmarks.server import ServerTime
+from benchmarks.visits import (
+    DAY,
+    best_captured,
+    fixed_at_equal_visits,
+    simulate,
+    zipf_rates,
+)
 from frontier.model import Lease, Order
 from frontier.queue.due import PART, due_call, moved
 from frontier.queue.item import RECRAWL, encode
 from frontier.queue.push import FORCE, Push, push_call, pushed
 from frontier.queue.reserve import reserve_call, reserved
 from frontier.recrawl.schedule import DIGEST_BYTES, Mark, Schedule, State
-from frontier.recrawl.simulation import (
-    DAY,
-    Site,
-    best_captured,
-    best_freshness,
-    fixed_at_equal_visits,
-    simulate,
-)
 from frontier.seen.config import SeenConfig, SeenLayout
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
@@ -104,9 +103,6 @@ def run(server: Server, options: Options) -> Report:
         "freshness_of_pages_adaptive_vs_fixed": figures.ratio(
             ("adaptive", "freshness"), ("fixed", "freshness")
         ),
-        "freshness_of_pages_best_vs_fixed": figures.ratio(
-            ("best", "freshness"), ("fixed", "freshness")
-        ),
     }
     about = environment(server.info())
     about |= {"urls": sizes.urls, "hosts": sizes.hosts, "pages": sizes.pages}
@@ -115,29 +111,14 @@ def run(server: Server, options: Options) -> Report:
 
 def _freshness(figures: Figures, pages: int) -> None:
     """Visit a site for 90 days, by the defaults of the settings."""
-    rates = Site(pages).rates()
+    rates = zipf_rates(pages)
     for seed in SEEDS:
         adaptive = simulate(rates, Schedule(), days=90, seed=seed)
-        _, fixed = fixed_at_equal_visits(rates, Schedule(), adaptive, seed=seed)
+        fixed = fixed_at_equal_visits(rates, adaptive, seed)
         for name, done in (("adaptive", adaptive), ("fixed", fixed)):
-            figures.add(
-                name,
-                {
-                    "pages_a_day": done.pages_a_day,
-                    "freshness": done.freshness,
-                    "versions_captured": done.versions_captured,
-                    "revisit_share": done.revisit_share,
-                    "age_hours": done.age / 3600,
-                },
-            )
+            figures.add(name, done.figures())
         pace = fixed.visits / (fixed.days * DAY)
-        figures.add(
-            "best",
-            {
-                "freshness": best_freshness(rates, pace),
-                "versions_captured": best_captured(rates, pace),
-            },
-        )
+        figures.add("best", {"versions_captured": best_captured(rates, pace)})
 
 
 def _costs(server: Server, sizes: Sizes) -> dict[str, float]:

@@ -18,7 +18,6 @@ OURS = {"frontier", "settings", "spiders"}
 OPTIONAL = {
     "blake3": "blake3",
     "fsspec": "upload",
-    "matplotlib": "plot",
     "prometheus_client": "metrics",
     "pyspark": "spark",
     **dict.fromkeys(["duckdb", "pyarrow"], "postcrawl"),

@@ -32,8 +32,6 @@ NOUNS = (
     "crawl",
     "url",
     "node",
-    "store",
-    "metrics",
     "seen",
     "recrawl",
     "feeds",
@@ -44,6 +42,19 @@ NOUNS = (
     "migrate",
 )
 """Each is a module here, whose ``app`` has the commands, in the order of the help."""
+
+
+GONE = {
+    "version": "use --version",
+    "store": "the embedded store stops with its last user; of a server, valkey-cli "
+    "info tells",
+    "metrics": "Prometheus finds the nodes at /targets of frontier dashboard",
+    "recrawl plan": "docs/recrawl.md has what schedules cost and gain",
+    "canon check": "cdxj-indexer writes an index again from its WARC files",
+    "canon compare": "frontier canon explain URL --rules NAME shows one set at work",
+    "canon rules": "docs/canonicalization.md lists the rule sets",
+}
+"""Commands that people may look for, and what there is in their place."""
 
 
 class _ByName(Mapping[str, Any]):
@@ -78,8 +89,9 @@ class _Commands(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] == "version":
-            ctx.fail("No such command 'version'. Did you mean '--version'?")
+        for words in (args[:1], args[:2]):
+            if (name := " ".join(words)) in GONE:
+                ctx.fail(f"No such command {name!r}: {GONE[name]}.")
         return super().resolve_command(ctx, args)
 
     @override

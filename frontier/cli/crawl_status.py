@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +29,7 @@ from frontier.cli.report import (
     said,
 )
 from frontier.cli.watch import LiveView, watch
-from frontier.errors import ConfigurationError, CrawlLost
+from frontier.errors import CrawlLost
 from frontier.status import sections
 from frontier.status.text import duration
 from frontier.status.text import local_moment as when
@@ -74,12 +73,6 @@ class StatusOptions:
         ),
     ] = 1.0
     warc_dir: WarcDir = WARC_DIR
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.png", help="Draw the bytes saved, by type and by host."
-        ),
-    ] = None
 
 
 def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
@@ -89,8 +82,6 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
     """
     from frontier.status.watch import Watch
 
-    if how.plot is not None and how.again:
-        raise ConfigurationError("--plot draws one look; leave out --watch")
     with options.connected() as store:
         crawl_id = options.crawl_id(store)
         watching = Watch(store, options.namespace, crawl_id)
@@ -105,8 +96,6 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
             output.result(_facts(found), _report(found, hosts=how.hosts))
         undone = _uncommitted_in(store, options.namespace, found.watched.crawl)
     seen = found.watched.crawl
-    if how.plot is not None:
-        draw_shares(how.plot, seen)
     if not how.again or seen.state != "open":
         _end(seen, failed=how.again)
         _require_committed(seen, undone)
@@ -242,18 +231,3 @@ def _line(watched: Watched) -> str:
         *([f"left: {text}"] if seen.state == "open" else []),
     ]
     return ", ".join(parts)
-
-
-def draw_shares(path: Path, seen: CrawlSnapshot) -> None:
-    """Draw the bytes that revisits saved in *seen*."""
-    from frontier.cli.plots import draw_saved_bytes
-
-    shares = seen.totals.shares
-    draw_saved_bytes(
-        path,
-        {
-            title: {n: (s.hit_bytes, s.handled_bytes) for n, s in shares[kind].items()}
-            for kind, title in (("mimes", "by media type"), ("hosts", "by host"))
-            if kind in shares
-        },
-    )

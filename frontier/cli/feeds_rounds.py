@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
@@ -34,10 +33,6 @@ Last = Annotated[
     int,
     typer.Option(min=1, max=100, metavar="N", help="Rounds of each site, the last."),
 ]
-Plot = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.png", help="Draw the rounds: when, how long, what new."),
-]
 
 
 FEED_ROW = "{:>8}  {:>11}  {:>11}  {:>7}  {}"
@@ -59,7 +54,6 @@ def report(
     output: Output,
     sites: Names = None,
     last: Last = 20,
-    plot: Plot = None,
 ) -> None:
     """List the rounds of each site: when, how long, what was new, and what was lost."""
     from frontier.feeds.followed import followed, past_rounds
@@ -69,10 +63,6 @@ def report(
         found = followed(store, keys, sites or ())
         names = [site.name for site in found.sites]
         rounds = past_rounds(store, keys, names, last)
-    if plot is not None:
-        from frontier.cli.plots import draw_rounds
-
-        draw_rounds(plot, rounds)
     facts: dict[str, Any] = {"crawl_id": found.crawl_id, "state": found.state}
     facts["sites"] = {
         name: [one._asdict() for one in past] for name, past in rounds.items()

@@ -261,10 +261,6 @@ def stats(
     directory: Directory,
     output: Output,
     running: Planning,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png", help="Draw the bytes that are in copies."),
-    ] = None,
 ) -> None:
     """Show which captures have the payload of an earlier one, from manifests alone."""
     require_extra()
@@ -273,22 +269,7 @@ def stats(
 
     with temporary("stats") as scratch:
         found = duplication(directory, scratch, running.planned_by())
-    if plot is not None:
-        _draw_stats(plot, found)
     output.result(found.facts(), _stats_report(found))
-
-
-def _draw_stats(path: Path, found: Duplication) -> None:
-    from frontier.cli.plots import draw_saved_bytes
-
-    panels = {
-        STATS_TITLES[kind]: {
-            name: (share.copied_bytes, share.payload_bytes)
-            for name, share in names.items()
-        }
-        for kind, names in found.by.items()
-    }
-    draw_saved_bytes(path, panels, "in copies")
 
 
 def _stats_report(found: Duplication) -> Iterator[RenderableType]:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import logging
+import socket
 import time
 from dataclasses import dataclass
 from importlib.resources import files
@@ -53,13 +54,16 @@ PULSE = 10.0
 """Seconds after which a viewer who was sent nothing is sent an empty line."""
 SLOW = 20.0
 """Seconds after which a viewer is left who does not take what is sent."""
+MOST_LEFT_OUT = 5
+"""Nodes that the log names which Prometheus is not told of."""
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-INDEX, MEMORY = "", "/memory"
-"""The names of the list of crawls and of the store's memory; no crawl has these."""
+INDEX, MEMORY, TARGETS = "", "/memory", "/targets"
+"""The names of the list of crawls, of the store's memory, and of where the metrics of
+nodes are; no crawl has these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class _Application:
         self._pages = Pages(source.where)
         self.poller = Poller(self._watch)
         self._viewers = 0
+        self._machine = socket.gethostname()[:255]
+        self._left_out: tuple[str, ...] = ()
         folder = files("frontier.dashboard") / "static"
         self._static = {
             file.name: (file.read_bytes(), TYPES[kind])
@@ -114,6 +120,8 @@ class _Application:
             from frontier.metrics.crawl import StoreMemory
 
             return lambda: StoreMemory.look(store()), lambda *_: {}
+        if name == TARGETS:
+            return self._find_targets, lambda *_: {}
         watch = functools.cache(lambda: Watch(store(), namespace, name))
         render = functools.partial(self._pages.crawl_parts, CrawlHistory())
         return lambda: watch().look(), render
@@ -129,6 +137,7 @@ class _Application:
             Route("/api/crawls/{crawl}", self._api_crawl),
             Route("/api/schema", self._api_schema),
             Route("/metrics", self._metrics),
+            Route("/targets", self._targets),
             Route("/healthz", self._health),
             Route("/login", self._login),
             Route("/static/{name}", self._file),
@@ -195,6 +204,23 @@ class _Application:
             Reading(seen, left_out, memory.view), request.headers.get("accept", "")
         )
         return Response(content, headers={"Content-Type": kind})
+
+    async def _targets(self, _: Request) -> Response:
+        """Where Prometheus finds the nodes; an error where that is not of now."""
+        result = await self.poller.newest(TARGETS)
+        if result.view is None or result.error is not None:
+            return _document(result, dict)
+        return JSONResponse(result.view)
+
+    def _find_targets(self) -> list[dict[str, object]]:
+        from frontier.metrics.targets import find
+
+        found = find(self._source.store(), self._source.namespace, self._machine)
+        if found.left_out != self._left_out:
+            self._left_out = found.left_out
+            for line in found.left_out[:MOST_LEFT_OUT]:
+                logger.warning("/targets leaves out %s", line)
+        return found.groups()
 
     async def _health(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")

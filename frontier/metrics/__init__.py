@@ -10,6 +10,5 @@ it. Nothing here changes a crawl, and nothing that is scraped keeps a node waiti
 
 Callers: a session makes the exporter, which answers in threads and reads what the node
 has counted in the reactor's thread, between two of its steps. The status page serves
-`crawl` in its event loop, of what its thread has read of the store. ``frontier
-metrics`` is a process of its own and blocks.
+`crawl` in its event loop, of what its thread has read of the store, and `targets`.
 """

@@ -1,4 +1,4 @@
-"""Where the metrics of nodes are, as Prometheus reads it from files (``file_sd``).
+"""Where the metrics of nodes are, as Prometheus asks for it (``http_sd``).
 
 What always holds:
 
@@ -13,7 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import ipaddress
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,6 @@ from frontier.status.snapshot import beats_of, list_crawls, read_crawl
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from frontier.status.snapshot import StoredCrawl
     from frontier.status.views import Figures
     from frontier.store.client import BlockingStore
@@ -55,9 +52,9 @@ class Found:
     left_out: tuple[str, ...] = ()
     """Nodes and crawls, each with the reason."""
 
-    def file_sd(self) -> str:
-        """The targets as a file of ``file_sd_configs``."""
-        groups = [
+    def groups(self) -> list[dict[str, object]]:
+        """The targets, as ``http_sd_configs`` reads them."""
+        return [
             {
                 "targets": [target.address],
                 "labels": {
@@ -69,37 +66,24 @@ class Found:
             }
             for target in self.targets
         ]
-        return json.dumps(groups, indent=2) + "\n"
 
 
-def find(
-    store: BlockingStore, namespace: str, machine: str, crawl_id: str = ""
-) -> Found:
-    """The nodes of the crawl, or of all open crawls, as *machine* may reach them.
+def find(store: BlockingStore, namespace: str, machine: str) -> Found:
+    """The nodes of all open crawls, as *machine* may reach them.
 
     Raises:
-        UnknownCrawl: There is no crawl *crawl_id*.
         StoreError: The store does not answer, or with an error.
     """
-    if crawl_id:
-        crawl = read_crawl(store, CrawlKeys(namespace, crawl_id))
-        return together([of_crawl(crawl, machine)])
-    found = []
+    every = []
     for summary in list_crawls(store, namespace):
         if summary.state != "open" or summary.kind != "crawl":
             continue
         try:
             crawl = read_crawl(store, CrawlKeys(namespace, summary.crawl_id))
         except (CodecError, KeyDamaged, OtherSchema) as error:
-            found.append(Found(left_out=(str(error),)))
+            every.append(Found(left_out=(str(error),)))
         else:
-            found.append(of_crawl(crawl, machine))
-    return together(found)
-
-
-def together(found: Iterable[Found]) -> Found:
-    """All of *found* as one."""
-    every = list(found)
+            every.append(of_crawl(crawl, machine))
     return Found(
         tuple(target for one in every for target in one.targets),
         tuple(line for one in every for line in one.left_out),

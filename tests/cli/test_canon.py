@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 SESSION = "0123456789abcdef0123456789abcdef"
 
 
@@ -39,41 +37,9 @@ def test_what_the_rules_refuse_is_shown_with_the_reason(frontier):
     assert "refused by heritrix.usable: its host is invalid" in done.stdout
 
 
-def test_two_sets_are_compared_on_a_list(frontier, tmp_path):
-    file = tmp_path / "urls.txt"
-    file.write_text("http://www.a.example/x\nhttp://a.example/x\n\nnone\n")
-    words = ("canon", "compare", "heritrix", "scrapy", str(file))
-
-    said = json.loads(frontier(*words, "--json").stdout)
-    assert said["urls"] == 3
-    assert said["heritrix"] == {
-        "distinct": 1,
-        "refused": 1,
-        "merges_more": 1,
-        "examples": [["http://www.a.example/x", "http://a.example/x"]],
-    }
-    assert said["scrapy"]["merges_more"] == 0
-    assert "heritrix merges" in frontier(*words).stdout
-
-
-def test_the_sets_are_listed(frontier):
-    said = json.loads(frontier("canon", "rules", "--json").stdout)
-
-    assert [rules["name"] for rules in said["rules"]][:2] == ["scrapy", "heritrix"]
-    assert "surt-ordinary" in frontier("canon", "rules").stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (("explain", "http://a.example/", "--rules", "nutch"), "'nutch'"),
-        (("compare", "heritrix", "nutch", "x.txt"), "'nutch'"),
-        (("compare", "heritrix", "surt", "no/such.txt"), "no/such.txt"),
-    ],
-)
-def test_what_cannot_be_is_one_message(frontier, words, name):
-    done = frontier("canon", *words)
+def test_rules_of_another_name_are_one_message(frontier):
+    done = frontier("canon", "explain", "http://a.example/", "--rules", "nutch")
 
     assert done.returncode == 2
-    assert name in done.stderr
+    assert "'nutch'" in done.stderr
     assert done.stderr.count("\n") == 1

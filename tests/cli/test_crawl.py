@@ -40,8 +40,6 @@ def one_line(done):
         ["crawl", "status"],
         ["crawl", "list"],
         ["node", "list"],
-        ["store", "status"],
-        ["store", "stop"],
     ],
 )
 def test_without_a_store_there_is_one_message_and_nothing_is_made(

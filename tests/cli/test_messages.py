@@ -3,11 +3,9 @@
 import os
 import socketserver
 import threading
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-import redis
 
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import sha256_hex
@@ -84,7 +82,7 @@ def test_a_collection_that_is_not_there_is_not_found(servers):
 
 def test_an_output_that_cannot_be_written_is_named():
     with Path("/dev/full").open("w") as full:
-        done = run("canon", "rules", stdout=full)
+        done = run("canon", "explain", "http://a.example/", stdout=full)
 
     assert one_line(done) == "frontier: the output: No space left on device"
     assert done.returncode == ExitCode.UNWRITABLE
@@ -156,24 +154,17 @@ def test_a_plan_has_the_bits_that_were_asked_for():
     assert none.returncode == ExitCode.USAGE
 
 
-@pytest.mark.one_server("it names kinds of servers")
-@pytest.mark.parametrize("kind", ["valkey-9", "redis-7"])
-def test_a_server_without_jemalloc_is_told_of(servers, kind):
-    server = servers(kind)
-    with closing(redis.Redis.from_url(server.url)) as client:
-        allocator = client.info("memory")["mem_allocator"]
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["store", "status"], "valkey-cli info"),
+        (["metrics", "targets", "--watch"], "/targets"),
+        (["recrawl", "plan"], "docs/recrawl.md"),
+        (["canon", "check", "x.cdxj"], "cdxj-indexer"),
+    ],
+)
+def test_a_command_that_is_no_more_says_what_to_use(words, instead):
+    done = run(*words)
 
-    done = run("store", "status", "--redis-url", server.url)
-
-    assert done.returncode == 0
-    assert allocator in done.stdout
-    warnings = [line for line in done.stderr.splitlines() if "jemalloc" in line]
-    assert len(warnings) == (1 if allocator == "libc" else 0)
-
-
-def test_that_no_node_is_there_to_be_scraped_is_said(server, unique):
-    where = ("--redis-url", server.url, "--namespace", unique)
-    done = run("metrics", "targets", *where)
-
-    assert (done.returncode, done.stdout) == (ExitCode.OK, "[]\n")
-    assert one_line(done) == "frontier: no node takes part in an open crawl"
+    assert done.returncode == ExitCode.USAGE
+    assert instead in " ".join(done.stderr.split())

@@ -107,15 +107,16 @@ def prometheus(tmp_path):
         config = yaml.safe_load((place / "prometheus.yml").read_text())
         config["global"] = dict.fromkeys(config["global"], "1s")
         nodes, crawls = config["scrape_configs"]
-        nodes["file_sd_configs"][0]["refresh_interval"] = "1s"
+        (found,) = nodes["http_sd_configs"]
+        found |= {"refresh_interval": "1s", "url": f"http://{dashboard}/targets"}
         crawls["static_configs"][0]["targets"] = [dashboard]
-        crawls["authorization"]["credentials_file"] = "token"
+        for asking in (found, crawls):
+            asking["authorization"]["credentials_file"] = "token"
         (place / "token").write_text(TOKEN)
         (place / "prometheus.yml").write_text(yaml.safe_dump(config))
         made.start()
         return made
 
-    made.targets = place / "targets" / "nodes.json"
     yield start, made
     made.stop()
 
@@ -149,9 +150,6 @@ def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
         for n in BOTH
     ]
     assert ports[0] != ports[1]
-    words = ["metrics", "targets", "--watch", "--output", str(judge.targets)]
-    keeper, said = running(*words)
-    assert "nodes.json has " in said
     _, said = running("dashboard", "--port", "0", DASHBOARD_TOKEN=TOKEN)
     address = re.search(r"http://([\d.:]+)/", said)[1]
     start(address)
@@ -180,10 +178,7 @@ def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
 
     server.go_on()
     assert cluster.wait() == [0, 0]
-    until(lambda: json.loads(judge.targets.read_text()) == [], "no target")
     until(lambda: not judge.query('up{job="frontier-nodes"}'), "nothing to scrape")
-    keeper.terminate()
-    assert keeper.wait(DEADLINE) == 0
 
 
 def test_a_port_that_is_taken_is_one_line_and_no_node(serve, cluster):
@@ -201,19 +196,19 @@ def test_a_port_that_is_taken_is_one_line_and_no_node(serve, cluster):
     assert "Traceback" not in text
 
 
-def test_targets_are_those_that_this_machine_can_reach(serve, cluster):
+def test_targets_are_those_that_this_machine_can_reach(serve, cluster, running):
     server = held(serve, cluster, "node-1", pages=5, FRONTIER_METRICS_PORT="0")
     seeds = ",".join(server.seeds)
     cluster.start("node-2", "-a", f"seeds={seeds}")
     cluster.join("node-2")
     until(lambda: url_of(cluster, "node-1"), "the port")
+    page, said = running("dashboard", "--port", "0")
+    url = re.search(r"http://[\d.:]+/", said)[0] + "targets"
 
-    def ask():
-        done = cluster.ask("metrics", "targets")
-        return done if done.stdout != "[]\n" else None
+    def groups():
+        return json.loads(scrape(url)[1])
 
-    done = until(ask, "the node's report")
-    (group,) = json.loads(done.stdout)
+    (group,) = until(groups, "the node's report")
     assert group["targets"] == [url_of(cluster, "node-1")[len("http://") : -8]]
     assert group["labels"] == {
         "crawl": "site-1",
@@ -221,11 +216,9 @@ def test_targets_are_those_that_this_machine_can_reach(serve, cluster):
         "spider": "site",
         "machine": socket.gethostname(),
     }
-    assert done.returncode == 6
-    assert "node-2 of crawl site-1 serves no metrics" in done.stderr
-    assert cluster.ask("metrics", "targets", "--crawl", "no-1").returncode == 4
-    assert cluster.ask("metrics", "targets", "--watch").returncode == 2
     server.go_on()
     assert cluster.wait() == [0, 0]
-    done = cluster.ask("metrics", "targets")
-    assert (done.returncode, done.stdout) == (0, "[]\n")
+    until(lambda: groups() == [], "no target")
+    page.terminate()
+    _, log = page.communicate(timeout=DEADLINE)
+    assert "node-2 of crawl site-1 serves no metrics" in log

@@ -99,11 +99,6 @@ def assert_commands_work(url, tmp_path):
     assert listed == json.loads(run("collection", "status", "--json"))
     (committed,) = listed["crawls"]
     assert (committed["crawl_id"], committed["state"]) == ("site-1", "committed")
-    facts = json.loads(run("store", "status", "--json"))
-    assert facts["running"]
-    assert facts["full_coverage"]
-    told = CliRunner().invoke(app, ["store", "status", "--redis-url", url])
-    assert "cluster-require-full-coverage is yes" in told.stderr
     assert run("crawl", "dead")
     exported = str(tmp_path / "seen.bin")
     run("seen", "export", exported)

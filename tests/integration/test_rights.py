@@ -81,7 +81,6 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
     for words in (
         ("crawl", "status", "--json"),
         ("node", "list"),
-        ("store", "status"),
         ("crawl", "dead"),
         ("crawl", "requeue", "--all"),
         ("node", "drain", "node-1"),

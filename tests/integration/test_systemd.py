@@ -64,7 +64,7 @@ def test_systemd_finds_no_fault_in_the_units(tmp_path):
 
     ours = [line for line in done.stderr.splitlines() if "frontier-" in line]
     assert (done.returncode, ours) == (0, []), done.stderr
-    assert len(SERVICES) == 4
+    assert len(SERVICES) == 3
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
@@ -79,7 +79,7 @@ def test_what_runs_has_few_rights_and_ends_as_it_should(unit):
         assert re.search("\nRestartPreventExitStatus=2( 7)?\n", text)
 
 
-@pytest.mark.chaos  # `make chaos` runs it: it takes seven processes
+@pytest.mark.chaos  # `make chaos` runs it: it takes six processes
 def test_a_node_of_systemd_crawls_and_gives_back_what_it_has_when_it_is_stopped(
     serve, tmp_path, line_of, servers, unique
 ):
@@ -107,17 +107,13 @@ def test_a_node_of_systemd_crawls_and_gives_back_what_it_has_when_it_is_stopped(
 
     node = start("frontier-node@.service", SPIDER="one")
     until(lambda: len(server.answered) >= 10, "pages")
-    (tmp_path / "state" / "targets").mkdir()
-    targets = start("frontier-targets.service")
-    file = tmp_path / "state" / "targets" / "nodes.json"
-    until(lambda: file.exists() and "host-1" in file.read_text(), "the node's target")
     dashboard = start("frontier-dashboard.service")
     until(lambda: "the status page is at" in log.read_text(), "the page")
     assert start("frontier-collection-check.service").wait(DEADLINE) == 0
-    for process in (dashboard, targets, node):
+    for process in (dashboard, node):
         process.send_signal(signal.SIGTERM)
     server.go_on()
 
-    codes = [process.wait(DEADLINE) for process in (dashboard, targets, node)]
-    assert codes == [0, 0, 0], log.read_text()[-3000:]
+    codes = [process.wait(DEADLINE) for process in (dashboard, node)]
+    assert codes == [0, 0], log.read_text()[-3000:]
     assert list((tmp_path / "state" / "warcs").glob("*.warc.gz"))

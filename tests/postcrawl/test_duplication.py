@@ -1,7 +1,6 @@
 """What is there more than once, as `frontier warc stats` tells it."""
 
 import json
-from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
@@ -52,11 +51,8 @@ def test_copies_are_counted_where_they_are(manifests):
     assert next(iter(found["by"]["host"])) == "b.example"  # most bytes in copies first
 
 
-def test_a_table_of_each_kind_is_shown_and_drawn(manifests, tmp_path):
-    picture = tmp_path / "a.png"
-    plot = ["--plot", str(picture)] if find_spec("matplotlib") else []
-    shown = stats(manifests, *plot).stdout
-    assert not plot or picture.read_bytes().startswith(b"\x89PNG")
+def test_a_table_of_each_kind_is_shown(manifests):
+    shown = stats(manifests).stdout
 
     assert "3 of 9 captures have the payload of an earlier one" in shown
     for title in ("by media type", "by host", "by year", "by size", "b.example:8080"):

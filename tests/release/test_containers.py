@@ -229,7 +229,7 @@ def test_the_image_has_the_wheel_alone_and_its_command_is_not_root(engine, front
 def test_a_crawl_of_the_compose_file_is_scaled_up_and_down_and_replayed(
     started, frontier, valkey, prometheus, project, site
 ):
-    images = dict.fromkeys(["node", "dashboard", "targets"], frontier)
+    images = dict.fromkeys(["node", "dashboard"], frontier)
     images |= {"store": valkey, "prometheus": prometheus}
     images["replay"] = started.build(ROOT / "deploy" / "pywb", "pywb")
     crawl = Crawl(started, project, images)
@@ -241,7 +241,6 @@ def test_a_crawl_of_the_compose_file_is_scaled_up_and_down_and_replayed(
     dashboard = crawl.start("dashboard")
     crawl.healthy(dashboard, "dashboard")
 
-    crawl.start("targets")
     watching = crawl.start("prometheus")
     crawl.healthy(watching, "prometheus")
 

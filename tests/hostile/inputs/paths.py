@@ -36,7 +36,6 @@ def loop(path):
 
 
 COMMANDS = {
-    "canon-compare": (("canon", "compare", "scrapy", "heritrix"), "urls.txt"),
     "collection-import-cdx": (("collection", "import"), "a.cdxj"),
     "collection-import-log": (("collection", "import"), "a.log"),
     "collection-import-manifest": (("collection", "import"), "a.json"),
@@ -49,7 +48,7 @@ COMMANDS = {
 CASES = {
     f"{name}-of-a-fifo": (words, file, fifo) for name, (words, file) in COMMANDS.items()
 } | {
-    f"canon-compare-of-{kind.__name__}": (*COMMANDS["canon-compare"], kind)
+    f"wacz-check-of-{kind.__name__}": (*COMMANDS["wacz-check"], kind)
     for kind in (listening, device, directory, loop)
 }
 
