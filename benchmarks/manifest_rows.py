@@ -67,7 +67,7 @@ def planned(
         write_rows(directory, count, say)
         manifests = _taken(directory)
         facts, most = _watched(directory, memory, say)
-        plan = (directory / PLAN).stat().st_size
+        plan = _taken(directory / PLAN)
     return {
         "rows_per_s": count / facts["seconds"],
         "us_per_row": facts["cpu"] / count * 1e6,

@@ -28,10 +28,11 @@ from benchmarks.manifest_rows import petabyte, planned, say
 from frontier.dedupe.revisit_policy import Policy
 from frontier.model import Exchange
 from frontier.postcrawl import manifest
-from frontier.postcrawl.apply import apply
+from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.engines import MEMORY
 from frontier.postcrawl.many_files import Work, manifests
-from frontier.postcrawl.plan import Choice, Planner, copies_of
+from frontier.postcrawl.one_pass import perform
+from frontier.postcrawl.plan import PLAN, Choice, Planner, applying
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 if TYPE_CHECKING:
@@ -168,14 +169,14 @@ def _applying(
     Planner(manifests_of).make(Policy(), Choice())
     compared: dict[str, set[int]] = {os.fspath(path): set() for path in warcs}
     for path in warcs:
-        for copy in copies_of(manifests_of, os.fspath(path)):
+        for (copy,) in actions_of(manifests_of / PLAN, os.fspath(path)):
             compared[copy.file].add(copy.record_offset)
             compared[copy.original_file].add(copy.original_offset)
     size = sum(path.stat().st_size for path in warcs)
 
     def ours() -> None:
         for path in warcs:
-            apply(path, manifests_of, out / path.name)
+            perform(applying(manifests_of), path, out / path.name)
 
     def fresh() -> dict[str, float]:
         for path in [*out.glob("*"), *manifests_of.glob("*.done.json")]:

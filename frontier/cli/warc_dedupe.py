@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
-    from frontier.postcrawl.engines import Engine
+    from frontier.postcrawl.engines import DuckDb, Engine
     from frontier.postcrawl.originals import Known
     from frontier.postcrawl.plan import Choice
     from frontier.postcrawl.verify import Verified
@@ -72,11 +72,17 @@ class Planning(Running):
         """
         from functools import partial
 
-        from frontier.postcrawl.engines import duckdb_engine, spark_engine
+        from frontier.postcrawl.engines import spark_engine
 
         if master := self._master():
             return partial(spark_engine, master)
-        return partial(duckdb_engine, memory=self.memory, threads=self._processes())
+        return self.duckdb
+
+    def duckdb(self, scratch: Path) -> AbstractContextManager[DuckDb]:
+        """DuckDB, which sorts in *scratch*."""
+        from frontier.postcrawl.engines import duckdb_engine
+
+        return duckdb_engine(scratch, self.memory, self._processes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +120,6 @@ class Which:
             "stays.",
         ),
     ] = "first"
-    compare: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Compare payloads byte for byte if their digest is 'weak' (md5, "
-            "sha1), or 'always'.",
-        ),
-    ] = "weak"
 
     def policy(self) -> Policy:
         """As a crawl has it.
@@ -153,12 +151,11 @@ class Which:
         Raises:
             ConfigurationError: There is no such way.
         """
-        from frontier.postcrawl.plan import Choice, Compare, Order, Prefer
+        from frontier.postcrawl.plan import Choice, Order, Prefer
 
         return Choice(
             _one_of(Order, "--order", self.order),
             _one_of(Prefer, "--prefer", self.prefer),
-            _one_of(Compare, "--compare", self.compare),
         )
 
 
@@ -263,17 +260,6 @@ class Reading:
         )
 
 
-Parts = Annotated[
-    int,
-    typer.Option(
-        "--split",
-        metavar="N",
-        min=0,
-        help="And N parts of it, by digests: manifest.warcsum.1 and so on.",
-    ),
-]
-
-
 def manifest(
     context: typer.Context,
     given: Files,
@@ -287,15 +273,12 @@ def manifest(
     form: Annotated[
         Form, typer.Option("--format", help="Write manifest.warcsum, too.")
     ] = Form.PARQUET,
-    parts: Parts = 0,
 ) -> None:
     """Note each capture in WARC files, with its payload's digest, as Parquet.
 
     Run it again to go on after a kill, or with more files: what is noted of a file that
     has not changed is kept.
     """
-    if parts and form is not Form.WARCSUM:
-        raise ConfigurationError("--split is of --format warcsum")
     trouble = Trouble()
     options, found = reading.options(), files_given(given, trouble)
     hold(context, out)
@@ -309,7 +292,7 @@ def manifest(
     for reason in facts.pop("undated"):
         trouble.record(reason)
     if form is Form.WARCSUM:
-        _write_warcsum(paths, out, running, parts)
+        _write_warcsum(paths, out, running)
     output.result(facts | troubles(trouble), [Text(_noted(facts))])
     trouble.exit()
 
@@ -538,15 +521,16 @@ def _apply(
     dry: bool = False,
     bar: Bar | None = None,
 ) -> dict[str, Any]:
-    from frontier.postcrawl.many_files import applied, outs_of
-    from frontier.postcrawl.plan import files_of
+    from frontier.postcrawl.many_files import outs_of, performed
+    from frontier.postcrawl.plan import applying, files_of
     from frontier.postcrawl.remote_files import path_of
 
     paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
     with bar or Bar("comparing" if dry else "writing", paths) as progress:
         work = running.work(directory, progress)
-        return collected(applied(paths, outs, work, dry=dry), trouble)
+        todo = applying(directory, dry=dry)
+        return collected(performed(todo, paths, outs, work), trouble)
 
 
 def _noted(facts: dict[str, Any]) -> str:
@@ -577,20 +561,16 @@ def _sampled(paths: list[Path], share: str) -> list[Path]:
     return sampled(paths, percent / 100)
 
 
-def _write_warcsum(
-    paths: Sequence[Path], out: Path, running: Planning, parts: int
-) -> None:
+def _write_warcsum(paths: Sequence[Path], out: Path, running: Planning) -> None:
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
-    from frontier.postcrawl.warcsum import MANIFEST, split, write_manifest
+    from frontier.postcrawl.warcsum import write_manifest
 
     places = [place for path in paths if (place := place_of(path, out)).exists()]
-    mode = mode_of_environment()
-    skipped = write_manifest(places, out / MANIFEST, mode)
-    if parts:
-        with running.planned_by()(out) as engine:
-            made = split(engine, places, out / MANIFEST, parts, mode)
-        say(f"{made:,} parts: no digest is in two of them")
+    if not places:
+        return
+    with running.duckdb(out) as engine:
+        skipped = write_manifest(engine, places, out, mode_of_environment())
     if skipped:
         say(f"{skipped:,} records without a digest are not in manifest.warcsum")
 
@@ -603,9 +583,6 @@ def _write_planned(directory: Path, running: Planning) -> None:
     from frontier.postcrawl.warcsum import write_plan
 
     places = [place_of(path_of(file), directory) for file in files_of(directory)]
-    if not places:
-        return
-    with running.planned_by()(directory) as engine:
-        left = write_plan(engine, places, directory, mode_of_environment())
-    if left:
-        say(f"{left:,} unresolved records are not in plan.warcsum")
+    if places:
+        with running.duckdb(directory) as engine:
+            write_plan(engine, places, directory, mode_of_environment())

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -163,7 +163,12 @@ def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:
     )
     if facts["index_entries"] is not None:
         yield f"{facts['index_entries']:,} entries of the collection's index"
-    stay, shown = facts["payloads_left"], 10
+    near, shown = facts["near_misses"], 10
+    for url in near[:shown]:
+        yield f"{url} stays, and is replayed as a URL that leaves (--replay)"
+    if len(near) > shown:
+        yield f"and so it is with {len(near) - shown:,} more URLs (--json)"
+    stay = facts["payloads_left"]
     for digest, count in [*stay.items()][:shown]:
         yield f"{count:,} captures that stay have the same payload (--payload {digest})"
     if len(stay) > shown:
@@ -191,16 +196,19 @@ class _Removal:
     index_entries: int | None = None
     gone: list[Leaving] = field(default_factory=list)
     same: dict[str, int] = field(default_factory=dict)
+    near: list[str] = field(default_factory=list)
+    """URLs that stay, and are replayed as one that leaves."""
     named_in: dict[str, int] = field(default_factory=dict)
     """Lines of each crawl log, and records of each file, that name what leaves."""
 
     def run(self, index: FromIndex, *, yes: bool) -> dict[str, Any]:
         """Do it, or with *yes* false tell what would be done."""
-        from frontier.postcrawl.removal import find, with_urls
+        from frontier.postcrawl.removal import find, near_misses, with_urls
 
         if not self._goes_on(0) or not self._all_read("before"):
             return self._facts()
         self.wanted = with_urls(self.scratch / "before", self.wanted)
+        self.near = near_misses(self.scratch / "before", self.wanted)
         found, manifests = find(self.scratch / "before", self.wanted), "before"
         self.gone = found.leaving
         self.dependent = sum(map(len, found.dependent.values()))
@@ -268,14 +276,16 @@ class _Removal:
 
     def _restore(self, found: Found) -> bool:
         """Make responses of the revisits that need what leaves."""
-        from frontier.postcrawl.many_files import restored
+        from frontier.postcrawl.many_files import performed
+        from frontier.postcrawl.restore import restoring
         from frontier.postcrawl.selection import Selection
 
         files = [Path(file) for file in found.dependent]
         ids = frozenset(each for some in found.dependent.values() for each in some)
         with Bar("restoring", files) as progress:
             work = self.running.work(self.scratch / "before", progress)
-            outcomes = list(restored(files, files, work, Selection(ids=ids)))
+            todo = restoring(work.directory, files, Selection(ids=ids), work.mode)
+            outcomes = list(performed(todo, files, files, work))
         done = collected(iter(outcomes), self.trouble)
         self.dependent, self.written = done["replaced"], done["written"]
         named = len(self.trouble.files)
@@ -298,13 +308,16 @@ class _Removal:
             self.index_entries = remove_captures(store, keys, captures, dry=dry)
 
     def _remove(self, leaving: Sequence[Leaving], manifests: Path) -> None:
-        from frontier.postcrawl.many_files import removed
+        from frontier.postcrawl.many_files import performed
+        from frontier.postcrawl.removal import removing
 
         files = [Path(file) for file in dict.fromkeys(one.file for one in leaving)]
         with Bar("removing", files) as progress:
             work = self.running.work(manifests, progress)
-            outcomes = _told_gone(removed(leaving, work, self.wanted.reason), self.gone)
-            self.written += collected(outcomes, self.trouble)["written"]
+            todo = removing(manifests, leaving, self.wanted.reason, work.mode)
+            outcomes = performed(todo, files, files, work)
+            told = _told_gone(outcomes, leaving, self.gone)
+            self.written += collected(told, self.trouble)["written"]
         left = {one.at for one in self.gone}
         changed = {Path(one.file) for one in self.gone}
 
@@ -362,22 +375,27 @@ class _Removal:
             "written": self.written,
             "index_entries": self.index_entries,
             "payloads_left": self.same,
+            "near_misses": self.near,
             "named_in": self.named_in,
         }
 
 
 def _told_gone(
-    outcomes: Iterator[tuple[Path, object]], gone: list[Leaving]
+    outcomes: Iterator[tuple[Path, object]],
+    leaving: Sequence[Leaving],
+    gone: list[Leaving],
 ) -> Iterator[tuple[Path, object]]:
-    """*outcomes*, with what was written in place of each `Removed`."""
-    from frontier.postcrawl.removal import Removed
+    """*outcomes*; those of *leaving* that have left are *gone* then."""
+    from frontier.postcrawl.rewriting import Rewritten
 
+    by_file: dict[str, list[Leaving]] = {}
+    for one in leaving:
+        by_file.setdefault(one.file, []).append(one)
     for path, outcome in outcomes:
-        if isinstance(outcome, Removed):
-            gone += outcome.gone
-            yield path, outcome.rewritten
-        else:
-            yield path, outcome
+        if isinstance(outcome, Rewritten):
+            stay = set(outcome.kept_at)
+            gone += [o for o in by_file[str(path)] if o.record_offset not in stay]
+        yield path, outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,19 +527,17 @@ def _extract(
     trouble: Trouble,
 ) -> dict[str, Any]:
     """Write what is selected of *read*, and its originals; change nothing."""
+    from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import Options
-    from frontier.postcrawl.many_files import extracted, outs_of
-    from frontier.postcrawl.selection import needed
+    from frontier.postcrawl.many_files import outs_of, performed
+    from frontier.postcrawl.selection import extracting
 
     outs, directory = outs_of(read, out), out / "manifests"
     manifests_of(read, directory, running, Options(every=True), trouble)
-    wanted = needed(directory, selection)
-    for reason in wanted.missing:
-        trouble.record(reason)
+    todo = extracting(directory, selection, trouble.record, mode_of_environment())
     with Bar("writing", read) as progress:
         work = running.work(directory, progress)
-        found = extracted(read, outs, work, selection, wanted.originals)
-        facts = collected(found, trouble)
+        facts = collected(performed(todo, read, outs, work), trouble)
     facts["left_out"] = facts.pop("replaced")
     return facts
 
@@ -535,9 +551,12 @@ def _restore(
     trouble: Trouble,
 ) -> dict[str, Any]:
     """Make responses of the revisits of *paths*."""
-    from frontier.postcrawl.many_files import outs_of, restored
+    from frontier.postcrawl.many_files import outs_of, performed
+    from frontier.postcrawl.restore import restoring
 
     outs = outs_of(paths, out)
     with Bar("restoring", paths) as progress:
         work = running.work(out / "manifests", progress)
-        return collected(restored(paths, outs, work, selection, servers), trouble)
+        todo = restoring(work.directory, paths, selection, work.mode)
+        todo = replace(todo, servers=servers)
+        return collected(performed(todo, paths, outs, work), trouble)

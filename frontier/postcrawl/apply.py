@@ -10,25 +10,21 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from contextlib import closing
 from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
-from frontier.files import FILE_MODE
 from frontier.postcrawl.manifest import stored_digest
-from frontier.postcrawl.plan import copies_of, summary_of
 from frontier.postcrawl.remote_files import open_file
-from frontier.postcrawl.rewriting import Job, Opened, dry_run, record_at, rewrite
+from frontier.postcrawl.rewriting import Opened, record_at
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from frontier.model import Body
-    from frontier.postcrawl.plan import Copy
-    from frontier.postcrawl.rewriting import Rewritten
+    from frontier.postcrawl.actions import Action
     from frontier.warc.reader import Found
 
 REPLACES = "X-Frontier-Replaces"
@@ -51,33 +47,7 @@ _ANEW = frozenset(
 """Headers that a revisit does not take over from the record that it was."""
 
 
-def apply(
-    path: Path,
-    directory: Path,
-    out: Path,
-    progress: Callable[[int], None] = lambda _: None,
-    mode: int = FILE_MODE,
-    *,
-    dry: bool = False,
-) -> Rewritten:
-    """Write *path* to *out* as the plan in *directory* has it.
-
-    *out* may be *path*: then the old file is there until the new one is whole. With
-    *dry* nothing is written; the copies are compared, and their revisits made.
-
-    Raises:
-        StaleManifest: The file has changed since.
-        FileTaken: *out* is another file, and there.
-        OSError: One cannot be read or written. *path* is as it was.
-    """
-    copies = copies_of(directory, str(path.absolute()))
-    plan = summary_of(directory)["id"]
-    with closing(_Compared(directory)) as compared:
-        job = Job(path, out, directory, copies, compared.revisit, plan, pairs=True)
-        return dry_run(job, progress) if dry else rewrite(job, progress, mode)
-
-
-class _Compared:
+class Compared:
     """Makes revisits, and knows the digests of originals, each read once."""
 
     def __init__(self, directory: Path) -> None:
@@ -92,30 +62,30 @@ class _Compared:
             self._last[1].close()
             self._last = None
 
-    def revisit(self, source: IO[bytes], copy: Copy) -> Record:
-        """The revisit record in place of *copy*.
+    def revisit(self, source: IO[bytes], action: Action) -> Record:
+        """The revisit record in place of the copy that *action* names.
 
         Raises:
             BadWarc: There is no such record, or no such original.
             ValueError: They differ, or one has no payload that can be read.
             OSError: The original's file cannot be read.
         """
-        found = record_at(source, copy.file, copy.record_offset, copy.record_id)
-        if found.length != copy.record_length or found.kind != "response":
-            raise BadWarc(copy.file, copy.record_offset, "not the response planned")
+        found = record_at(source, action.file, action.record_offset, action.record_id)
+        if found.length != action.record_length or found.kind != "response":
+            raise BadWarc(action.file, action.record_offset, "not the response planned")
         if b"\r\n\r\n" not in found.block:
             raise ValueError("its HTTP head is too long, or has no end")
         body, payload = stored_digest(source, found)
-        if body != self._original(copy):
-            where = f"{copy.original_file} at byte {copy.original_offset:,}"
+        if body != self._original(action):
+            where = f"{action.original_file} at byte {action.original_offset:,}"
             raise ValueError(f"its payload is not that of {where}")
-        return revisit_of(found, copy, payload)
+        return revisit_of(found, action, payload)
 
-    def _original(self, copy: Copy) -> str:
-        at = copy.original_file, copy.original_offset
+    def _original(self, action: Action) -> str:
+        at = action.original_file, action.original_offset
         if at not in self._known:
-            stream = self._stream(copy.original_file)
-            found = self._opened.record(stream, *at, copy.original_id)
+            stream = self._stream(action.original_file)
+            found = self._opened.record(stream, *at, action.original_id)
             if found.kind != "response":
                 raise ValueError("its original is a response no more")
             self._known[at] = stored_digest(stream, found)[0]
@@ -128,7 +98,7 @@ class _Compared:
         return self._last[1]
 
 
-def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
+def revisit_of(found: Found, action: Action, payload_hex: str) -> Record:
     """The revisit record in place of the response *found*.
 
     As a crawl of ours writes them, with the headers that *found* has beside those, and
@@ -138,7 +108,7 @@ def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
         ValueError: It has a header that cannot be written again.
     """
     headers = found.headers
-    identifier = f"<{uuid.uuid5(NAMESPACE, _fact(copy)).urn}>"
+    identifier = f"<{uuid.uuid5(NAMESPACE, _fact(action)).urn}>"
     head = found.block.partition(b"\r\n\r\n")
     block = head[0] + head[1]
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _ANEW]
@@ -150,10 +120,10 @@ def revisit_of(found: Found, copy: Copy, payload_hex: str) -> Record:
         ("WARC-Payload-Digest", claimed or labelled(payload_hex)),
         ("WARC-Profile", PROFILE),
         ("WARC-Truncated", "length"),
-        ("WARC-Refers-To-Target-URI", escaped(copy.original_url)),
-        ("WARC-Refers-To-Date", copy.original_date),
-        ("WARC-Refers-To", copy.original_id),
-        (REPLACES, copy.record_id),
+        ("WARC-Refers-To-Target-URI", escaped(action.original_url)),
+        ("WARC-Refers-To-Date", action.original_date),
+        ("WARC-Refers-To", action.original_id),
+        (REPLACES, action.record_id),
         ("Content-Type", headers.get("content-type")),
         ("WARC-Block-Digest", labelled(hashlib.sha256(block).hexdigest())),
     ]
@@ -173,7 +143,7 @@ def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> 
     return Record(identifier, (head.encode("latin-1"), *block, b"\r\n\r\n"))
 
 
-def _fact(copy: Copy) -> str:
+def _fact(action: Action) -> str:
     """What the id of a revisit follows from: whoever applies the plan again has it."""
-    name = os.path.basename(copy.file)  # noqa: PTH119 - of each copy
-    return f"revisit {copy.record_id} {name} {copy.record_offset}"
+    name = os.path.basename(action.file)  # noqa: PTH119 - of each copy
+    return f"revisit {action.record_id} {name} {action.record_offset}"

@@ -2,9 +2,10 @@
 
 What always holds:
 
-1.  Both run the same text, and give the same rows in the same order. It says what it
-    orders by, and asks nothing of which the two disagree: NULLs are not ordered.
-2.  What is written is one Parquet file, which gets its name from who asked for it.
+1.  Both run the same text (``sql/``), and give the same rows, in the same order if it
+    says one. It asks nothing of which the two disagree: NULLs are not ordered.
+2.  What is written is one Parquet file, or a directory of some in which the rows of one
+    file are found without a look at the others (`part_of`).
 3.  Neither holds all rows: DuckDB sorts on disk above its limit of memory, Spark as it
     is set up. No row passes through Python but those of `Engine.rows`.
 
@@ -16,20 +17,22 @@ installed.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from typing_extensions import override
 
 from frontier.errors import ConfigurationError
+from frontier.files import OPEN, make_directory
 from frontier.postcrawl.manifest import SUFFIX
 
 if TYPE_CHECKING:
@@ -43,14 +46,30 @@ takes memory that it does not give back, and 16 ran out of 256 MB with 1,000,000
 where one plans three times as many in 128 MB."""
 FETCHED = 10_000
 """Rows that are fetched at a time."""
-PER_ROW = 250
-"""Bytes of memory for each row of a manifest with which a plan is sorted at once."""
+_TEXTS = Path(__file__).parent / "sql"
 _NO_ROOM = "there is no room to sort or to write"
-_FLUSHED = 20_000
-"""Rows of a part that wait in memory, for each thread."""
-_SORTED = "\nORDER BY file, record_offset"
+_PARTED = "SELECT *, substr(md5(file), 1, 2) AS part FROM ({}) rows_of_files"
+"""Both engines have MD5: its first two digits are 256 parts."""
+_EMPTY = "empty.parquet"
+"""A part without rows: it has the columns, if there are no others."""
 PER_TASK = 16
 """Files of one job for each of Spark's tasks: what they return is in memory."""
+
+
+def query(name: str) -> str:
+    """The text of the query *name*."""
+    return (_TEXTS / f"{name}.sql").read_text()
+
+
+def part_of(place: Path, file: str) -> list[Path]:
+    """The Parquet files in which `Engine.write_by_file` has put the rows of *file*."""
+    part = hashlib.md5(file.encode(), usedforsecurity=False).hexdigest()[:2]
+    return [place / _EMPTY, *sorted((place / f"part={part}").glob("*.parquet"))]
+
+
+def parts_of(place: Path) -> list[Path]:
+    """All of them."""
+    return [place / _EMPTY, *sorted(place.glob("part=*/*.parquet"))]
 
 
 class Engine(Protocol):
@@ -69,16 +88,17 @@ class Engine(Protocol):
         """Write what *text* asks for to *place*, in its order."""
 
     def write_by_file(self, text: str, place: Path) -> None:
-        """Write what *text* asks for of ``manifest`` to *place*.
+        """Write what *text* asks for, with a column *file*, to the empty *place*.
 
-        It has the columns *file* and *record_offset*, and is sorted by these.
+        That is a directory. The rows of one file are in the part that `part_of` names,
+        in any order.
         """
 
 
 @contextmanager
 def duckdb_engine(
     scratch: Path, memory: str = MEMORY, threads: int = 0
-) -> Iterator[Engine]:
+) -> Iterator[DuckDb]:
     """DuckDB in this process, which sorts in *scratch* above *memory*.
 
     It has *threads*, or as many as CPUs, but each has at least `PER_THREAD`.
@@ -100,7 +120,7 @@ def duckdb_engine(
     with connection:
         try:
             _limit_threads(connection)
-            yield _DuckDb(connection, scratch)
+            yield DuckDb(connection)
         except duckdb.OutOfMemoryException as error:
             first = str(error).partition("\n")[0]
             if "max_temp_directory_size" in first:  # DuckDB's share of the disk's room
@@ -123,7 +143,7 @@ def _limit_threads(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 @contextmanager
-def duckdb_of_manifests(directory: Path) -> Iterator[Engine]:
+def duckdb_of_manifests(directory: Path) -> Iterator[DuckDb]:
     """DuckDB with all manifests in *directory* as ``manifest``; it sorts there, too.
 
     In a directory of its own: several processes may do so.
@@ -136,78 +156,51 @@ def duckdb_of_manifests(directory: Path) -> Iterator[Engine]:
         yield engine
 
 
-class _DuckDb:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, scratch: Path) -> None:
-        self._connection = connection
-        self._parts = scratch / "duckdb-parts"
+class DuckDb(Engine):
+    """Runs queries in this process."""
 
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    @override
     def view(self, name: str, places: Sequence[Path]) -> None:
         self._connection.unregister(name)
         found = self._connection.read_parquet([os.fspath(place) for place in places])
         found.create_view(name, replace=True)
 
+    @override
     def table(self, name: str, rows: pa.Table) -> None:
         self._connection.register(name, rows)
 
+    @override
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
         found = self._connection.execute(text)
         while some := found.fetchmany(FETCHED):
             yield from some
 
+    @override
     def write(self, text: str, place: Path) -> None:
         found = self._connection.sql(text)
         found.write_parquet(os.fspath(place), compression="zstd")
 
+    def keep(self, name: str, text: str) -> None:
+        """Ask *text* once, and name what it gives."""
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
+
+    def write_lines(self, text: str, place: Path) -> None:
+        """Write what *text* asks for as lines, with a space between two columns."""
+        self._connection.execute(
+            f"COPY ({text}) TO {_quoted(place)} "
+            "(FORMAT csv, HEADER false, DELIMITER ' ', QUOTE '', ESCAPE '')"
+        )
+
+    @override
     def write_by_file(self, text: str, place: Path) -> None:
-        """In parts, each of some files, if all are too many to be sorted at once.
-
-        DuckDB sorts on disk, but to merge what it has sorted takes memory that grows
-        with the rows: of 10,000,000 it had not enough in 256 MB.
-        """
-        parts = self._parts_of_files()
-        if parts["part"][-1].as_py() == 0:
-            self.write(f"{text}{_SORTED}", place)
-            return
-        shutil.rmtree(self._parts, ignore_errors=True)  # of a run that was killed
-        try:
-            self._connection.register("parts", parts)
-            self._connection.execute(
-                f"SET partitioned_write_flush_threshold={_FLUSHED}"
-            )
-            self._connection.execute(
-                f"COPY (SELECT found.*, part FROM ({text}) found "  # noqa: S608 - ours
-                "JOIN parts ON found.file = parts.file) TO "
-                f"{_quoted(self._parts)} (FORMAT parquet, PARTITION_BY (part))"
-            )
-            self._sort(text, place)
-        finally:
-            shutil.rmtree(self._parts, ignore_errors=True)
-
-    def _parts_of_files(self) -> pa.Table:
-        """Files, and the part of each: as many rows as a quarter of the memory holds.
-
-        All are in part 0 if they can be sorted at once.
-        """
-        limit = _limit_of(self._connection)
-        counts = "SELECT file, count(*) FROM manifest GROUP BY file ORDER BY file"
-        found = self._connection.execute(counts).fetchall()
-        files = [file for file, _ in found]
-        before = list(accumulate((count for _, count in found), initial=0))
-        each = limit // PER_ROW
-        numbers = [0 if before[-1] <= each else rows // (each // 4) for rows in before]
-        columns = [files or [None], numbers[: len(files)] or [0]]
-        return pa.table(columns, names=["file", "part"])
-
-    def _sort(self, text: str, place: Path) -> None:
-        schema = self._connection.sql(f"{text} LIMIT 0").to_arrow_table().schema
-        with pq.ParquetWriter(place, schema, compression="zstd") as writer:
-            made = self._parts.glob("part=*")
-            for part in sorted(made, key=lambda path: int(path.name[5:])):
-                files = sorted(os.fspath(each) for each in part.iterdir())
-                rows = self._connection.read_parquet(files, hive_partitioning=False)
-                rows = rows.order("file, record_offset")
-                for batch in rows.to_arrow_reader(_FLUSHED):
-                    writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+        self.write(f"SELECT * FROM ({text}) LIMIT 0", place / _EMPTY)  # noqa: S608
+        self._connection.execute(
+            f"COPY ({_PARTED.format(text)}) TO {_quoted(place)} (FORMAT parquet, "
+            "COMPRESSION zstd, PARTITION_BY (part), OVERWRITE_OR_IGNORE)"
+        )
 
 
 def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
@@ -221,6 +214,43 @@ def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 def _quoted(path: Path) -> str:
     return "'" + os.fspath(path).replace("'", "''") + "'"
+
+
+@contextmanager
+def creating_whole(place: Path, mode: int) -> Iterator[Path]:
+    """A name to write to, of what is called *place* when it is on disk."""
+    scratch = place.with_name(place.name + OPEN)
+    try:
+        yield scratch
+        _settle(scratch, mode)
+        scratch.replace(place)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def creating_parts(place: Path, mode: int) -> Iterator[Path]:
+    """The directory *place*, empty, for what an engine writes by file."""
+    shutil.rmtree(place, ignore_errors=True)
+    make_directory(place, mode)
+    try:
+        yield place
+        for part in parts_of(place):
+            _settle(part, mode)
+            if part.parent != place:
+                part.parent.chmod(place.stat().st_mode)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def _settle(path: Path, mode: int) -> None:
+    """Give *path*, of an engine that knows no mode, *mode*, and wait for the disk."""
+    with path.open("rb") as file:
+        now = os.fstat(file.fileno()).st_mode
+        os.fchmod(file.fileno(), now & mode)
+        os.fsync(file.fileno())
 
 
 @contextmanager
@@ -239,7 +269,7 @@ class _Spark:
         self._parts = scratch.absolute() / "spark-parts"
 
     def view(self, name: str, places: Sequence[Path]) -> None:
-        paths = [place.absolute().as_uri() for place in places]
+        paths = [f"file://{place.absolute()}" for place in places]  # as_uri escapes =
         self._session.read.parquet(*paths).createOrReplaceTempView(name)
 
     def table(self, name: str, rows: pa.Table) -> None:
@@ -254,7 +284,10 @@ class _Spark:
             yield tuple(row)
 
     def write_by_file(self, text: str, place: Path) -> None:
-        self.write(f"{text}{_SORTED}", place)
+        frame = self._session.sql(_PARTED.format(text)).repartition("part")
+        writer = frame.write.partitionBy("part")
+        writer.parquet(place.absolute().as_uri(), mode="append", compression="zstd")
+        self.write(f"SELECT * FROM ({text}) LIMIT 0", place / _EMPTY)  # noqa: S608
 
     def write(self, text: str, place: Path) -> None:
         shutil.rmtree(self._parts, ignore_errors=True)  # of a run that was killed

@@ -34,21 +34,19 @@ FROM_WACZ = ".from-wacz"
 """How names of WARC files end that were taken out of a WACZ only to be read."""
 _OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ, LOCK)
 """What is made of WARC files and stands beside them: not worth telling."""
+_TABLES = frozenset({"plan.parquet", "actions.parquet"})
+"""The same, of directories."""
 _NAMED = frozenset(
     {
         "plan.json",
-        "plan.parquet",
         "plan-files.parquet",
-        "compared.parquet",
         "indexed.parquet",
         "indexed-captures.parquet",
         "plan.warcsum",
-        "compared.warcsum",
+        "manifest.warcsum",
     }
 )
 """The same, of what a plan is in."""
-_TEXT = "manifest.warcsum"
-"""And its parts, `.1` and so on."""
 
 
 def files_in(
@@ -145,6 +143,8 @@ class _Look:
         if path.is_symlink():
             self.say(f"{spelled(path)} is a link to a directory; left out")
             return False
+        if path.name in _TABLES:
+            return False
         if path.name == BESIDE:
             self.say(
                 f"{spelled(path)} is of a removal that runs or was killed; left out"
@@ -181,8 +181,7 @@ class _Look:
 
 
 def _is_ours(name: str) -> bool:
-    is_named = name in _NAMED or name.partition(_TEXT)[0] == ""
-    return is_named or name.endswith(_OURS)
+    return name in _NAMED or name.endswith(_OURS)
 
 
 def spelled(path: Path | RemotePath | str) -> str:

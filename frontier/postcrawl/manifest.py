@@ -31,7 +31,7 @@ from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, published
 from frontier.postcrawl import index_lines
 from frontier.postcrawl.index_lines import CLAIM, Noted, dated
-from frontier.postcrawl.payload import Payload
+from frontier.postcrawl.payload import Payload, parsed, spelled
 from frontier.postcrawl.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import (
     BY_OFFSET,
@@ -76,6 +76,7 @@ SCHEMA = pa.schema(
         ("payload_digest", pa.string()),
         ("body_digest", pa.string()),
         ("claimed_digest", pa.string()),
+        ("claim", pa.string()),
         ("agrees", pa.bool_()),
         ("refers_to_url", pa.string()),
         ("refers_to_date", pa.string()),
@@ -94,11 +95,12 @@ SCHEMA = pa.schema(
 records have none of their own, of the unpacked file (`Manifest.container`). *seq*
 counts the file's records. *payload_digest* is of the entity body without its transfer
 coding, *body_digest* of the bytes that are stored; *agrees* says whether the former is
-what the record claims. *index_type*, *title* and *request_body* are for a CDXJ index
-(`frontier.postcrawl.index_lines`): the media type as it writes it, if that is not
-*mime*, the title of a page, and what a form was sent with. What has one payload digest
-has one *payload_key*, and what has one URL and second one *name_key*; others may have
-them, too. A query groups by those first: they are an eighth as long.
+what the record claims, which *claim* has in the same spelling. *index_type*, *title*
+and *request_body* are for a CDXJ index (`frontier.postcrawl.index_lines`): the media
+type as it writes it, if that is not *mime*, the title of a page, and what a form was
+sent with. What has one payload digest has one *payload_key*, and what has one URL and
+second one *name_key*; others may have them, too. A query groups by those first: they
+are an eighth as long.
 
 *url*, *date*, and what a revisit refers to are as a header of ours may have them,
 whatever the record says: one name has one spelling. *truncated* is `SEGMENT` for a part
@@ -420,6 +422,7 @@ def _row(
         columns.get("payload_digest"),
         columns.get("body_digest"),
         get("warc-payload-digest")[:CLAIM] or None,
+        _claim(get("warc-payload-digest"), columns.get("payload_digest")),
         columns.get("agrees"),
         escaped(get("warc-refers-to-target-uri").strip("<>")) or None,
         dated(get("warc-refers-to-date")) or None,
@@ -429,6 +432,14 @@ def _row(
         columns.get("fault"),
     )
     return row, noted
+
+
+def _claim(claimed: str, computed: str | None) -> str | None:
+    """What a record claims, spelled as *computed*; ``None`` if it is no digest."""
+    if not claimed or claimed == computed:
+        return computed if claimed else None
+    digest = parsed(claimed)
+    return None if digest is None else spelled(*digest)
 
 
 def _answered(found: Found) -> tuple[tuple[str, Head, int], str, int | None]:
@@ -506,3 +517,8 @@ def microseconds(date: str) -> int | None:
 def to_second(date: str) -> str:
     """A WARC-Date without what is below a second: readers find captures by that."""
     return f"{date[:19]}Z"
+
+
+def digits(date: str) -> str:
+    """A WARC-Date as indexes have it: 14 digits."""
+    return "".join(filter(str.isdigit, date))[:14]

@@ -21,22 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import FILE_MODE, make_directory
-from frontier.postcrawl.apply import apply
 from frontier.postcrawl.convert import convert
 from frontier.postcrawl.engines import spark_map
 from frontier.postcrawl.manifest import Manifest, Options, make, place_of
-from frontier.postcrawl.remote_files import RemotePath, path_of
-from frontier.postcrawl.removal import remove
-from frontier.postcrawl.restore import NO_SERVERS, restore
-from frontier.postcrawl.selection import ALL, extract
+from frontier.postcrawl.one_pass import perform
+from frontier.postcrawl.remote_files import RemotePath
 from frontier.postcrawl.verify import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from frontier.postcrawl.originals import Servers
-    from frontier.postcrawl.removal import Leaving
-    from frontier.postcrawl.selection import Selection
+    from frontier.postcrawl.actions import Pass
     from frontier.postcrawl.verify import Verified
 
 AHEAD = 4
@@ -73,51 +68,12 @@ def manifests(
     yield from _each(step, [(path,) for path in paths], work)
 
 
-def applied(
-    paths: Sequence[Path], outs: Sequence[Path], work: Work, *, dry: bool = False
+def performed(
+    todo: Pass, paths: Sequence[Path], outs: Sequence[Path], work: Work
 ) -> Iterator[tuple[Path, object]]:
-    """Apply the plan to each of *paths*; yield what was done, or a `Failure`.
-
-    With *dry*, nothing is written.
-    """
-    step = functools.partial(_apply, work.directory, work.mode, dry)
+    """Do *todo* with each of *paths*; yield what was done, or a `Failure`."""
+    step = functools.partial(_perform, todo, work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
-
-
-def restored(
-    paths: Sequence[Path],
-    outs: Sequence[Path],
-    work: Work,
-    selection: Selection = ALL,
-    servers: Servers = NO_SERVERS,
-) -> Iterator[tuple[Path, object]]:
-    """Restore the revisits in each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_restore, work.directory, selection, servers, work.mode)
-    yield from _each(step, list(zip(paths, outs, strict=True)), work)
-
-
-def extracted(
-    paths: Sequence[Path],
-    outs: Sequence[Path],
-    work: Work,
-    selection: Selection,
-    originals: frozenset[tuple[str, str]],
-) -> Iterator[tuple[Path, object]]:
-    """Write what is selected of each of *paths*; yield what was done, if it was."""
-    step = functools.partial(_extract, work.directory, selection, originals, work.mode)
-    yield from _each(step, list(zip(paths, outs, strict=True)), work)
-
-
-def removed(
-    leaving: Sequence[Leaving], work: Work, reason: str
-) -> Iterator[tuple[Path, object]]:
-    """Put tombstones in place of *leaving*; yield a `Removed`, or a `Failure`."""
-    by_file: dict[str, list[Leaving]] = {}
-    for one in leaving:
-        by_file.setdefault(one.file, []).append(one)
-    step = functools.partial(_remove, work.directory, reason, work.mode)
-    given = [(path_of(file), some) for file, some in by_file.items()]
-    yield from _each(step, given, work)
 
 
 def verified(
@@ -197,36 +153,8 @@ def _manifest(directory: Path, options: Options, mode: int, path: Path) -> objec
     return make(path, directory, options, mode=mode)
 
 
-def _apply(directory: Path, mode: int, dry: bool, path: Path, out: Path) -> object:
-    return apply(path, directory, out, mode=mode, dry=dry)
-
-
-def _restore(
-    directory: Path,
-    selection: Selection,
-    servers: Servers,
-    mode: int,
-    path: Path,
-    out: Path,
-) -> object:
-    return restore(path, directory, out, selection, servers, mode=mode)
-
-
-def _extract(
-    directory: Path,
-    selection: Selection,
-    originals: frozenset[tuple[str, str]],
-    mode: int,
-    path: Path,
-    out: Path,
-) -> object:
-    return extract(path, directory, out, selection, originals, mode=mode)
-
-
-def _remove(
-    directory: Path, reason: str, mode: int, path: Path, leaving: list[Leaving]
-) -> object:
-    return remove(path, directory, leaving, reason, mode=mode)
+def _perform(todo: Pass, mode: int, path: Path, out: Path) -> object:
+    return perform(todo, path, out, mode=mode)
 
 
 def _each(

@@ -25,9 +25,7 @@ it another body would be what no server sent.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
@@ -38,10 +36,9 @@ import pyarrow.parquet as pq
 from frontier.cdx.lines import REVISIT, sort_key
 from frontier.dedupe.cdx_server import CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse, spelled
-from frontier.files import OPEN
-from frontier.postcrawl.manifest import microseconds, to_second
+from frontier.postcrawl.engines import creating_whole
+from frontier.postcrawl.manifest import digits, microseconds, to_second
 from frontier.postcrawl.payload import hashing, parsed
-from frontier.postcrawl.selection import digits
 from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
@@ -165,22 +162,6 @@ class Known:
         }
 
 
-@contextmanager
-def creating_whole(place: Path, mode: int) -> Iterator[Path]:
-    """A name to write to, of what is called *place* when it is on disk."""
-    scratch = place.with_name(place.name + OPEN)
-    try:
-        yield scratch
-        with scratch.open("rb") as file:
-            now = os.fstat(file.fileno()).st_mode
-            os.fchmod(file.fileno(), now & mode)  # engines know no mode
-            os.fsync(file.fileno())
-        scratch.replace(place)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
 TIMEOUT = 30.0
 """Seconds without any bytes."""
 MEANWHILE = "revisits stay what they are"
@@ -198,6 +179,9 @@ class Servers:
     """Of CDX servers."""
     replay: str = ""
     """See `frontier.dedupe.cdx_server.CdxServer.replay`."""
+
+
+NO_SERVERS = Servers()
 
 
 class RemoteOriginals:

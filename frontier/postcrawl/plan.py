@@ -13,9 +13,8 @@ What always holds:
 4.  What a manifest could not read, what was cut short, and what does not have the
     payload digest that it claims, or claims what cannot be checked, is neither copy nor
     original.
-5.  Payloads of a digest of which others can be made (`WEAK`) are compared byte for byte
-    first (`frontier.postcrawl.byte_comparison`). What cannot be read then is
-    unresolved: neither copy nor original.
+5.  Payloads of one digest are compared byte for byte before one goes: by whom applies
+    the plan. A copy that has another payload than its original stays, and is named.
 """
 
 from __future__ import annotations
@@ -23,19 +22,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from frontier.errors import NoManifest, StaleManifest
-from frontier.files import FILE_MODE, publish, published
-from frontier.postcrawl import byte_comparison
-from frontier.postcrawl.engines import duckdb_engine
+from frontier.files import FILE_MODE, publish
+from frontier.postcrawl.actions import Pass
+from frontier.postcrawl.engines import (
+    creating_parts,
+    creating_whole,
+    duckdb_engine,
+    parts_of,
+    query,
+)
 from frontier.postcrawl.manifest import (
     SUFFIX,
     require_current,
@@ -45,12 +48,11 @@ from frontier.postcrawl.originals import (
     CAPTURES,
     INDEXED,
     SCHEMA,
-    creating_whole,
 )
 from frontier.postcrawl.payload import parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -59,121 +61,22 @@ if TYPE_CHECKING:
     from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.originals import Known
 
-_ELIGIBLE = """
-WITH unnamed AS (
-  SELECT DISTINCT coalesce(refers_to_url, url) AS url FROM manifest
-  WHERE type = 'revisit' AND refers_to_id IS NULL
-    AND (refers_to_url IS NULL OR refers_to_date IS NULL)
-), first_of_url AS (
-  SELECT o.url, left(o.date, 19) AS second, row_number() OVER (
-      PARTITION BY o.url, payload_digest
-      ORDER BY captured_us, file, record_offset) AS nth
-  FROM manifest o JOIN unnamed ON o.url = unnamed.url
-  WHERE type = 'response' AND payload_digest IS NOT NULL AND captured_us IS NOT NULL
-), referred AS (
-  SELECT refers_to_url, left(refers_to_date, 19) AS refers_to_second FROM manifest
-  WHERE type = 'revisit' AND refers_to_url IS NOT NULL
-  UNION
-  SELECT url, left(second, 19) FROM indexed
-  UNION
-  SELECT o.url, left(o.date, 19) FROM manifest r JOIN manifest o
-    ON r.refers_to_id = o.record_id
-  WHERE r.type = 'revisit' AND o.type = 'response'
-    AND (r.refers_to_url IS NULL OR r.refers_to_date IS NULL)
-  UNION
-  SELECT url, second FROM first_of_url WHERE nth = 1
-), repeated AS (
-  SELECT payload_key FROM manifest {admitted} WHERE {fit}
-  GROUP BY payload_key HAVING count(*) > 1
-), names AS (
-  SELECT name_key FROM manifest
-  WHERE type IN ('response', 'resource') AND manifest.payload_key IS NOT NULL
-  GROUP BY name_key HAVING count(*) > 1
-), ambiguous AS (
-  SELECT url, floor(captured_us / 1000000) AS captured_s
-  FROM manifest JOIN names ON manifest.name_key = names.name_key
-  LEFT JOIN compared ON manifest.file = compared.file
-    AND manifest.record_offset = compared.record_offset
-  WHERE type IN ('response', 'resource') AND manifest.payload_key IS NOT NULL
-  GROUP BY url, floor(captured_us / 1000000)
-  HAVING min(payload_digest) <> max(payload_digest)
-    OR min(body_digest) <> max(body_digest)
-    OR min(coalesce(compared.content, 1)) <> max(coalesce(compared.content, 1))
-), fit AS (
-  SELECT manifest.file, manifest.record_offset, record_length, record_id, url, date,
-    captured_us, floor(captured_us / 1000000) AS captured_s, payload_length,
-    manifest.payload_key, payload_digest,
-    CASE WHEN body_digest = payload_digest THEN '' ELSE body_digest END AS body_digest,
-    coalesce(compared.content, 1) AS content
-  FROM manifest JOIN repeated ON manifest.payload_key = repeated.payload_key
-  LEFT JOIN compared ON manifest.file = compared.file
-    AND manifest.record_offset = compared.record_offset
-  {admitted} WHERE {fit}
-), eligible AS (
-  SELECT fit.*, referred.refers_to_url IS NOT NULL AS is_referred,
-    ambiguous.url IS NOT NULL AS is_ambiguous
-  FROM fit LEFT JOIN referred
-    ON fit.url = referred.refers_to_url AND left(fit.date, 19) = refers_to_second
-  LEFT JOIN ambiguous
-    ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
-  WHERE content > 0
-)"""
-"""The captures that are alike, or at least have one *payload_key*; what is alone by it
-is alone. So it is with names, a URL and a second, that two captures have. Each part
-reads the manifests again, but only the columns that it needs: to keep the rows for all
-of them took longer, and had to be done on disk."""
 _FIT = """type = 'response' AND method = 'GET' AND fault IS NULL
     AND truncated IS NULL AND captured_us IS NOT NULL AND (agrees IS NULL OR agrees)
     AND manifest.payload_key IS NOT NULL AND payload_length >= {least}
     AND status IN ({statuses})"""
 _ADMITTED = """JOIN admitted ON coalesce(manifest.mime, '') = admitted.mime
     AND payload_length >= admitted.least"""
-CANDIDATES = """{eligible}
-SELECT file, record_offset, record_id, payload_digest, payload_length, body_digest
-FROM (SELECT *, count(*) OVER (
-    PARTITION BY payload_digest, payload_length, body_digest) AS captures_of_it
-  FROM eligible WHERE {compared})
-WHERE captures_of_it > 1
-ORDER BY payload_digest, payload_length, body_digest, file, record_offset
-"""
-"""What is compared byte for byte, the captures of each digest together."""
 _LANE = """CASE
       WHEN max(CASE WHEN is_referred AND NOT is_ambiguous THEN 1 ELSE 0 END) OVER (
-        PARTITION BY payload_digest, payload_length, body_digest, content, url) = 1
+        PARTITION BY payload_digest, payload_length, body_digest, url) = 1
       THEN url
       ELSE first_value(url) OVER (
-        PARTITION BY payload_digest, payload_length, body_digest, content
+        PARTITION BY payload_digest, payload_length, body_digest
         ORDER BY {order})
     END"""
 """The URL of the capture that stays, of those from the same URL, if there is one; that
 of the first capture otherwise, which is one that stays if any does."""
-QUERY = """{eligible}, laned AS (
-  SELECT *, {lane} AS lane FROM eligible
-), ranked AS (
-  SELECT *,
-    CAST(row_number() OVER same AS BIGINT) AS copy,
-    first_value(file) OVER same AS original_file,
-    first_value(record_offset) OVER same AS original_offset,
-    first_value(record_id) OVER same AS original_id,
-    first_value(url) OVER same AS original_url,
-    first_value(date) OVER same AS original_date,
-    first_value(captured_s) OVER same AS original_s,
-    first_value(is_ambiguous) OVER same AS original_is_ambiguous
-  FROM laned WINDOW same AS (
-    PARTITION BY payload_key, payload_digest, payload_length, body_digest, content,
-      lane
-    ORDER BY {order}
-    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-)
-SELECT file, record_offset, record_length, record_id, url, date, payload_length,
-  payload_digest, copy, original_file, original_offset, original_id, original_url,
-  original_date
-FROM ranked
-WHERE copy > 1 AND NOT is_referred AND NOT original_is_ambiguous
-  AND NOT (url = original_url AND captured_s = original_s)
-"""
-"""Standard SQL, for every engine. Of equal payloads the earliest is the original; of
-those to which a revisit refers, one of them."""
 CLAIMED = """
 SELECT claimed_digest, count(*) FROM manifest WHERE NOT agrees GROUP BY claimed_digest
 """
@@ -188,12 +91,9 @@ FROM plan GROUP BY file ORDER BY record_bytes DESC, file
 would gain as many revisits; ``apply --dry-run`` makes these, to tell their size."""
 PLAN = "plan.parquet"
 PLAN_FILES = "plan-files.parquet"
-COMPARED = "compared.parquet"
-TEXTS = ("compared.warcsum", "plan.warcsum")
-"""Stages 2 and 3 of WARCsum (`frontier.postcrawl.warcsum`)."""
+TEXT = "plan.warcsum"
+"""The plan in the form of WARCsum."""
 SUMMARY = "plan.json"
-WEAK = ("md5", "sha1")
-"""Algorithms of which different payloads with one digest can be made."""
 NAMED = 20
 """Files that are named in what a plan comes to; all are in `PLAN_FILES`."""
 
@@ -214,41 +114,22 @@ class Prefer(StrEnum):
     """One from its own URL, if a revisit of the collection refers to it already."""
 
 
-class Compare(StrEnum):
-    """Which payloads are compared byte for byte before the plan is made."""
-
-    WEAK = "weak"
-    """Those of a digest of one of the algorithms `WEAK`."""
-    ALWAYS = "always"
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How originals are chosen, and what is compared to find them."""
+    """How originals are chosen."""
 
     order: Order = Order.EARLIEST
     prefer: Prefer = Prefer.FIRST
-    compare: Compare = Compare.WEAK
 
 
-def text_of(query: str, policy: Policy, choice: Choice) -> str:
-    """*query*, `CANDIDATES` or `QUERY`, under *policy*.
-
-    It asks the tables ``manifest``, ``compared`` with the columns of
-    `frontier.postcrawl.byte_comparison.SCHEMA`, ``indexed`` with those of
-    `frontier.postcrawl.originals.SCHEMA`, and ``admitted`` with `admitted`.
-    """
+def text_of(policy: Policy, choice: Choice) -> str:
+    """The query of a plan under *policy*, which asks ``admitted`` with `admitted`."""
     by_time = "" if choice.order is Order.INPUT else "captured_us, "
     order = f"is_ambiguous, is_referred DESC, {by_time}file, record_offset"
-    weak = " OR ".join(f"payload_digest LIKE '{name}:%'" for name in WEAK)
     statuses = ", ".join(str(int(status)) for status in sorted(policy.statuses))
-    eligible = _ELIGIBLE.format(
+    return query("plan").format(
         admitted=_ADMITTED if policy.is_by_mime else "",
         fit=_FIT.format(least=1, statuses=statuses),  # never the empty payload
-    )
-    return query.format(
-        eligible=eligible,
-        compared="TRUE" if choice.compare is Compare.ALWAYS else f"({weak})",
         order=order,
         lane=_LANE.format(order=order) if choice.prefer is Prefer.SAME_URL else "0",
     )
@@ -262,27 +143,6 @@ def admitted(policy: Policy, mimes: Iterable[str]) -> pa.Table:
 
 
 _ADMITTED_SCHEMA = pa.schema([("mime", pa.string()), ("least", pa.int64())])
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A capture that is to become a revisit."""
-
-    file: str
-    record_offset: int
-    record_length: int
-    record_id: str
-    url: str
-    date: str
-    payload_length: int
-    payload_digest: str
-    copy: int
-    """The place among the captures of the payload; the original has 1."""
-    original_file: str
-    original_offset: int
-    original_id: str
-    original_url: str
-    original_date: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +183,6 @@ class Plan:
     """Of those, the ones whose original is in no file that was given."""
     algorithms: list[str] = field(default_factory=list)
     """Of the payload digests of the manifests."""
-    compared: byte_comparison.Compared = field(default_factory=byte_comparison.Compared)
-    """What was compared byte for byte."""
     files_with_copies: int = 0
     most: list[FileCopies] = field(default_factory=list)
     """The files that would lose most; all are in `PLAN_FILES`."""
@@ -361,9 +219,9 @@ class Planner:
         plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
         if not places:
             raise NoManifest(str(self._directory))
-        of_another = (SUMMARY, PLAN, PLAN_FILES, COMPARED, INDEXED, CAPTURES, *TEXTS)
-        for name in of_another:
+        for name in (SUMMARY, PLAN_FILES, INDEXED, CAPTURES, TEXT):  # of another
             (self._directory / name).unlink(missing_ok=True)
+        shutil.rmtree(self._directory / PLAN, ignore_errors=True)
         whole = [place for place in places if self._is_whole(place, plan, say)]
         facts: list[Any] = [
             asdict(policy) | {"statuses": sorted(policy.statuses)},
@@ -432,12 +290,9 @@ class Planner:
             if policy.is_by_mime:
                 found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
                 engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
-            engine.table("compared", byte_comparison.SCHEMA.empty_table())
-            if choice.compare is Compare.ALWAYS or set(plan.algorithms) & set(WEAK):
-                self._compare(engine, policy, choice, plan, say)
-            with creating_whole(self._directory / PLAN, self._mode) as scratch:
-                engine.write_by_file(text_of(QUERY, policy, choice), scratch)
-            engine.view("plan", [self._directory / PLAN])
+            with creating_parts(self._directory / PLAN, self._mode) as parts:
+                engine.write_by_file(text_of(policy, choice), parts)
+            engine.view("plan", parts_of(self._directory / PLAN))
             counts = (
                 "SELECT count(*), CAST(coalesce(sum(payload_length), 0) AS BIGINT) "
                 "FROM plan"
@@ -452,28 +307,6 @@ class Planner:
                 f"SELECT * FROM of_files ORDER BY record_bytes DESC, file LIMIT {NAMED}"  # noqa: S608 - ours
             )
             plan.most = [FileCopies(*each) for each in engine.rows(first)]
-
-    def _compare(
-        self,
-        engine: Engine,
-        policy: Policy,
-        choice: Choice,
-        plan: Plan,
-        say: Callable[[str], None],
-    ) -> None:
-        """Compare payloads, and have the result as the table ``compared``."""
-        found = engine.rows(text_of(CANDIDATES, policy, choice))
-        candidates = (byte_comparison.Candidate(*row) for row in found)
-        place = self._directory / COMPARED
-        compared = byte_comparison.compare(candidates, plan.compared, say)
-        with (
-            published(place, self._mode) as file,
-            pq.ParquetWriter(file, byte_comparison.SCHEMA) as writer,
-        ):
-            while some := list(islice(compared, 10_000)):
-                columns = [list(column) for column in zip(*some, strict=True)]
-                writer.write_table(pa.table(columns, byte_comparison.SCHEMA))
-        engine.view("compared", [place])
 
 
 def left_because(manifest: Manifest) -> list[str]:
@@ -500,20 +333,10 @@ def files_of(directory: Path) -> list[str]:
     return found
 
 
-def copies_of(directory: Path, file: str) -> Iterator[Copy]:
-    """What the plan in *directory* makes revisits of in *file*, in its order."""
-    if not (directory / PLAN).exists():
-        return
-    with pq.ParquetFile(directory / PLAN) as plan:  # sorted by file
-        for number in range(plan.num_row_groups):
-            said = plan.metadata.row_group(number).column(0).statistics
-            if said and said.has_min_max and not said.min <= file <= said.max:
-                continue
-            found = plan.read_row_group(number)
-            found = found.filter(pc.equal(found["file"], file))
-            for batch in found.to_batches(max_chunksize=10_000):
-                for row in zip(*(each.to_pylist() for each in batch), strict=True):
-                    yield Copy(*row)
+def applying(directory: Path, *, dry: bool = False) -> Pass:
+    """The pass that applies the plan in *directory*; with *dry* nothing is written."""
+    plan = summary_of(directory)["id"]
+    return Pass(directory, directory / PLAN, plan, pairs=True, dry=dry)
 
 
 def summary_of(directory: Path) -> dict[str, Any]:

@@ -15,7 +15,6 @@ What always holds:
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections import Counter
@@ -29,41 +28,24 @@ import pyarrow as pa
 from frontier.dedupe.digest import PayloadDigest
 from frontier.errors import BadWarc, ConfigurationError
 from frontier.files import FILE_MODE, open_input
+from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
-from frontier.postcrawl.engines import duckdb_of_manifests
+from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
+from frontier.postcrawl.index_lines import dated
 from frontier.postcrawl.manifest import payload_of, to_second
 from frontier.postcrawl.payload import ALGORITHMS, hashing, parsed, spelled
-from frontier.postcrawl.rewriting import Job, record_at, rewrite
+from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.warc.records import NAMESPACE, escaped, target_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from frontier.postcrawl.actions import Action
     from frontier.postcrawl.engines import Engine
-    from frontier.postcrawl.rewriting import Rewritten
     from frontier.warc.records import Record
 
-LEAVING = """
-WITH captures AS (
-  SELECT DISTINCT m.file, url, date FROM manifest m
-    LEFT JOIN ids ON m.record_id = ids.record_id
-    LEFT JOIN places p ON m.file = p.file AND m.record_offset = p.record_offset
-  WHERE type IN ('response', 'resource', 'revisit', 'conversion')
-    AND (ids.record_id IS NOT NULL OR p.file IS NOT NULL)
-)
-SELECT m.file, m.record_offset, m.record_length, m.record_id, m.type, m.url, m.date,
-  m.claimed_digest, m.payload_digest, m.body_digest, m.agrees
-FROM manifest m LEFT JOIN urls ON m.url = urls.url
-  LEFT JOIN ids ON m.record_id = ids.record_id
-  LEFT JOIN places p ON m.file = p.file AND m.record_offset = p.record_offset
-  LEFT JOIN captures c ON m.file = c.file AND m.url = c.url AND m.date = c.date
-    AND m.type IN ('request', 'metadata')
-WHERE m.type <> 'warcinfo' AND (urls.url IS NOT NULL OR ids.record_id IS NOT NULL
-    OR p.file IS NOT NULL OR c.url IS NOT NULL)
-ORDER BY m.file, m.record_offset
-"""
 WITH_PAYLOAD = """
 SELECT file, record_offset, record_id, url, date, claimed_digest, agrees FROM manifest
 WHERE type IN ('response', 'resource', 'conversion')
@@ -82,22 +64,19 @@ CAPTURES = """
 SELECT file, record_offset, payload_digest, claimed_digest, agrees FROM manifest
 WHERE type IN ('response', 'resource', 'revisit', 'conversion')
 """
-DEPENDENT = """
-WITH captures AS (
-  SELECT record_id, url, left(date, 19) AS second FROM manifest
-  WHERE type IN ('response', 'resource', 'revisit')
-)
-SELECT file, record_offset, record_id, url, date, refers_to_id, refers_to_url,
-  refers_to_date, claimed_digest,
-  refers_to_id IN (SELECT record_id FROM captures) IS TRUE
-    OR EXISTS (SELECT 1 FROM captures c
-      WHERE c.url = refers_to_url AND c.second = left(refers_to_date, 19))
-FROM manifest WHERE type = 'revisit'
-ORDER BY file, record_offset
-"""
-"""Revisits, and whether one names a capture that is there."""
 _PAYLOADS = frozenset({"response", "resource"})
 _CAPTURES = _PAYLOADS | {"revisit"}
+TOMBSTONES = """
+SELECT *, 'tombstone' AS do, '' AS original_file, 0 AS original_offset,
+  '' AS original_id, '' AS original_url, '' AS original_date
+FROM leaving
+"""
+_LEFT = [
+    ("file", pa.string()),
+    ("record_offset", pa.int64()),
+    ("record_length", pa.int64()),
+    ("record_id", pa.string()),
+]
 _PLACES = pa.schema([("file", pa.string()), ("record_offset", pa.int64())])
 _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
@@ -317,6 +296,18 @@ def with_urls(directory: Path, wanted: Wanted) -> Wanted:
     return replace(wanted, urls=wanted.urls | found)
 
 
+def near_misses(directory: Path, wanted: Wanted) -> list[str]:
+    """URLs that stay, and that replay tools show as one that leaves.
+
+    They differ from it in their fragment, their scheme, ``www.`` or capitals, say.
+    """
+    keys = {key_of(url) for url in wanted.urls}
+    with duckdb_of_manifests(directory) as engine:
+        rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
+        others = (url for (url,) in rows if url and url not in wanted.urls)
+        return sorted(url for url in others if key_of(url) in keys)
+
+
 def find(directory: Path, wanted: Wanted) -> Found:
     """What of the files with manifests in *directory* is to leave.
 
@@ -332,8 +323,8 @@ def find(directory: Path, wanted: Wanted) -> Found:
             engine.table(name, pa.table([sorted(values)], schema))
         places = _with_payload(engine, wanted.payloads)
         engine.table("places", pa.Table.from_pylist(places, _PLACES))
-        found.leaving = [Leaving(*row) for row in engine.rows(LEAVING)]
-        _note_dependent(found, engine.rows(DEPENDENT))
+        found.leaving = [Leaving(*row) for row in engine.rows(query("leaving"))]
+        _note_dependent(found, engine.rows(query("dependent")))
         found.same = _same(found.leaving, engine)
     return found
 
@@ -405,7 +396,7 @@ def _same(leaving: Sequence[Leaving], engine: Engine) -> dict[str, int]:
 
 
 def _note_dependent(found: Found, revisits: Iterable[tuple[Any, ...]]) -> None:
-    """Note in *found* which of *revisits*, rows of `DEPENDENT`, need what leaves."""
+    """Note in *found* which of *revisits*, rows of dependent.sql, need what leaves."""
     captures = [one for one in found.leaving if one.kind in _CAPTURES]
     places = {(one.file, one.record_offset) for one in captures}
     names = {one.at for one in captures}
@@ -481,55 +472,34 @@ def _computed(one: Leaving, algorithm: str) -> bytes:
     return digest
 
 
-@dataclass(slots=True)
-class Removed:
-    """What has left a file."""
-
-    rewritten: Rewritten
-    gone: list[Leaving]
-
-
-def remove(
-    path: Path,
-    directory: Path,
-    leaving: Iterable[Leaving],
-    reason: str,
-    progress: Callable[[int], None] = lambda _: None,
-    mode: int = FILE_MODE,
-) -> Removed:
-    """Write *path* again, with tombstones in place of the records *leaving*.
-
-    Raises:
-        StaleManifest: The file has changed since.
-        BadWarc: Its records have no places of their own.
-        OSError: It cannot be read or written.
-    """
-    name, gone = os.fspath(path.absolute()), []
-
-    def make(source: IO[bytes], one: Leaving) -> Record:
-        record_at(source, name, one.record_offset, one.record_id)
-        made = tombstone(one, reason)
-        gone.append(one)
-        return made
-
-    job = Job(path, path, directory, iter(leaving), make, f"remove {uuid.uuid4()}")
-    return Removed(rewrite(job, progress, mode), gone)
+def removing(
+    directory: Path, leaving: Sequence[Leaving], reason: str, mode: int = FILE_MODE
+) -> Pass:
+    """The pass that puts tombstones in place of *leaving*."""
+    place, schema = directory / PLACE, pa.schema(_LEFT)
+    rows = [{name: getattr(one, name) for name in schema.names} for one in leaving]
+    with duckdb_of_manifests(directory) as engine, creating_parts(place, mode) as parts:
+        engine.table("leaving", pa.Table.from_pylist(rows, schema))
+        engine.write_by_file(TOMBSTONES, parts)
+    return Pass(directory, place, f"remove {uuid.uuid4()}", reason=reason)
 
 
-def tombstone(one: Leaving, reason: str) -> Record:
+def tombstone(source: IO[bytes], one: Action, reason: str) -> Record:
     """What stands in the place of *one*: a metadata record (WARC 1.1, section 6.4).
 
     Raises:
+        BadWarc: There is no such record.
         ValueError: The record's id or date has a line break.
     """
+    found = record_at(source, one.file, one.record_offset, one.record_id)
     identifier = f"<{uuid.uuid5(NAMESPACE, f'removed {one.record_id}').urn}>"
-    block = f"removed: {one.kind}\r\n"
+    block = f"removed: {found.kind}\r\n"
     if reason:
         block += f"reason: {reason}\r\n"
     lines = [
         ("WARC-Type", "metadata"),
         ("WARC-Record-ID", identifier),
-        ("WARC-Date", one.date),
+        ("WARC-Date", dated(found.headers.get("warc-date"))),
         ("WARC-Refers-To", one.record_id),
         ("Content-Type", "application/warc-fields"),
     ]

@@ -17,7 +17,7 @@ import functools
 import json
 import os
 from dataclasses import asdict, dataclass, field
-from typing import IO, TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.model import Body
+    from frontier.postcrawl.actions import Action
     from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.remote_files import State
     from frontier.warc.reader import Found
@@ -64,20 +65,6 @@ ORIGINALS = "originals"
 _END = b"\r\n\r\n"
 """What is behind a record of ours that is not compressed."""
 _CHUNK = 1 << 26
-
-
-class Place(Protocol):
-    """A record that is to be replaced."""
-
-    @property
-    def file(self) -> str: ...  # noqa: D102
-    @property
-    def record_offset(self) -> int: ...  # noqa: D102
-    @property
-    def record_length(self) -> int: ...  # noqa: D102
-
-
-P = TypeVar("P", bound=Place)
 
 
 @dataclass(slots=True)
@@ -96,6 +83,8 @@ class Rewritten:
     """Digest of the first and the last bytes of the new file."""
     kept: list[str] = field(default_factory=list)
     """Records that should have been replaced and are not, and why."""
+    kept_at: list[int] = field(default_factory=list)
+    """Where these are in the old file."""
     unlisted: list[str] = field(default_factory=list)
     """Records that are in the file, and not in its index, and why."""
     moved: list[tuple[int, int]] = field(default_factory=list)
@@ -128,7 +117,7 @@ def is_made(note: Rewritten) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Job(Generic[P]):
+class Job:
     """One file to be written again."""
 
     path: Path
@@ -136,19 +125,19 @@ class Job(Generic[P]):
     """Where to; may be *path*."""
     directory: Path
     """Of its manifest, and of the note."""
-    places: Iterator[P]
-    """What is to be replaced, in the order of the file."""
-    make: Callable[[IO[bytes], P], Record | None]
+    actions: Iterator[list[Action]]
+    """What is to be done, record by record, in the order of the file."""
+    make: Callable[[IO[bytes], list[Action]], Record | None]
     """The new record, or none; an error of reading leaves the old one."""
     wanted: str
-    """What *places* follow from: the file of another plan is not taken for done."""
+    """What *actions* follow from: the file of another plan is not taken for done."""
     pairs: bool = False
     """Whether what is replaced, and what replaces it, is the answer to a GET: then how
     each record was asked for is as it was."""
 
 
 def rewrite(
-    job: Job[P],
+    job: Job,
     progress: Callable[[int], None] = lambda _: None,
     mode: int = FILE_MODE,
 ) -> Rewritten:
@@ -175,7 +164,7 @@ def rewrite(
 
 
 def _rewrite(
-    job: Job[P],
+    job: Job,
     new: FileIO,
     *,
     is_done: bool,
@@ -211,7 +200,7 @@ def note_unlisted(unlisted: list[str], file: str, error: BadWarc) -> None:
     unlisted.append(f"{where} is not in the index: {error.reason}")
 
 
-def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Rewritten:
+def dry_run(job: Job, progress: Callable[[int], None] = lambda _: None) -> Rewritten:
     """Make all new records of *job*, and tell what `rewrite` would write.
 
     Raises:
@@ -232,7 +221,7 @@ def dry_run(job: Job[P], progress: Callable[[int], None] = lambda _: None) -> Re
     return done
 
 
-def _current(job: Job[P]) -> Manifest:
+def _current(job: Job) -> Manifest:
     """The manifest of the file of *job*.
 
     Raises:
@@ -249,15 +238,17 @@ def _current(job: Job[P]) -> Manifest:
 
 
 def _made(
-    job: Job[P], source: IO[bytes], done: Rewritten
-) -> Iterator[tuple[P, Record | None]]:
+    job: Job, source: IO[bytes], done: Rewritten
+) -> Iterator[tuple[Action, Record | None]]:
     """The new records; what cannot be replaced is noted in *done*."""
-    for place in job.places:
+    for actions in job.actions:
+        place = actions[0]
         try:
-            record = job.make(source, place)
+            record = job.make(source, actions)
         except (BadWarc, StaleManifest, OSError, ValueError) as error:
             where = f"{place.file}: the record at byte {place.record_offset:,}"
             done.kept.append(f"{where} stays as it is: {error}")
+            done.kept_at.append(place.record_offset)
             continue
         yield place, record
 
@@ -276,7 +267,7 @@ class _Form:
         """What *record* is in the file: nothing if it is left out."""
         return () if record is None else self._pack(record)
 
-    def end(self, place: Place) -> int:
+    def end(self, place: Action) -> int:
         """Where the record at *place* ends in its file."""
         end = place.record_offset + place.record_length
         if self._plain is not None:  # most have two line ends, and some other ones
@@ -306,7 +297,7 @@ def _form_of(source: IO[bytes], path: Path) -> _Form:
 
 
 def _fill(
-    job: Job[P],
+    job: Job,
     new: FileIO,
     done: Rewritten,
     lines: Lines,

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import IO, TYPE_CHECKING
 
@@ -25,28 +24,21 @@ import pyarrow as pa
 from frontier.cdx.lines import parse
 from frontier.errors import ConfigurationError
 from frontier.files import FILE_MODE, open_input
-from frontier.postcrawl.engines import duckdb_of_manifests
-from frontier.postcrawl.rewriting import Job, rewrite
+from frontier.postcrawl.actions import PLACE, Pass
+from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from frontier.postcrawl.rewriting import Rewritten
+    from frontier.postcrawl.engines import DuckDb
 
-NEEDED = """
-SELECT DISTINCT r.file, r.record_offset, r.url, r.date,
-  r.refers_to_url, r.refers_to_date, o.url, o.date, o.type = 'revisit'
-FROM manifest r LEFT JOIN manifest o
-  ON r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19)
-  AND o.type IN ('response', 'resource', 'revisit')
-WHERE r.type = 'revisit'
-ORDER BY r.file, r.record_offset, o.date
-"""
-RECORDS = """
-SELECT record_offset, record_length, type, url, date
-FROM manifest JOIN wanted ON manifest.file = wanted.file ORDER BY record_offset
+MISSING = """
+SELECT r.file, r.record_offset, r.refers_to_url, r.refers_to_date FROM needed r
+WHERE r.type = 'revisit' AND NOT EXISTS (SELECT 1 FROM needed o
+  WHERE r.refers_to_url = o.url AND left(r.refers_to_date, 19) = left(o.date, 19))
+ORDER BY r.file, r.record_offset
 """
 _LINE = 1 << 20
 """Longest line of an index, in bytes."""
@@ -63,17 +55,23 @@ class Selection:
     ids: frozenset[str] | None = None
     """Of revisits: their record ids."""
 
-    def takes(self, url: str, date: str) -> bool:
-        """Whether the capture of *url* at the WARC-Date *date* is selected."""
-        if not url.startswith(self.prefix):
-            return False
-        return self.captures is None or (url, digits(date)) in self.captures
-
-    def takes_revisit(self, url: str, date: str, record_id: str) -> bool:
-        """Whether it is, and is a revisit that is one of `ids`."""
-        if self.ids is not None and record_id not in self.ids:
-            return False
-        return self.takes(url, date)
+    def condition(self, engine: DuckDb) -> str:
+        """What a row of ``manifest`` is by if it is selected, in SQL for *engine*."""
+        said = ["TRUE"]
+        if self.prefix:
+            engine.table("begins", pa.table({"prefix": [self.prefix]}))
+            said.append("starts_with(url, (SELECT prefix FROM begins))")
+        if self.ids is not None:
+            ids = pa.array(sorted(self.ids), pa.string())
+            engine.table("ids", pa.table({"record_id": ids}))
+            said.append("record_id IN (SELECT record_id FROM ids)")
+        if self.captures is not None:
+            rows = sorted(self.captures)
+            columns = [pa.array([row[n] for row in rows], pa.string()) for n in (0, 1)]
+            engine.table("listed", pa.table(columns, names=["url", "moment"]))
+            moment = r"left(regexp_replace(date, '\D', '', 'g'), 14)"
+            said.append(f"(url, {moment}) IN (FROM listed)")
+        return "(" + " AND ".join(said) + ")"
 
     def fact(self) -> str:
         """What tells this selection from others."""
@@ -85,30 +83,6 @@ class Selection:
 
 
 ALL = Selection()
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """The originals that the selected revisits refer to."""
-
-    originals: frozenset[tuple[str, str]] = frozenset()
-    """URL and WARC-Date."""
-    missing: list[str] = field(default_factory=list)
-    """Revisits whose original is nowhere in the files, and where they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """A record that an extract leaves out."""
-
-    file: str
-    record_offset: int
-    record_length: int
-
-
-def digits(date: str) -> str:
-    """A WARC-Date as indexes have it: 14 digits."""
-    return "".join(filter(str.isdigit, date))[:14]
 
 
 def listed(path: Path) -> frozenset[tuple[str, str]]:
@@ -135,67 +109,29 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
     return iter(functools.partial(file.readline, _LINE), b"")
 
 
-def needed(directory: Path, selection: Selection) -> Needed:
-    """What the revisits of *selection* need, in files with manifests in *directory*.
-
-    It is held in memory: about 300 bytes for each original.
-    """
-    originals: set[tuple[str, str]] = set()
-    missing: list[str] = []
-    linked: set[tuple[str, str]] = set()
-    """URL and date of the revisits that a selected one refers to."""
-    with duckdb_of_manifests(directory) as engine:
-        before = -1
-        while len(linked) > before:  # once more for each link of the longest chain
-            before, missing = len(linked), []
-            for file, offset, url, date, *of, name, second, is_revisit in engine.rows(
-                NEEDED
-            ):
-                if not (selection.takes(url, date) or (url, date) in linked):
-                    continue
-                if name is not None:
-                    originals.add((name, second))
-                    if is_revisit:
-                        linked.add((name, second))
-                elif all(of):
-                    missing.append(
-                        f"{file}: the original of the revisit at byte {offset:,} is "
-                        f"not in these files: {of[0]} of {of[1]}"
-                    )
-                else:
-                    where = f"{file}: the revisit at byte {offset:,}"
-                    missing.append(f"{where} names no capture by URL and date")
-    return Needed(frozenset(originals), missing)
-
-
-def extract(
-    path: Path,
+def extracting(
     directory: Path,
-    out: Path,
     selection: Selection,
-    originals: frozenset[tuple[str, str]],
-    progress: Callable[[int], None] = lambda _: None,
+    missing: Callable[[str], None],
     mode: int = FILE_MODE,
-) -> Rewritten:
-    """Write to *out* the records of *path* that *selection* takes, and *originals*.
+) -> Pass:
+    """The pass that leaves out what *selection* does not take and no revisit needs.
 
-    Its manifest in *directory* has rows of all records.
-
-    Raises:
-        StaleManifest: The file has changed since.
-        FileTaken: *out* is another file, and there.
-        OSError: One cannot be read or written.
+    The manifests in *directory* have rows of all records. *missing* is told which
+    revisits have their original nowhere in these files.
     """
-
-    def left() -> Iterator[_Left]:
-        name = os.fspath(path.absolute())
-        with duckdb_of_manifests(directory) as engine:
-            engine.table("wanted", pa.table({"file": [name]}))
-            for offset, length, kind, url, date in engine.rows(RECORDS):
-                is_wanted = selection.takes(url, date) or (url, date) in originals
-                if kind != "warcinfo" and not is_wanted:
-                    yield _Left(name, offset, length)
-
-    wanted = f"extract {selection.fact()} {Selection(captures=originals).fact()}"
-    job = Job(path, out, directory, left(), lambda _, __: None, wanted)
-    return rewrite(job, progress, mode)
+    place = directory / PLACE
+    with duckdb_of_manifests(directory) as engine, creating_parts(place, mode) as parts:
+        selected = selection.condition(engine)
+        engine.keep("needed", query("needed").format(selected=selected))
+        for file, offset, *of in engine.rows(MISSING):
+            where = f"{file}: the original of the revisit at byte {offset:,}"
+            if all(of):
+                missing(f"{where} is not in these files: {of[0]} of {of[1]}")
+            else:
+                where = f"{file}: the revisit at byte {offset:,}"
+                missing(f"{where} names no capture by URL and date")
+        engine.write_by_file(query("extract").format(selected=selected), parts)
+        names = engine.rows("SELECT DISTINCT url, date FROM needed ORDER BY ALL")
+        needed = sha256(repr(list(names)).encode()).hexdigest()
+    return Pass(directory, place, f"extract {selection.fact()} {needed}")

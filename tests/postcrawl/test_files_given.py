@@ -71,7 +71,7 @@ def test_names_in_capitals_are_read(before, tmp_path):
 
 def test_what_a_plan_writes_is_no_file_of_another_name(before, tmp_path):
     manifests = before / "manifests"
-    run("manifest", before, "-o", manifests, "--format", "warcsum", "--split=2")
-    run("plan", manifests, "--format", "warcsum", "--compare", "always")
+    run("manifest", before, "-o", manifests, "--format", "warcsum")
+    run("plan", manifests, "--format", "warcsum")
 
     assert told("verify", before, before) == []

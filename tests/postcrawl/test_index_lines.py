@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from frontier.dedupe.revisit_policy import Policy
-from frontier.postcrawl.apply import apply
 from frontier.postcrawl.manifest import Options, make, place_of, stored_manifest
-from frontier.postcrawl.plan import Choice, Planner
+from frontier.postcrawl.one_pass import perform
+from frontier.postcrawl.plan import Choice, Planner, applying
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from tests.postcrawl.conftest import PAGE, date
 
@@ -24,7 +24,7 @@ def applied(tmp_path):
         manifests.mkdir()
         made = make(path, manifests, options or Options())
         Planner(manifests).make(Policy(), Choice())
-        apply(path, manifests, out)
+        perform(applying(manifests), path, out)
         index = beside_of(out).read_bytes()
         beside_of(out).unlink()
         Listing().write(out)

@@ -87,7 +87,7 @@ class Collection:
         shutil.copytree(before, self.files)
         words = {
             "manifest": ["manifest", self.files, "-o", self.manifests],
-            "plan": ["plan", self.manifests, "--compare", "always"],
+            "plan": ["plan", self.manifests],
             "apply": ["apply", self.manifests, "--in-place"],
             "restore": ["restore", self.files, "-o", self.again],
         }
@@ -106,7 +106,7 @@ class Collection:
             for name, data in (state(self.again) if self.again.is_dir() else {}).items()
         }
         for place in sorted(self.manifests.glob("*.parquet")):
-            rows = pq.read_table(place).to_pylist()
+            rows = sorted(map(str, pq.read_table(place, partitioning=None).to_pylist()))
             name = place.name.split(".gz.")[0]  # behind it is where the file is
             found[name] = str(rows).replace(str(self.files), "")
         left = [*self.files.glob("*.open"), *self.manifests.glob("*.open")]

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.postcrawl import byte_comparison, payload
+from frontier.postcrawl import payload
 from frontier.postcrawl.plan import PLAN_FILES
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run, sha1, state
@@ -24,19 +24,6 @@ def short_digests(monkeypatch):
 
 
 @pytest.fixture
-def reads(monkeypatch):
-    """The records that are read to compare them."""
-    read, found = byte_comparison.record_at, []
-
-    def record_at(stream, name, offset, record_id):
-        found.append((name, offset))
-        return read(stream, name, offset, record_id)
-
-    monkeypatch.setattr(byte_comparison, "record_at", record_at)
-    return found
-
-
-@pytest.fixture
 def colliding(new_warc, tmp_path, short_digests):
     """Three contents of one length, and of one digest."""
     warc = new_warc("one.warc.gz")
@@ -48,96 +35,21 @@ def colliding(new_warc, tmp_path, short_digests):
     return tmp_path / "before"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "words"),
-    [("md5", ()), ("sha1", ()), ("sha256", ("--compare", "always"))],
-)
-def test_different_payloads_of_one_digest_are_told_apart(
-    colliding, reads, tmp_path, algorithm, words
+def test_different_payloads_of_one_digest_are_told_apart_when_one_is_to_go(
+    colliding, tmp_path
 ):
     manifests, out = tmp_path / "manifests", tmp_path / "after"
-    done = planned(colliding, manifests, *words, algorithm=algorithm)
+    done = planned(colliding, manifests, algorithm="md5")
+    assert done["copies"] == 4
 
-    assert (done["copies"], done["compared"]) == (
-        2,
-        {"captures": 5, "bytes_read": 5 * 200, "unresolved": 0},
-    )
-    assert len(reads) == len(set(reads)) == 5  # each candidate once
-    assert run("apply", manifests, "-o", out)["records_left"] == []
-    first, second = (f"http://a.example/{n}" for n in (1, 2))
+    done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
+
+    assert (done["replaced"], len(done["records_left"])) == (1, 3)
+    assert all("its payload is not that of" in why for why in done["records_left"])
     assert revisits(out) == {
-        ("http://a.example/3", date(3)): (first, date(1)),
-        ("http://a.example/5", date(5)): (second, date(2)),
+        ("http://a.example/3", date(3)): ("http://a.example/1", date(1))
     }
     assert run("verify", colliding, out)["faults"] == 0
-
-
-def test_a_strong_digest_is_not_compared(before, reads, tmp_path):
-    done = planned(before, tmp_path / "manifests")
-
-    assert (done["copies"], reads) == (3, [])
-
-
-@pytest.mark.parametrize(
-    ("contents", "numbers"),
-    [(64, ["1 1", "1 2", "2 1", "2 2", "3 1"]), (1, ["1 1", "1 2"])],
-    ids=["all", "unresolved"],
-)
-def test_the_text_of_warcsum_has_contents_and_copy_numbers(
-    colliding, tmp_path, monkeypatch, contents, numbers
-):
-    monkeypatch.setattr(byte_comparison, "CONTENTS", contents)
-    code = ExitCode.OK if contents == 64 else ExitCode.INCOMPLETE
-    words = ["--format", "warcsum"]
-    planned(colliding, tmp_path, *words, algorithm="md5", code=code)
-
-    found = (tmp_path / "plan.warcsum").read_text().splitlines()
-    assert [" ".join(text.split(" ")[6:8]) for text in found] == numbers
-    found = (tmp_path / "compared.warcsum").read_text().splitlines()
-    assert [text.split(" ")[6] for text in found] == [n[0] for n in numbers]
-
-
-def test_what_cannot_be_compared_is_unresolved(colliding, tmp_path, monkeypatch):
-    """The second and third record cannot be read when the plan is made."""
-    read = byte_comparison.record_at
-
-    def record_at(stream, name, offset, record_id):
-        if offset in offsets[1:3]:
-            raise OSError(5, "Input/output error")
-        return read(stream, name, offset, record_id)
-
-    monkeypatch.setattr(byte_comparison, "record_at", record_at)
-    manifests = tmp_path / "manifests"
-    run("manifest", colliding, "-o", manifests, "--digest", "md5")
-    (place,) = manifests.glob("*.manifest.parquet")
-    offsets = pq.read_table(place)["record_offset"].to_pylist()
-
-    done = run("plan", manifests, code=ExitCode.INCOMPLETE)
-
-    assert (done["copies"], done["compared"]["unresolved"]) == (0, 2)
-    told = zip(offsets[1:3], done["records_left"], strict=True)
-    named = [f"at byte {offset:,} is no copy" in reason for offset, reason in told]
-    assert named == [True, True]
-
-
-def test_payloads_that_are_made_to_collide_have_a_limit(
-    new_warc, tmp_path, short_digests, monkeypatch
-):
-    monkeypatch.setattr(byte_comparison, "CONTENTS", 3)
-    warc = new_warc("one.warc.gz")
-    for second in range(1, 6):
-        warc.response("http://a.example/", second, b"%d" % second * 100)
-    warc.response("http://b.example/", 9, b"1" * 100)
-    warc.close()
-
-    done = planned(
-        tmp_path / "before",
-        tmp_path / "manifests",
-        algorithm="md5",
-        code=ExitCode.INCOMPLETE,
-    )
-
-    assert (done["copies"], done["compared"]["unresolved"]) == (1, 2)
 
 
 def test_several_algorithms_are_told(before, new_warc, tmp_path):
@@ -232,7 +144,6 @@ def test_a_policy_leaves_out_what_a_crawl_would(new_warc, tmp_path, words, copie
     [
         ("--order", "last"),
         ("--prefer", "x"),
-        ("--compare", "never"),
         ("--status", ""),
         ("--status", "ok"),
     ],

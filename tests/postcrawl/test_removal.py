@@ -252,22 +252,41 @@ def test_a_date_may_be_less_precise_than_that_of_the_original(new_warc, tmp_path
 @pytest.mark.parametrize("how", ["cut off", "gone"])
 def test_nothing_leaves_if_a_file_cannot_be_read_again(collection, monkeypatch, how):
     """It is damaged while others' revisits become responses."""
-    restored = many_files.restored
+    performed = many_files.performed
     one = collection / "one.warc.gz"
 
     def damaging(*given):
-        yield from restored(*given)
+        yield from performed(*given)
         if how == "gone":
             one.rename(one.with_suffix(".away"))
         else:
             one.write_bytes(one.read_bytes()[:-20])
 
-    monkeypatch.setattr(many_files, "restored", damaging)
+    monkeypatch.setattr(many_files, "performed", damaging)
 
     done = run("remove", collection, "--url", TARGET, "--yes", code=ExitCode.INCOMPLETE)
 
     assert (done["records"], done["dependent"], done["written"]) == ([], 1, 1)
     assert "one.warc.gz" in str(done["files_left"])
+
+
+def test_what_replay_shows_as_a_url_that_leaves_is_told(new_warc, tmp_path):
+    near = [
+        "http://a.example/p?b=1#top",
+        "http://www.A.example/p?b=1",
+        "https://a.example/p?b=1",
+    ]
+    warc = new_warc("one.warc.gz")
+    for second, url in enumerate(["http://a.example/p?b=1", *near], 1):
+        warc.response(url, second, PAGE)
+    warc.response("http://a.example/p?b=2", 9, PAGE)
+    warc.close()
+    words = ["remove", tmp_path / "before", "--url", "http://a.example/p?b=1"]
+
+    done = run(*words, "--yes")
+    assert (len(done["records"]), done["near_misses"]) == (1, near)
+    again = run(*words[:2], "--replay", "http://a.example/p?b=1", "--yes")
+    assert (len(again["records"]), again["near_misses"]) == (3, [])
 
 
 def test_only_what_has_left_is_told(new_warc, tmp_path):

@@ -37,13 +37,13 @@ def test_two_commands_at_once_are_refused(before, planned, tmp_path, command):
         "dedupe": ([before, "-o", out], out / "manifests"),
         "restore": ([before, "-o", out], out / "manifests"),
     }[command]
-    was = {path.name: path.read_bytes() for path in planned.iterdir()}
+    was = {path: path.read_bytes() for path in planned.rglob("*") if path.is_file()}
     with held(directory, "frontier warc plan", 0o640):
         done = CliRunner().invoke(app, ["warc", command, *map(str, words)])
 
     assert isinstance(done.exception, DirectoryInUse), done.output
     assert done.exception.user.startswith(f"frontier warc plan, process {os.getpid()} ")
-    assert {p.name: p.read_bytes() for p in planned.iterdir() if p.name in was} == was
+    assert {path: path.read_bytes() for path in was} == was
     assert not list(out.glob("*.warc.gz"))
     # It has ended: the next one goes on.
     run(command, *words)

@@ -1,0 +1,89 @@
+"""What is to be done with records of files: rows of one table, for each command.
+
+What always holds:
+
+1.  A row says where a record is, and what becomes of it: a ``revisit`` of an original,
+    a response (``restore``), a ``tombstone``, or nothing (``drop``). A record that is
+    restored has a row for each capture that may have its payload, the likeliest first.
+2.  The rows of one file are read without those of the others, and without a database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from frontier.postcrawl.engines import part_of
+from frontier.postcrawl.originals import NO_SERVERS, Servers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is to become of one record, and the capture that it takes."""
+
+    file: str
+    record_offset: int
+    record_length: int
+    record_id: str
+    do: str
+    original_file: str
+    """Empty if there is none."""
+    original_offset: int
+    original_id: str
+    original_url: str
+    original_date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What is done with files; a process of its own may get it."""
+
+    directory: Path
+    """Of the manifests, and of the notes of what was done."""
+    actions: Path
+    """The table of them."""
+    wanted: str
+    """What they follow from; see `frontier.postcrawl.rewriting.Job`."""
+    pairs: bool = False
+    """The same."""
+    servers: Servers = NO_SERVERS
+    """Of originals that are in no file."""
+    reason: str = ""
+    """Told in each tombstone."""
+    dry: bool = False
+    """Whether nothing is written; what would be is made all the same."""
+
+
+PLACE = "actions.parquet"
+"""The table of a command that does not apply a plan, beside its manifests."""
+_COLUMNS = [field.name for field in fields(Action)]
+_ORDER = [("record_offset", "ascending"), ("nth", "ascending")]
+
+
+def actions_of(place: Path, file: str) -> Iterator[list[Action]]:
+    """The actions of each record of *file* in *place*, in the order of the file."""
+    if not place.exists():
+        return
+    names = pq.read_schema(part_of(place, file)[0]).names
+    order = [by for by in _ORDER if by[0] in names]
+    found = pq.read_table(
+        part_of(place, file),
+        columns=[*_COLUMNS, *(by[0] for by in order if by[0] not in _COLUMNS)],
+        filters=[("file", "=", file)],
+        partitioning=None,
+    ).sort_by(order)
+    rows = (
+        Action(*row)
+        for batch in found.select(_COLUMNS).to_batches(max_chunksize=10_000)
+        for row in zip(*(each.to_pylist() for each in batch), strict=True)
+    )
+    for _, some in groupby(rows, key=attrgetter("record_offset")):
+        yield list(some)

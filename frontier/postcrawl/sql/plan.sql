@@ -1,0 +1,87 @@
+-- Which captures are copies of an earlier one. Of equal payloads the earliest is the
+-- original; of those to which a revisit refers, one of them.
+--
+-- Captures that are alike have one payload_key: what is alone by it is alone. So it is
+-- with names, a URL and a second, that two captures have. Each part reads the manifests
+-- again, but only the columns that it needs: to keep the rows for all of them took longer,
+-- and had to be done on disk.
+--
+-- manifest   the rows of all manifests
+-- indexed    what a collection's index has: payload_digest, url, second
+-- admitted   a join with the types and sizes that the policy lets through, or nothing (filled in)
+-- fit        what a capture has to be (filled in)
+-- order      the first of these is the original (filled in)
+-- lane       captures of one lane have one original (filled in)
+WITH unnamed AS (
+  SELECT DISTINCT coalesce(refers_to_url, url) AS url FROM manifest
+  WHERE type = 'revisit' AND refers_to_id IS NULL
+    AND (refers_to_url IS NULL OR refers_to_date IS NULL)
+), first_of_url AS (
+  SELECT o.url, left(o.date, 19) AS second, row_number() OVER (
+      PARTITION BY o.url, payload_digest
+      ORDER BY captured_us, file, record_offset) AS nth
+  FROM manifest o JOIN unnamed ON o.url = unnamed.url
+  WHERE type = 'response' AND payload_digest IS NOT NULL AND captured_us IS NOT NULL
+), referred AS (
+  SELECT refers_to_url, left(refers_to_date, 19) AS refers_to_second FROM manifest
+  WHERE type = 'revisit' AND refers_to_url IS NOT NULL
+  UNION
+  SELECT url, left(second, 19) FROM indexed
+  UNION
+  SELECT o.url, left(o.date, 19) FROM manifest r JOIN manifest o
+    ON r.refers_to_id = o.record_id
+  WHERE r.type = 'revisit' AND o.type = 'response'
+    AND (r.refers_to_url IS NULL OR r.refers_to_date IS NULL)
+  UNION
+  SELECT url, second FROM first_of_url WHERE nth = 1
+), repeated AS (
+  SELECT payload_key FROM manifest {admitted} WHERE {fit}
+  GROUP BY payload_key HAVING count(*) > 1
+), names AS (
+  SELECT name_key FROM manifest
+  WHERE type IN ('response', 'resource') AND manifest.payload_key IS NOT NULL
+  GROUP BY name_key HAVING count(*) > 1
+), ambiguous AS (
+  SELECT url, floor(captured_us / 1000000) AS captured_s
+  FROM manifest JOIN names ON manifest.name_key = names.name_key
+  WHERE type IN ('response', 'resource') AND manifest.payload_key IS NOT NULL
+  GROUP BY url, floor(captured_us / 1000000)
+  HAVING min(payload_digest) <> max(payload_digest)
+    OR min(body_digest) <> max(body_digest)
+), fit AS (
+  SELECT manifest.file, manifest.record_offset, record_length, record_id, url, date,
+    captured_us, floor(captured_us / 1000000) AS captured_s, payload_length,
+    manifest.payload_key, payload_digest,
+    CASE WHEN body_digest = payload_digest THEN '' ELSE body_digest END AS body_digest
+  FROM manifest JOIN repeated ON manifest.payload_key = repeated.payload_key
+  {admitted} WHERE {fit}
+), eligible AS (
+  SELECT fit.*, referred.refers_to_url IS NOT NULL AS is_referred,
+    ambiguous.url IS NOT NULL AS is_ambiguous
+  FROM fit LEFT JOIN referred
+    ON fit.url = referred.refers_to_url AND left(fit.date, 19) = refers_to_second
+  LEFT JOIN ambiguous
+    ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
+), laned AS (
+  SELECT *, {lane} AS lane FROM eligible
+), ranked AS (
+  SELECT *,
+    CAST(row_number() OVER same AS BIGINT) AS copy,
+    first_value(file) OVER same AS original_file,
+    first_value(record_offset) OVER same AS original_offset,
+    first_value(record_id) OVER same AS original_id,
+    first_value(url) OVER same AS original_url,
+    first_value(date) OVER same AS original_date,
+    first_value(captured_s) OVER same AS original_s,
+    first_value(is_ambiguous) OVER same AS original_is_ambiguous
+  FROM laned WINDOW same AS (
+    PARTITION BY payload_key, payload_digest, payload_length, body_digest, lane
+    ORDER BY {order}
+    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+)
+SELECT file, record_offset, record_length, record_id, 'revisit' AS do, url, date,
+  payload_length, payload_digest, copy, original_file, original_offset, original_id, original_url,
+  original_date
+FROM ranked
+WHERE copy > 1 AND NOT is_referred AND NOT original_is_ambiguous
+  AND NOT (url = original_url AND captured_s = original_s)

@@ -1,0 +1,47 @@
+-- What became of each record. They are matched by their place in their file: none is left
+-- out or added.
+--
+-- records_before, records_after  the rows of the manifests of both sides
+-- names_before, names_after      what a file is called on both sides
+-- captures   the rows of all files in which originals may be
+
+WITH before AS (SELECT * FROM records_before JOIN names_before USING (file)),
+after AS (SELECT * FROM records_after JOIN names_after USING (file)),
+pairs AS (
+  SELECT b.name, b.record_offset AS offset_before, a.record_offset AS offset_after,
+    b.type AS type_before, a.type AS type_after, b.url, b.date,
+    b.payload_length, b.body_digest, a.refers_to_url, a.refers_to_date,
+    coalesce(b.whole_digest = a.whole_digest, FALSE) AS is_same,
+    coalesce(a.type = 'revisit' AND b.type = 'response' AND a.url = b.url
+      AND a.date = b.date AND a.head_digest = b.head_digest, FALSE) AS is_revisit,
+    coalesce(a.type = b.type AND a.record_id = b.record_id AND a.url = b.url
+      AND a.date = b.date AND a.head_digest = b.head_digest
+      AND a.body_digest = b.body_digest, FALSE) AS is_block
+  FROM before b FULL JOIN after a ON b.name = a.name AND b.seq = a.seq
+), originals AS (
+  SELECT url, left(date, 19) AS second,
+    min(body_digest) AS body_digest, max(body_digest) AS other
+  FROM captures WHERE type IN ('response', 'resource') GROUP BY url, left(date, 19)
+)
+SELECT pairs.name, pairs.offset_before, pairs.offset_after, CASE
+    WHEN type_before IS NULL THEN 'a record that was not there before'
+    WHEN type_after IS NULL THEN 'the record is gone'
+    WHEN is_block THEN NULL
+    WHEN NOT is_same AND NOT is_revisit THEN 'the record is another'
+    WHEN NOT is_same AND pairs.body_digest IS NULL THEN 'its payload could not be read'
+    WHEN NOT is_same AND originals.url IS NULL THEN 'a revisit of nothing'
+    WHEN NOT is_same AND NOT coalesce(originals.body_digest = pairs.body_digest
+      OR originals.other = pairs.body_digest, FALSE) THEN 'a revisit of another payload'
+    WHEN type_after = 'revisit' AND NOT is_same
+      AND originals.body_digest <> originals.other THEN 'a revisit of one of several'
+    WHEN type_before = 'revisit' AND originals.url IS NULL AND was.url IS NOT NULL
+      THEN 'a revisit has lost its original'
+    END AS fault,
+  NOT is_same AND is_revisit AS is_new_revisit, is_block AND NOT is_same AS is_anew,
+  pairs.payload_length
+FROM pairs
+LEFT JOIN originals ON pairs.refers_to_url = originals.url
+  AND left(pairs.refers_to_date, 19) = originals.second
+LEFT JOIN (SELECT DISTINCT url, left(date, 19) AS second FROM before
+    WHERE type IN ('response', 'resource')) was
+  ON pairs.refers_to_url = was.url AND left(pairs.refers_to_date, 19) = was.second
