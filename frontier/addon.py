@@ -38,6 +38,7 @@ from frontier.download.robots import RobotsTxtMiddleware
 from frontier.downloadermiddlewares import (
     CaptureMiddleware,
     HopMiddleware,
+    ImportedFilterMiddleware,
     MetaRefreshMiddleware,
 )
 from frontier.pipelines import ItemOriginMiddleware
@@ -63,6 +64,7 @@ MIDDLEWARES = (
     ("SPIDER_MIDDLEWARES", SkipLinksMiddleware, 30),
     ("SPIDER_MIDDLEWARES", DiscoveryMiddleware, 40),
     ("DOWNLOADER_MIDDLEWARES", HopMiddleware, 60),
+    ("DOWNLOADER_MIDDLEWARES", ImportedFilterMiddleware, 61),
     ("DOWNLOADER_MIDDLEWARES", BackOffMiddleware, 555),
     ("DOWNLOADER_MIDDLEWARES", CaptureMiddleware, 950),
 )

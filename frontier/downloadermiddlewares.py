@@ -19,8 +19,14 @@ from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK, Hops
-from frontier.download.origin import AddressRefused, Answering, status_of
+from frontier.download.origin import (
+    AddressRefused,
+    Answering,
+    SeenBefore,
+    status_of,
+)
 from frontier.download.politeness import LeaseGone
+from frontier.errors import FrontierError
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
@@ -28,6 +34,7 @@ from frontier.scrapy_internals import (
     refreshed,
     use_own_url,
 )
+from frontier.seen.imported_filter import has_any, mark_of, others_fingerprints
 from frontier.session.session import URL_SHOWN, one_message, session_of
 from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
@@ -87,6 +94,48 @@ class HopMiddleware:
                 await hops.require(request, kind, spelled=True)
         if self._session.lease_guard is not None:  # before its robots.txt takes a turn
             self._session.lease_guard.require_turn(request)
+
+
+class ImportedFilterMiddleware:
+    """Drops what another scheduler had seen before its crawl was taken over."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._session = session_of(crawler)
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the middleware of *crawler*'s node."""
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        """Let *request* pass, unless it came from the store and was seen.
+
+        Raises:
+            SeenBefore: So it was. It is acked as any other.
+            LeaseGone: Nobody can say: it goes back to the store, and the node ends.
+        """
+        session = self._session
+        state = session.requests.known(request)
+        if state.reservation is None or not session.node.has_imported:
+            return
+        if state.is_exempt or request.dont_filter:
+            return
+        made = others_fingerprints(request.url, request.method, request.body)
+        marks = [mark for one in made if (mark := mark_of(one)) is not None]
+        try:
+            is_seen = await has_any(session.node.run, session.node.keys, marks)
+        except FrontierError as error:
+            state.waits = True
+            request.errback = None
+            session.fail(error)
+            raise LeaseGone(str(error)) from None
+        if is_seen:
+            request.errback = None  # its spider need not know, as of any link
+            state.visit = None  # it is not due again
+            session.count("frontier/seen/imported")
+            session.count("dupefilter/filtered")
+            raise SeenBefore(f"{request.url[:200]} was seen before the crawl")
 
 
 class MetaRefreshMiddleware:
@@ -214,7 +263,9 @@ class CaptureMiddleware:
         if wire is not None and (wire.response_head or wire.raw):
             state.heard = not wire.proxied
             self._archive(request, _told(request, exchange_of_raw(request, wire)))
-        elif request.url.startswith(HTTP) and not isinstance(exception, LeaseGone):
+        elif request.url.startswith(HTTP) and not isinstance(
+            exception, LeaseGone | SeenBefore
+        ):
             started = wire.started if wire is not None else 0.0
             self._note(
                 Attempt(

@@ -68,7 +68,6 @@ from frontier.requests.stored_request import (
 )
 from frontier.scrapy_internals import FeedFiles, Slots
 from frontier.seeds.redis_feed import feed_of
-from frontier.seen.imported_tier import others_fingerprints
 from frontier.seen.recent import Recent
 from frontier.session.launch import spare_imports
 from frontier.session.other_schedulers import tell_of_leftovers
@@ -388,10 +387,12 @@ class Scheduler(BaseScheduler):
         record = self._codec.decode(reservation.item, reservation.queue)
         claim = claim_of(record, self._config.partitions)
         carried = record.pop(RECRAWL, None)
-        record.pop(EXEMPT, None)
+        is_exempt = bool(record.pop(EXEMPT, False))
         push_id = record.pop(FORCED, 0)
         if claim is None:
             made = from_record(record, self._spider, self._recorder.allowed)
+            if is_exempt:
+                self._session.requests.of(made).is_exempt = True
             if type(push_id) is int and push_id:
                 self._session.requests.of(made).push_id = push_id
             self._recrawls.begin(made, carried)
@@ -444,46 +445,6 @@ class Scheduler(BaseScheduler):
     def on_ready(self) -> None:
         """Wake the engine, which would look only every five seconds."""
         self._session.wake_engine()
-
-    def others_fingerprints(
-        self, reservation: Reservation, kinds: Sequence[str]
-    ) -> Sequence[bytes]:
-        """What *reservation* would be to other schedulers; none if it is exempt."""
-        try:
-            record = self._codec.decode(reservation.item, reservation.queue)
-            claim = claim_of(record, self._config.partitions)
-        except CodecError:  # it goes to the dead letter when it is taken
-            return ()
-        if claim is not None:
-            request = self._node.claims.peek(claim)
-            if request is None or request.dont_filter:
-                return ()
-            return others_fingerprints(kinds, request.url, request.method, request.body)
-        if record.get(EXEMPT) or record.get("dont_filter"):
-            return ()
-        method, body = record.get("method", "GET"), record.get("body", b"")
-        if type(method) is not str or type(body) is not bytes:
-            return ()
-        return others_fingerprints(kinds, record["url"], method, body)
-
-    def on_seen_before(self, reservation: Reservation) -> None:
-        """Have *reservation* be done, which was seen before the crawl."""
-        try:
-            request = self._request_of(reservation)
-        except CodecError as error:
-            self._bury(reservation, error)
-            return
-        if request is None:
-            return
-        self._recrawls.end(request)
-        self._request_stats.counts["frontier/seen/imported"] += 1
-        self._request_stats.filtered(request)
-        self._crawler.signals.send_catch_log(
-            signals.request_dropped, request=request, spider=self._spider
-        )
-        if self._rounds is not None:
-            self._rounds.complete(request, reservation)
-        self._node.acks.complete(reservation)
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
@@ -627,7 +588,7 @@ class Scheduler(BaseScheduler):
         record = self._recorder.record(request)
         if (state := self._recrawls.state_of(request, mode)) is not None:
             record[RECRAWL] = state
-        if mode != TEST and self._node.imported_test.tier is not None:
+        if mode != TEST and self._node.has_imported:
             record[EXEMPT] = True
         return record
 
@@ -754,7 +715,7 @@ class Scheduler(BaseScheduler):
             queue = self._queue(changed, address)
             try:
                 record = self._record(changed)
-                if self._node.imported_test.tier is not None:
+                if self._node.has_imported:
                     record[EXEMPT] = True
                 item = self._codec.encode(record, queue)
             except NotSerializable:

@@ -156,9 +156,6 @@ def _end(seen: CrawlSnapshot, *, failed: bool) -> None:
     if seen.harmed:
         complain(seen.harm)
         raise typer.Exit(ExitCode.FAULTY)
-    if seen.loss:
-        complain(seen.loss)
-        raise typer.Exit(ExitCode.INCOMPLETE)
     if seen.left_out:
         complain(seen.left_out)
         raise typer.Exit(ExitCode.INCOMPLETE)

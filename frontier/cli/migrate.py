@@ -78,14 +78,6 @@ class From:
         bool,
         typer.Option("--no-dupefilter", help="Leave the filter where it is."),
     ] = False
-    fingerprints: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            help="Who made those of the filter: scrapy-redis, scrapy-2.6 or "
-            "scrapy-2.7; may be repeated (default: found out).",
-        ),
-    ] = None
     seen_urls: Annotated[
         Path | None,
         typer.Option(
@@ -132,26 +124,26 @@ def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) 
     """
     from frontier.cli.crawl import parse_pairs
     from frontier.cli.project import crawler_of
-    from frontier.migrate.migration import LeftOut, Migration
+    from frontier.migrate.migration import Filter, LeftOut, Migration
     from frontier.migrate.scrapy_redis import Source
     from frontier.store.client import BlockingStore
 
     crawler = crawler_of(what.spider, parse_pairs("-s", into.setting or []))
     config = _config(crawler, into, options)
     server = _server(crawler, options.redis_url)
-    chosen = _kinds(what.fingerprints or [])
     origin = BlockingStore.from_settings(_source(crawler, what.source, server))
     with connected(server, config.store_dir, create=True) as store:
         source = Source(origin, _keys(crawler, what), has_filter=not what.no_dupefilter)
         there = server or {"REDIS_URL": store.where}
         migration = Migration(crawler, config, store, there, source)
-        known = migration.recognise(chosen)
+        migration.require_known()
         with LeftOut(None if into.dry_run else into.left_out) as left:
             if into.dry_run:
                 with bar("requests", source.queued) as progress:
-                    taken = Taken("", migration.look(left, progress), known)
+                    looked = migration.look(left, progress)
+                taken = Taken("", looked, Filter(source.seen))
             else:
-                taken = _take(migration, source, known, left)
+                taken = _take(migration, source, left)
                 if what.seen_urls is not None:
                     _mark(store, migration, what.seen_urls, taken)
             _show(source, taken, left, output, dry=into.dry_run)
@@ -172,11 +164,13 @@ class Taken:
     """Lines that are no URLs."""
 
 
-def _take(migration: Migration, source: Source, known: Filter, left: LeftOut) -> Taken:
-    keys = migration.enter()
+def _take(migration: Migration, source: Source, left: LeftOut) -> Taken:
+    from frontier.migrate.migration import Filter
+
+    keys, known = migration.enter(), Filter()
     if source.seen:
         with bar("fingerprints", source.seen) as progress:
-            migration.fill_seen(keys, known, progress, _waits)
+            known = migration.fill_seen(keys, progress, _waits)
     with bar("requests", source.queued) as progress:
         queue = migration.fill(keys, left, progress, _waits)
     return Taken(keys.crawl_id, queue, known)
@@ -234,11 +228,6 @@ def _show(
         ("seen already", f"{queue.seen_already:,}"),
         ("left out", f"{queue.left_out:,}"),
         ("fingerprints there", f"{known.source:,}"),
-        ("made by", ", ".join(known.kinds) if known.source else "-"),
-        (
-            "found in them",
-            f"{known.recognised:,} of {known.tested:,} requests that were looked for",
-        ),
         ("imported", f"{known.imported:,}, {known.added:,} of them now"),
         ("of what is left out", f"{known.unfetched:,}, which are not imported"),
         ("URLs marked as seen", f"{taken.seen_urls:,}"),
@@ -283,16 +272,6 @@ def _tell(source: Source, taken: Taken, left: LeftOut, into: Into) -> ExitCode:
             "themselves, as scrapy-redis did, if they are on the nodes' own store"
         )
     return ExitCode.INCOMPLETE if faults else ExitCode.OK
-
-
-def _kinds(given: list[str]) -> list[str]:
-    from frontier.seen.imported_tier import KINDS
-
-    if strange := [kind for kind in given if kind not in KINDS]:
-        raise ConfigurationError(
-            f"--fingerprints {strange[0][:100]}: must be one of {', '.join(KINDS)}"
-        )
-    return given
 
 
 def _waits() -> None:

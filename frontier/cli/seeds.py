@@ -171,7 +171,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
     from frontier.node.host_addresses import BlockingAddresses
     from frontier.requests.seen_mode import StartTest
     from frontier.seeds.push import SeedPushes
-    from frontier.seen.imported_tier import about_call
+    from frontier.seen.imported_filter import about_call
     from frontier.store.client import Call
     from frontier.urls.canon.rulesets import SCRAPY
     from frontier.urls.partition import QueueAddresses
@@ -188,7 +188,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
         and crawl.config.canon_rules == SCRAPY,
     )
     # An operator asks for them, whatever was seen before the crawl.
-    pushes.exempt = any(store.call(about_call(crawl.keys)))
+    pushes.exempt = store.call(about_call(crawl.keys)) is not None
     return pushes
 
 

@@ -53,6 +53,7 @@ from frontier.download.origin import (
     UNCONNECTED,
     UNRESOLVED,
     HostGivenUp,
+    SeenBefore,
     URLTooLong,
     status_of,
 )
@@ -410,7 +411,7 @@ def kind_of(error: BaseException, *, sent: bool) -> str | None:
 
     ``None`` if it is none: the request is not allowed, or waits in the store.
     """
-    if isinstance(error, LeaseGone | HostGivenUp | URLTooLong):
+    if isinstance(error, LeaseGone | HostGivenUp | URLTooLong | SeenBefore):
         return None
     if _is_tls(error):
         return "tls"

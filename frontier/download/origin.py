@@ -166,6 +166,10 @@ class Excluded(OutOfScope):
     """An operator has excluded the URL of a request, or its host."""
 
 
+class SeenBefore(IgnoreRequest):
+    """A request was seen by another scheduler, before the crawl."""
+
+
 class AddressRefused(IgnoreRequest):
     """A request leads to an address that ``FRONTIER_ALLOW_ADDRESSES`` has not."""
 

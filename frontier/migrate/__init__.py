@@ -11,7 +11,7 @@ go on should the frontier not be what was wanted. Nothing that is read there is 
   queue, with the crawl kept open meanwhile. To repeat it doubles nothing.
 
 Each request is counted once: as queued, seen or left out, with a reason. What was
-seen becomes the imported tier of the seen test, which nodes ask; it is no part of this
+seen becomes the imported filter of the crawl, which nodes ask; it is no part of this
 package.
 
 Called by ``frontier migrate scrapy-redis``, in its only thread; it blocks.

@@ -22,7 +22,7 @@ import os
 import secrets
 import socket
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cluster import crawls
 from frontier.cluster.controls import Change, change, operator
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import ConfigurationError, KeyDamaged
+from frontier.errors import ConfigurationError
 from frontier.files import creating
 from frontier.migrate.queue_import import QueueImport
 from frontier.migrate.scrapy_redis import ItemFault
@@ -38,16 +38,11 @@ from frontier.node.archiving import claim
 from frontier.node.host_addresses import BlockingAddresses
 from frontier.seeds.load_once import Seeder, SeedLock
 from frontier.seen.config import seen_config
-from frontier.seen.imported_tier import (
-    KINDS,
-    ImportedTier,
-    about_call,
+from frontier.seen.imported_filter import (
     add_calls,
-    guard_calls,
+    begin_calls,
     mark_of,
-    note_calls,
     others_fingerprints,
-    whole_call,
 )
 from frontier.status.controls import reach
 from frontier.store.client import Call, check_server
@@ -108,12 +103,6 @@ class Filter:
     """What became of the fingerprints of a filter."""
 
     source: int = 0
-    kinds: tuple[str, ...] = ()
-    """Who made them, some of `KINDS`."""
-    tested: int = 0
-    """Requests of the queue by which that was found out."""
-    recognised: int = 0
-    """Those of them that the filter has, as it should."""
     imported: int = 0
     """Fingerprints that the crawl has now."""
     added: int = 0
@@ -222,64 +211,50 @@ class Migration:
         )
         return keys
 
-    def recognise(self, chosen: Sequence[str]) -> Filter:
-        """Find out who made the fingerprints of the filter, unless that was *chosen*.
-
-        The queue's requests should be in the filter, but for those not tested.
+    def require_known(self) -> None:
+        """Refuse a filter that has none of the queue's requests, which it should have.
 
         Raises:
-            ConfigurationError: None of them is, whoever made it.
+            ConfigurationError: Whoever made it, it is neither scrapy-redis nor Scrapy.
         """
-        found = Filter(self._source.seen, tuple(chosen or KINDS))
         pushes = self._pushes(lambda host: host)
-        made: dict[str, list[bytes]] = {kind: [] for kind in found.kinds}
-        for item in islice(self._source.items(), SAMPLE):
+        made: list[bytes] = []
+        tested = 0
+        for item in islice(self._source.items(), SAMPLE if self._source.seen else 0):
             with suppress(ItemFault):
                 request = pushes.request(item)
-                if request.dont_filter:
-                    continue
-                found.tested += 1
-                facts = (request.url, request.method, request.body)
-                every = others_fingerprints(found.kinds, *facts)
-                for kind, one in zip(found.kinds, every, strict=False):
-                    made[kind].append(one)
-        known = {kind: self._source.known(some) for kind, some in made.items()}
-        found.recognised = max(known.values())
-        if found.tested and not chosen and self._source.seen:
-            found.kinds = tuple(kind for kind in KINDS if known[kind])
-            if not found.kinds:
-                raise self._strange(found)
-        return found
-
-    def _strange(self, found: Filter) -> ConfigurationError:
-        keys = self._source.keys
-        return ConfigurationError(
-            f"{keys.seen} has none of the first {found.tested:,} requests of "
-            f"{keys.queue}, neither by scrapy-redis's fingerprints nor by Scrapy's: a "
-            "fingerprinter of the project's own has made it. Add --no-dupefilter, and "
-            "--seen-urls FILE with URLs from logs or feed exports"
-        )
+                if not request.dont_filter:
+                    facts = (request.url, request.method, request.body)
+                    made += others_fingerprints(*facts)
+                    tested += 1
+        if tested and not self._source.known(made):
+            keys = self._source.keys
+            raise ConfigurationError(
+                f"{keys.seen} has none of the first {tested:,} requests of "
+                f"{keys.queue}, neither by scrapy-redis's fingerprints nor by "
+                "Scrapy's: a fingerprinter of the project's own has made it. Add "
+                "--no-dupefilter, and --seen-urls FILE with URLs from logs or feed "
+                "exports"
+            )
 
     def fill_seen(
         self,
         keys: CrawlKeys,
-        found: Filter,
         progress: Callable[[int], None],
         on_wait: Callable[[], None],
-    ) -> None:
-        """Make the filter's fingerprints a tier of the crawl of *keys*.
+    ) -> Filter:
+        """Make the filter's fingerprints the imported filter of the crawl of *keys*.
 
-        Nodes that run ask for them from then on. *on_wait* is as of `fill`.
+        Nodes that run ask it from then on. *on_wait* is as of `fill`.
 
         Raises:
             CrawlClosed: The crawl has ended.
-            KeyDamaged: What the crawl has of an earlier import cannot be read.
         """
         store, lock, read = self._store, self._lock(keys), 0
+        found = Filter(self._source.seen)
         lock.hold(0, on_wait)
-        unfetched, met = self._unfetched(keys, found.kinds, lock), set[int]()
-        store.run(note_calls(keys, self._tier(keys, found)))
-        tier = self._tier(keys, found)
+        unfetched, met = self._unfetched(keys, lock), set[int]()
+        store.run(begin_calls(keys))
         what = f"{found.source} fingerprints of {self._source.keys.seen}"
         version, _ = change(store, keys, Change(IMPORTED, what), operator())
         found.lacking = reach(store, keys, version).lacking
@@ -288,23 +263,17 @@ class Migration:
             found.left_out += marks.count(None)
             whole = [m for m in marks if m is not None and m not in unfetched]
             met.update(unfetched.intersection(marks))
-            found.added += sum(store.run([*add_calls(keys, tier, whole)]))
+            found.added += sum(store.run([*add_calls(keys, whole)]))
             lock.hold(0, on_wait)
             read += len(some)
             progress(min(read, found.source))
         found.unfetched = len(met)
-        for first in range(0, tier.buckets, BATCH):
-            numbers = range(first, min(first + BATCH, tier.buckets))
-            store.run(guard_calls(keys, numbers))
-            names = [keys.imported_marks(number) for number in numbers]
-            sizes = store.run([Call.command("SCARD", name) for name in names])
-            found.imported += sum(sizes) - len(sizes)  # the guards
-        store.call(whole_call(keys))
+        size = Call.command("SCARD", keys.imported())
+        found.imported = store.call(size) - 1  # the guard
         self._note_taken(keys, self._source.keys.seen)
+        return found
 
-    def _unfetched(
-        self, keys: CrawlKeys, kinds: Sequence[str], lock: SeedLock
-    ) -> set[int]:
+    def _unfetched(self, keys: CrawlKeys, lock: SeedLock) -> set[int]:
         """The marks of requests that are left out, to which links may lead again."""
         pushes = self._pushes(BlockingAddresses(self._store, keys).find)
         found: set[int | None] = set()
@@ -313,24 +282,10 @@ class Migration:
                 pushes.push(item)
             except ItemFault as fault:
                 if fault.tested is not None:
-                    made = others_fingerprints(kinds, *fault.tested)
-                    found.update(map(mark_of, made))
+                    found.update(map(mark_of, others_fingerprints(*fault.tested)))
             if item.number % BATCH == 0:
                 lock.hold(0)
         return {mark for mark in found if mark is not None}
-
-    def _tier(self, keys: CrawlKeys, found: Filter) -> ImportedTier:
-        """The tier of the crawl, with the kinds of what it has and is to have."""
-        try:
-            there = ImportedTier.of(self._store.call(about_call(keys)))
-        except ValueError as error:
-            reason = f"imported: {error}"
-            raise KeyDamaged(self._store.where, keys.meta(), reason) from None
-        if there is None:
-            return ImportedTier.planned(found.source, found.kinds)
-        wanted = {*there.kinds, *found.kinds}
-        kinds = tuple(kind for kind in KINDS if kind in wanted)
-        return replace(there, kinds=kinds)
 
     def mark(self, keys: CrawlKeys, pushes: Iterable[tuple[int, Push]]) -> None:
         """Have the crawl of *keys* have seen *pushes*, which name no queue.

@@ -31,7 +31,6 @@ from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_addresses import AddressClasses, Addresses
 from frontier.node.host_politeness import HostDelays, SingleHostWarning
 from frontier.node.host_quotas import Quotas
-from frontier.node.imported_tier import ImportedTest
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox
@@ -238,13 +237,6 @@ class Composition:
         self.due_times = DueTimes(self.context, self.inbox)
         self.inbox.back_offs = self.back_offs
         self.back_offs.on_retry = self.inbox.look_again
-        self.imported_test = self.inbox.imported_test = ImportedTest(
-            self._outage_retry,
-            self._keys,
-            self._owner.others_fingerprints,
-            self._owner.on_seen_before,
-            self._owner.on_undone,
-        )
 
     def _make_limits(self) -> None:
         """What the crawl, its hosts and its sets may take."""

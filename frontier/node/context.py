@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from frontier.model import Order
     from frontier.node.uplink import Target
     from frontier.queue.push import Push
-    from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -76,17 +75,6 @@ class Owner(Protocol):
 
     def on_ready(self) -> None:
         """Something can be taken."""
-
-    def others_fingerprints(
-        self, reservation: Reservation, kinds: Sequence[str]
-    ) -> Sequence[bytes]:
-        """What *reservation* would be to others, as `seen.imported_tier` says.
-
-        None if it is not asked for whether they had seen it.
-        """
-
-    def on_seen_before(self, reservation: Reservation) -> None:
-        """*reservation* was seen before the crawl, and is not to be fetched."""
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has decided about *pushes*: a letter for each."""

@@ -19,8 +19,6 @@ What always holds:
     of them goes back. So hosts that wait take no room from others.
 6.  One of several servers that does not answer keeps nobody from what the others
     have: neither what waits here nor the room for it.
-7.  Where another scheduler's filter was imported (`frontier.node.imported_tier`),
-    nothing is handed out before that was asked.
 """
 
 from __future__ import annotations
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from frontier.node.context import NodeContext
     from frontier.node.host_politeness import HostConcurrency
     from frontier.node.host_quotas import Quotas
-    from frontier.node.imported_tier import ImportedTest
 
 logger = logging.getLogger(__name__)
 
@@ -108,10 +105,6 @@ class Inbox:
         """Told a partition in which something is due before all else that waits."""
         self.quotas: Quotas | None = None
         """What hosts may have; `None` without a limit."""
-        self.imported_test: ImportedTest | None = None
-        """Who says what was seen before the crawl; `None` if nobody is asked."""
-        self._asking: list[Reservation] = []
-        """Reservations of which that is not known yet."""
         self.back_offs: BackOffs | None = None
         """Which hosts are left alone; `None` if that is not looked at."""
         self._left_alone: dict[int, dict[str, int]] = defaultdict(dict)
@@ -319,9 +312,8 @@ class Inbox:
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         self.highest.pop(which, None)
-        here = (*self._waiting, *self._asking, *self._withdrawn)
+        here = (*self._waiting, *self._withdrawn)
         waiting = {id(r) for r in here if r.key[:2] == which}
-        self._asking = [r for r in self._asking if id(r) not in waiting]
         self._withdrawn = [r for r in self._withdrawn if id(r) not in waiting]
         lost = [r for r in self.open.values() if r.key[:2] == which]
         self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
@@ -349,10 +341,7 @@ class Inbox:
     async def give_back(self, partitions: Iterable[int]) -> None:
         """Requeue what is reserved in *partitions* and was not handed out."""
         chosen = set(partitions)
-        back = [
-            r for r in (*self._waiting, *self._asking) if r.lease.partition in chosen
-        ]
-        self._asking = [r for r in self._asking if r.lease.partition not in chosen]
+        back = [r for r in self._waiting if r.lease.partition in chosen]
         kept = (r for r in self._waiting if r.lease.partition not in chosen)
         self._waiting = deque(kept)
         await self.put_back(back)
@@ -426,8 +415,6 @@ class Inbox:
                 await self._put_back_withdrawn()
             if self._unsure and time.monotonic() >= self._ask_again:
                 await self._recover()
-            if self._asking and time.monotonic() >= self._ask_again:
-                await self._ask()
             if self.paused or self._usable() > self._size // 2:
                 continue
             if not self.deaf or time.monotonic() >= self._ask_again:
@@ -484,7 +471,7 @@ class Inbox:
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""
-        room = self._size - self._usable() - len(self._asking)
+        room = self._size - self._usable()
         if room <= 0:
             return {}
         candidates = self._askable()
@@ -607,28 +594,9 @@ class Inbox:
         if refused:
             kept = await self._leases.renew_refused(refused)
             self.lose_all([r for r in refused if (r.partition, r.token) not in kept])
-        if self._asking:
-            await self._ask()
         if found:
             self._on_ready()
         return found
-
-    async def _ask(self) -> None:
-        """Have what was reserved be handed out, unless it was seen before."""
-        if self.imported_test is None:
-            return
-        new, seen, unknown = await self.imported_test.parted(self._asking)
-        # Leases may have ended meanwhile, or were given back with what is asked for.
-        asked = {id(reservation) for reservation in self._asking}
-        self._asking = [r for r in unknown if id(r) in asked]
-        self._waiting.extend(r for r in new if id(r) in asked)
-        for reservation in seen:
-            if id(reservation) in asked:
-                self.imported_test.drop(reservation)
-        if unknown:
-            self._ask_again = time.monotonic() + ASK_AGAIN
-        elif new:
-            self._on_ready()
 
     def _note(
         self, partition: int, made: list[Reservation], left: dict[str, int]
@@ -642,10 +610,7 @@ class Inbox:
             elif (partition, queue) not in self._became_ready:
                 known.pop(queue, None)
         self.adopt(made)
-        if self.imported_test is None or self.imported_test.tier is None:
-            self._waiting.extend(made)
-        else:
-            self._asking += made
+        self._waiting.extend(made)
 
     def adopt(self, made: Iterable[Reservation]) -> None:
         """Count *made* as in flight here, until `finish`, and open, until `forget`."""

@@ -46,6 +46,7 @@ from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_frontier import remove_frontier
 from frontier.queue.damage import is_number
 from frontier.queue.push import Push
+from frontier.seen.imported_filter import about_call
 from frontier.seen.memory_limit import require_max_memory
 from frontier.settings.values import end_ms
 from frontier.status.reports import stats_of_all
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from frontier.node.context import Owner
     from frontier.node.crawl_limits import Spending
     from frontier.node.host_quotas import Quotas
-    from frontier.node.imported_tier import ImportedTest
     from frontier.queue.reserve import Reservation
     from frontier.seen.seen_set import SeenState
     from frontier.settings.config import Config
@@ -134,6 +134,8 @@ class Node:
         self.config = config
         self._launch = launch
         self.limits = limits or Limits()
+        self.has_imported = False
+        """Whether another scheduler's filter was imported, at the last look."""
         self._settings = self._reached = settings
         self.process_stats = ProcessStats(
             settings, config.warc_dir if config.warc_enabled else None
@@ -254,7 +256,7 @@ class Node:
         self._leases, self._membership = parts.leases, parts.membership
         await self._reach(parts.due_times.ask_time)
         await self._reach(self._keep_to_the_end)
-        await self._reach(parts.imported_test.learn)
+        await self._reach(self._learn_of_imports)
         await self._reach(parts.heartbeat.beat)
         if parts.watchdog is not None:
             await parts.watchdog.start()
@@ -410,11 +412,6 @@ class Node:
         self._composition.change_quotas(max_pages, max_bytes)
 
     @property
-    def imported_test(self) -> ImportedTest:
-        """Who asks for what was seen before the crawl."""
-        return self._composition.imported_test
-
-    @property
     def quotas(self) -> Quotas | None:
         """Who counts what each host has had, if hosts have quotas."""
         return self._composition.quotas
@@ -492,7 +489,6 @@ class Node:
             "partitions": self.partitions_held,
             "given_up": self.back_offs.given_up.total(),
             "inbox": len(self.inbox),
-            "seen_lost": self.imported_test.lost,
             "uplink_seconds": round(self.uplink.seconds, 1),
             "disk_full": self.archive is not None and self.archive.stuck,
             **self.process_stats.report(self._leases.held),
@@ -975,10 +971,14 @@ class Node:
         self._canceled = self._canceled or order == CANCEL
         self._owner.on_order(order)
 
+    async def _learn_of_imports(self) -> None:
+        (found,) = await self.run([about_call(self.keys)])
+        self.has_imported = found is not None
+
     async def on_controls(self, version: str) -> None:
         """Put into force what an operator wants, and pass it on."""
         wanted = await self._composition.controls.heed(version)
-        await self._composition.imported_test.learn()
+        await self._learn_of_imports()
         self.inbox.paused = self.paused or self.uplink.waits
         self._owner.on_controls(wanted)
         if not self.paused:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CrawlOpen
 from frontier.seen.config import seen_config
-from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
 from frontier.seen.seen_set import partition_state, state_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_REMOVE
@@ -66,10 +65,8 @@ async def remove_frontier(
     unreadable = await _remove_partitions(run, keys, config, progress)
     await _remove_named(run, keys.cookies(), lambda jar: [keys.jar(jar)])
     await _remove_named(run, keys.sites(), lambda site: _of_site(keys, site))
-    if not await _remove_imported(run, keys):
-        unreadable.append(keys.imported_marks(0))
     rest = (keys.addresses(), keys.allowances(), keys.back_off(), keys.sitemaps())
-    await run([Call.command("UNLINK", *rest)])
+    await run([Call.command("UNLINK", *rest, keys.imported())])
     return unreadable
 
 
@@ -123,21 +120,6 @@ async def _remove_named(
         for names in _chunks(name for text in texts for name in keys_of(text)):
             await run([Call.command("UNLINK", *names)])
         await run([Call.command("ZREM", index, *members)])
-
-
-async def _remove_imported(run: Run, keys: CrawlKeys) -> bool:
-    """Remove what another scheduler had seen; whether all of it is known."""
-    (found,) = await run([about_call(keys)])
-    try:
-        tier = ImportedTier.of(found)
-    except ValueError:
-        tier, found = None, None
-    numbers = range(tier.buckets if tier else 0)
-    for first in range(0, len(numbers), MAX_KEYS):
-        some = numbers[first : first + MAX_KEYS]
-        await run([Call.command("UNLINK", keys.imported_marks(n)) for n in some])
-    await run([forget_call(keys)])
-    return found is not None
 
 
 def _of_site(keys: CrawlKeys, site: str) -> list[str]:

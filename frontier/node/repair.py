@@ -29,7 +29,7 @@ from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import read_reserved
 from frontier.seen import intset
 from frontier.seen.config import SeenLayout, grow_call, seen_config
-from frontier.seen.imported_tier import ImportedTier, about_call, forget_call
+from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import stored_crawl
 from frontier.status.snapshot import beats_of
 from frontier.store.client import Call
@@ -86,6 +86,7 @@ OF_THE_CRAWL: dict[str, str] = {
     "controls": "its exclusions and changed settings are lost",
     "control_log": "what operators did to it is not known any more",
     "addresses": "",
+    "imported": "",
     "back_off": "hosts that were left alone may be asked at once",
     "cookies": "cookies are lost",
     "jar": "cookies are lost",
@@ -221,7 +222,6 @@ class Repair:
             reason = f"its state was {self._state[:40]!r}, and is open now"
             self.outcome.removed.append(Fault("meta", reason))
         self._drop_spent()
-        self._drop_imported()
         self._drop_controls()
         start = self._keys.meta().removesuffix("meta")
         found = self._store.scan(_escaped(start) + "*")
@@ -229,10 +229,7 @@ class Repair:
             what = name.removeprefix(start).partition(":")[0]
             if what in OF_THE_CRAWL:
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
-        cost = "what was seen before the crawl may be fetched again"
-        for key in self._store.scan(_escaped(start[:-2] + ":imported-") + "*"):
-            name = key.decode("utf-8", "surrogateescape")
-            self._remove_wrong(name, name.removeprefix(start[:-2] + ":"), cost)
+        self._drop_imported()
 
     def _drop_spent(self) -> None:
         """Have the limits of the crawl count from 0 what is not a number."""
@@ -246,13 +243,13 @@ class Repair:
             self.outcome.removed.append(Fault("spent", cost))
 
     def _drop_imported(self) -> None:
-        """Have the crawl have no imported tier if what says so cannot be read."""
-        try:
-            ImportedTier.of(self._store.call(about_call(self._keys)))
-        except ValueError as error:
-            self._store.call(forget_call(self._keys))
+        """Have the crawl have no imported filter, if that was lost."""
+        keys = self._keys
+        guard = Call.command("SISMEMBER", keys.imported(), GUARD)
+        if self._store.call(about_call(keys)) and not self._store.call(guard):
+            self._store.call(Call.command("HDEL", keys.meta(), FIELD))
             cost = "repeat frontier migrate, or what was seen before is fetched again"
-            self.outcome.removed.append(Fault("meta", f"imported: {error}; {cost}"))
+            self.outcome.removed.append(Fault("imported", cost))
 
     def _drop_controls(self) -> None:
         """Have operators want nothing of what cannot be read."""

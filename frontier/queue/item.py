@@ -84,8 +84,8 @@ NAMES = (
 RECRAWL = "recrawl"
 """In a record, what the schedule knows of its URL; no attribute of a request."""
 EXEMPT = "exempt"
-"""In a record, that what was seen before the crawl (`frontier.seen.imported_tier`) says
-nothing of it; no attribute of a request either."""
+"""In a record, that what was seen before the crawl says nothing of it (see
+`frontier.seen.imported_filter`); no attribute of a request either."""
 FORCED = "forced"
 """In a record, the id of its push, if it was queued untested; no attribute either. See
 `frontier.queue.push.Forced`."""

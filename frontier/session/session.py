@@ -147,6 +147,8 @@ class RequestState:
 
     is_start: bool = False
     """Whether `Spider.start` made it."""
+    is_exempt: bool = False
+    """Whether it is sent whatever was seen before the crawl (`queue.item.EXEMPT`)."""
     is_retested: bool = False
     """Whether it is tested once more, for another process had claimed it."""
     reservation: Reservation | None = None

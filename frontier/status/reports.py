@@ -82,7 +82,6 @@ COUNTS = (
     "refused",
     "excluded",
     "trapped",
-    "seen_lost",
     "new",
     "given_up",
     "local",

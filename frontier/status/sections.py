@@ -115,8 +115,6 @@ def alerts(
     if crawl.lost:
         text = f"{crawl.lost:,} of {crawl.partitions:,} partitions are lost"
         yield Alert(BAD, f"The store was emptied or went back: {text}")
-    if crawl.loss:
-        yield Alert(BAD, crawl.loss)
     if is_open and not any(node.state == "live" for node in crawl.nodes):
         yield Alert(WARN, "No node is live: nothing is fetched until one starts")
     if is_open:

@@ -52,7 +52,7 @@ class SeenFigures:
     bloom: int = 0
     set: int = 0
     imported: int = 0
-    """Those that were seen before the crawl (`frontier.seen.imported_tier`)."""
+    """Those that were seen before the crawl (`frontier.seen.imported_filter`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +148,6 @@ class Figures:
     """Links, and queued requests, that an operator has excluded: neither is sent."""
     trapped: int = 0
     """Links that were not followed because they look like a trap."""
-    seen_lost: int = 0
-    """URLs that may be fetched again, as the store had lost whether they were seen
-    before the crawl."""
     new: int = 0
     """URLs that were new and therefore queued."""
     given_up: int = 0
@@ -443,17 +440,6 @@ class CrawlSnapshot:
         return (
             f"damaged keys: {', '.join(named)}{more}; a node that meets one stops; "
             f"frontier crawl repair --crawl {self.crawl_id} mends them"
-        )
-
-    @property
-    def loss(self) -> str:
-        """What the store has lost of what was seen before the crawl; in one line."""
-        if not (count := self.totals.seen_lost):
-            return ""
-        return (
-            f"{count:,} URLs may have been fetched again: the store had lost whether "
-            "they were seen before the crawl; while it is open, stop its nodes, and "
-            "repeat frontier migrate scrapy-redis before you start them"
         )
 
     @property

@@ -211,12 +211,9 @@ class CrawlKeys:
         """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each."""
         return f"{self._tag()}:sitemaps"
 
-    def imported_marks(self, number: int) -> str:
-        """Set of marks of what another scheduler had seen; of a hash slot of its own.
-
-        Integers, and -1 from the end of the import on.
-        """
-        return f"{{{self.namespace}:{self.crawl_id}:imported-{number}}}:marks"
+    def imported(self) -> str:
+        """Set of marks of what another scheduler had seen, integers; and -1."""
+        return f"{self._tag()}:imported"
 
     def partition(self, number: int) -> PartitionKeys:
         """The keys of partition *number*."""

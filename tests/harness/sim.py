@@ -337,9 +337,6 @@ class Engine:
     def on_verdicts(self, pushes, verdicts):
         pass
 
-    def on_seen_before(self, reservation):
-        pass
-
     def on_forgotten(self):
         pass
 
@@ -357,9 +354,6 @@ class Engine:
 
     def on_controls(self, controls):
         pass
-
-    def others_fingerprints(self, reservation, kinds):
-        return [b"%d" % reservation.id]
 
     async def start_again(self, start_ids):
         return set()

@@ -1,7 +1,6 @@
 """What runs a node without Scrapy: it pushes, and fetches what it is given."""
 
 import asyncio
-import hashlib
 import math
 
 from frontier.queue.push import TEST
@@ -14,7 +13,6 @@ class Owner:
     def __init__(self):
         self.ready, self.finished = asyncio.Event(), asyncio.Event()
         self.verdicts, self.failures, self.orders = [], [], []
-        self.asked, self.seen_before = [], []
         self.busy = False
 
     def on_ready(self):
@@ -22,14 +20,6 @@ class Owner:
 
     def on_verdicts(self, pushes, verdicts):
         self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
-
-    def others_fingerprints(self, reservation, kinds):
-        """An item is its own fingerprint, but for its count of deliveries."""
-        self.asked.append(reservation.item)
-        return [hashlib.sha1(reservation.item[1:]).hexdigest().encode()]
-
-    def on_seen_before(self, reservation):
-        self.seen_before.append(reservation)
 
     def on_forgotten(self):
         self.forgot = True

@@ -18,14 +18,7 @@ from scrapy.utils.request import fingerprint
 from scrapy_redis.dupefilter import RFPDupeFilter
 
 from frontier.migrate.scrapy_redis import ItemFault, Keys, request_of
-from frontier.seen.imported_tier import (
-    KINDS,
-    SCRAPY_26,
-    SCRAPY_27,
-    SCRAPY_REDIS,
-    mark_of,
-    others_fingerprints,
-)
+from frontier.seen.imported_filter import mark_of, others_fingerprints
 from frontier.urls.fingerprint import seen_hash
 
 WRITTEN = json.loads(Path(__file__).with_name("requests.json").read_text("utf-8"))
@@ -48,22 +41,22 @@ def test_requests_of_each_scrapy_are_read_as_they_were(written):
 
 
 @pytest.mark.parametrize(
-    ("version", "name", "kind"),
+    ("version", "name", "place"),
     [
-        ("2.5.1", "fp26", SCRAPY_26),
-        ("2.6.3", "fp26", SCRAPY_26),
-        ("2.11.2", "fp26", SCRAPY_26),
-        ("2.11.2", "fp27", SCRAPY_27),
-        ("2.19.0", "fp27", SCRAPY_27),
+        ("2.5.1", "fp26", 1),
+        ("2.6.3", "fp26", 1),
+        ("2.11.2", "fp26", 1),
+        ("2.11.2", "fp27", 2),
+        ("2.19.0", "fp27", 2),
     ],
 )
-def test_fingerprints_are_those_that_each_scrapy_made(version, name, kind):
+def test_fingerprints_are_those_that_each_scrapy_made(version, name, place):
     (written,) = (one for one in WRITTEN if one["scrapy"] == version)
     made = []
     for item in written["items"]:
         found = request_of(base64.b64decode(item))
         facts = (found["url"], found.get("method", "GET"), found.get("body", b""))
-        made += others_fingerprints([kind], *facts)
+        made.append(others_fingerprints(*facts)[place])
 
     assert [one.decode() for one in made] == written[name]
     assert len(made) == 3
@@ -76,14 +69,14 @@ def test_fingerprints_are_those_that_each_scrapy_made(version, name, kind):
 )
 def test_so_they_are_of_any_request(method, path, body):
     request = Request("http://a.example/" + path, method=method, body=body)
-    redis, _, scrapy = others_fingerprints(KINDS, request.url, method, body)
+    redis, _, scrapy = others_fingerprints(request.url, method, body)
 
     assert redis.decode() == RFPDupeFilter(None, "").request_fingerprint(request)
     assert scrapy == fingerprint(request).hex().encode()
 
 
 def test_a_fingerprint_is_known_by_the_mark_of_its_bytes():
-    (made,) = others_fingerprints([SCRAPY_REDIS], "http://a.example/")
+    made, *_ = others_fingerprints("http://a.example/")
 
     assert mark_of(made) == seen_hash(bytes.fromhex(made.decode()))
     assert mark_of(made.upper()) == mark_of(made)

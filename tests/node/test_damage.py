@@ -83,7 +83,7 @@ META = [
     "limit",
     "paused",
     "controls",
-    "imported_buckets",
+    "imported",
 ]
 OF_A_CRAWL = {
     "meta": ("hash", META),
@@ -111,7 +111,7 @@ OF_A_CRAWL = {
     "failed": ("hash", ["x"]),
     "rounds": ("list", []),
     "sitemaps": ("hash", ["http://h1.example/sitemap.xml"]),
-    "imported_marks": ("set", []),
+    "imported": ("set", []),
 }
 ELSEWHERE = (RegistryKeys, CollectionKeys)
 """Whose keys nodes without an archive do not touch: `tests/integration` has them."""
@@ -190,8 +190,6 @@ def name_of(store, crawl, what, rng):
         arguments = {"start_lock": "x", "hints": "a", "order": "a"}
         if what in {"process", "jar", "site", "round", "had", "failed", "rounds"}:
             return found("x")
-        if what == "imported_marks":
-            return found(0)
         return found(arguments[what]) if what in arguments else found()
     ready = [
         int(store.call(Call.command("HGET", keys.partition(n).counts, "ready")) or 0)

@@ -27,7 +27,7 @@ MEMBERS = {  # what names other keys, as `names_of` names them
     "sites": (b"news", 1),
 }
 FIELDS = {
-    "meta": {"imported_buckets": 1, "imported_kinds": "scrapy-redis"},
+    "meta": {"imported": "yes"},
     "seen": {"buckets": 1, "count": 1, "blooms": 1, "last": 1},
     "pushers": {"0123456789ab": "1 2 0"},
     "seed_lists": {"abc": "done"},
@@ -86,7 +86,7 @@ async def delete(store, keys):
 
 def fill(db, keys):
     """Put something into every key that *keys* can name, and that stays."""
-    for what, name in names_of(keys, spread=True).items():
+    for what, name in names_of(keys).items():
         if what == "process":
             continue  # expires when its process is gone
         if what in MEMBERS:

@@ -19,7 +19,6 @@ ARGUMENTS = {
     "order": "n1",
     "process": "0123456789ab",
     "jar": "abc",
-    "imported_marks": 0,
     "site": "news",
     "round": "news",
     "had": "news",
@@ -37,17 +36,11 @@ ARGUMENTS = {
 }
 
 
-SPREAD = ("imported_marks",)
-"""What is in hash slots of its own; no script touches it."""
-
-
-def names_of(keys, *, spread=False):
+def names_of(keys):
     """What every public method and property of *keys* names, by its own name."""
     names = {}
     for what, member in inspect.getmembers(type(keys)):
         if what.startswith("_") or what in (*type(keys).__slots__, "partition"):
-            continue
-        if what in SPREAD and not spread:
             continue
         if isinstance(member, property):
             names[what] = getattr(keys, what)
@@ -64,7 +57,7 @@ def names_of(keys, *, spread=False):
     [RegistryKeys("ns"), CRAWL, PARTITION, CollectionKeys(""), CollectionKeys("c")],
 )
 def test_no_two_keys_have_the_same_name(keys):
-    names = names_of(keys, spread=True)
+    names = names_of(keys)
 
     assert len(names) >= 2
     assert len(set(names.values())) == len(names)
@@ -84,12 +77,6 @@ def test_what_one_script_touches_is_in_one_slot_of_a_cluster(keys):
     slots = {redis.crc.key_slot(name.encode()) for name in names_of(keys).values()}
 
     assert len(slots) == 1
-
-
-def test_what_was_imported_is_spread_over_a_cluster():
-    slots = {redis.crc.key_slot(CRAWL.imported_marks(n).encode()) for n in range(64)}
-
-    assert len(slots) > 60
 
 
 def test_partitions_spread_over_a_cluster():
