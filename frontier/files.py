@@ -173,18 +173,18 @@ def published(place: Path, mode: int) -> Iterator[IO[bytes]]:
     """A file that gets the name *place* when all of it is on disk, or is not there.
 
     Raises:
+        FileInUse: Another process writes it.
         OSError: It cannot be written.
     """
-    scratch = place.with_name(place.name + OPEN)
     try:
-        with open(scratch, "wb", opener=creating(mode)) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(place)
-    except BaseException as error:
-        scratch.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in FULL and not error.filename:
+        with rewriting(place, mode) as scratch:
+            with open(scratch.fileno(), "wb", closefd=False) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            place.with_name(place.name + OPEN).replace(place)
+    except OSError as error:
+        if error.errno in FULL and not error.filename:
             error.filename = os.fspath(place)
         raise
     sync_directory(place.parent)

@@ -3,13 +3,15 @@ import stat
 
 import pytest
 
-from frontier.errors import ConfigurationError
+from frontier.errors import ConfigurationError, FileInUse
 from frontier.files import (
     FILE_MODE,
     creating,
     make_directory,
     mode_of,
     mode_of_environment,
+    publish,
+    published,
 )
 
 
@@ -76,3 +78,22 @@ def test_commands_look_at_the_environment(monkeypatch):
     monkeypatch.setenv("FRONTIER_FILE_MODE", "x")
     with pytest.raises(ConfigurationError, match="FRONTIER_FILE_MODE = 'x'"):
         mode_of_environment()
+
+
+def test_one_writer_at_a_time_gives_a_file_its_name_and_a_killed_one_is_forgotten(
+    umask, tmp_path
+):
+    """Two would write to one scratch file, which the first gives its name."""
+    place = tmp_path / "a"
+    with published(place, 0o640) as file:
+        file.write(b"whole")
+        with pytest.raises(FileInUse, match="another process writes"):
+            publish(place, b"of the other")
+        assert not place.exists()
+    assert (place.read_bytes(), mode(place)) == (b"whole", 0o640)
+
+    (tmp_path / "a.open").write_bytes(b"longer than what comes next")
+    publish(place, b"next")
+
+    assert place.read_bytes() == b"next"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]

@@ -155,7 +155,8 @@ def rewrite(
     made = note_of(job.path, job.directory)
     where = os.fspath(job.out), job.wanted
     is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
-    if made is not None and is_done and (not made.kept or job.out.samefile(job.path)):
+    is_in_place = job.out.resolve() == job.path.resolve()
+    if made is not None and is_done and (not made.kept or is_in_place):
         progress(made.bytes_before)
         return made
     make_directory(job.out.parent, mode)

@@ -24,11 +24,11 @@ from frontier.errors import BadWacz
 from frontier.files import (
     FILE_MODE,
     OPEN,
-    creating,
     make_directory,
     open_input,
     published,
     require_ratio,
+    rewriting,
     sync_directory,
 )
 from frontier.postcrawl.manifest import identity, to_second
@@ -129,24 +129,23 @@ def repack(
     Raises:
         BadWacz: It would be wrong, or is.
         BadWarc: A WARC file cannot be indexed.
+        FileInUse: Another process writes the WACZ.
         OSError: A file cannot be read or written. The WACZ is what it was.
     """
     path = unpacked.path
     scratch = path.with_name(path.name + OPEN)
     try:
-        with (
-            open_input(path) as old,
-            zipfile.ZipFile(old) as archive,
-            open(scratch, "wb+", opener=creating(mode)) as new,
-        ):
-            _Packing(unpacked, archive, new, has_left, say).make()
-        _require_readable(scratch, path)
-        scratch.replace(path)
-    except BaseException as error:
-        scratch.unlink(missing_ok=True)
-        if isinstance(error, _DAMAGED):
-            raise BadWacz(str(path), f"not a sound zip file: {error}") from None
-        raise
+        with rewriting(path, mode) as locked:
+            with (
+                open_input(path) as old,
+                zipfile.ZipFile(old) as archive,
+                open(locked.fileno(), "wb+", closefd=False) as new,
+            ):
+                _Packing(unpacked, archive, new, has_left, say).make()
+            _require_readable(scratch, path)
+            scratch.replace(path)
+    except _DAMAGED as error:
+        raise BadWacz(str(path), f"not a sound zip file: {error}") from None
     sync_directory(path.parent)
 
 

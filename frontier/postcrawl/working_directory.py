@@ -5,8 +5,7 @@ What always holds:
 1.  A directory is held with `fcntl.flock` on a file in it, which ends with the process
     however that ends. The file says who has it, for the message of who is refused.
 2.  What a killed command has left is removed by the next one that works there, once it
-    holds the directory; so is what is in no directory of anybody's, as `temporary` has
-    it. What a living one has is not touched.
+    holds the directory. What a living one has is not touched.
 
 Manifests are worked on where they are. What `frontier warc remove` takes out of WACZ
 files is beside the files that are given, where their room is and the next run finds it.
@@ -18,7 +17,6 @@ import fcntl
 import os
 import shutil
 import socket
-import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,21 +81,10 @@ def beside(path: Path, command: str) -> Iterator[Path]:
 def temporary(name: str) -> Iterator[Path]:
     """A directory for temporary files, ``frontier-NAME-...``; it is removed.
 
-    Those of the same name and user are removed, too, whose process was killed.
-
-    Raises:
-        OSError: It cannot be made.
+    What a killed process has left there is for who cleans up `tempfile.gettempdir`.
     """
-    prefix = f"frontier-{name}-"
-    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-        _remove_left(left)
-    with tempfile.TemporaryDirectory(prefix=prefix) as made:
-        directory = Path(made)
-        descriptor = _locked(directory, name, _OWN)
-        try:
-            yield directory
-        finally:
-            _free(descriptor)
+    with tempfile.TemporaryDirectory(prefix=f"frontier-{name}-") as made:
+        yield Path(made)
 
 
 def _made_and_locked(directory: Path, command: str) -> int:
@@ -154,18 +141,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _remove_left(directory: Path) -> None:
-    """Remove *directory*, if it is ours and no process has it."""
-    try:
-        found = directory.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            return
-        if not (directory / LOCK).exists():
-            return  # it is just being made
-        descriptor = _locked(directory, "", _OWN)
-    except (DirectoryInUse, OSError):
-        return
-    shutil.rmtree(directory, ignore_errors=True)
-    _free(descriptor)

@@ -11,6 +11,7 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import spelled
 from frontier.errors import CollectionInUse
+from frontier.files import rewriting
 from frontier.postcrawl.payload import parsed
 from frontier.postcrawl.working_directory import BESIDE
 from frontier.store.client import Call
@@ -124,6 +125,17 @@ def test_what_is_stale_is_told(before, package, tmp_path):
         assert done.exit_code in (0, ExitCode.NOT_FOUND)  # it has left before
         assert (told in done.stderr) is True
         assert ("is made again" in done.stderr) is bool(told), words
+
+
+def test_a_wacz_that_another_process_writes_stays_and_is_named(package):
+    wacz = package / "one.wacz"
+    was = wacz.read_bytes()
+    with rewriting(wacz, 0o640):
+        words = ["remove", package, "--url", TARGET, "--yes"]
+        done = run(*words, code=ExitCode.INCOMPLETE)
+
+    assert f"{wacz}: another process writes {wacz}" in done["files_left"]
+    assert wacz.read_bytes() == was
 
 
 def test_nothing_leaves_while_a_wacz_cannot_be_read(package):

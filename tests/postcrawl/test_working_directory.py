@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.errors import DirectoryInUse, NoManifest
-from frontier.postcrawl.working_directory import BESIDE, beside, held, temporary
+from frontier.postcrawl.working_directory import BESIDE, beside, held
 from tests.harness import commands
 from tests.postcrawl.test_dedupe import run, state
 
@@ -80,9 +79,8 @@ def test_what_a_killed_sort_left_is_removed(planned):
 HOLDING = """
 import sys
 from pathlib import Path
-from frontier.postcrawl.working_directory import beside, temporary
-what = beside(Path(sys.argv[2]), "one") if sys.argv[1] == "beside" else temporary("try")
-with what as directory:
+from frontier.postcrawl.working_directory import beside
+with beside(Path(sys.argv[1]), "one") as directory:
     (directory / "taken").write_text("out")
     print(directory, flush=True)
     sys.stdin.read()
@@ -90,12 +88,12 @@ with what as directory:
 
 
 @pytest.fixture
-def holder(tmp_path):
-    """A process that works in a directory, and the directory; beside *path*."""
+def holder():
+    """A process that works beside *path*, and its directory."""
     made = []
 
-    def start(how, path):
-        words = [sys.executable, "-c", HOLDING, how, str(path)]
+    def start(path):
+        words = [sys.executable, "-c", HOLDING, str(path)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         made.append(subprocess.Popen(words, **pipes))
         return made[-1], Path(made[-1].stdout.readline().strip())
@@ -108,7 +106,7 @@ def holder(tmp_path):
 
 def test_beside_files_what_a_killed_command_left_is_removed(before, holder):
     path = before / "one.warc.gz"
-    process, directory = holder("beside", path)
+    process, directory = holder(path)
     assert directory == before / BESIDE
     assert directory.stat().st_mode & 0o777 == 0o700
     with pytest.raises(DirectoryInUse, match=f"by one, process {process.pid} on"):
@@ -119,29 +117,6 @@ def test_beside_files_what_a_killed_command_left_is_removed(before, holder):
 
     with beside(path, "two") as again:
         assert [each.name for each in again.iterdir()] == [".lock"]
-    assert not directory.exists()
-
-
-def test_temporary_files_of_a_killed_command_are_removed_and_no_others(
-    holder, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    killed, left = holder("temporary", tmp_path)
-    living, kept = holder("temporary", tmp_path)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    others = tmp_path / "frontier-try-of-somebody"
-    others.mkdir()
-    (tmp_path / "frontier-try-link").symlink_to(others)
-
-    with temporary("try") as directory:
-        assert not left.exists()
-        assert (kept / "taken").exists()
-    assert living.poll() is None
-    assert sorted(tmp_path.iterdir()) == sorted(
-        [kept, others, tmp_path / "frontier-try-link"]
-    )
     assert not directory.exists()
 
 
