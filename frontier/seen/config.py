@@ -101,6 +101,14 @@ class SeenConfig:
         numbers = range(layout.blooms if self.has_bloom else 0)
         return [self.generation(number) for number in numbers]
 
+    def filled(self, urls: float) -> list[bloom.Generation]:
+        """The Bloom generations of a partition of *urls*; the last may be too full."""
+        made: list[bloom.Generation] = []
+        while urls > 0 and len(made) < MAX_BLOOMS:
+            made.append(self.generation(len(made)))
+            urls -= made[-1].capacity
+        return made
+
     def room(self, layout: SeenLayout) -> tuple[int, int]:
         """How many URLs the set may have with *layout*, and its last generation."""
         of_set = of_bloom = NO_LIMIT

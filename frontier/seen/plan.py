@@ -10,22 +10,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
 from frontier.seen import bloom, intset
-from frontier.seen.config import seen_config
+from frontier.seen.config import MAX_BLOOMS, seen_config
 from frontier.settings.config import Config
-
-if TYPE_CHECKING:
-    from frontier.seen.bloom import Generation
-    from frontier.seen.config import SeenConfig
 
 RECENT_BYTES = 150
 """Memory of a node for each entry of its recent tier, about."""
 MAX_URLS = 10**12
-MAX_GENERATIONS = 40
-"""More than these ask a filter for an error that no hash of ours can give."""
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([kmgbt]?)", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12}
 
@@ -109,7 +102,12 @@ def forecast(config: Config, urls: int, partitions: int) -> Forecast:
     each = math.ceil(urls / used)
     size, lost = 0, 0.0
     if tiers.has_bloom:
-        filters = generations(tiers, each)
+        filters = tiers.filled(each)
+        if sum(made.capacity for made in filters) < each:
+            raise ConfigurationError(
+                f"{each:,} URLs in one partition need more than {MAX_BLOOMS} Bloom "
+                "generations; plan with --tiers recent,set or fewer URLs"
+            )
         size += sum(-(-made.bits // 8) for made in filters)
         lost = bloom.lost(filters, each)
     if tiers.has_set:
@@ -118,22 +116,3 @@ def forecast(config: Config, urls: int, partitions: int) -> Forecast:
     return Forecast(
         config.seen_tiers, partitions == 1, size * used, size / each, lost * used
     )
-
-
-def generations(tiers: SeenConfig, urls: float) -> list[Generation]:
-    """The filters that a partition of *urls* has.
-
-    Raises:
-        ConfigurationError: There would be more than `MAX_GENERATIONS`.
-    """
-    made: list[Generation] = []
-    room = 0
-    while room < urls:
-        if len(made) == MAX_GENERATIONS:
-            raise ConfigurationError(
-                f"{urls:,.0f} URLs in one partition need more than {MAX_GENERATIONS} "
-                "Bloom generations; plan with --tiers recent,set or fewer URLs"
-            )
-        made.append(tiers.generation(len(made)))
-        room += made[-1].capacity
-    return made

@@ -25,7 +25,6 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.seen.bloom import Generation
     from frontier.seen.config import SeenConfig, SeenLayout
     from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.status.partitions import PartitionLook
@@ -110,14 +109,5 @@ def _outlook(
             later = math.ceil(urls * growth)
             size += intset.set_bytes(later, intset.wanted(later))
         if tiers.has_bloom:
-            error += _error(tiers, urls * growth) * share
+            error += error_after(tiers.filled(urls * growth), urls * growth) * share
     return Outlook(LATER, round(state.urls * growth), size, error)
-
-
-def _error(tiers: SeenConfig, urls: float) -> float:
-    made: list[Generation] = []
-    room = 0
-    while room < urls and len(made) < 40:
-        made.append(tiers.generation(len(made)))
-        room += made[-1].capacity
-    return error_after(made, urls)

@@ -5,9 +5,9 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.queue.push import TEST, Push, push_to
 from frontier.seen.blocking_test import BlockingSeenTest
-from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -108,15 +108,8 @@ def push_all(store, keys, config, urls):
         for i in range(0, len(found), 500):
             part = found[i : i + 500]
             made = [Push(TEST, m, "0:q", 0, b"") for _, m in part]
-            while True:
-                place, shape = keys.partition(partition), seen_config(config)
-                try:
-                    done = pushed(
-                        store.call(push_call(place, shape, layout, made)), made
-                    )
-                    break
-                except LayoutStale as error:
-                    layout = error.layout
+            place, shape = keys.partition(partition), seen_config(config)
+            done = push_to(store, place, shape, layout, made)
             layout = done.layout
             verdicts |= dict(zip([u for u, _ in part], done.verdicts, strict=True))
     return verdicts

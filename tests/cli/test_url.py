@@ -12,8 +12,8 @@ from frontier.explain.verdict import REASONS
 from frontier.model import Attempt, Found
 from frontier.node.archiving import Archive
 from frontier.queue.item import encode
-from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import LayoutStale, SeenLayout, seen_config
+from frontier.queue.push import TEST, Push, push_to
+from frontier.seen.config import SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys
@@ -53,14 +53,7 @@ class Crawl:
         item = encode({"url": url, "meta": meta}, queue)
         push = Push(TEST, seen_hash(fingerprint(Request(url))), queue, 0, item)
         layout, tiers = SeenLayout(), seen_config(self.config)
-        while True:
-            call = push_call(self.part(host), tiers, layout, [push])
-            try:
-                pushed(self.store.call(call), [push])
-            except LayoutStale as stale:
-                layout = stale.layout
-            else:
-                return
+        push_to(self.store, self.part(host), tiers, layout, [push])
 
     def archive(self, exchanges=(), attempts=()):
         """Write them, as a node would."""

@@ -16,11 +16,10 @@ from frontier.errors import (
     SeenFileBroken,
     SeenFileMismatch,
 )
-from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.queue.push import TEST, Push, push_to
 from frontier.seen.config import (
     MAX_BLOOMS,
     MAX_URLS,
-    LayoutStale,
     SeenConfig,
     SeenLayout,
     seen_config,
@@ -71,18 +70,12 @@ class Crawl:
         for number in range(PARTITIONS):
             mine = [n for n in range(first, end) if n % PARTITIONS == number]
             layout, keys = SeenLayout(), self.keys.partition(number)
-            while mine:
-                some = mine[:MAX_URLS]
+            for at in range(0, len(mine), MAX_URLS):
+                some = mine[at : at + MAX_URLS]
                 pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in some]
-                reply = self.store.call(push_call(keys, self.shape, layout, pushes))
-                try:
-                    done = pushed(reply, pushes)
-                except LayoutStale as stale:
-                    layout = stale.layout
-                    continue
+                done = push_to(self.store, keys, self.shape, layout, pushes)
                 layout = done.layout
                 verdicts |= zip(some, done.verdicts, strict=True)
-                del mine[:MAX_URLS]
         return "".join(verdicts[n] for n in range(first, end))
 
     def give_up(self, number):

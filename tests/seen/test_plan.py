@@ -2,7 +2,7 @@ import pytest
 
 from frontier.errors import ConfigurationError
 from frontier.seen.config import SeenConfig
-from frontier.seen.plan import count_of, forecast, generations, planned, rate_of
+from frontier.seen.plan import count_of, forecast, planned, rate_of
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,16 @@ def test_what_is_no_rate_is_named(text):
 
 @pytest.mark.parametrize("urls", [1, 1_000, 1_001, 77_000])
 def test_generations_are_as_many_as_the_urls_need(urls):
-    filters = generations(SeenConfig(True, False, 1_000, 0.01), urls)
+    filters = SeenConfig(True, False, 1_000, 0.01).filled(urls)
 
     assert sum(each.capacity for each in filters) >= urls
     assert sum(each.capacity for each in filters[:-1]) < urls
 
 
 def test_more_generations_than_can_work_are_refused():
+    config = planned(10, 1e-15, "recent,bloom", 1)
     with pytest.raises(ConfigurationError, match="recent,set"):
-        generations(SeenConfig(True, False, 10, 1e-15), 10**12)
+        forecast(config, 10**12, 1)
 
 
 def test_a_plan_has_the_bytes_of_what_is_in_the_store():

@@ -4,7 +4,7 @@ import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CannotForget, KeyDamaged, UnknownCrawl
-from frontier.queue.push import TEST, Push, push_call, pushed
+from frontier.queue.push import TEST, Push, push_to
 from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_config
 from frontier.seen.intset import wanted
 from frontier.seen.seen_set import (
@@ -58,21 +58,14 @@ def opened(db, crawl):
 
 @pytest.fixture
 def push(blocking, keys):
-    store, layouts = blocking(), {keys: SeenLayout()}
+    store = blocking()
 
     def push(config, marks):
-        verdicts = ""
+        layout, verdicts = SeenLayout(), ""
         for i in range(0, len(marks), 500):
             made = [Push(TEST, m, "0:a.example", 0, b"") for m in marks[i : i + 500]]
-            done = None
-            while done is None:
-                call = push_call(keys, seen_config(config), layouts[keys], made)
-                try:
-                    done = pushed(store.call(call), made)
-                except LayoutStale as error:
-                    layouts[keys] = error.layout
-            layouts[keys] = done.layout
-            verdicts += done.verdicts
+            done = push_to(store, keys, seen_config(config), layout, made)
+            layout, verdicts = done.layout, verdicts + done.verdicts
         return verdicts
 
     return push

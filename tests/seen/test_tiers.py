@@ -5,8 +5,8 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.queue.push import TEST, Push, push_call, pushed
-from frontier.seen.config import MAX_URLS, LayoutStale, SeenLayout, seen_config
+from frontier.queue.push import TEST, Push, push_to
+from frontier.seen.config import MAX_URLS, SeenLayout, seen_config
 from frontier.settings.config import Config
 from frontier.status.partitions import look_at
 from frontier.status.seen_tiers import LATER, tiers_in, tiers_of
@@ -38,14 +38,9 @@ def fill(blocking, crawl):
             pushes = [Push(TEST, seen_hash(b"%d" % n), "", 0, b"") for n in numbers]
             number = first // MAX_URLS % 3
             keys = crawl.partition(number)
-            done = None
-            while done is None:
-                reply = store.call(push_call(keys, shape, layouts[number], pushes))
-                try:
-                    done = pushed(reply, pushes)
-                except LayoutStale as stale:
-                    layouts[number] = stale.layout
-            layouts[number] = done.layout
+            layouts[number] = push_to(
+                store, keys, shape, layouts[number], pushes
+            ).layout
         return json.loads(json.dumps(crawl_settings(config)))
 
     return fill
