@@ -17,10 +17,9 @@ import mmap
 import os
 import tempfile
 import uuid
-from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc, FileTaken
@@ -37,14 +36,14 @@ from frontier.postcrawl.rewriting import note_unlisted
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import OPEN, compress
+from frontier.warc.reader import Found, Source, parts_of
 from frontier.warc.records import NAMESPACE, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from frontier.model import Body
-    from frontier.warc.reader import Found
 
 _SAME = (
     "type",
@@ -124,37 +123,38 @@ def convert(path: Path, out: Path, mode: int = FILE_MODE) -> Converted:
 
 def _records(path: Path, out: Path) -> Iterator[Record]:
     """The records of *path* as WARC has them."""
-    spooled: dict[int, IO[bytes]] = {}
-
-    def rest(found: Found) -> Callable[[bytes], object]:
-        more = opened.enter_context(tempfile.TemporaryFile(dir=out.parent))  # noqa: SIM115
-        spooled[found.offset] = more
-        return more.write
-
-    with open_file(path, ahead=True) as file, ExitStack() as opened:
+    with open_file(path, ahead=True) as file:
         is_arc = packing_of(file).is_arc
-        read = every_record(file, os.fspath(path), rest, KEPT, is_lenient=True)
+        read = every_record(file, os.fspath(path), is_lenient=True)
         for number, found in enumerate(read):
             if is_arc and not number:
                 yield _warcinfo(found, path.name, out.name)
-            blocks: list[Body] = [found.block]
-            with spooled.pop(found.offset, nullcontext()) as more:
-                if more is not None:
-                    more.flush()
-                    blocks.append(mmap.mmap(more.fileno(), 0, access=mmap.ACCESS_READ))
-                top = _headers_of_arc(found, blocks) if is_arc else found.headers.top
+            with tempfile.SpooledTemporaryFile(KEPT, dir=str(out.parent)) as spool:
+                for part in parts_of(found):
+                    spool.write(part)
+                found.finish()
+                if found.fault is not None:
+                    raise found.fault
+                size = spool.tell()
+                block: Body = b""
+                if size > KEPT:
+                    spool.flush()
+                    block = mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
+                else:
+                    spool.seek(0)
+                    block = spool.read()
+                top = _headers_of_arc(found, block) if is_arc else found.headers.top
                 name = found.headers.get("warc-record-id")
-                yield Record(name, (top + _END, *blocks, _END))
+                yield Record(name, (top + _END, block, _END))
 
 
-def _headers_of_arc(found: Found, blocks: list[Body]) -> bytes:
-    """The WARC headers of an ARC record, with digests."""
-    block, payload = hashlib.sha256(), Payload(found, "sha256")
-    block.update(blocks[0])
-    for more in blocks[1:]:
-        block.update(more)
-        for at in range(0, len(more), KEPT):
-            payload.feed(more[at : at + KEPT])
+def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
+    """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
+    block = hashlib.sha256(all_of_it)
+    starts = range(0, len(all_of_it), KEPT)
+    source = Source("", (all_of_it[start : start + KEPT] for start in starts))
+    again = Found.begin(0, found.headers, source, lambda _: None)
+    payload = Payload(again, "sha256")
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
     digests = f"\r\nWARC-Block-Digest: {labelled(block.hexdigest())}"

@@ -47,6 +47,7 @@ from frontier.warc.reader import (
     body_start,
     http_head,
     stored_body,
+    whole,
 )
 from frontier.warc.records import escaped
 
@@ -333,28 +334,17 @@ def _rows(
     computed: dict[int, Payload] = {}
     made.indexed = not options.skip_empty
 
-    def begin(found: Found) -> Payload | None:
-        if not (options.every or found.kind in KINDS):
-            return None
-        payload = Payload(
-            found,
-            options.algorithm,
-            trusts=options.trust_header,
-            every=options.every,
-        )
-        computed[found.offset] = payload
-        return payload
-
-    def rest(found: Found) -> Callable[[bytes], None]:
-        payload = begin(found)
-        return payload.feed if payload else lambda _: None
-
     def all_of(records: Iterable[Found]) -> Iterator[Found]:
         for found in records:
             if not made.format:
                 made.format = found.headers.top.split(b"\r\n", 1)[0].decode("latin-1")
-            if found.offset not in computed:
-                begin(found)
+            if options.every or found.kind in KINDS:
+                computed[found.offset] = Payload(
+                    found,
+                    options.algorithm,
+                    trusts=options.trust_header,
+                    every=options.every,
+                )
             yield found
 
     def wrong(error: BadWarc) -> None:
@@ -363,10 +353,8 @@ def _rows(
     with open_file(path, ahead=True) as file:
         made.container = packing_of(file).container
         try:
-            read = every_record(
-                file, made.file, rest, KEPT, wrong, is_lenient=is_lenient
-            )
-            for seq, (found, how) in enumerate(paired(all_of(read))):
+            read = every_record(file, made.file, wrong, is_lenient=is_lenient)
+            for seq, (found, how) in enumerate(paired(whole(all_of(read)))):
                 payload = computed.pop(found.offset, None)
                 if payload is None:
                     continue

@@ -1,4 +1,4 @@
-"""Length and digests of a record's payload, computed while the record is read.
+"""Length and digests of a record's payload.
 
 The payload of an HTTP response is its entity body (WARC 1.1, section 5.9), without the
 transfer coding; the *stored body* is what stands in the record, with it. Of any other
@@ -11,10 +11,10 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from frontier.dedupe.digest import parse
-from frontier.warc.reader import Chunks, body_start
+from frontier.warc.reader import Source, body_start, parts_of, unchunked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from frontier.dedupe.digest import PayloadDigest
     from frontier.warc.reader import Found
@@ -23,7 +23,7 @@ ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
 
 
 class Payload:
-    """The payload of the record *found*, of which the rest is given to `feed`."""
+    """The payload of the record *found*, which is read to its end."""
 
     def __init__(
         self, found: Found, algorithm: str, *, trusts: bool = False, every: bool = False
@@ -31,6 +31,9 @@ class Payload:
         """With *trusts* what the record claims is not computed, where it is clear.
 
         With *every* there are digests of its head and of all of it, too.
+
+        Raises:
+            BadWarc: The file is cut off or damaged in it.
         """
         self.size = 0
         self.fault = ""
@@ -40,53 +43,52 @@ class Payload:
         if self._claimed and (trusts or not is_named):
             self._said = parsed(self._claimed)
         self._algorithm = algorithm
-        self._chunks: Chunks | None = None
         start, kind = 0, found.kind
         self._is_revisit = kind == "revisit"
+        is_chunked = False
         if kind != "request" and found.is_http:
             try:
                 start, is_chunked = body_start(found.block)
             except ValueError as error:
                 self.fault = "" if self._is_revisit else str(error)
-            else:
-                is_chunked &= not self._is_revisit
-                self._chunks = Chunks() if is_chunked else None
-        self._trusted = self._said if trusts and self._chunks is None else None
+        is_chunked &= not self._is_revisit
+        self._trusted = self._said if trusts and not is_chunked else None
         names = [algorithm, self._said.algorithm] if self._said else [algorithm]
         if self._trusted or self.fault or self._is_revisit:
             names = []
         self._payload = _computing(names)
-        self._body = _computing(names) if self._chunks else self._payload
-        self._whole = None
-        block = memoryview(found.block)
-        if every:
-            self._whole = hashlib.sha256(found.headers.top)
-            self._whole.update(block)
-            self._head = hashlib.sha256(block[:start]).hexdigest()
-        if not self.fault:
-            self._add(block[start:] if start else block)
+        self._body = _computing(names) if is_chunked else self._payload
+        self._whole = hashlib.sha256(found.headers.top) if every else None
+        self._head = hashlib.sha256(found.block[:start]).hexdigest() if every else ""
+        self._read(found, start, is_chunked=is_chunked)
 
-    def feed(self, part: bytes) -> None:
-        """Add *part*, which comes next in the block."""
-        if self._whole is not None:
-            self._whole.update(part)
-        if not self.fault:
-            self._add(part)
-
-    def _add(self, part: bytes | memoryview) -> None:
-        if self._chunks is None:
-            self.size += len(part)
-            for one in self._payload.values():
-                one.update(part)
+    def _read(self, found: Found, start: int, *, is_chunked: bool) -> None:
+        source = Source("", self._blocks(found))
+        source.take(start)
+        if not is_chunked:
+            self._add(source.rest())
             return
-        for one in self._body.values():
-            one.update(part)
+        stored = Source("", self._stored(source))
         try:
-            self._decoded(self._chunks.feed(bytes(part)))
+            self._add(unchunked(stored))
         except ValueError as error:
             self.fault = str(error)
+            for _ in source.rest():
+                pass
 
-    def _decoded(self, parts: Iterable[bytes]) -> None:
+    def _blocks(self, found: Found) -> Iterator[bytes]:
+        for part in parts_of(found):
+            if self._whole is not None:
+                self._whole.update(part)
+            yield part
+
+    def _stored(self, source: Source) -> Iterator[bytes]:
+        for part in source.rest():
+            for one in self._body.values():
+                one.update(part)
+            yield part
+
+    def _add(self, parts: Iterable[bytes]) -> None:
         for part in parts:
             self.size += len(part)
             for one in self._payload.values():
@@ -95,11 +97,6 @@ class Payload:
     def columns(self) -> dict[str, Any]:
         """What a manifest has of it, by the names of the columns."""
         columns: dict[str, Any] = {}
-        if self._chunks is not None and not self.fault:
-            try:
-                self._decoded(self._chunks.end())
-            except ValueError as error:
-                self.fault = str(error)
         if self._whole is not None:
             columns["whole_digest"] = self._whole.hexdigest()
             columns["head_digest"] = self._head

@@ -15,13 +15,13 @@ import io
 import re
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.model import Exchange
 from frontier.warc.content_coding import decoded
-from frontier.warc.reader import body_of, http, records_in, whole_record
+from frontier.warc.reader import body_of, http, parts_of, pulled_from, records_in
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ BODY_LIMIT = 4 << 20
 """Bytes of a record that are read to show it."""
 _TEXT = re.compile(r"text/|application/(?:.*\+)?(?:json|xml|javascript)|.*warc-fields")
 _CHARSET = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})")
-_LENGTH = re.compile(rb"(?i)\ncontent-length:[ \t]*([0-9]{1,15})[ \t]*(?=\r|\n|$)")
+_END = b"\r\n\r\n"
 _LINES = str.maketrans({"\r": None})
 
 
@@ -147,39 +147,34 @@ def at(path: Path, offset: int) -> Capture:
 
 
 def raw(capture: Capture) -> Generator[bytes, None, None]:
-    """The record as it is, WARC headers first, without the compression of the file.
-
-    Of a file that is not compressed, without the two line ends behind it.
-    """
+    """The record as it is, WARC headers first, without the compression of the file."""
     with open_input(capture.path) as file:
-        yield from whole_record(file, capture.offset, capture.length)
+        found = _pulled(file, capture)
+        yield found.headers.top + _END
+        yield from parts_of(found)
+        yield _END
 
 
 def shown(capture: Capture) -> Iterator[str]:
     """The record as lines for a terminal: its heads, and its body if it is text."""
-    data = bytearray()
-    whole = True
-    with closing(raw(capture)) as parts:
-        for part in parts:
-            data += part
-            if len(data) > BODY_LIMIT:
-                whole = False
-                break
-    top, _, block = bytes(data[:BODY_LIMIT]).partition(b"\r\n\r\n")
-    yield from _head(top)
+    block = b""
+    with open_input(capture.path) as file:
+        found = _pulled(file, capture)
+        while len(block) < BODY_LIMIT and (part := found.read(BODY_LIMIT - len(block))):
+            block += part
+        is_whole = not found.read(1)
+    yield from _head(found.headers.top)
     yield ""
-    said = _LENGTH.search(top)
-    block = block[: int(said[1])] if said else block
     mime, body = capture.mime, block
-    if block.startswith(b"HTTP/") or b"msgtype=request" in top:
+    if block.startswith(b"HTTP/") or found.kind == "request":
         head, gap, body = block.partition(b"\r\n\r\n")
         yield from _head(head)
         yield ""
-        if whole and block.startswith(b"HTTP/"):
+        if is_whole and block.startswith(b"HTTP/"):
             body = _payload(head + gap, block)
         charset = _CHARSET.search(head.decode("latin-1"))
     else:
-        mime = _mime(top)
+        mime = found.headers.get("content-type").partition(";")[0].strip()
         charset = None
     if not body:
         yield "(no body)"
@@ -187,13 +182,17 @@ def shown(capture: Capture) -> Iterator[str]:
         yield f"({len(body):,} bytes of {harmless(mime or 'unknown type')}; see --raw)"
     else:
         yield from _text(body, charset[1] if charset else "utf-8")
-    if not whole:
+    if not is_whole:
         yield f"(cut after {BODY_LIMIT:,} bytes; see --raw)"
 
 
 def harmless(text: str) -> str:
     """*text* as one line without anything that a terminal would obey."""
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
+
+
+def _pulled(file: IO[bytes], capture: Capture) -> Found:
+    return next(pulled_from(file, str(capture.path), capture.offset))
 
 
 def _found(path: Path, offset: int) -> Generator[Found, None, None]:
@@ -242,11 +241,6 @@ def _text(body: bytes, charset: str) -> Iterator[str]:
         text = body.decode("utf-8", "replace")
     for line in text.translate(_LINES).split("\n"):
         yield harmless(line)
-
-
-def _mime(top: bytes) -> str:
-    found = re.search(rb"(?i)\r\ncontent-type:[ \t]*([^\r\n;]*)", top)
-    return found[1].decode("latin-1").strip() if found else ""
 
 
 def _is_text(body: bytes) -> bool:

@@ -6,8 +6,7 @@ What always holds:
     its name.
 2.  A record that has a member of its own is found by the member's offset. Any other is
     found by the offset that it has in the unpacked file: that is read from its begin.
-3.  No record is read twice: who wants more of it than is kept gets the rest as it
-    comes (`frontier.warc.reader.Rest`).
+3.  No record is read twice, but for the first: how it is packed is seen before.
 
 ARC files, the format before WARC: its records, as the WARC records that they become.
 
@@ -36,29 +35,23 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from frontier.errors import BadWarc
 from frontier.warc.reader import (
-    GAP,
     GZIP,
-    HEAD_LIMIT,
     LENIENT,
     WARC,
-    Found,
     Head,
+    Members,
     Source,
     blocks_of,
-    gzip_member,
-    has_head,
-    plain_records,
-    records,
-    records_in,
-    unpacked,
+    by_length,
+    of_members,
 )
 from frontier.warc.records import NAMESPACE, escaped
 from frontier.warc.zstd import frames_of, is_zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from frontier.warc.reader import Begin, Inflate, Rest
+    from frontier.warc.reader import Begin, Found
 
 
 _WARC = b"WARC/"
@@ -87,118 +80,81 @@ def packing_of(file: IO[bytes]) -> Packing:
     """How *file* is packed; its position is another then.
 
     Raises:
+        ConfigurationError: The package for zstd is not installed.
         OSError: It cannot be read.
     """
     file.seek(0)
     begin = file.read(len(BEGIN))
-    if is_zstd(begin):
-        return Packing(ZSTD_RECORDS if _has_own_frame(file) else ZSTD_WHOLE, False)
-    if not begin.startswith(GZIP):
+    if not (is_zstd(begin) or begin.startswith(GZIP)):
         return Packing(PLAIN, begin == BEGIN)
-    is_arc, is_own = _of_first_member(file)
+    is_arc, is_own = False, True
+    try:
+        members = _members_of(file, "")
+        if members.next():
+            is_arc = Source("", members).peek(len(BEGIN)) == BEGIN
+            is_own = _is_record(_members_of(file, ""), ARC if is_arc else LENIENT)
+    except BadWarc:
+        pass  # whoever reads the records tells what is wrong
+    if is_zstd(begin):
+        return Packing(ZSTD_RECORDS if is_own else ZSTD_WHOLE, False)
     return Packing(GZIP_RECORDS if is_own else GZIP_WHOLE, is_arc)
 
 
-def _of_first_member(file: IO[bytes]) -> tuple[bool, bool]:
-    """Whether *file* is ARC, and the first member has one record, or none to be read.
-
-    It is unpacked up to where that record ends.
-    """
-    size = end = 0
-    start = behind = b""
-    form = LENIENT  # whoever reads the records tells what is wrong
-    try:
-        for part in unpacked("", blocks_of(file), gzip_member, is_one=True):
-            size += len(part)
-            if not end:
-                start += part
-                form = ARC if start.startswith(BEGIN) else LENIENT
-                is_whole = b"\n" in start if form is ARC else has_head(start)
-                if len(start) < HEAD_LIMIT and not is_whole:
-                    continue
-                found, top = form("", 0, start)
-                end = top + int(found.headers.get("content-length"))
-                part = start  # noqa: PLW2901 - all that there is so far
-            if size > end:
-                behind += part[max(0, len(part) - (size - end)) :]
-            if len(behind) > GAP or behind.strip(b"\r\n"):
-                return form is ARC, False
-    except BadWarc:
-        return form is ARC, True  # whoever reads the records tells why
-    is_usual = form is ARC or len(behind) >= len(_END)
-    return form is ARC, not end or (size >= end and (is_usual or _ends_at_first(file)))
-
-
-def _ends_at_first(file: IO[bytes]) -> bool:
-    """Whether the first record ends with its member, and not in the next one.
-
-    Behind its block are fewer line ends than usual: these may be in the next one.
-    """
-    try:
-        found = next(records("", blocks_of(file), form=LENIENT))
-        second = unpacked("", blocks_of(file, found.length), gzip_member, is_one=True)
-        return next(second, _WARC)[: len(_WARC)].upper() == _WARC
-    except BadWarc:
-        return True  # whoever reads the records tells why
-
-
-def _has_own_frame(file: IO[bytes]) -> bool:
-    """Whether the first record of *file* ends where a frame does.
+def _is_record(members: Members, form: Begin) -> bool:
+    """Whether the first of *members* is a record of its own.
 
     Raises:
-        ConfigurationError: The package for zstd is not installed.
+        BadWarc: It is damaged, or has no record.
     """
-    try:
-        next(records_in(file, ""), None)
-    except BadWarc:
+    found = next(of_members("", members, form))
+    found.finish()
+    if found.fault is not None:
         return False
-    return True
+    if form is ARC or members.given >= members.wanted or not members.next():
+        return True
+    # Fewer line ends than usual are behind its block: they may be in the next one.
+    return Source("", members).peek(len(_WARC)).upper() == _WARC
+
+
+def _members_of(file: IO[bytes], name: str) -> Members:
+    file.seek(0)
+    if is_zstd(file.read(len(BEGIN))):
+        frames = frames_of(file, name)
+        return Members(name, blocks_of(file, frames.start), frames.member, frames.start)
+    return Members(name, blocks_of(file))
 
 
 def every_record(
     file: IO[bytes],
     name: str,
-    rest: Rest | None = None,
-    kept: int = 0,
     wrong: Callable[[BadWarc], None] | None = None,
     *,
     is_lenient: bool = False,
 ) -> Iterator[Found]:
-    """Yield the records of *file*, which is called *name*; see `records`.
+    """Yield the records of *file*, which is called *name*, to be read.
 
     Those of an ARC file have headers as `frontier.warc.containers` makes them. With
-    *is_lenient*, WARC heads are read as `LENIENT` does.
+    *is_lenient*, WARC heads are read as `LENIENT` does. *wrong*: see `of_members`.
 
     Raises:
         BadWarc: It is cut off, or is no such file; what is before that was given.
         OSError: It cannot be read.
     """
     container, is_arc = packing_of(file)
-    member: Callable[[], Inflate] = gzip_member
-    at = 0
-    if container in {ZSTD_RECORDS, ZSTD_WHOLE}:
-        frames = frames_of(file, name)
-        member, at = frames.member, frames.start
-    blocks = blocks_of(file, at)
+    form = ARC if is_arc else LENIENT if is_lenient else WARC
     if container in {GZIP_RECORDS, ZSTD_RECORDS}:
-        yield from records(
-            name,
-            blocks,
-            rest=rest,
-            kept=kept,
-            wrong=wrong,
-            member=member,
-            form=ARC if is_arc else (LENIENT if is_lenient else WARC),
-            start=at,
-        )
-        return
-    if container != PLAIN:
-        blocks = unpacked(name, blocks, member)
-        name = f"{name} (unpacked)"
-    if is_arc:
-        yield from arc_records(name, blocks, rest, kept)
+        return of_members(name, _members_of(file, name), form, wrong)
+    if container == PLAIN:
+        source = Source(name, blocks_of(file))
     else:
-        yield from plain_records(name, blocks, rest, kept, is_lenient=is_lenient)
+        source = Source(f"{name} (unpacked)", _content(_members_of(file, name)))
+    return by_length(source, form, is_strict=not is_arc)
+
+
+def _content(members: Members) -> Iterator[bytes]:
+    """What is in all *members*."""
+    while members.next():
+        yield from members
 
 
 BEGIN = b"filedesc:"
@@ -206,24 +162,27 @@ BEGIN = b"filedesc:"
 LINE = "X-Frontier-Arc-Header"
 """The header that has the line which was in front of the block."""
 _LINE_LIMIT = 1 << 15
+_LINE_END = re.compile(rb"\n")
 _DATE = re.compile(rb"[0-9]{12,17}")
 _TYPE = re.compile(r"[!-~]+/[!-~]+(?: *;[ -~]*)?")
 
 
-def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
-    end = start.find(b"\n", 0, _LINE_LIMIT)
-    if end < 0:
+def _arc(source: Source) -> Head | None:
+    offset, name = source.offset, source.name
+    line = source.take_until(_LINE_END, _LINE_LIMIT)
+    if not line:
+        return None
+    if not line.endswith(b"\n"):
         raise BadWarc(name, offset, "no line of an ARC record")
-    line = start[:end].rstrip(b"\r")
+    line = line.rstrip(b"\r\n")
     fields = line.split(b" ")
     at = _date_at(fields)
     size = fields[-1]
     if not at or not (size.isdigit() and len(size) < 16):
         raise BadWarc(name, offset, f"no ARC record: {line[:60]!r}")
-    block = start[end + 1 : end + 1 + int(size)]
     version = 2 if at == len(fields) - 8 else 1
     url = b" ".join(fields[: at - 1])
-    kind = _kind(url, block)
+    kind = _kind(url, source.peek(min(int(size), len(b"HTTP/"))))
     mime = b" ".join(fields[at + 1 : -6 if version == 2 else -1])
     fact = b"arc %b %d %b" % (PurePath(name).name.encode(), offset, line)
     record_id = uuid.uuid5(NAMESPACE, fact.decode("latin-1")).urn
@@ -239,38 +198,10 @@ def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
     ]
     if address := _address(fields[at - 1]):
         lines.insert(5, f"WARC-IP-Address: {address}")
-    top = "\r\n".join(lines).encode("latin-1", "replace")
-    return Found(offset, 0, Head(top), block), end + 1
+    return Head("\r\n".join(lines).encode("latin-1", "replace"))
 
 
-ARC: Begin = _begun
-
-
-def arc_records(
-    name: str, blocks: Iterable[bytes], rest: Rest | None = None, kept: int = 0
-) -> Iterator[Found]:
-    """Yield the records of the ARC file *name*, given its bytes without compression.
-
-    For *rest* and *kept* see `frontier.warc.reader.records`. A length is that of line
-    and block.
-
-    Raises:
-        BadWarc: It is cut off, or is no ARC file.
-    """
-    source = Source(name, blocks)
-    while True:
-        source.skip_any(b"\r\n")
-        offset = source.offset
-        line = source.take_until(b"\n", _LINE_LIMIT)
-        if not line:
-            return
-        found, _ = _begun(name, offset, line)
-        size = int(found.headers.get("content-length"))
-        block = source.take(min(size, max(kept, HEAD_LIMIT)))
-        found, _ = _begun(name, offset, line + block)  # its kind follows from both
-        if left := size - len(block):
-            source.skip(left, rest(found) if rest else lambda _: None)
-        yield Found(offset, source.offset - offset, found.headers, block)
+ARC: Begin = _arc
 
 
 def _date_at(fields: list[bytes]) -> int:

@@ -6,7 +6,7 @@ Also: which URLs of a crawl have their response in WARC files at all.
 from __future__ import annotations
 
 import re
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from frontier.dedupe.digest import digest_of, parse
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.warc.file_rotation import OPEN, safe_name
-from frontier.warc.reader import HEAD_LIMIT, Head, http, records_in, whole_record
+from frontier.warc.reader import http_head, parts_of, pulled_from, records_in
 from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ _NAME = re.compile(
 )
 _EXCHANGED = frozenset({"request", "response", "revisit"})
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])? ([0-9]{3})(?![0-9])")
-_SIZE = re.compile(r"[0-9]{1,15}")
-_GAP = b"\r\n\r\n"
 PASSING = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses after which Scrapy asks again: such a response ends nothing."""
 
@@ -110,24 +108,19 @@ def read_back(directory: Path, past: LastCapture) -> Kept | None:
     path = _path(directory, past)
     if path is None:
         return None
-    data = bytearray()
     try:
-        with open_input(path) as file, closing(whole_record(file, past.offset)) as read:
-            for part in read:
-                data += part
-                if len(data) > LIMIT + HEAD_LIMIT:
-                    return None
-    except (OSError, ValueError):
+        with open_input(path) as file:
+            found = next(pulled_from(file, str(path), past.offset))
+            size = int(found.headers.get("content-length"))
+            if found.kind != "response" or size - len(found.block) > LIMIT:
+                return None
+            block = b"".join(parts_of(found))
+            found.finish()
+    except (OSError, StopIteration, BadWarc):
         return None
-    start = data.find(_GAP) + len(_GAP)
-    headers = Head(bytes(data[:start]))
-    size = headers.get("content-length")
-    if headers.get("warc-type") != "response" or not _SIZE.fullmatch(size):
-        return None
-    begin = data.find(_GAP, start) + len(_GAP)
-    status, http_headers, _ = http(bytes(data[start:begin]))
-    body = bytes(data[begin : start + int(size)])
-    if not status or len(body) > LIMIT or not _is_of(past.digest, body):
+    status, http_headers, start = http_head(block)
+    body = block[start:]
+    if found.fault is not None or not status or not _is_of(past.digest, body):
         return None
     return Kept(int(status), tuple(http_headers.pairs()), body)
 

@@ -1,15 +1,22 @@
-"""The records of a WARC file, from a stream of its bytes, in bounded memory.
+"""The records of a WARC file, pulled from a stream of its bytes, in bounded memory.
+
+    for found in records(name, blocks):
+        found.headers, found.block, found.read(), ...
 
 What always holds:
 
-1.  At most `HEAD_LIMIT` bytes of a record are kept, and `REQUEST_LIMIT` of a request,
-    however long it is and whatever length it states.
-2.  A file must consist of whole gzip members with one WARC record each, or of whole
-    records without compression. Any other is refused, with the offset of the fault.
-3.  A record is whole for `members` if its gzip member is: it inflates to its end, its
+1.  Of a record at most `HEAD_LIMIT` bytes are kept, and `REQUEST_LIMIT` of a request,
+    however long it is and whatever length it states. Whoever wants more of it reads it
+    before the next one: no byte of a file is read twice.
+2.  Each record has a gzip member, or one or more zstd frames, of its own, or none is
+    compressed. Any other file is refused, with the offset of the fault; see
+    `frontier.warc.containers` for those.
+3.  A record whose length is a lie is never taken for whole: its `Found.fault` says so
+    when its end is read, and the reader raises it.
+4.  A record is whole for `members` if its gzip member is: it inflates to its end, its
     checksum and size are right, and its content begins like a WARC record. No stated
     length is believed.
-4.  Behind a record may be other line ends than the two that it should have: none, one,
+5.  Behind a record may be other line ends than the two that it should have: none, one,
     bare line feeds, up to `GAP` bytes of them. They belong to nothing. What is not one
     of them, and is no record either, is damage: the length that the record states, or
     what is behind it, is wrong.
@@ -22,8 +29,9 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from isal import isal_zlib
 
@@ -32,179 +40,16 @@ from frontier.errors import BadWarc
 from frontier.warc.zstd import FRAME, BadFrame, frames_of, is_zstd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from io import FileIO
 
 
-_END = b"\r\n\r\n"
-_LINE_ENDS = b"\r\n"
-_WARC = b"WARC/"
 GAP = 64
 """Most bytes of line ends behind a record."""
-
-
-def plain_records(
-    name: str,
-    blocks: Iterable[bytes],
-    rest: Rest | None = None,
-    kept: int = 0,
-    start: int = 0,
-    *,
-    is_lenient: bool = False,
-) -> Iterator[Found]:
-    """Yield the records of the file *name*, given its bytes from *start* on.
-
-    Their lengths are without the line ends behind each, as other indexers have it of
-    files that are not compressed. For *rest* and *kept* see `records`. With
-    *is_lenient*, heads are read as `LENIENT` does.
-
-    Raises:
-        BadWarc: It is cut off, is not a WARC file, or is gzip.
-    """
-    source = Source(name, blocks, start)
-    while True:
-        offset = source.offset
-        if is_lenient:
-            begin = _mended(source.take_head(HEAD_LIMIT))
-        else:
-            begin = source.take_until(_END, HEAD_LIMIT)
-        if not begin:
-            return
-        headers, size = _plain_head(name, offset, begin)
-        limit = REQUEST_LIMIT if headers.get("warc-type") == "request" else HEAD_LIMIT
-        block = source.take(min(size, max(kept, limit)))
-        if left := size - len(block):
-            found = Found(offset, 0, headers, block)
-            source.skip(left, rest(found) if rest else lambda _: None)
-        length = source.offset - offset
-        ends = source.take_line_ends()
-        is_usual = ends == _END
-        behind = source.peek(len(_WARC))
-        if is_lenient:
-            behind = behind.upper()
-        if not (is_usual or (len(ends) <= GAP and behind in {_WARC, b""})):
-            reason = f"a record that says {size} bytes, and does not end there,"
-            raise BadWarc(name, offset, reason)
-        yield Found(offset, length, headers, block)
-
-
-def _plain_head(name: str, offset: int, begin: bytes) -> tuple[Head, int]:
-    """The headers that *begin* is, and the size of the block after them.
-
-    Raises:
-        BadWarc: It is no head of a WARC record.
-    """
-    if begin.startswith(GZIP):
-        raise BadWarc(name, offset, "gzip, which a .warc is not,")
-    if not begin.startswith(_WARC):
-        is_small = begin[: len(_WARC)].upper() == _WARC
-        reason = _SMALL if is_small else "no WARC record"
-        raise BadWarc(name, offset, _ARC if _is_arc(begin) else reason)
-    _require_crlf(name, offset, begin)
-    if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
-        raise BadWarc(name, offset, "a record with endless headers")
-    headers = Head(begin[: -len(_END)])
-    said = headers.get("content-length")
-    if not (said.isascii() and said.isdigit() and len(said) < 16):
-        raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
-    return headers, int(said)
-
-
-class Source:
-    """The bytes of the file *name*, taken as they are asked for."""
-
-    def __init__(self, name: str, blocks: Iterable[bytes], start: int = 0) -> None:
-        self._name = name
-        self._blocks = iter(blocks)
-        self._ahead = b""
-        self.offset = start
-
-    def skip_any(self, byte: bytes) -> None:
-        """Go on behind each *byte* that comes next."""
-        while True:
-            self._ahead = self._ahead or next(self._blocks, b"")
-            rest = self._ahead.lstrip(byte)
-            self.offset += len(self._ahead) - len(rest)
-            self._ahead, is_more = rest, not rest and bool(self._ahead)
-            if not is_more:
-                return
-
-    def take_line_ends(self) -> bytes:
-        """The line ends that come next: all, or more than `GAP` bytes of them."""
-        taken = b""
-        while len(taken) <= GAP:
-            ahead = self._ahead or next(self._blocks, b"")
-            self._ahead = ahead.lstrip(_LINE_ENDS)
-            taken += ahead[: len(ahead) - len(self._ahead)]
-            if self._ahead or not ahead:
-                break
-        self.offset += len(taken)
-        return taken
-
-    def peek(self, size: int) -> bytes:
-        """The next *size* bytes, or what there is of them; they are not taken."""
-        while len(self._ahead) < size and (block := next(self._blocks, b"")):
-            self._ahead += block
-        return self._ahead[:size]
-
-    def take_until(self, end: bytes, limit: int) -> bytes:
-        """What comes up to *end*, or *limit* bytes."""
-        taken = self._ahead
-        while end not in taken and len(taken) < limit:
-            block = next(self._blocks, b"")
-            if not block:
-                break
-            taken += block
-        at = taken.find(end)
-        return self._split(taken, at + len(end) if at >= 0 else limit)
-
-    def take_head(self, limit: int) -> bytes:
-        """What comes up to an empty line, and that, or *limit* bytes."""
-        taken = self._ahead
-        while (end := _EMPTY.search(taken)) is None and len(taken) < limit:
-            block = next(self._blocks, b"")
-            if not block:
-                break
-            taken += block
-        return self._split(taken, end.end() if end else limit)
-
-    def _split(self, taken: bytes, size: int) -> bytes:
-        """The first *size* bytes of *taken*; the others come again."""
-        size = min(len(taken), size)
-        self._ahead = taken[size:]
-        self.offset += size
-        return taken[:size]
-
-    def take(self, size: int) -> bytes:
-        """The next *size* bytes.
-
-        Raises:
-            BadWarc: There are fewer.
-        """
-        taken = bytearray()
-        self.skip(size, taken.extend)
-        return bytes(taken)
-
-    def skip(self, size: int, rest: Callable[[bytes], object]) -> None:
-        """Give the next *size* bytes to *rest*, in parts.
-
-        Raises:
-            BadWarc: There are fewer.
-        """
-        while size:
-            block = self._ahead or next(self._blocks, b"")
-            if not block:
-                raise BadWarc(self._name, self.offset, "the last record is cut off")
-            part, self._ahead = block[:size], block[size:]
-            rest(part)
-            size -= len(part)
-            self.offset += len(part)
-
-
 HEAD_LIMIT = 256 * 1024
-"""Bytes kept of a record: its headers, HTTP headers and the begin of its body."""
+"""Bytes of a record's head, and of the begin of its block."""
 REQUEST_LIMIT = 1 << 22
-"""Bytes kept of a request: a form is filed by what was sent."""
+"""Bytes kept of the block of a request: a form is filed by what was sent."""
 BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
 _FIRST = 1 << 16
@@ -213,15 +58,16 @@ PIECE = 1 << 14
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
+GZIP = b"\x1f\x8b"
+"""What a gzip member begins with."""
 
-_KIND = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([^\r\n]*)\r\n")
-_REQUEST = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: request\r\n")
+_WARC = b"WARC/"
+_END = b"\r\n\r\n"
+_LINE_ENDS = b"\r\n"
 _EMPTY = re.compile(rb"\n\r?\n")
 _BARE = re.compile(rb"(?<!\r)\n")
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _AROUND = " \t\n\r\x0b\x0c"
-GZIP = b"\x1f\x8b"
-"""What a gzip member begins with."""
 _GZIP = 31  # zlib: expect gzip framing
 _ZlibError = cast("type[Exception]", isal_zlib.error)
 
@@ -269,16 +115,119 @@ class Head:
         return _FOLD.sub(b" ", self.top)
 
 
-class Found(NamedTuple):
-    """One record, and where it is."""
+class Source:
+    """Bytes that come in *blocks*, taken as they are asked for."""
 
-    offset: int
-    length: int
-    """Of the gzip member, in bytes."""
-    headers: Head
-    """WARC headers."""
-    block: bytes
-    """The begin of the record's block."""
+    def __init__(self, name: str, blocks: Iterable[bytes], start: int = 0) -> None:
+        self.name = name
+        """Of the file, for errors."""
+        self.offset = start
+        """Of what comes next."""
+        self._blocks = iter(blocks)
+        self._buffer = b""
+        self._at = 0
+
+    def peek(self, size: int) -> bytes:
+        """The next *size* bytes, or what there is of them; they are not taken."""
+        if self._at == len(self._buffer):
+            self._buffer, self._at = next(self._blocks, b""), 0
+        have = len(self._buffer) - self._at
+        if 0 < have < size:
+            parts = [self._buffer[self._at :]]
+            while have < size and (block := next(self._blocks, b"")):
+                parts.append(block)
+                have += len(block)
+            self._buffer, self._at = b"".join(parts), 0
+        return self._buffer[self._at : self._at + size]
+
+    def take(self, size: int) -> bytes:
+        """The next *size* bytes, or what there is of them."""
+        taken = self.peek(size)
+        self._at += len(taken)
+        self.offset += len(taken)
+        return taken
+
+    def some(self, size: int) -> bytes:
+        """Up to *size* of the next bytes, those that are at hand; none at the end."""
+        if self._at == len(self._buffer):
+            self._buffer, self._at = next(self._blocks, b""), 0
+        taken = self._buffer[self._at : self._at + size]
+        self._at += len(taken)
+        self.offset += len(taken)
+        return taken
+
+    def rest(self) -> Iterator[bytes]:
+        """All that is left, in parts."""
+        return iter(lambda: self.some(BLOCK), b"")
+
+    def take_until(self, end: re.Pattern[bytes], limit: int) -> bytes:
+        """What comes up to *end*, and that, or *limit* bytes."""
+        size = min(limit, _LINE_LIMIT)
+        while True:
+            ahead = self.peek(size)
+            if found := end.search(ahead):
+                return self.take(found.end())
+            if len(ahead) < size or size == limit:
+                return self.take(size)
+            size = min(limit, 4 * size)
+
+    def take_line_ends(self) -> bytes:
+        """The line ends that come next: all, or more than `GAP` bytes of them."""
+        ahead = self.peek(GAP + 1)
+        return self.take(len(ahead) - len(ahead.lstrip(_LINE_ENDS)))
+
+    def skip_line_ends(self) -> None:
+        """Go on behind all line ends that come next."""
+        while self.take_line_ends():
+            pass
+
+
+class Found:
+    """One record: where it is, its headers, and its block, which is read once."""
+
+    __slots__ = (
+        "_at",
+        "_end",
+        "_left",
+        "_source",
+        "block",
+        "fault",
+        "headers",
+        "length",
+        "offset",
+    )
+
+    def __init__(self, offset: int, length: int, headers: Head, block: bytes) -> None:
+        self.offset = offset
+        self.length = length
+        """In the file, in bytes; known when its end was read."""
+        self.headers = headers
+        """WARC headers."""
+        self.block = block
+        """The begin of the record's block."""
+        self.fault: BadWarc | None = None
+        """What is wrong with its length; known when its end was read."""
+        self._at = 0
+        self._left = 0
+        self._source: Source | None = None
+        self._end: Callable[[Found], None] | None = None
+
+    @classmethod
+    def begin(
+        cls, offset: int, headers: Head, source: Source, end: Callable[[Found], None]
+    ) -> Found:
+        """The record at *offset* with *headers*, whose block is next in *source*.
+
+        *end* is called when all of the block was read, or all that there is of it.
+        """
+        is_request = headers.get("warc-type") == "request"
+        size = int(headers.get("content-length"))
+        block = source.take(min(size, REQUEST_LIMIT if is_request else HEAD_LIMIT))
+        found = cls(offset, 0, headers, block)
+        found._left = size - len(block)
+        found._source = source
+        found._end = end
+        return found
 
     @property
     def kind(self) -> str:
@@ -297,16 +246,105 @@ class Found(NamedTuple):
             return mime == "application/http"
         return self.kind in {"response", "revisit"} and self.block.startswith(b"HTTP/")
 
+    @property
+    def missing(self) -> int:
+        """Bytes of the block that were not read; those that lack, if it is finished."""
+        return self._left
 
-Rest: TypeAlias = "Callable[[Found], Callable[[bytes], object]]"
-"""Called with a record of which not all is kept, before its end, and without a length;
-what it returns gets the rest of the block, in parts."""
+    def read(self, size: int = sys.maxsize) -> bytes:
+        """Up to *size* of the next bytes of the block, from its begin on."""
+        if self._at < len(self.block):
+            part = self.block[self._at : self._at + size]
+            self._at += len(part)
+            return part
+        if not self._left or self._source is None:
+            return b""
+        part = self._source.some(min(size, self._left))
+        self._left -= len(part)
+        return part
+
+    def finish(self) -> None:
+        """Read the rest of the record, so that its length and its fault are known.
+
+        Raises:
+            BadWarc: The file is cut off or damaged there.
+        """
+        self._at = len(self.block)
+        while self.read(BLOCK):
+            pass
+        if self._end is not None:
+            end, self._end = self._end, None
+            end(self)
 
 
-Begin: TypeAlias = "Callable[[str, int, bytes], tuple[Found, int]]"
-"""How records of a format begin: takes a file's name, the record's offset, and its
-first bytes without compression; returns it as far as they go, without a length, and the
-size of its head. Raises `BadWarc`."""
+def whole(found: Iterable[Found]) -> Iterator[Found]:
+    """Those of *found* that are whole; of each, what is kept can still be looked at."""
+    for each in found:
+        each.finish()
+        if each.fault is None:
+            yield each
+
+
+Begin: TypeAlias = "Callable[[Source], Head | None]"
+"""How records of a format begin: takes a record's head from a source, and returns it as
+the head of a WARC record; ``None`` at the end. Raises `BadWarc`."""
+
+
+def _warc(source: Source) -> Head | None:
+    begin = source.peek(len(_WARC))
+    if not begin:
+        return None
+    if not begin.startswith(_WARC):
+        raise BadWarc(source.name, source.offset, _no_record(source))
+    offset = source.offset
+    return _parsed(source.name, offset, source.take_until(_HEAD_END, HEAD_LIMIT))
+
+
+def _lenient(source: Source) -> Head | None:
+    begin = source.peek(len(_WARC))
+    if not begin:
+        return None
+    if begin.upper() != _WARC:
+        raise BadWarc(source.name, source.offset, _no_record(source))
+    offset = source.offset
+    head = source.take_until(_EMPTY, HEAD_LIMIT)
+    head = _BARE.sub(b"\r\n", _WARC + head[len(_WARC) :])
+    return _parsed(source.name, offset, head)
+
+
+WARC: Begin = _warc
+LENIENT: Begin = _lenient
+"""As `WARC`; lines may end with a line feed alone, and ``warc/`` be in small letters.
+
+The headers that it gives are not the bytes of the file, which are to be written again.
+"""
+_HEAD_END = re.compile(re.escape(_END))
+
+
+def _no_record(source: Source) -> str:
+    begin = source.peek(len(b"filedesc:"))
+    if begin.startswith(b"filedesc:"):
+        return "an ARC file (frontier warc convert makes it WARC)"
+    if begin.startswith(GZIP):
+        return "gzip, which a .warc is not,"
+    if begin[: len(_WARC)].upper() == _WARC:
+        return "WARC/ in small letters (try frontier warc convert)"
+    return "no WARC record"
+
+
+def _parsed(name: str, offset: int, begin: bytes) -> Head:
+    end = begin.find(b"\n")
+    if end > 0 and begin[end - 1 : end] != b"\r":
+        # Its end would be taken for that of another head.
+        reason = "header lines without CRLF (try frontier warc convert)"
+        raise BadWarc(name, offset, reason)
+    if not begin.endswith(_END) or begin.count(b"\n") > MAX_HEADERS:
+        raise BadWarc(name, offset, "a record with endless headers")
+    headers = Head(begin[: -len(_END)])
+    said = headers.get("content-length")
+    if not (said.isascii() and said.isdigit() and len(said) < 16):
+        raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+    return headers
 
 
 class Inflate(Protocol):
@@ -325,189 +363,117 @@ def gzip_member() -> Inflate:
     return cast("Inflate", isal_zlib.decompressobj(_GZIP))
 
 
-def records(
-    name: str,
-    blocks: Iterable[bytes],
-    only: frozenset[str] | None = None,
-    check: Callable[[int, int], None] | None = None,
-    rest: Rest | None = None,
-    kept: int = 0,
-    wrong: Callable[[BadWarc], None] | None = None,
-    member: Callable[[], Inflate] = gzip_member,
-    form: Begin | None = None,
-    start: int = 0,
-) -> Iterator[Found]:
-    """Yield the records of the file *name*, given its bytes from *start* on.
+class Members:
+    """What is in the members of the file *name*, one after the other.
 
-    With *only*, it ends where one of another kind begins, however large that is.
-    *check* is called with what came out of the file so far and what went in; what
-    it raises ends this. At least *kept* bytes of a record are kept. *rest*: see `Rest`.
-    *wrong* gets what is wrong with one record, and the next ones follow. *form* is of
-    files that are not WARC. Only of gzip, which is the default *member*, a record has
-    to be one member.
-
-    Raises:
-        BadWarc: It is cut off, is not packed so, or has a record without headers.
+    To iterate over it is to get what is left of one member; `next` goes on to the next.
     """
-    form = form or WARC
-    offset, size, inflated = start, 0, 0
-    joins = member is not gzip_member
-    inflate = member()
-    parts: list[bytes] = []
-    head = total = whole = 0
-    limit = max(HEAD_LIMIT, kept)
-    sink: _Sink | None = None
-    begin = tail = b""
-    for piece in _pieces(blocks):
-        data, full = piece, False
-        while data or full:
-            begin = begin if size else data[: len(GZIP)]
-            out = _inflated(inflate, data, name, offset)
-            total += len(out)
-            if joins and 0 < len(out) == total:
-                skipped = getattr(inflate, "skipped", 0)
-                offset, size = offset + skipped, size - skipped
-            if check is not None:
-                inflated += len(out)
-                check(inflated, offset + size + len(data))
-            is_end = inflate.eof
-            full = len(out) == BLOCK and not is_end  # more may be held back
-            if not head:
-                is_request = _REQUEST.match(out) is not None
-                limit = max(REQUEST_LIMIT if is_request else HEAD_LIMIT, kept)
-            if head < limit:
-                part = out if head + len(out) <= limit else out[: limit - head]
-                parts.append(part)
-                head += len(part)
-            if only is not None and _is_of_another_kind(b"".join(parts), only):
-                return
-            if total > head:
-                tail = _tail(tail, parts, out, total - head)
-            if total > head and rest is not None:
-                if sink is None:
-                    sink = _Sink(name, offset, b"".join(parts), rest, form)
-                sink.feed(out[len(out) - (total - head) :] if sink.is_new else out)
-            left = inflate.unused_data if is_end else inflate.unconsumed_tail
-            size += len(data) - len(left)
-            data = left
-            if is_end:
-                if total < whole:
-                    inflate = member()
-                    continue
-                begun = parts[0] if len(parts) == 1 else b"".join(parts)
-                if joins and not whole and (whole := _size(begun, form)) > total:
-                    inflate = member()
-                    continue
-                try:
-                    yield _found(name, offset, size, begun, tail, total, form)
-                except BadWarc as error:
-                    if wrong is None:
-                        raise
-                    wrong(error)
-                offset, size, head, total, whole = offset + size, 0, 0, 0, 0
-                inflate, parts, sink, tail = member(), [], None, b""
-    if total or (size and _is_begun(inflate)):
-        raise BadWarc(name, offset, _no_end(begin))
-
-
-def _tail(tail: bytes, parts: list[bytes], out: bytes, over: int) -> bytes:
-    """The last bytes of a record that came *out*, of which not all is in *parts*.
-
-    *tail* was that before, and *over* is how many bytes of the record are not kept.
-    """
-    before = tail or b"".join(parts)[-GAP:]
-    return (before + out[-min(over, GAP) :])[-GAP:]
-
-
-def _size(begun: bytes, form: Begin) -> int:
-    """What the record should come to, as it has *begun*; 1 if that cannot be told."""
-    try:
-        found, top = form("", 0, begun)
-    except BadWarc:
-        return 1
-    return top + int(found.headers.get("content-length")) + len(_END)
-
-
-def _no_end(begin: bytes) -> str:
-    if GZIP.startswith(begin) or FRAME.startswith(begin):
-        return "the last record is cut off"
-    return "what is behind the last record is not one, it begins"
-
-
-def unpacked(
-    name: str,
-    blocks: Iterable[bytes],
-    member: Callable[[], Inflate],
-    *,
-    is_one: bool = False,
-) -> Iterator[bytes]:
-    """Yield what is in the members of the file *name*; with *is_one* in the first.
-
-    Raises:
-        BadWarc: It is cut off or damaged.
-    """
-    offset = size = 0
-    inflate = member()
-    for piece in _pieces(blocks):
-        data, full = piece, False
-        while data or full:
-            out = _inflated(inflate, data, name, offset)
-            if out:
-                yield out
-            is_end = inflate.eof
-            full = len(out) == BLOCK and not is_end
-            left = inflate.unused_data if is_end else inflate.unconsumed_tail
-            size += len(data) - len(left)
-            data = left
-            if is_end:
-                if is_one:
-                    return
-                offset, size, inflate = offset + size, 0, member()
-    if size and _is_begun(inflate):
-        raise BadWarc(name, offset, "the last member is cut off")
-
-
-def _is_begun(inflate: Inflate) -> bool:
-    """Whether what was taken is more than may stand behind the last record."""
-    return getattr(inflate, "is_begun", True)
-
-
-def _inflated(inflate: Inflate, data: bytes, name: str, offset: int) -> bytes:
-    try:
-        return inflate.decompress(data, BLOCK)
-    except BadFrame as error:
-        raise BadWarc(name, offset, str(error)) from None
-    except _ZlibError as error:
-        raise BadWarc(name, offset, f"not a gzip member ({error})") from None
-
-
-class _Sink:
-    """Gives what is not kept of a record's block to who asked for it."""
 
     def __init__(
-        self, name: str, offset: int, start: bytes, rest: Rest, form: Begin
+        self,
+        name: str,
+        blocks: Iterable[bytes],
+        new: Callable[[], Inflate] = gzip_member,
+        start: int = 0,
+        check: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.is_new = True
-        self._take: Callable[[bytes], object] = lambda _: None
-        self._left = 0
-        try:
-            found, _ = form(name, offset, start)
-        except BadWarc:
-            return  # as its end will be told
-        self._left = int(found.headers.get("content-length")) - len(found.block)
-        if self._left > 0:
-            self._take = rest(found)
+        """*check* is called with what came out of the file so far and what went in."""
+        self.offset = start
+        """Of the member."""
+        self.size = 0
+        """Of what was read of the member, in the file."""
+        self.given = 0
+        """Of what came out of the member."""
+        self.wanted = 0
+        """What a record in zstd frames comes to: if one has less, the next is read as
+        if it were the same."""
+        self._name = name
+        self._pieces = _pieces(blocks)
+        self._new = new
+        self._joins = new is not gzip_member
+        self._check = check
+        self._inflate: Inflate | None = None
+        self._data = b""
+        self._first = b""
+        self._begin = b""
+        self._is_full = False
+        self._total = 0
 
-    def feed(self, part: bytes) -> None:
-        self.is_new = False
-        if self._left > 0:
-            self._take(part if len(part) <= self._left else part[: self._left])
-            self._left -= len(part)
+    def next(self) -> bool:
+        """Go to the next member, behind what was read; ``False`` if there is none.
 
+        Raises:
+            BadWarc: What is there is none.
+        """
+        self.offset += self.size
+        self.size = self.given = self.wanted = 0
+        self._data = self._data or next(self._pieces, b"")
+        if not self._data:
+            return False
+        self._begin = self._data[: len(GZIP)]
+        self._inflate = self._new()
+        self._first = self._inflated(self._inflate)
+        return self._inflate.eof or bool(self._first)
 
-def _is_of_another_kind(head: bytes | bytearray, only: frozenset[str]) -> bool:
-    kind = _KIND.match(head)
-    return kind is not None and kind[1].decode("latin-1") not in only
+    def __iter__(self) -> Members:
+        return self
+
+    def __next__(self) -> bytes:
+        """The next bytes of the member.
+
+        Raises:
+            BadWarc: It is cut off or damaged.
+        """
+        if part := self._first:
+            self._first = b""
+            return part
+        while self._inflate is not None:
+            if part := self._inflated(self._inflate):
+                return part
+            if not (self._joins and self.given < self.wanted):
+                break
+            self._inflate = self._new()
+        raise StopIteration
+
+    def skip(self) -> None:
+        """Read what is left of the member, and of no other."""
+        self._first = b""
+        while self._inflate is not None and self._inflated(self._inflate):
+            pass
+
+    def _inflated(self, inflate: Inflate) -> bytes:
+        while not inflate.eof:
+            data = self._data or next(self._pieces, b"")
+            if not data and not self._is_full:
+                if self.given or (self.size and getattr(inflate, "is_begun", True)):
+                    raise BadWarc(self._name, self.offset, self._no_end())
+                return b""
+            try:
+                out = inflate.decompress(data, BLOCK)
+            except (BadFrame, _ZlibError) as error:
+                reason = str(error)
+                if not isinstance(error, BadFrame):
+                    reason = f"not a gzip member ({reason})"
+                raise BadWarc(self._name, self.offset, reason) from None
+            self._is_full = len(out) == BLOCK and not inflate.eof  # more is held back
+            self._data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            self.size += len(data) - len(self._data)
+            if self._joins and out and not self.given:  # of frames with nothing in them
+                skipped = getattr(inflate, "skipped", 0)
+                self.offset += skipped
+                self.size -= skipped
+            self.given += len(out)
+            self._total += len(out)
+            if self._check is not None:
+                self._check(self._total, self.offset + self.size + len(self._data))
+            if out:
+                return out
+        return b""
+
+    def _no_end(self) -> str:
+        if GZIP.startswith(self._begin) or FRAME.startswith(self._begin):
+            return "the last record is cut off"
+        return "what is behind the last record is not one, it begins"
 
 
 def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -517,111 +483,122 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
             yield block[start : start + PIECE]
 
 
-def _begun(name: str, offset: int, start: bytes) -> tuple[Found, int]:
-    if not start.startswith(_WARC):
-        reason = "a gzip member that is not a WARC record"
-        if start[: len(_WARC)].upper() == _WARC:
-            reason = _SMALL
-        elif _is_arc(start):
-            reason = _ARC
-        raise BadWarc(name, offset, reason)
-    _require_crlf(name, offset, start)
-    end = start.find(_END)
-    top = start[: max(0, end)]
-    if end < 0 or top.count(b"\n") > MAX_HEADERS:
-        raise BadWarc(name, offset, "a record with endless headers")
-    headers = Head(top)
-    said = headers.get("content-length", "")
-    if not (said.isascii() and said.isdigit() and len(said) < 16):
-        raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
-    end += len(_END)
-    return Found(offset, 0, headers, start[end : end + int(said)]), end
+def of_members(
+    name: str,
+    members: Members,
+    begin: Begin = WARC,
+    wrong: Callable[[BadWarc], None] | None = None,
+) -> Iterator[Found]:
+    """Yield the records of the file *name*, each of a member of its own.
 
-
-_ARC = "an ARC file (frontier warc convert makes it WARC)"
-_SMALL = "WARC/ in small letters (try frontier warc convert)"
-
-
-def _is_arc(begin: bytes) -> bool:
-    return begin.startswith(b"filedesc:")
-
-
-def _require_crlf(name: str, offset: int, begin: bytes) -> None:
-    """Refuse a head whose end would be taken for that of another.
+    *wrong* gets what is wrong with one record, and the next ones follow.
 
     Raises:
-        BadWarc: The first line of the record that has *begun* ends with a bare LF.
+        BadWarc: The file is cut off, is not packed so, or has a record without headers.
     """
-    end = begin.find(b"\n")
-    if end > 0 and begin[end - 1 : end] != b"\r":
-        reason = "header lines without CRLF (try frontier warc convert)"
-        raise BadWarc(name, offset, reason)
 
-
-WARC: Begin = _begun
-
-
-def has_head(start: bytes) -> bool:
-    """Whether *start* has an empty line."""
-    return _EMPTY.search(start) is not None
-
-
-def _mended(head: bytes) -> bytes:
-    """*head* as other readers want it: ``WARC/`` in capitals, and each line with CRLF.
-
-    What is no head of a WARC record is left as it is.
-    """
-    start = head[: len(_WARC)].upper()
-    return _BARE.sub(b"\r\n", start + head[len(_WARC) :]) if start == _WARC else head
-
-
-def _begun_leniently(name: str, offset: int, start: bytes) -> tuple[Found, int]:
-    end = _EMPTY.search(start)
-    size = end.end() if end else len(start)
-    head = _mended(start[:size])
-    found, top = _begun(name, offset, head + start[size:])
-    return found, top - len(head) + size
-
-
-LENIENT: Begin = _begun_leniently
-"""As `WARC`; lines may end with a line feed alone, and ``warc/`` be in small letters.
-
-The headers that it gives are not the bytes of the file, which are to be written again.
-"""
-
-
-def _found(
-    name: str,
-    offset: int,
-    length: int,
-    start: bytes,
-    tail: bytes,
-    total: int,
-    form: Begin,
-) -> Found:
-    """The record of *total* bytes that begins with *start* and ends with *tail*."""
-    found, top = form(name, offset, start)
-    size = int(found.headers.get("content-length"))
-    behind = total - top - size
-    ends = (tail or start)[-behind:] if 0 < behind <= GAP else b""
-    if len(ends) != behind or ends.strip(_LINE_ENDS):
-        has = max(0, total - top - len(_END))
-        reason = f"a record that says {size} bytes, and has {has}"
-        if start[top + size :].lstrip(_LINE_ENDS).startswith(_WARC):
+    def end(found: Found) -> None:
+        behind = source.peek(GAP + 1)
+        members.skip()
+        found.length = members.size
+        lies = found.missing or len(behind) > GAP or behind.strip(_LINE_ENDS)
+        if not lies:
+            return
+        said = int(found.headers.get("content-length"))
+        has = max(0, members.given - members.wanted + said)
+        reason = f"a record that says {said} bytes, and has {has}"
+        if not found.missing and behind.lstrip(_LINE_ENDS).startswith(_WARC):
             reason = "records share a gzip member (try frontier warc convert)"
-        raise BadWarc(name, offset, reason)
-    return Found(offset, length, found.headers, found.block)
+        found.fault = BadWarc(name, found.offset, reason)
+
+    while members.next():
+        offset = members.offset
+        source = Source(name, members, offset)
+        fault: BadWarc | None = None
+        try:
+            headers = begin(source)
+            if headers is None:
+                raise BadWarc(name, offset, "no WARC record")  # noqa: TRY301
+        except BadWarc as error:
+            members.skip()
+            fault = error
+        else:
+            said = int(headers.get("content-length"))
+            members.wanted = source.offset - offset + said + len(_END)
+            found = Found.begin(offset, headers, source, end)
+            yield found
+            found.finish()
+            fault = found.fault
+        if fault is not None:
+            if wrong is None:
+                raise fault
+            wrong(fault)
 
 
-def records_in(
+def by_length(
+    source: Source, begin: Begin = WARC, *, is_strict: bool = True
+) -> Iterator[Found]:
+    """Yield the records in *source*, one behind the other, each as long as it says.
+
+    Their lengths are without the line ends behind each, as other indexers have it of
+    files that are not compressed. If it is not *is_strict*, as of ARC, a record ends
+    where its length says, whatever is behind it.
+
+    Raises:
+        BadWarc: It is cut off, is not a WARC file, or is gzip.
+    """
+
+    def end(found: Found) -> None:
+        if found.missing:
+            raise BadWarc(source.name, source.offset, "the last record is cut off")
+        found.length = source.offset - found.offset
+        ends = source.take_line_ends()
+        behind = source.peek(len(_WARC))
+        if begin is not WARC:
+            behind = behind.upper()
+        is_usual = ends == _END or not is_strict
+        if not is_usual and (len(ends) > GAP or behind not in {_WARC, b""}):
+            said = found.headers.get("content-length")
+            reason = f"a record that says {said} bytes, and does not end there,"
+            found.fault = BadWarc(source.name, found.offset, reason)
+
+    while True:
+        if not is_strict:
+            source.skip_line_ends()
+        offset = source.offset
+        headers = begin(source)
+        if headers is None:
+            return
+        found = Found.begin(offset, headers, source, end)
+        yield found
+        found.finish()
+        if found.fault is not None:
+            raise found.fault
+
+
+def records(name: str, blocks: Iterable[bytes], start: int = 0) -> Iterator[Found]:
+    """The whole records of the gzip file *name*, given its bytes from *start* on.
+
+    Raises:
+        BadWarc: See `of_members`.
+    """
+    return whole(of_members(name, Members(name, blocks, start=start)))
+
+
+def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
+    """The same of a file that is not compressed."""
+    return whole(by_length(Source(name, blocks)))
+
+
+def pulled_from(
     file: IO[bytes],
     name: str,
     offset: int = 0,
     check: Callable[[int, int], None] | None = None,
 ) -> Iterator[Found]:
-    """Yield the records of *file*, compressed or not, from *offset* on.
+    """The records of *file*, compressed or not, from *offset* on, to be read.
 
-    Between two of them *file* may be read elsewhere. For *check* see `records`.
+    Between two of them *file* may be read elsewhere. For *check* see `Members`.
 
     Raises:
         BadWarc: It is cut off, or is no WARC file; what is before that was given.
@@ -632,12 +609,22 @@ def records_in(
     if is_zstd(begin):
         frames = frames_of(file, name)
         at = max(offset, frames.start)
-        blocks = blocks_of(file, at)
-        yield from records(name, blocks, None, check, member=frames.member, start=at)
+        members = Members(name, blocks_of(file, at), frames.member, at, check)
     elif begin.startswith(GZIP):
-        yield from records(name, blocks_of(file, offset), check=check, start=offset)
+        members = Members(name, blocks_of(file, offset), gzip_member, offset, check)
     else:
-        yield from plain_records(name, blocks_of(file, offset), start=offset)
+        return by_length(Source(name, blocks_of(file, offset), offset))
+    return of_members(name, members)
+
+
+def records_in(
+    file: IO[bytes],
+    name: str,
+    offset: int = 0,
+    check: Callable[[int, int], None] | None = None,
+) -> Iterator[Found]:
+    """The whole records of *file*; see `pulled_from`."""
+    return whole(pulled_from(file, name, offset, check))
 
 
 def blocks_of(
@@ -660,79 +647,15 @@ def blocks_of(
 
 
 def line_ends_at(file: IO[bytes], at: int) -> bytes:
-    """The line ends at byte *at* of *file*, as `plain_records` finds them there."""
+    """The line ends at byte *at* of *file*, as `by_length` finds them there."""
     return Source("", blocks_of(file, at, GAP + 1)).take_line_ends()
 
 
 def block_of(file: IO[bytes], found: Found) -> Readable:
-    """All of the block of *found*, of which `Found.block` is the begin.
-
-    The offset of *found* is that in *file*.
-    """
+    """All of the block of *found*, whose offset is that in *file*, from its begin."""
     if int(found.headers.get("content-length")) == len(found.block):
         return BytesIO(found.block)
-    return _WholeBlock(file, found)
-
-
-class _WholeBlock:
-    """A block that is read again, to its end."""
-
-    def __init__(self, file: IO[bytes], found: Found) -> None:
-        self._parts = whole_record(file, found.offset, found.length)
-        self._left = int(found.headers.get("content-length"))
-        head = b""
-        while _END not in head and (part := next(self._parts, b"")):
-            head += part
-        self._ahead = head.partition(_END)[2]
-
-    def read(self, size: int = -1) -> bytes:
-        self._ahead = self._ahead or next(self._parts, b"")
-        part = self._ahead[: self._left if size < 0 else min(size, self._left)]
-        self._ahead = self._ahead[len(part) :]
-        self._left -= len(part)
-        return part
-
-
-def whole_record(
-    file: IO[bytes], offset: int, length: int | None = None
-) -> Generator[bytes, None, None]:
-    """Yield the record at *offset*, headers first, without the file's compression.
-
-    It takes *length* bytes of the file; of a gzip file nobody has to know it. Of a
-    file that is not compressed it comes without the two line ends behind it.
-
-    Raises:
-        ValueError: There is no gzip member, or no zstd frame.
-        BadWarc: The file's zstd dictionary cannot be used.
-        ConfigurationError: It is zstd, and the package for that is not installed.
-        OSError: The file cannot be read.
-    """
-    file.seek(0)
-    begin = file.read(len(FRAME))
-    if is_zstd(begin):
-        yield from _whole_frames(file, offset, length)
-        return
-    packed = begin.startswith(GZIP)
-    file.seek(offset)
-    inflate = isal_zlib.decompressobj(_GZIP)
-    left = sys.maxsize if length is None else length
-    while left > 0 and not inflate.eof and (data := file.read(min(BLOCK, left))):
-        left -= len(data)
-        while data:
-            try:
-                yield inflate.decompress(data, BLOCK) if packed else data
-            except _ZlibError as error:
-                raise ValueError(f"no gzip member: {error}") from None
-            data = inflate.unconsumed_tail if packed else b""
-
-
-def _whole_frames(file: IO[bytes], offset: int, length: int | None) -> Iterator[bytes]:
-    member = frames_of(file, "").member
-    blocks = blocks_of(file, offset, length)
-    try:
-        yield from unpacked("", blocks, member, is_one=length is None)
-    except BadWarc as error:
-        raise ValueError(error.reason) from None
+    return next(pulled_from(file, "", found.offset))
 
 
 def http(block: bytes) -> tuple[str, Head, bytes]:
@@ -760,68 +683,32 @@ def http_head(block: bytes) -> tuple[str, Head, int]:
     return status, Head(top), end + len(_END)
 
 
-_WHOLE = b"WARC/1."
-_BLOCK_SIZE = 1 << 16
+_KIND = re.compile(rb"WARC/1\.[^\r\n]*\r\n(?:WARC-Type: ([a-z]+)\r\n)?")
+
 _START = 64
-"""Bytes of a record that are looked at."""
-_BEGIN = re.compile(rb"WARC/[^\r\n]*\r\nWARC-Type: ([a-z]+)\r\n")
+"""Bytes of a record in which its kind is looked for."""
 
 
 def members(stream: IO[bytes] | FileIO) -> Iterator[tuple[int, bytes]]:
     """Yield the offset at which each whole record of *stream* ends, and its kind.
 
-    It stops at the first byte that does not belong to a whole record.
+    The kind is the value of WARC-Type, where our writer puts it. It stops at the first
+    byte that does not belong to a whole record.
     """
-    end = 0
-    rest = b""
-    while True:
-        member = _Member()
-        size, rest = member.consume(stream, rest)
-        if not member.whole:
-            return
-        end += size
-        yield end, member.kind
-
-
-class _Member:
-    """One gzip member, inflated block by block and thrown away."""
-
-    def __init__(self) -> None:
-        self._inflate = isal_zlib.decompressobj(_GZIP)
-        self._start = b""
-
-    @property
-    def whole(self) -> bool:
-        """Whether the member ended as it should, and is a WARC record."""
-        return self._inflate.eof and self._start.startswith(_WHOLE)
-
-    @property
-    def kind(self) -> bytes:
-        """The value of WARC-Type, where our writer puts it."""
-        found = _BEGIN.match(self._start)
-        return found[1] if found else b""
-
-    def consume(self, stream: IO[bytes] | FileIO, block: bytes) -> tuple[int, bytes]:
-        """Read the member; return its size and the bytes read beyond it."""
-        size = 0
-        while not self._inflate.eof:
-            block = block or stream.read(_BLOCK_SIZE) or b""
-            if not block:
-                break
-            try:
-                data = self._inflate.decompress(block, _BLOCK_SIZE)
-            except _ZlibError:
-                break
-            self._start += data[: _START - len(self._start)]
-            beyond = self._inflate.unconsumed_tail or self._inflate.unused_data
-            size += len(block) - len(beyond)
-            block = beyond
-        return size, block
+    each = Members("", iter(lambda: stream.read(_FIRST) or b"", b""))
+    with suppress(BadWarc):
+        while each.next():
+            kind = _KIND.match(Source("", each).peek(_START))
+            each.skip()
+            if kind is None:
+                return
+            yield each.offset + each.size, kind[1] or b""
 
 
 _PART = 1 << 18
-_HEAD_LIMIT = 1 << 20
+_HTTP_HEAD_LIMIT = 1 << 20
 _LINE_LIMIT = 1 << 14
+_LINE_END = re.compile(rb"\n")
 _CHUNKED = re.compile(
     rb"^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b", re.IGNORECASE | re.MULTILINE
 )
@@ -831,7 +718,7 @@ _SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 class Readable(Protocol):
     """Where the block comes from."""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         """Return up to *size* bytes; none at the end."""
 
 
@@ -845,9 +732,14 @@ def payload_digest(block: Readable, algorithm: str, *, http: bool) -> str:
         ValueError: It is not an HTTP response, or its chunks are wrong.
     """
     computed = digester(algorithm)
-    for part in body_of(block) if http else iter(lambda: block.read(_PART), b""):
+    for part in body_of(block) if http else parts_of(block):
         computed.update(part)
     return computed.spelled()
+
+
+def parts_of(block: Readable) -> Iterator[bytes]:
+    """All of *block*."""
+    return iter(lambda: block.read(_PART), b"")
 
 
 def body_of(block: Readable) -> Iterator[bytes]:
@@ -856,91 +748,47 @@ def body_of(block: Readable) -> Iterator[bytes]:
     Raises:
         ValueError: It is not an HTTP response, or its chunks are wrong.
     """
-    source = _Block(block)
-    head = source.head()
-    if not _is_chunked(head):
-        while part := source.take(_PART):
-            yield part
+    source = Source("", parts_of(block))
+    if source.peek(len(b"HTTP/")) != b"HTTP/":
+        raise ValueError("no HTTP response")
+    head = source.take_until(_EMPTY, _HTTP_HEAD_LIMIT)
+    _, is_chunked = body_start(head)
+    yield from unchunked(source) if is_chunked else source.rest()
+
+
+def unchunked(source: Source) -> Iterator[bytes]:
+    """The body that *source* has left, without its chunks.
+
+    Raises:
+        ValueError: They are wrong.
+    """
+    line = source.take_until(_LINE_END, _LINE_LIMIT)
+    if not _SIZE.match(line):
+        # De-chunked already, by a tool that left the header as it was.
+        if line:
+            yield line
+        yield from source.rest()
         return
-    chunks = Chunks()
-    while part := source.take(_PART):
-        yield from chunks.feed(part)
-    yield from chunks.end()
-
-
-class Chunks:
-    """Takes the transfer coding off a body that comes in parts."""
-
-    def __init__(self) -> None:
-        self._ahead = b""
-        """A line that has no end yet."""
-        self._left = 0
-        """Bytes that the chunk still has."""
-        self._line = self._first
-        self._has_none = False
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield what *data* has of the body.
-
-        Raises:
-            ValueError: The chunks are wrong.
-        """
-        data, at = self._ahead + data, 0
-        self._ahead = b""
-        while at < len(data):
-            if self._left:
-                part = data[at : at + self._left]
-                self._left -= len(part)
-                at += len(part)
-                yield part
-                continue
-            end = data.find(b"\n", at, at + _LINE_LIMIT) + 1
-            if not end and len(data) - at < _LINE_LIMIT and self._line != self._over:
-                self._ahead = data[at:]
-                return
-            at += self._line(data[at : end or at + _LINE_LIMIT])
-
-    def end(self) -> Iterator[bytes]:
-        """Yield what is left of the body, which has come to its end.
-
-        Raises:
-            ValueError: The chunks have not.
-        """
-        if self._has_none or self._line == self._over:
-            return
-        if self._line == self._first:
-            yield self._ahead
-        elif self._left:
-            raise ValueError("a chunk that is cut off")
-        else:
-            raise ValueError("chunks that are cut off, or no chunks")
-
-    def _first(self, line: bytes) -> int:
-        if not _SIZE.match(line):
-            # De-chunked already, by a tool that left the header as it was.
-            self._has_none = True
-            self._left = sys.maxsize
-            return 0
-        return self._size(line)
-
-    def _size(self, line: bytes) -> int:
+    while True:
         if not line.endswith(b"\n"):
             raise ValueError("chunks that are cut off, or no chunks")
         found = _SIZE.fullmatch(line)
         if not found:
             raise ValueError("a chunk without a size")
-        self._left = int(found[1], 16)
-        self._line = self._behind if self._left else self._over
-        return len(line)
-
-    def _behind(self, line: bytes) -> int:
-        if line != b"\r\n":
+        left = int(found[1], 16)
+        if not left:
+            break
+        while left:
+            part = source.some(left)
+            if not part:
+                raise ValueError("a chunk that is cut off")
+            left -= len(part)
+            yield part
+        if source.take(len(_LINE_ENDS)) != _LINE_ENDS:
             raise ValueError("a chunk without an end")
-        self._line = self._size
-        return len(line)
-
-    def _over(self, line: bytes) -> int:
-        return len(line)
+        line = source.take_until(_LINE_END, _LINE_LIMIT)
+    for _ in source.rest():
+        pass
 
 
 def body_start(block: bytes) -> tuple[int, bool]:
@@ -982,41 +830,6 @@ def stored_body(file: IO[bytes], found: Found) -> Iterator[bytes] | None:
     end = _end_of_head(found.block)
     if end is None or not _is_chunked(found.block[: end[0]]):
         return None
-    block = block_of(file, found)
-    left = end[1]
-    while left:
-        left -= len(block.read(left))
-    return iter(lambda: block.read(_PART), b"")
-
-
-class _Block:
-    def __init__(self, block: Readable) -> None:
-        self._block = block
-        self._ahead = b""
-
-    def head(self) -> bytes:
-        """What comes up to the empty line, and not that."""
-        if not self.peek(5).startswith(b"HTTP/"):
-            raise ValueError("no HTTP response")
-        at = None
-        size = _LINE_LIMIT
-        while at is None:
-            at = _end_of_head(self.peek(size))
-            if at is None and (size >= _HEAD_LIMIT or len(self._ahead) < size):
-                raise ValueError("an HTTP head without an end")
-            size *= 4
-        head, self._ahead = self._ahead[: at[0]], self._ahead[at[1] :]
-        return head
-
-    def peek(self, size: int) -> bytes:
-        while len(self._ahead) < size:
-            more = self._block.read(max(_PART, size - len(self._ahead)))
-            if not more:
-                break
-            self._ahead += more
-        return self._ahead[:size]
-
-    def take(self, size: int) -> bytes:
-        taken = self._ahead[:size] or self._block.read(size)
-        self._ahead = self._ahead[size:]
-        return taken
+    source = Source("", parts_of(block_of(file, found)))
+    source.take(end[1])
+    return source.rest()

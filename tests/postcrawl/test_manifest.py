@@ -221,7 +221,7 @@ ODD = {
         "a record that says",
     ),
     "two": (lambda r: r + r, "records share a gzip member"),
-    "none": (lambda r: b"\r\n", "a gzip member that is not a WARC record"),
+    "none": (lambda r: b"\r\n", "no WARC record"),
 }
 
 
