@@ -18,11 +18,11 @@ One thread calls `lookup`, and not the reactor's.
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -67,33 +67,12 @@ class Asked:
     """Time spent waiting for the answers."""
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Look-ups that somebody waits for, until `over`."""
-
-    left: int
-    changed: threading.Condition = field(default_factory=threading.Condition)
-    over: bool = False
-
-
-@dataclass(slots=True)
-class _Job:
-    wanted: Wanted
-    batch: _Batch
-    found: Found | None = None
-    failed: bool = False
-    server: CdxServer | None = None
-    """The one that is being asked."""
-    done: bool = False
-    """Whether the rest is final; guarded by the batch's lock."""
-
-
 class CdxServers:
     """The servers at *addresses*, asked in that order.
 
     A request may take *timeout* seconds. *match* and *canon* tell which captures
-    are originals of which, as for the index. The threads do not keep the process
-    alive, and are started with the first look-up.
+    are originals of which, as for the index. Threads are started with the first
+    look-up.
     """
 
     def __init__(
@@ -108,8 +87,7 @@ class CdxServers:
         self._timeout = timeout
         self._match = match
         self._canon = canon
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._pool = ThreadPoolExecutor(WORKERS, "frontier-cdx")
         self._known: OrderedDict[tuple[str, str], Found | None] = OrderedDict()
 
     def lookup(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found]:
@@ -122,18 +100,16 @@ class CdxServers:
                 found[each] = known
             elif (each.url, each.digests[0]) not in self._known:
                 unknown.append(each)
-        for job in self._ask(unknown):
-            if job.found is not None:
-                found[job.wanted] = job.found
-            if not job.failed:
-                self._remember(job.wanted, job.found)
+        for each, answer in self._ask(unknown).items():
+            if answer is not None:
+                found[each] = answer
+            self._remember(each, answer)
         self.asked.found += len(found)
         return found
 
     def close(self) -> None:
         """End the threads when they have nothing to do; waits for none."""
-        for _ in self._threads:
-            self._jobs.put(None)
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _remembered(self, wanted: Wanted) -> Found | None:
         if self._by_digest() and (found := self._known.get(("", wanted.digests[0]))):
@@ -150,70 +126,67 @@ class CdxServers:
     def _by_digest(self) -> bool:
         return self._match in {Match.DIGEST, Match.SAME_URL}
 
-    def _ask(self, wanted: Sequence[Wanted]) -> list[_Job]:
+    def _ask(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found | None]:
+        """What there is of those of *wanted* for which an answer came in time."""
         askable = [each for each in wanted if len(each.url) <= MAX_URL]
         awake = sum(not server.is_resting() for server in self._servers)
         if not askable or not awake:
-            return []
+            return {}
         self.asked.asked += len(askable)
-        batch = _Batch(len(askable))
-        jobs = [_Job(each, batch) for each in askable]
-        self._start_threads(len(jobs))
-        for job in jobs:
-            self._jobs.put(job)
-        rounds = -(-len(jobs) // WORKERS)
         began = time.perf_counter()
-        with batch.changed:
-            limit = self._timeout * awake * rounds
-            batch.changed.wait_for(lambda: not batch.left, limit)
-            batch.over = True
-            done = [job for job in jobs if job.done]
-            late = {job.server for job in jobs if not job.done and job.server}
-        for server in late:
+        over = threading.Event()
+        asking: dict[Wanted, CdxServer] = {}
+        futures = {
+            self._pool.submit(self._look, each, asking, over): each for each in askable
+        }
+        rounds = -(-len(askable) // WORKERS)
+        limit = self._timeout * awake * rounds
+        done, late = wait(futures, limit)
+        over.set()
+        for future in late:
+            future.cancel()
+        for server in {asking[futures[f]] for f in late if futures[f] in asking}:
             server.failed(f"no answer within {limit:g} s")
-        self.asked.seconds += time.perf_counter() - began
-        self.asked.failed += len(jobs) - sum(not job.failed for job in done)
-        return done
-
-    def _start_threads(self, jobs: int) -> None:
-        for _ in range(min(WORKERS, jobs) - len(self._threads)):
-            thread = threading.Thread(
-                target=self._work, name="frontier-cdx", daemon=True
-            )
-            thread.start()
-            self._threads.append(thread)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                self._look(job)
-            except Exception:
+        answers: dict[Wanted, Found | None] = {}
+        for future in done:
+            error = future.exception()
+            if error is None:
+                answers[futures[future]] = future.result()
+            elif not isinstance(error, NoAnswer):
                 # What nobody thought of costs a look-up, not the thread.
-                logger.exception("a look-up at a CDX server failed")
-                job.failed = True
-            with job.batch.changed:
-                job.done = True
-                job.batch.left -= 1
-                job.batch.changed.notify()
+                logger.error("a look-up at a CDX server failed", exc_info=error)
+        self.asked.seconds += time.perf_counter() - began
+        self.asked.failed += len(askable) - len(answers)
+        return answers
 
-    def _look(self, job: _Job) -> None:
+    def _look(
+        self, wanted: Wanted, asking: dict[Wanted, CdxServer], over: threading.Event
+    ) -> Found | None:
+        """What the servers have; *asking* is told which is being asked.
+
+        Raises:
+            NoAnswer: One has failed, or is left alone, and no other has it.
+        """
+        failure: NoAnswer | None = None
         for server in self._servers:
-            if job.batch.over:
-                return
+            if over.is_set():
+                break
             if server.is_resting():
-                job.failed = True
+                failure = NoAnswer("it has failed, and is left alone")
                 continue
-            job.server = server
+            asking[wanted] = server
             try:
-                captures = server.captures(job.wanted)
+                captures = server.captures(wanted)
             except NoAnswer as error:
-                job.failed = True
+                failure = error
                 server.failed(str(error), overloaded=error.overloaded)
                 continue
-            job.found = self._original(job.wanted, captures, server)
-            if job.found is not None:
-                job.failed = False
-                return
+            found = self._original(wanted, captures, server)
+            if found is not None:
+                return found
+        if failure is not None:
+            raise failure
+        return None
 
     def _original(
         self, wanted: Wanted, captures: list[Answer], server: CdxServer

@@ -77,14 +77,8 @@ def _decode(coding: bytes, body: Body) -> Body:
 def _inflate(body: Body, bits: int) -> bytes:
     inflate = zlib.decompressobj(bits)
 
-    def step(block: bytes) -> bytes:
-        made = inflate.decompress(block, _BLOCK)
-        while inflate.unconsumed_tail:
-            rest = inflate.unconsumed_tail
-            made += inflate.decompress(rest, LIMIT - len(made) + 1)
-            if len(made) > LIMIT:
-                raise _Undecodable
-        return made
+    def step(data: bytes) -> bytes:
+        return inflate.decompress(inflate.unconsumed_tail + data, _BLOCK)
 
     try:
         found = _all(body, step)
@@ -102,16 +96,11 @@ def _brotli(body: Body) -> bytes:
         raise _Undecodable from None
     decompressor = brotli.Decompressor()
 
-    def step(block: bytes) -> bytes:
-        made: bytes = decompressor.process(block, output_buffer_limit=_BLOCK)
-        parts, size = [made], len(made)
-        # Not can_accept_more_data(): it says yes while there is more to come.
-        while parts[-1] and not decompressor.is_finished():
-            parts.append(decompressor.process(b"", output_buffer_limit=_BLOCK))
-            size += len(parts[-1])
-            if size > LIMIT:
-                raise _Undecodable
-        return b"".join(parts)
+    def step(data: bytes) -> bytes:
+        if decompressor.is_finished() and not data:
+            return b""
+        made: bytes = decompressor.process(data, output_buffer_limit=_BLOCK)
+        return made
 
     try:
         found = _all(body, step)
@@ -127,35 +116,37 @@ def _zstd(body: Body) -> bytes:
     zstd: Any = import_module(_ZSTD)  # Scrapy needs it, too
     frame: Any = zstd.ZstdDecompressor()
 
-    def step(block: bytes) -> bytes:
+    def step(data: bytes) -> bytes:
         nonlocal frame
-        parts, size = [], 0
-        while block or not frame.needs_input:
+        while True:
             if frame.eof:
+                data = frame.unused_data + data
+                if not data:
+                    return b""
                 frame = zstd.ZstdDecompressor()
-            parts.append(frame.decompress(block, _BLOCK))
-            block = frame.unused_data if frame.eof else b""
-            size += len(parts[-1])
-            if size > LIMIT:
-                raise _Undecodable
-            if frame.eof and not block:
-                break
-        return b"".join(parts)
+            made: bytes = frame.decompress(data, _BLOCK)
+            if made or not frame.eof or not frame.unused_data:
+                return made
+            data = b""  # the frame has nothing in it
 
     try:
         found = _all(body, step)
     except zstd.ZstdError:
         raise _Undecodable from None
-    if not frame.eof:
+    if not frame.eof or frame.unused_data:
         raise _Undecodable
     return found
 
 
 def _all(body: Body, step: Callable[[bytes], bytes]) -> bytes:
+    """What *step* makes of *body*: some bytes of the next data, until it gives none."""
     parts, size = [], 0
     for start in range(0, len(body), _BLOCK):
-        parts.append(step(body[start : start + _BLOCK]))
-        size += len(parts[-1])
-        if size > LIMIT:
-            raise _Undecodable
+        data = bytes(body[start : start + _BLOCK])
+        while part := step(data):
+            data = b""
+            parts.append(part)
+            size += len(part)
+            if size > LIMIT:
+                raise _Undecodable
     return b"".join(parts)
