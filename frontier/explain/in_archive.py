@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.cdx.lines import LINE_LIMIT, META, REVISIT, key_under, parse, sort_key
 from frontier.errors import BadWarc
+from frontier.files import OPEN
 from frontier.postcrawl.remote_files import open_file
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import named
 from frontier.urls.robots import LIMIT
-from frontier.warc.file_rotation import OPEN
 from frontier.warc.reader import Head, block_of, body_of, http_head, records_in
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from frontier.explain.in_archive import Archive
 from frontier.explain.in_logs import read_logs
 from frontier.explain.rules import address_of, robots_of, scope_of, trap_of
 from frontier.explain.verdict import Explanation, explain
+from frontier.files import OPEN
 from frontier.postcrawl.remote_files import RemotePath, open_file, path_of
 from frontier.settings.config import Config
 from frontier.status.validate import printable
@@ -29,7 +30,7 @@ from frontier.urls.canon.rulesets import SUFFIX as RULE_FILE
 from frontier.warc.births import birth_of
 from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
 from frontier.warc.crawl_log import SUFFIX as LOG
-from frontier.warc.file_rotation import OPEN, safe_name
+from frontier.warc.file_rotation import safe_name
 from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import (
     FILE_MODE,
+    OPEN,
     creating,
     make_directory,
     sync_directory,
@@ -35,7 +36,7 @@ from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import note_unlisted
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
-from frontier.warc.file_rotation import OPEN, compress
+from frontier.warc.file_rotation import compress
 from frontier.warc.reader import Found, Source, parts_of
 from frontier.warc.records import NAMESPACE, Record
 

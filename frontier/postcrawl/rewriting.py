@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
     FILE_MODE,
+    OPEN,
     make_directory,
     open_input,
     publish,
@@ -43,7 +44,7 @@ from frontier.postcrawl.remote_files import (
     state_of,
 )
 from frontier.warc.cdxj_sidecar import Listing
-from frontier.warc.file_rotation import OPEN, compress
+from frontier.warc.file_rotation import compress
 from frontier.warc.reader import GZIP, blocks_of, line_ends_at, records_in
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 

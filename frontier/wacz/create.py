@@ -29,12 +29,19 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from frontier.errors import BadWacz, FileTaken
-from frontier.files import FILE_MODE, is_at, make_directory, open_input, sync_directory
+from frontier.files import (
+    FILE_MODE,
+    OPEN,
+    is_at,
+    make_directory,
+    open_input,
+    sync_directory,
+)
 from frontier.wacz import layout
 from frontier.wacz.check import check, readable
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
-from frontier.warc.file_rotation import OPEN, safe_name
+from frontier.warc.file_rotation import safe_name
 from frontier.warc.records import software
 
 if TYPE_CHECKING:

@@ -45,8 +45,7 @@ from frontier.cdx.lines import (
     title_of_resource,
 )
 from frontier.errors import BadWarc
-from frontier.files import FILE_MODE, creating, open_input
-from frontier.warc.file_rotation import OPEN
+from frontier.files import FILE_MODE, OPEN, creating, open_input
 from frontier.warc.reader import records_in
 from frontier.warc.records import (
     escaped,

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from frontier.dedupe.digest import labelled
 from frontier.files import (
     FILE_MODE,
+    OPEN,
     create_locked,
     descriptor_of,
     is_at,
@@ -38,7 +39,7 @@ from frontier.files import (
 )
 from frontier.model import Attempt
 from frontier.warc.births import NOTE, URL
-from frontier.warc.file_rotation import OPEN, file_name, safe_name
+from frontier.warc.file_rotation import file_name, safe_name
 from frontier.warc.records import target_uri, warc_date
 from frontier.warc.repair import log_refusal
 from frontier.warc.selection import mime_of

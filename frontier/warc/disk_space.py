@@ -18,8 +18,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from frontier.files import OPEN
 from frontier.warc.crawl_log import SUFFIX
-from frontier.warc.file_rotation import OPEN
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,7 +31,13 @@ from typing import TYPE_CHECKING
 from isal import isal_zlib
 
 from frontier.dedupe.digest import labelled
-from frontier.files import FILE_MODE, create_locked, make_directory, sync_directory
+from frontier.files import (
+    FILE_MODE,
+    OPEN,
+    create_locked,
+    make_directory,
+    sync_directory,
+)
 from frontier.model import Stored
 from frontier.warc import records
 
@@ -43,9 +49,6 @@ if TYPE_CHECKING:
     from frontier.warc.records import Record
 
 logger = logging.getLogger(__name__)
-
-OPEN = ".open"
-"""Suffix of a file that is being written, or whose writer died."""
 
 COMPRESSION_LEVEL = 2
 """Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""

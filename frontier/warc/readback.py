@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of, parse
 from frontier.errors import BadWarc
-from frontier.files import open_input
-from frontier.warc.file_rotation import OPEN, safe_name
+from frontier.files import OPEN, open_input
+from frontier.warc.file_rotation import safe_name
 from frontier.warc.reader import http_head, parts_of, pulled_from, records_in
 from frontier.warc.records import NOT_MODIFIED
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from frontier.files import descriptor_of, is_at, sync_directory
-from frontier.warc.file_rotation import OPEN, safe_name, tell
+from frontier.files import OPEN, descriptor_of, is_at, sync_directory
+from frontier.warc.file_rotation import safe_name, tell
 from frontier.warc.reader import members, records_in
 from frontier.warc.records import MADE_BY
 

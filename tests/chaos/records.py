@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastwarc.warc import ArchiveIterator
 
+from frontier.files import OPEN
 from frontier.warc.crawl_log import repair_logs
-from frontier.warc.file_rotation import OPEN
 from frontier.warc.reader import members
 from frontier.warc.repair import repair
 
