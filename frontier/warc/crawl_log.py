@@ -19,24 +19,16 @@ What always holds:
 
 from __future__ import annotations
 
-import errno
-import fcntl
+import contextlib
 import logging
 import os
 import re
 from dataclasses import dataclass
-from io import FileIO
 from typing import TYPE_CHECKING
 
+from frontier.append_file import AppendFile, close_left, lock_left
 from frontier.dedupe.digest import labelled
-from frontier.files import (
-    FILE_MODE,
-    OPEN,
-    create_locked,
-    descriptor_of,
-    is_at,
-    sync_directory,
-)
+from frontier.files import FILE_MODE, OPEN, sync_directory
 from frontier.model import Attempt
 from frontier.warc.births import NOTE, URL
 from frontier.warc.file_rotation import file_name, safe_name
@@ -46,6 +38,7 @@ from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from io import FileIO
     from pathlib import Path
 
     from frontier.model import Exchange, Found, Stored
@@ -169,9 +162,7 @@ class CrawlLog:
         self._closed = closed
         self._max_bytes = max_bytes
         self._serial = 0
-        self._file: FileIO | None = None
-        self._path = directory
-        self._size = 0
+        self._file: AppendFile | None = None
         self._waiting: list[bytes] = []
         self._lost = 0
         self._failing = False
@@ -209,7 +200,7 @@ class CrawlLog:
                 error,
             )
             if self._file is not None:
-                self._file.close()
+                self._file.abandon()
                 self._file = None
         if self._lost:
             logger.error("%d lines of the crawl log are lost", self._lost)
@@ -217,19 +208,18 @@ class CrawlLog:
     def _flush(self) -> None:
         if not self._waiting:
             return
+        if self._file is not None and self._file.published:
+            self._finish()
         file = self._file or self._begin()
-        first = [] if self._size else self._head()
-        data = memoryview(b"".join([*first, *self._waiting]))
+        first = [] if file.size else self._head()
         try:
-            while data:
-                data = data[file.write(data) or 0 :]
+            file.append(b"".join([*first, *self._waiting]))
+            file.flush()
         except OSError:
-            os.ftruncate(file.fileno(), self._size)  # whole lines, or none of these
-            file.seek(self._size)
+            file.rollback()  # whole lines, or none of these
             raise
-        self._size = file.tell()
         self._waiting = []
-        if self._size >= self._max_bytes:
+        if file.size >= self._max_bytes:
             self._finish()
 
     def _head(self) -> list[bytes]:
@@ -239,28 +229,20 @@ class CrawlLog:
         note = f"{NOTE}{self._born}"
         return [Entry(self._clock(), 0, -1, URL, None, "", 0, "", (note,)).encode()]
 
-    def _begin(self) -> FileIO:
+    def _begin(self) -> AppendFile:
         while True:
             name = file_name(self._crawl_id, self._clock(), self._serial, self._node_id)
             self._serial += 1
-            path = self._directory / (name.removesuffix(".warc.gz") + SUFFIX + OPEN)
-            try:
-                file = create_locked(path, self._mode)
-            except FileExistsError:
-                continue
-            self._file, self._path, self._size = file, path, 0
-            return file
+            name = name.removesuffix(".warc.gz") + SUFFIX
+            with contextlib.suppress(FileExistsError):
+                self._file = AppendFile(self._directory, name, self._mode)
+                return self._file
 
     def _finish(self) -> None:
-        if self._file is None:
-            return
-        os.fsync(self._file.fileno())
-        final = self._path.with_name(self._path.name.removesuffix(OPEN))
-        self._path.rename(final)
-        sync_directory(self._directory)
-        self._file.close()
-        self._file = None
-        self._closed(final)
+        if self._file is not None:
+            self._file.publish()
+            final, self._file = self._file.final, None
+            self._closed(final)
 
 
 def repair_logs(
@@ -284,34 +266,11 @@ def repair_logs(
 
 def _close(path: Path, refused: Callable[[Path, str], None]) -> Path | None:
     """Close the log at *path* if its writer died; ``None`` if nothing is closed."""
-    try:
-        descriptor = descriptor_of(path, os.O_RDWR)
-    except FileNotFoundError:
+    file = lock_left(path, refused)
+    if file is None:
         return None
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        refused(path, str(error.strerror))
-        return None
-    with FileIO(descriptor, "r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None
-        if not is_at(path, descriptor):
-            return None
-        final = path.with_name(path.name.removesuffix(OPEN))
-        if final.exists():
-            refused(path, f"{final.name} exists")
-            return None
-        size = _whole(file)
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
-        if not size:
-            path.unlink()
-            return None
-        path.rename(final)
-        return final
+    with file:
+        return close_left(path, file, _whole(file))
 
 
 def logs_of(directory: Path, crawl_id: str) -> list[Path]:

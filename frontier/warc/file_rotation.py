@@ -2,18 +2,11 @@
 
 What always holds:
 
-1.  A file is called ``<name>.open`` until its last byte is on disk. A file
-    without that suffix is whole and never changes again.
-2.  While a process writes a file it holds an exclusive `fcntl.flock` on it.
-    An ``.open`` file that can be locked has lost its writer.
-3.  No file is ever overwritten: ``.open`` files are created exclusively, and
-    only their creator may give them the name without the suffix.
-4.  A file begins with a warcinfo record, which is on disk before anything
+1.  Files are written as `frontier.append_file` has it.
+2.  A file begins with a warcinfo record, which is on disk before anything
     follows it. The records of one exchange are neighbours in one file.
-5.  After an `OSError`, `WarcWriter.rollback` brings the file back to where the
-    last `flush` or `sync` left it; nothing is appended before that has worked.
-    Until one of them the last of what was appended may wait in memory.
-6.  `WarcWriter.before_closing` is called for each file when its last byte is on
+3.  After an `OSError` nothing is appended before `WarcWriter.rollback` has worked.
+4.  `WarcWriter.before_closing` is called for each file when its last byte is on
     disk and before it gets its final name, again if that name fails; then, once,
     `WarcWriter.on_closed`. What they raise is logged and changes nothing.
 
@@ -23,18 +16,16 @@ Nothing here is thread-safe: a writer belongs to one thread at a time.
 from __future__ import annotations
 
 import logging
-import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
+from frontier.append_file import AppendFile
 from frontier.dedupe.digest import labelled
 from frontier.files import (
     FILE_MODE,
-    OPEN,
-    create_locked,
     make_directory,
     sync_directory,
 )
@@ -54,8 +45,6 @@ COMPRESSION_LEVEL = 2
 """Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""
 _GZIP = 31  # gzip framing with the largest window; writes mtime 0
 _WRITE_SIZE = 1 << 20
-_WAITING = 1 << 17
-"""Bytes from which on they are written: more do not stay in the CPU's cache."""
 _UNSAFE = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _NAME_LIMIT = 100
 _NAME_DIGITS = 17  # to the millisecond
@@ -68,98 +57,6 @@ class Tally:
     bytes: int = 0
     """Compressed, warcinfo records included."""
     records: int = 0
-
-
-class WarcFile:
-    """One ``.open`` file, locked by this process."""
-
-    def __init__(self, directory: Path, name: str, mode: int = FILE_MODE) -> None:
-        """Create *name* in *directory*, locked and empty.
-
-        Raises:
-            FileExistsError: The name is taken, or was taken away at once by a
-                `repair` that saw the file before it was locked.
-            OSError: The directory cannot be written to.
-        """
-        self.name = name
-        self.size = 0
-        """Where the next record goes."""
-        self.kept = 0
-        """What `rollback` leaves."""
-        self.published = False
-        """Whether the file has its final name; nothing may be added to it."""
-        self._final = directory / name
-        self._path = directory / f"{name}{OPEN}"
-        self._waiting: list[bytes] = []
-        self._waiting_size = 0
-        self._file = create_locked(self._path, mode)
-        if self._final.exists():
-            self.discard()
-            raise FileExistsError(f"{self._final} exists")
-
-    def write(self, record: Record) -> int:
-        """Append *record* as one gzip member and return the member's length.
-
-        It may wait in memory until the next `flush` or `sync`.
-        """
-        start = self.size
-        for block in compress(record):
-            self._waiting.append(block)
-            self._waiting_size += len(block)
-            self.size += len(block)
-            if self._waiting_size >= _WAITING:
-                self._hand_over()
-        return self.size - start
-
-    def flush(self) -> None:
-        """Hand everything to the operating system; `rollback` spares it now."""
-        self._hand_over()
-        self.kept = self.size
-
-    def sync(self) -> None:
-        """Wait until everything is on disk."""
-        self._hand_over()
-        os.fsync(self._file.fileno())
-        self.kept = self.size
-
-    def rollback(self) -> None:
-        """Undo what was written since the last `flush` or `sync`."""
-        self._waiting, self._waiting_size = [], 0
-        os.ftruncate(self._file.fileno(), self.kept)
-        self._file.seek(self.kept)
-        self.size = self.kept
-
-    def publish(self, ready: Callable[[Path], None]) -> None:
-        """Put everything on disk, then drop the suffix and the lock.
-
-        In between *ready* is called with the path that the file still has.
-        """
-        self.sync()
-        if not self.published:  # a second call repeats what failed, not this
-            ready(self._path)
-            self._path.rename(self._final)
-            self.published = True
-        sync_directory(self._final.parent)
-        self._file.close()
-
-    def abandon(self) -> None:
-        """Drop the lock and leave the file to `repair`."""
-        self._file.close()
-
-    def discard(self) -> None:
-        """Delete the file."""
-        self._path.unlink(missing_ok=True)
-        self._file.close()
-
-    def _hand_over(self) -> None:
-        """Write what waits; if that fails, what is left goes on waiting."""
-        view = memoryview(b"".join(self._waiting))
-        try:
-            while view:
-                view = view[self._file.write(view) or 0 :]
-        finally:
-            self._waiting = [bytes(view)] if view else []
-            self._waiting_size = len(view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +100,7 @@ class WarcWriter:
         self._serial = 0
         self.files = 0
         """That were begun."""
-        self._file: WarcFile | None = None
+        self._file: AppendFile | None = None
         self._warcinfo_id = ""
         self._warcinfo_end = 0
         self._kept_tally = Tally()
@@ -248,7 +145,7 @@ class WarcWriter:
         )
 
     def _write_metadata(
-        self, file: WarcFile, exchange: Exchange, response: str, digest_hex: str
+        self, file: AppendFile, exchange: Exchange, response: str, digest_hex: str
     ) -> None:
         """Write how *exchange*, whose record has the id *response*, was found."""
         about = records.metadata(
@@ -333,7 +230,7 @@ class WarcWriter:
             self._file.abandon()
             self._file = None
 
-    def _is_full(self, file: WarcFile) -> bool:
+    def _is_full(self, file: AppendFile) -> bool:
         """Whether the next exchange goes into another file.
 
         A file with a warcinfo record alone, after a rollback, is never full.
@@ -341,7 +238,7 @@ class WarcWriter:
         full = file.size >= self.config.max_bytes or self.seconds_left() == 0
         return (full and file.size > self._warcinfo_end) or file.published
 
-    def _open(self) -> WarcFile:
+    def _open(self) -> AppendFile:
         make_directory(self.config.directory, self.config.mode)
         file = self._create()
         try:
@@ -365,19 +262,22 @@ class WarcWriter:
         self.files += 1
         return file
 
-    def _create(self) -> WarcFile:
+    def _create(self) -> AppendFile:
         while True:
             name = file_name(
                 self.config.crawl_id, self._clock(), self._serial, self.config.node_id
             )
             self._serial += 1
             try:
-                return WarcFile(self.config.directory, name, self.config.mode)
+                return AppendFile(self.config.directory, name, self.config.mode)
             except FileExistsError:
                 continue  # the next serial is free, or the one after it
 
-    def _write(self, file: WarcFile, record: Record) -> int:
-        length = file.write(record)
+    def _write(self, file: AppendFile, record: Record) -> int:
+        start = file.size
+        for block in compress(record):  # one gzip member
+            file.append(block)
+        length = file.size - start
         self.tally.bytes += length
         self.tally.records += 1
         return length

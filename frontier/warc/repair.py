@@ -11,22 +11,21 @@ ours are left alone, too: other tools use the suffix with other locks.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import logging
 import os
 import re
 from dataclasses import dataclass
-from io import FileIO
 from typing import TYPE_CHECKING
 
-from frontier.files import OPEN, descriptor_of, is_at, sync_directory
+from frontier.append_file import close_left, lock_left
+from frontier.files import OPEN, sync_directory
 from frontier.warc.file_rotation import safe_name, tell
 from frontier.warc.reader import members, records_in
 from frontier.warc.records import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from io import FileIO
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -94,24 +93,24 @@ def _repair_file(
     ready: Callable[[Path], None] | None,
     refused: Callable[[Path, str], None],
 ) -> Repaired | None:
-    try:
-        file = FileIO(descriptor_of(path, os.O_RDWR), "r+")
-    except FileNotFoundError:
-        return None  # closed or repaired by somebody else since it was listed
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        refused(path, str(error.strerror))
+    file = lock_left(path, refused)
+    if file is None:
         return None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.debug("%s is being written; left alone", path)
-            return None
-        if not is_at(path, file.fileno()):
-            return None
-        return _close(path, file, ready, refused)
+        records, kept = _kept(file)
+        cut = os.fstat(file.fileno()).st_size - kept
+        close_left(path, file, kept, lambda path: tell([ready] if ready else [], path))
+    if records == 0:
+        logger.warning("%s had no whole record (%d bytes); removed", path, cut)
+    else:
+        logger.warning(
+            "%s was left open; closed with %d records, %d bytes cut off",
+            path,
+            records,
+            cut,
+        )
+    name = path.name.removesuffix(OPEN)
+    return Repaired(name, records, kept, cut, removed=records == 0)
 
 
 def _kept(file: FileIO) -> tuple[int, int]:
@@ -135,32 +134,3 @@ def _is_made(file: FileIO, offset: int) -> bool:
     """Whether the record at *offset* is of a document that no server sent."""
     found = next(records_in(file, str(file.name), offset), None)
     return found is not None and bool(found.headers.get(MADE_BY.lower()))
-
-
-def _close(
-    path: Path,
-    file: FileIO,
-    ready: Callable[[Path], None] | None,
-    refused: Callable[[Path, str], None],
-) -> Repaired | None:
-    final = path.with_name(path.name.removesuffix(OPEN))
-    if final.exists():
-        refused(path, f"{final.name} exists")
-        return None
-    records, kept = _kept(file)
-    cut = os.fstat(file.fileno()).st_size - kept
-    if records == 0:
-        path.unlink()
-        logger.warning("%s had no whole record (%d bytes); removed", path, cut)
-    else:
-        os.ftruncate(file.fileno(), kept)
-        os.fsync(file.fileno())
-        tell([ready] if ready else [], path)
-        path.rename(final)
-        logger.warning(
-            "%s was left open; closed with %d records, %d bytes cut off",
-            path,
-            records,
-            cut,
-        )
-    return Repaired(final.name, records, kept, cut, removed=records == 0)

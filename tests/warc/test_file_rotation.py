@@ -7,12 +7,12 @@ from io import FileIO
 import pytest
 
 from frontier import files
+from frontier.append_file import AppendFile
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
 from frontier.warc import file_rotation as module
 from frontier.warc.file_rotation import (
     WarcConfig,
-    WarcFile,
     WarcWriter,
     compress,
     file_name,
@@ -282,7 +282,7 @@ def test_a_file_that_vanished_before_it_was_locked_is_not_used(tmp_path, monkeyp
     monkeypatch.setattr(fcntl, "flock", flock)
 
     with pytest.raises(FileExistsError, match="removed by a repair"):
-        WarcFile(tmp_path, "a")
+        AppendFile(tmp_path, "a")
 
 
 def test_a_large_record_is_compressed_in_pieces():

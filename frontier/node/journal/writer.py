@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import fcntl
 import logging
-import os
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -29,12 +26,10 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from frontier.append_file import AppendFile, close_left, lock_left
 from frontier.errors import ArchiveError, ConfigurationError, WriterStopped
 from frontier.files import (
     FILE_MODE,
-    create_locked,
-    descriptor_of,
-    is_at,
     make_directory,
     mode_of,
     sync_directory,
@@ -105,9 +100,7 @@ class Journal(GroupCommit[_Entry]):
         self._max_bytes = max_bytes
         self._clock = clock
         self._serial = 0
-        self._file: FileIO | None = None
-        self._path = directory
-        self._kept = 0
+        self._file: AppendFile | None = None
         try:
             make_directory(directory, mode)
             mend(directory)
@@ -140,11 +133,11 @@ class Journal(GroupCommit[_Entry]):
         is_told = False
         while True:
             try:
-                if self._kept >= self._max_bytes:
+                if self._file is not None and (
+                    self._file.kept >= self._max_bytes or self._file.published
+                ):
                     self._publish()
-                if self._file is None:
-                    self._open()
-                self._append(data)
+                self._append(self._file or self._open(), data)
             except OSError as error:
                 if not is_told:
                     is_told = True
@@ -161,19 +154,13 @@ class Journal(GroupCommit[_Entry]):
             else:
                 return
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, file: AppendFile, data: bytes) -> None:
         """Write *data* and wait until it is on disk."""
-        if self._file is None:
-            raise FileNotFoundError(str(self._path))
-        os.ftruncate(self._file.fileno(), self._kept)
-        self._file.seek(self._kept)
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) or 0 :]
-        os.fsync(self._file.fileno())
-        self._kept += len(data)
+        file.rollback()  # of what failed before
+        file.append(data)
+        file.sync()
 
-    def _open(self) -> None:
+    def _open(self) -> AppendFile:
         header = self._header
         moment = datetime.fromtimestamp(self._clock(), UTC)
         self._serial += 1
@@ -181,36 +168,32 @@ class Journal(GroupCommit[_Entry]):
             stamp = f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
             parts = (header.crawl_id, stamp, f"{self._serial:05}", header.node_id)
             name = "-".join(_safe(part) for part in parts) + SUFFIX
-            self._path = self._directory / (name + OPEN)
             with contextlib.suppress(FileExistsError):
-                self._file = create_locked(self._path, self._mode)
+                file = AppendFile(self._directory, name, self._mode)
                 break
             moment += timedelta(milliseconds=1)  # the serial says what came before
         try:
-            self._kept = 0
-            self._append(frame(header))
+            self._append(file, frame(header))
             sync_directory(self._directory)
         except OSError:  # nothing may be written to a file without a header
-            file, self._file = self._file, None
-            file.close()
             with contextlib.suppress(OSError):
-                self._path.unlink()
+                file.discard()
             raise
+        self._file = file
+        return file
 
     def _publish(self) -> None:
         if self._file is not None:
-            self._path.rename(self._path.with_name(self._path.name[: -len(OPEN)]))
-            file, self._file = self._file, None
-            file.close()
-            sync_directory(self._directory)
+            self._file.publish()
+            self._file = None
 
 
 class Left:
     """A journal that lost its writer. Locked: nobody else looks at it meanwhile."""
 
-    def __init__(self, path: Path, file: int) -> None:
+    def __init__(self, path: Path, file: FileIO) -> None:
         self.path = path
-        self._file: int | None = file
+        self._file = file
 
     def close(self) -> tuple[Path, int]:
         """Cut it back to its last whole entry, take ``.open`` off its name, unlock it.
@@ -222,28 +205,19 @@ class Left:
             OSError: It cannot be read or changed.
         """
         path = self.path
-        final = path.with_name(path.name[: -len(OPEN)])
         try:
             end = whole_bytes(path)
             cut = path.stat().st_size - end
-            if end:
-                if cut and self._file is not None:
-                    os.ftruncate(self._file, end)
-                    os.fsync(self._file)
-                path.rename(final)
-            else:
-                path.unlink()
+            close_left(path, self._file, end)
             sync_directory(path.parent)
         finally:
             self.release()
         logger.warning("%s was left open; %d bytes cut off", path, cut)
-        return final, cut
+        return path.with_name(path.name.removesuffix(OPEN)), cut
 
     def release(self) -> None:
         """Unlock it, and leave it as it is."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self._file.close()
 
 
 def left_open(directory: Path) -> Iterator[Left]:
@@ -252,25 +226,14 @@ def left_open(directory: Path) -> Iterator[Left]:
     Raises:
         OSError: The directory, or one of them, cannot be read.
     """
+
+    def refused(path: Path, reason: str) -> None:
+        logger.error("%s is left alone: %s", path, reason)
+
     for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
-        try:
-            file = descriptor_of(path, os.O_RDWR)
-        except FileNotFoundError:
-            continue  # closed by its writer, or by another node
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            logger.error("%s is left alone: %s", path, error.strerror)  # noqa: TRY400
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_left = is_at(path, file)
-        except BlockingIOError:
-            is_left = False
-        if is_left:
+        file = lock_left(path, refused)
+        if file is not None:
             yield Left(path, file)
-        else:
-            os.close(file)
 
 
 def mend(directory: Path) -> list[tuple[Path, int]]:

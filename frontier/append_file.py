@@ -1,0 +1,185 @@
+"""A file that grows: WARC files, crawl logs and journals.
+
+What always holds:
+
+1.  A file is called ``<name>.open`` until its last byte is on disk. A file without that
+    suffix is whole and never changes again.
+2.  While a process writes a file it holds an exclusive `fcntl.flock` on it. An
+    ``.open`` file that can be locked has lost its writer.
+3.  No file is ever overwritten: ``.open`` files are created exclusively, and only their
+    creator may give them the name without the suffix, or `close_left` if it is free.
+4.  After an `OSError`, `AppendFile.rollback` brings the file back to where the last
+    `flush` or `sync` left it. Until one of them the last of what was appended may wait
+    in memory.
+
+Nothing here is thread-safe: a file belongs to one thread at a time.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from io import FileIO
+from typing import TYPE_CHECKING
+
+from frontier.files import (
+    FILE_MODE,
+    OPEN,
+    create_locked,
+    descriptor_of,
+    is_at,
+    sync_directory,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_WAITING = 1 << 17
+"""Bytes from which on they are written: more do not stay in the CPU's cache."""
+
+
+class AppendFile:
+    """One ``.open`` file, locked by this process."""
+
+    def __init__(self, directory: Path, name: str, mode: int = FILE_MODE) -> None:
+        """Create *name* in *directory*, locked and empty.
+
+        Raises:
+            FileExistsError: The name is taken, or was taken away at once by a process
+                that saw the file before it was locked.
+            OSError: The directory cannot be written to.
+        """
+        self.name = name
+        self.size = 0
+        """Where the next byte goes."""
+        self.kept = 0
+        """What `rollback` leaves."""
+        self.published = False
+        """Whether the file has its final name; nothing may be added to it."""
+        self.final = directory / name
+        self._path = directory / f"{name}{OPEN}"
+        self._waiting: list[bytes] = []
+        self._waiting_size = 0
+        self._file = create_locked(self._path, mode)
+        if self.final.exists():
+            self.discard()
+            raise FileExistsError(f"{self.final} exists")
+
+    def append(self, block: bytes) -> None:
+        """Append *block*; it may wait in memory until the next `flush` or `sync`."""
+        self._waiting.append(block)
+        self._waiting_size += len(block)
+        self.size += len(block)
+        if self._waiting_size >= _WAITING:
+            self._hand_over()
+
+    def flush(self) -> None:
+        """Hand everything to the operating system; `rollback` spares it now."""
+        self._hand_over()
+        self.kept = self.size
+
+    def sync(self) -> None:
+        """Wait until everything is on disk."""
+        self._hand_over()
+        os.fsync(self._file.fileno())
+        self.kept = self.size
+
+    def rollback(self) -> None:
+        """Undo what was written since the last `flush` or `sync`."""
+        self._waiting, self._waiting_size = [], 0
+        os.ftruncate(self._file.fileno(), self.kept)
+        self._file.seek(self.kept)
+        self.size = self.kept
+
+    def publish(self, ready: Callable[[Path], object] = lambda _: None) -> None:
+        """Put everything on disk, then drop the suffix and the lock.
+
+        In between *ready* is called with the path that the file still has.
+        """
+        self.sync()
+        if not self.published:  # a second call repeats what failed, not this
+            ready(self._path)
+            self._path.rename(self.final)
+            self.published = True
+        sync_directory(self.final.parent)
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Drop the lock and leave the file to who finds it without a writer."""
+        self._file.close()
+
+    def discard(self) -> None:
+        """Delete the file."""
+        self._path.unlink(missing_ok=True)
+        self._file.close()
+
+    def _hand_over(self) -> None:
+        """Write what waits; if that fails, what is left goes on waiting."""
+        view = memoryview(b"".join(self._waiting))
+        try:
+            while view:
+                view = view[self._file.write(view) or 0 :]
+        finally:
+            self._waiting = [bytes(view)] if view else []
+            self._waiting_size = len(view)
+
+
+def lock_left(path: Path, refused: Callable[[Path, str], object]) -> FileIO | None:
+    """The ``.open`` file *path*, open and locked, if it has lost its writer.
+
+    ``None`` if it has not, or is gone. *refused* is called for what is no regular file,
+    a link included, and for a file whose final name is taken.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    try:
+        file = FileIO(descriptor_of(path, os.O_RDWR), "r+")
+    except FileNotFoundError:
+        return None  # closed by its writer, or by somebody else
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        refused(path, str(error.strerror))
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_at(path, file.fileno()):
+            final = path.with_name(path.name.removesuffix(OPEN))
+            if not final.exists():
+                return file
+            refused(path, f"{final.name} exists")
+    except BlockingIOError:
+        pass  # it is being written
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return None
+
+
+def close_left(
+    path: Path,
+    file: FileIO,
+    end: int,
+    ready: Callable[[Path], object] = lambda _: None,
+) -> Path | None:
+    """Cut the file *path*, locked as *file*, to *end* bytes; give it its final name.
+
+    In between *ready* is called with *path*. Return the final path; ``None`` if nothing
+    is left of the file, which is removed.
+
+    Raises:
+        OSError: It cannot be changed.
+    """
+    if not end:
+        path.unlink()
+        return None
+    os.ftruncate(file.fileno(), end)
+    os.fsync(file.fileno())
+    ready(path)
+    final = path.with_name(path.name.removesuffix(OPEN))
+    path.rename(final)
+    return final
