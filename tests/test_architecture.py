@@ -15,7 +15,16 @@ ROOT = Path(__file__).parent.parent / "frontier"
 # From the ground up: a module imports from its own layer and from those below. A name
 # with a dot is a module that stands in another layer than its package.
 LAYERS = [
-    {"errors", "files", "group_commit", "item_files", "json_log", "model", "settings"},
+    {
+        "append_file",
+        "errors",
+        "files",
+        "group_commit",
+        "item_files",
+        "json_log",
+        "model",
+        "settings",
+    },
     {"urls", "workers"},
     {"store"},
     {"cdx", "cluster", "dedupe", "queue", "seen", "warc"},

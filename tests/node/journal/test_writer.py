@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import warm
 
+from frontier import append_file
 from frontier.errors import ArchiveError, WriterStopped
-from frontier.node.journal import writer
 from frontier.node.journal.entries import (
     Acked,
     Header,
@@ -288,14 +288,14 @@ def test_a_journal_that_is_closed_meanwhile_hides_no_other(tmp_path, monkeypatch
     for name in ("a", "b"):
         path = tmp_path / f"{name}.journal.open"
         path.write_bytes(frame(HEADER) + frame(a_push(1)))
-    real = writer.descriptor_of
+    real = append_file.descriptor_of
 
     def closed_meanwhile(path, flags):
         if path.name.startswith("a."):
             path.unlink()
         return real(path, flags)
 
-    monkeypatch.setattr(writer, "descriptor_of", closed_meanwhile)
+    monkeypatch.setattr(append_file, "descriptor_of", closed_meanwhile)
     found = list(left_open(tmp_path))
 
     assert [left.path.name for left in found] == ["b.journal.open"]
