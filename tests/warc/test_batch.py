@@ -16,7 +16,6 @@ from frontier.dedupe.revisit_policy import Rules
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
 from frontier.warc import batch
-from frontier.warc import file_rotation as writer_module
 from frontier.warc.batch import ArchiveConfig, BatchWriter
 from frontier.warc.disk_space import Room
 from tests.warc.judges import assert_sound, read_warcio
@@ -57,7 +56,7 @@ def fsyncs(index, monkeypatch):
             index.log.append(("fsync",))
         real(descriptor)
 
-    monkeypatch.setattr(writer_module.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     return failures
 
 

@@ -176,10 +176,10 @@ def test_a_disk_that_takes_nothing_costs_no_line(tmp_path, monkeypatch, caplog):
             self.file.write(data[:10])  # some of it fits
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    log._file = Full(file := log._file)
+    log._file._file = Full(file := log._file._file)
     log.write([attempt(1)])
     log.write([attempt(2)])
-    log._file = file
+    log._file._file = file
     log.write([attempt(3)])
     log.close()
 

@@ -6,11 +6,10 @@ from io import FileIO
 
 import pytest
 
-from frontier import files
+from frontier import append_file, files
 from frontier.append_file import AppendFile
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Original
-from frontier.warc import file_rotation as module
 from frontier.warc.file_rotation import (
     WarcConfig,
     WarcWriter,
@@ -198,7 +197,7 @@ def test_rollback_undoes_what_no_sync_has_settled(writer, tmp_path):
 
 def test_a_failed_rename_is_tried_again(writer, tmp_path, monkeypatch):
     append(writer, an_exchange())
-    real = module.sync_directory
+    real = append_file.sync_directory
     failures = iter([OSError("the directory is gone for a moment")])
 
     def fails_once(directory):
@@ -206,7 +205,7 @@ def test_a_failed_rename_is_tried_again(writer, tmp_path, monkeypatch):
             raise failure
         real(directory)
 
-    monkeypatch.setattr(module, "sync_directory", fails_once)
+    monkeypatch.setattr(append_file, "sync_directory", fails_once)
     with pytest.raises(OSError, match="for a moment"):
         writer.close()
     second = append(writer, an_exchange(1))  # must not go into the published file
@@ -221,7 +220,7 @@ def test_a_file_whose_warcinfo_fails_leaves_nothing(writer, tmp_path, monkeypatc
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="no space"):
             append(writer, an_exchange())
         writer.rollback()

@@ -1,3 +1,4 @@
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,7 +10,6 @@ import warm
 
 from frontier.dedupe.digest import sha256_hex
 from frontier.model import Made
-from frontier.warc import repair as module
 from frontier.warc.repair import Repaired, repair
 from tests.warc.judges import assert_sound
 from tests.warc.samples import an_exchange, members, names
@@ -219,7 +219,7 @@ def test_a_file_closed_before_it_could_be_locked_is_left_alone(
     writer, tmp_path, monkeypatch
 ):
     append(writer, an_exchange())
-    real = module.fcntl.flock
+    real = fcntl.flock
 
     def flock(file, operation):
         monkeypatch.undo()
@@ -227,7 +227,7 @@ def test_a_file_closed_before_it_could_be_locked_is_left_alone(
         (tmp_path / NAME).rename(tmp_path / "packed")
         real(file, operation)
 
-    monkeypatch.setattr(module.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
 
     assert repair(tmp_path, None) == []
     assert names(tmp_path) == ["packed"]
