@@ -8,10 +8,11 @@ record both are its block.
 from __future__ import annotations
 
 import hashlib
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from frontier.dedupe.digest import parse
-from frontier.warc.reader import Source, body_start, parts_of, unchunked
+from frontier.warc.reader import Source, body_start, unchunked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -58,26 +59,29 @@ class Payload:
             names = []
         self._payload = _computing(names)
         self._body = _computing(names) if is_chunked else self._payload
-        self._whole = hashlib.sha256(found.headers.top) if every else None
+        self._whole = None
+        if every:
+            self._whole = hashlib.sha256(found.headers.top)
+            self._whole.update(found.block)
         self._head = hashlib.sha256(found.block[:start]).hexdigest() if every else ""
         self._read(found, start, is_chunked=is_chunked)
 
     def _read(self, found: Found, start: int, *, is_chunked: bool) -> None:
-        source = Source("", self._blocks(found))
-        source.take(start)
         if not is_chunked:
-            self._add(source.rest())
+            self._add([memoryview(found.block)[start:]])
+            self._add(self._noted(found.rest()))
             return
-        stored = Source("", self._stored(source))
+        source = Source("", chain([found.block], self._noted(found.rest())))
+        source.take(start)
         try:
-            self._add(unchunked(stored))
+            self._add(unchunked(Source("", self._stored(source))))
         except ValueError as error:
             self.fault = str(error)
             for _ in source.rest():
                 pass
 
-    def _blocks(self, found: Found) -> Iterator[bytes]:
-        for part in parts_of(found):
+    def _noted(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        for part in parts:
             if self._whole is not None:
                 self._whole.update(part)
             yield part
@@ -88,7 +92,7 @@ class Payload:
                 one.update(part)
             yield part
 
-    def _add(self, parts: Iterable[bytes]) -> None:
+    def _add(self, parts: Iterable[bytes | memoryview]) -> None:
         for part in parts:
             self.size += len(part)
             for one in self._payload.values():

@@ -162,14 +162,13 @@ BEGIN = b"filedesc:"
 LINE = "X-Frontier-Arc-Header"
 """The header that has the line which was in front of the block."""
 _LINE_LIMIT = 1 << 15
-_LINE_END = re.compile(rb"\n")
 _DATE = re.compile(rb"[0-9]{12,17}")
 _TYPE = re.compile(r"[!-~]+/[!-~]+(?: *;[ -~]*)?")
 
 
 def _arc(source: Source) -> Head | None:
     offset, name = source.offset, source.name
-    line = source.take_until(_LINE_END, _LINE_LIMIT)
+    line = source.take_until(b"\n", _LINE_LIMIT)
     if not line:
         return None
     if not line.endswith(b"\n"):

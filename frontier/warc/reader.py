@@ -142,7 +142,9 @@ class Source:
 
     def take(self, size: int) -> bytes:
         """The next *size* bytes, or what there is of them."""
-        taken = self.peek(size)
+        taken = self._buffer[self._at : self._at + size]
+        if len(taken) < size:
+            taken = self.peek(size)
         self._at += len(taken)
         self.offset += len(taken)
         return taken
@@ -160,13 +162,19 @@ class Source:
         """All that is left, in parts."""
         return iter(lambda: self.some(BLOCK), b"")
 
-    def take_until(self, end: re.Pattern[bytes], limit: int) -> bytes:
+    def take_until(self, end: bytes | re.Pattern[bytes], limit: int) -> bytes:
         """What comes up to *end*, and that, or *limit* bytes."""
         size = min(limit, _LINE_LIMIT)
         while True:
             ahead = self.peek(size)
-            if found := end.search(ahead):
-                return self.take(found.end())
+            if isinstance(end, bytes):
+                stop = ahead.find(end) + len(end)
+                found = stop >= len(end)
+            else:
+                match = end.search(ahead)
+                found, stop = match is not None, match.end() if match else 0
+            if found:
+                return self.take(stop)
             if len(ahead) < size or size == limit:
                 return self.take(size)
             size = min(limit, 4 * size)
@@ -263,14 +271,18 @@ class Found:
         self._left -= len(part)
         return part
 
+    def rest(self) -> Iterator[bytes]:
+        """What is behind `block`, in parts."""
+        self._at = len(self.block)
+        return iter(lambda: self.read(BLOCK), b"")
+
     def finish(self) -> None:
         """Read the rest of the record, so that its length and its fault are known.
 
         Raises:
             BadWarc: The file is cut off or damaged there.
         """
-        self._at = len(self.block)
-        while self.read(BLOCK):
+        for _ in self.rest():
             pass
         if self._end is not None:
             end, self._end = self._end, None
@@ -297,7 +309,7 @@ def _warc(source: Source) -> Head | None:
     if not begin.startswith(_WARC):
         raise BadWarc(source.name, source.offset, _no_record(source))
     offset = source.offset
-    return _parsed(source.name, offset, source.take_until(_HEAD_END, HEAD_LIMIT))
+    return _parsed(source.name, offset, source.take_until(_END, HEAD_LIMIT))
 
 
 def _lenient(source: Source) -> Head | None:
@@ -318,7 +330,6 @@ LENIENT: Begin = _lenient
 
 The headers that it gives are not the bytes of the file, which are to be written again.
 """
-_HEAD_END = re.compile(re.escape(_END))
 
 
 def _no_record(source: Source) -> str:
@@ -708,7 +719,6 @@ def members(stream: IO[bytes] | FileIO) -> Iterator[tuple[int, bytes]]:
 _PART = 1 << 18
 _HTTP_HEAD_LIMIT = 1 << 20
 _LINE_LIMIT = 1 << 14
-_LINE_END = re.compile(rb"\n")
 _CHUNKED = re.compile(
     rb"^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b", re.IGNORECASE | re.MULTILINE
 )
@@ -762,7 +772,7 @@ def unchunked(source: Source) -> Iterator[bytes]:
     Raises:
         ValueError: They are wrong.
     """
-    line = source.take_until(_LINE_END, _LINE_LIMIT)
+    line = source.take_until(b"\n", _LINE_LIMIT)
     if not _SIZE.match(line):
         # De-chunked already, by a tool that left the header as it was.
         if line:
@@ -786,7 +796,7 @@ def unchunked(source: Source) -> Iterator[bytes]:
             yield part
         if source.take(len(_LINE_ENDS)) != _LINE_ENDS:
             raise ValueError("a chunk without an end")
-        line = source.take_until(_LINE_END, _LINE_LIMIT)
+        line = source.take_until(b"\n", _LINE_LIMIT)
     for _ in source.rest():
         pass
 
