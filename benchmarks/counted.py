@@ -50,7 +50,7 @@ QUIET = {
     "FRONTIER_PARTITIONS": 64,
     "FRONTIER_LEASE_TTL": 600,
 }
-"""Of a crawl that is counted: nothing is renewed meanwhile."""
+"""Of a crawl that is counted: no node is taken for dead meanwhile."""
 
 
 class Parts:

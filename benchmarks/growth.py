@@ -25,6 +25,7 @@ from benchmarks.memory import emptied, settled
 from benchmarks.path import seen_path
 from benchmarks.plots import Panel, lines
 from benchmarks.server import ServerTime
+from frontier.cluster.lease import acquire_call
 from frontier.model import Lease, Order
 from frontier.node.outbox import MAX_PER_FLIGHT
 from frontier.queue.push import NEW, TEST, Push, Pusher
@@ -33,7 +34,6 @@ from frontier.seen.config import MAX_URLS, joined, seen_config
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
-from frontier.store.scripts import LEASE_ACQUIRE
 from frontier.urls.fingerprint import LEAST_MARK
 from frontier.urls.partition import partition_of
 
@@ -312,12 +312,9 @@ class Flight:
 
     def _acquire(self, partitions: list[int]) -> None:
         wanted = [number for number in partitions if number not in self._leases]
-        calls = []
-        for keys in map(self._keys.partition, wanted):
-            names = [keys.lease, keys.fence, keys.counts, keys.reserved]
-            calls.append(Call.to(LEASE_ACQUIRE, names, ["bench", DAY_MS, ""]))
+        calls = [acquire_call(self._keys.partition(n), "bench") for n in wanted]
         for number, reply in zip(wanted, self._store.run(calls), strict=True):
-            self._leases[number] = Lease(number, int(reply[0]), float("inf"))
+            self._leases[number] = Lease(number, int(reply[2]))
 
     def close(self) -> None:
         """Disconnect."""

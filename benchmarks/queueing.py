@@ -24,8 +24,9 @@ from benchmarks.links import urls as distinct
 from benchmarks.memory import emptied, settled
 from benchmarks.path import seen_path
 from benchmarks.server import ServerTime
-from frontier.cluster.lease import Leases
-from frontier.model import Order
+from frontier.cluster.lease import Leases, acquire_call
+from frontier.cluster.membership import Membership
+from frontier.model import Member, Order
 from frontier.queue.reserve import (
     ack_calls,
     list_reserved,
@@ -36,7 +37,6 @@ from frontier.queue.reserve import (
 )
 from frontier.store.client import BlockingStore, Call, Store
 from frontier.store.keys import CrawlKeys
-from frontier.store.scripts import LEASE_ACQUIRE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -147,13 +147,18 @@ def _leases(server: Server) -> dict[str, float]:
     server.empty()
     calls: dict[str, Callable[[Leases], Any]] = {
         "acquire": lambda leases: leases.acquire(range(PARTITIONS)),
-        "renew": lambda leases: leases.renew(),
+        "look": lambda leases: leases.look(),
         "release": lambda leases: leases.release(range(PARTITIONS)),
     }
 
     async def measure() -> dict[str, float]:
         store = Store.from_settings({"REDIS_URL": server.url})
-        leases = Leases(store.run, CrawlKeys("frontier", "bench"), "bench", ttl=60.0)
+        keys = CrawlKeys("frontier", "bench")
+        await store.call(Call.command("HSET", keys.meta(), "state", "open"))
+        me = Member("bench", 1)
+        place = Membership(store.run, keys, me, PARTITIONS, ttl=600.0)
+        await place.beat(busy=False, report=None)
+        leases = Leases(store.run, keys, place)
         found: dict[str, list[float]] = defaultdict(list)
         for _ in range(ROUNDS):
             for name, call in calls.items():
@@ -246,6 +251,5 @@ def _scripts(server: Server) -> dict[str, float]:
 def _acquire(store: BlockingStore, keys: Any) -> Lease:
     from frontier.model import Lease
 
-    names = [keys.lease, keys.fence, keys.counts, keys.reserved]
-    reply = store.call(Call.to(LEASE_ACQUIRE, names, ["bench", 60_000, ""]))
-    return Lease(0, int(reply[0]), float("inf"))
+    _, _, token, *_ = store.call(acquire_call(keys, "bench"))
+    return Lease(0, int(token))

@@ -26,6 +26,7 @@ from benchmarks.visits import (
     simulate,
     zipf_rates,
 )
+from frontier.cluster.lease import acquire_call
 from frontier.model import Lease, Order
 from frontier.queue.due import PART, due_call, moved
 from frontier.queue.item import RECRAWL, encode
@@ -35,7 +36,6 @@ from frontier.recrawl.schedule import DIGEST_BYTES, Mark, Schedule, State
 from frontier.seen.config import SeenConfig, SeenLayout
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
-from frontier.store.scripts import LEASE_ACQUIRE
 from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
@@ -198,9 +198,8 @@ def _batches(sizes: Sizes, soon: float) -> Iterator[tuple[int, list[Push]]]:
 
 def _acquired(store: BlockingStore, keys: CrawlKeys, partition: int) -> Lease:
     part = keys.partition(partition)
-    names = [part.lease, part.fence, part.counts, part.reserved, part.due]
-    reply = store.call(Call.to(LEASE_ACQUIRE, names, ["bench", 3_600_000, ""]))
-    return Lease(partition, int(reply[0]), float("inf"))
+    _, _, token, *_ = store.call(acquire_call(part, "bench"))
+    return Lease(partition, int(token))
 
 
 def _made_ready(store: BlockingStore, keys: CrawlKeys, leases: dict[int, Lease]) -> int:

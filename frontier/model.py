@@ -26,13 +26,13 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to reserve from a partition until *deadline*."""
+    """The right to reserve from a partition."""
 
     partition: int
     token: int
     """The fencing token; grows with each acquisition."""
-    deadline: float
-    """Seconds on this process's monotonic clock."""
+    holder: str = ""
+    """The name of this node on the map that it was taken under."""
 
 
 @dataclass(frozen=True, slots=True)

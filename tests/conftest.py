@@ -413,8 +413,7 @@ def grant(db, crawl):
         token = next(tokens)
         keys = crawl.partition(partition)
         db("HSET", keys.lease, "token", token, "holder", "somebody")
-        db("SET", keys.fence, token)
-        return Lease(partition, token, time.monotonic() + 3600)
+        return Lease(partition, token)
 
     return grant
 

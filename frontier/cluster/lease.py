@@ -1,37 +1,39 @@
-"""Leases: who may reserve from a partition, and until when.
+"""Leases: who may reserve from a partition.
+
+A lease is a hash of its partition, ``{token, holder}``, without an expiry. Its holder
+is a name on the map of members, and a node has all its leases for as long as its
+heartbeat keeps that name there (`frontier.cluster.membership`): nothing is renewed.
 
 What always holds:
 
-1.  A partition has at most one live lease.
+1.  A lease is taken only as it was seen last, and from another holder only if that is
+    dead. So a call that is late, or happens twice, takes nothing.
 2.  The tokens of a partition only grow. Every change of its reservations
     carries a token, and the store refuses one that is not current; a node that
     was paused and wakes up late can do no harm.
-3.  Clocks are never compared across nodes. Redis decides when a lease ends.
-    The holder counts from *before* it asked, so it stops early, never late.
-4.  A lease that was released is ended in the store again and again until the store
-    has said that it is: an error, or a task that was cancelled, leaves no partition
-    that nobody may take and nobody has.
-5.  What was sent before a release and arrives after it brings nothing back: with the
-    lease its token ends.
+3.  A node relies on no lease after its deadline, which is earlier than anybody may take
+    it for dead. It comes back under another name, and has each lease again once that
+    is told of it, under the same token, if nobody took it meanwhile.
+4.  A token whose release was sent is not used any more, whether it was heard of or
+    not; with a release it ends.
+5.  Clocks are never compared across nodes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
 from frontier.store.client import Argument, Call
-from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_LOOK, LEASE_RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from frontier.store.keys import CrawlKeys
+    from frontier.store.keys import CrawlKeys, PartitionKeys
 
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
@@ -40,18 +42,35 @@ T = TypeVar("T")
 BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
 out together, each on a connection of its own: where callbacks keep the reactor busy,
-each one that had to wait for the one before would wait for them too, and leases would
-end."""
+each one that had to wait for the one before would wait for them too."""
 
 
-class Renewer(Protocol):
-    """Who renews leases where this process cannot; see `frontier.watchdog`."""
+class Life(Protocol):
+    """What leases stand on: a name on the map of members; see `Membership`."""
 
-    def deadline(self, partition: int, token: int) -> float:
-        """Until when it has renewed that lease, on our clock; 0 if it has not."""
+    @property
+    def name(self) -> str:
+        """The name that this node has."""
 
-    def hold(self) -> None:
-        """Learn which leases are held: there are others than before."""
+    @property
+    def is_live(self) -> bool:
+        """Whether it can be relied on that nobody takes this node for dead."""
+
+    def is_own(self, holder: str) -> bool:
+        """Whether *holder* is a name that this process has, or had."""
+
+    def is_dead(self, holder: str) -> bool:
+        """Whether the process that had the name *holder* sends nothing any more."""
+
+
+class Seen(NamedTuple):
+    """A lease as the store has told it last."""
+
+    holder: str
+    token: int
+
+
+NOBODY = Seen("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,70 +81,60 @@ class Acquired:
     ready: int
     reserved: int
     """Reservations that an earlier holder left behind."""
+    former: Seen = NOBODY
+    """Who had it, under which token."""
+
+
+class Look(NamedTuple):
+    """What a partition that is held has."""
+
+    ready: int
+    reserved: int
 
 
 class Leases:
-    """Acquires, renews and releases the leases of one node."""
+    """Acquires, looks after and releases the leases of one node."""
 
     def __init__(
         self,
         run: Run,
         keys: CrawlKeys,
-        node_id: str,
-        *,
-        ttl: float,
-        clock: Callable[[], float] = time.monotonic,
-        some: Run | None = None,
+        life: Life,
     ) -> None:
         self._run = run
-        self._some = some or run
         self._keys = keys
-        self._node_id = node_id
-        self._ttl = ttl
-        self._ttl_ms = int(ttl * 1000)
-        self._clock = clock
+        self._life = life
         self._held: dict[int, Lease] = {}
         self.changes = 0
-        """How often a lease was taken or has gone; a renewal keeps its token."""
-        self.renewer: Renewer | None = None
-        """Who has renewed leases that this process takes for ended."""
+        """How often a lease was taken or has gone."""
+        self._seen: dict[int, Seen] = {}
         self.waiting: set[int] = set()
         """Partitions that hold URLs which are not due yet, as the store has told."""
-        self._ending: dict[tuple[int, int], Lease] = {}
-        """Leases that were released, by partition and token, and of which the store has
-        not said that they have ended."""
+        self.doubtful: set[int] = set()
+        """Partitions that this node may hold in the store, and does not know of: they
+        are to be acquired, and given back if they are not wanted."""
+        self.refused: dict[int, str] = {}
+        """Partitions that `acquire` did not get, and who has them."""
 
     @property
     def held(self) -> dict[int, Lease]:
-        """Partition to lease, also of leases past their deadline. Read only."""
+        """Partition to lease, also while none can be relied on. Read only."""
         return self._held
-
-    @property
-    def releasing(self) -> bool:
-        """Whether the store has yet to say that leases have ended which were released.
-
-        The next `release` ends them, of whatever partitions.
-        """
-        return bool(self._ending)
 
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
         lease = self._held.get(partition)
-        if lease is None or lease.deadline > self._clock():
-            return lease
-        if self.renewer is not None:
-            deadline = self.renewer.deadline(partition, lease.token)
-            if deadline > self._clock():
-                return replace(lease, deadline=deadline)
-        return None
+        if lease is None or lease.holder != self._life.name or not self._life.is_live:
+            return None
+        return lease
 
     def covers(self, lease: Lease) -> bool:
-        """Whether *lease*'s token is still held and its deadline ahead."""
+        """Whether *lease*'s token is still held and can be relied on."""
         held = self.current(lease.partition)
         return held is not None and held.token == lease.token
 
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
-        """Take those of *partitions* that nobody holds.
+        """Take those of *partitions* that nobody holds who lives.
 
         If the store did not answer for some, returns what was taken of the rest:
         somebody has to take care of what former holders left there.
@@ -134,88 +143,130 @@ class Leases:
             CrawlLost: The store has lost what was in one of them.
         """
         taken: list[Acquired] = []
+        # One that somebody had who lives may have been given back: this tells it.
+        asked = {p: self._known(p) or NOBODY for p in partitions}
+        while asked:
+            moved: list[int] = []
 
-        async def take(batch: list[int]) -> None:
-            asked_at = self._clock()
-            replies = await self._some([*map(self._acquiring, batch)])
-            for partition, reply in zip(batch, replies, strict=True):
-                if reply is None or isinstance(reply, StoreUnavailable):
-                    continue
-                if reply == -1:
-                    raise CrawlLost(self._keys.crawl_id)
-                token, ready, reserved, waiting = (int(value) for value in reply)
-                self._note_waiting(partition, waiting)
-                lease = Lease(partition, token, asked_at + self._ttl)
-                self._held[partition] = lease
-                self.changes += 1
-                taken.append(Acquired(lease, ready, reserved))
+            async def take(batch: list[int], seen: dict[int, Seen] = asked) -> None:
+                name, before = self._life.name, [seen[p] for p in batch]
+                self.doubtful.update(batch)  # until the store has answered
+                replies = await self._run([*map(self._acquiring, batch, before)])
+                for partition, former, reply in zip(
+                    batch, before, replies, strict=True
+                ):
+                    if isinstance(reply, StoreUnavailable):
+                        continue
+                    found = self._taken(partition, former, name, reply)
+                    if found is None:
+                        moved.append(partition)  # noqa: B023 (of this turn)
+                    else:
+                        taken.append(found)
 
-        try:
-            await _each(take, _batches(partitions), lambda: taken)
-        finally:  # before anything is reserved: the first page may end this process
-            if taken and self.renewer is not None:
-                self.renewer.hold()
+            await _each(take, _batches(asked), lambda: taken)
+            asked = {p: seen for p in moved if (seen := self._known(p))}
+            self.refused |= {p: self._seen[p].holder for p in moved if p not in asked}
         return taken
 
-    def _acquiring(self, partition: int) -> Call:
+    def _known(self, partition: int) -> Seen | None:
+        """The lease as it was seen last; `None` if somebody has it who lives."""
+        seen = self._seen.get(partition, NOBODY)
+        holder = seen.holder
+        if not holder or self._life.is_own(holder) or self._life.is_dead(holder):
+            return seen
+        return None
+
+    def _acquiring(self, partition: int, seen: Seen, *, keeps: bool = False) -> Call:
         keys = self._keys.partition(partition)
-        names = [keys.lease, keys.fence, keys.counts, keys.reserved]
-        return Call.to(LEASE_ACQUIRE, names, [self._node_id, self._ttl_ms, keys.born])
+        return acquire_call(keys, self._life.name, seen, keeps=keeps)
 
-    async def renew_refused(self, refused: Iterable[Lease]) -> set[tuple[int, int]]:
-        """Renew leases whose tokens the store refused; return which are still held.
+    def _taken(
+        self, partition: int, before: Seen, name: str, reply: list[Any]
+    ) -> Acquired | None:
+        """What was taken; `None` if the lease is not as it was seen *before*."""
+        if reply[0] < 0:
+            raise CrawlLost(self._keys.crawl_id)
+        _, holder, token, *figures = reply
+        self._seen[partition] = Seen(holder.decode("utf-8", "replace"), int(token))
+        self.doubtful.discard(partition)
+        self.refused.pop(partition, None)
+        if not reply[0]:
+            return None
+        ready, reserved, waiting = map(int, figures)
+        self._note_waiting(partition, waiting)
+        lease = self._held[partition] = Lease(partition, int(token), name)
+        self.changes += 1
+        return Acquired(lease, ready, reserved, before)
 
-        Each is named by partition and token. One that had merely ended comes back,
-        and with it what is reserved under it.
+    async def rename(self) -> list[Lease]:
+        """Have leases that stand on an earlier name of this node stand on its present.
+
+        Returns those that are lost.
         """
-        asked = {(lease.partition, lease.token) for lease in refused}
-        if not asked:  # as nearly always: not to wait for a renewal under way
-            return set()
-        # Not another lease on the same partition: who asks learns of these alone.
-        chosen = {number for number, _ in asked & self._tokens()}
-        with suppress(StoreUnavailable):  # asked again when the call is repeated
-            await self.renew(chosen)
-        return asked & self._tokens()
+        lost: list[Lease] = []
+        name = self._life.name
 
-    def _tokens(self) -> set[tuple[int, int]]:
-        return {(number, lease.token) for number, lease in self._held.items()}
+        async def tell(batch: list[Lease]) -> None:
+            calls = [
+                self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
+                for one in batch
+            ]
+            replies = await self._run(calls)
+            for lease, reply in zip(batch, replies, strict=True):
+                if isinstance(reply, StoreUnavailable):
+                    continue
+                if self._held.get(lease.partition) is not lease:
+                    continue  # it was lost, or given back, meanwhile
+                if reply[0] < 0:
+                    raise CrawlLost(self._keys.crawl_id)
+                holder = reply[1].decode("utf-8", "replace")
+                if int(reply[2]) == lease.token and self._life.is_own(holder):
+                    # Also if a call before was executed, and its reply was lost.
+                    self._held[lease.partition] = replace(lease, holder=holder)
+                else:
+                    self.forget(lease)
+                    lost.append(lease)
 
-    async def renew(
+        stale = [lease for lease in self._held.values() if lease.holder != name]
+        await _each(tell, _batches(stale), lambda: stale)
+        return lost
+
+    async def look(
         self, partitions: Iterable[int] | None = None
-    ) -> tuple[dict[int, int], list[Lease]]:
-        """Renew all leases, or those on *partitions*.
+    ) -> tuple[dict[int, Look], list[Lease]]:
+        """See what there is in all partitions that are held, or in *partitions*.
 
-        Returns the number of ready URLs of each partition that is still held,
-        and the leases that are lost. Of what the store did not answer neither is said,
-        if it answered for some: who does not learn of a loss would wait for ever.
+        Returns also the leases that are lost, which are forgotten. Of what the store
+        did not answer neither is said, if it answered for some.
         """
-        ready: dict[int, int] = {}
+        found: dict[int, Look] = {}
         lost: list[Lease] = []
 
-        async def extend(batch: list[int]) -> None:
-            asked_at = self._clock()
+        async def see(batch: list[int]) -> None:
             leases = [self._held[p] for p in batch if p in self._held]
-            mine = (self._keys, self._node_id, self._ttl_ms)
-            calls = [renew_call(*mine, lease) for lease in leases]
-            for lease, reply in zip(leases, await self._some(calls), strict=True):
+            calls = [self._looking(lease) for lease in leases]
+            for lease, reply in zip(leases, await self._run(calls), strict=True):
                 if isinstance(reply, StoreUnavailable):
-                    continue  # those of the other servers are to be kept
+                    continue
                 if self._held.get(lease.partition) is not lease:
-                    continue  # released while the renewal was under way
+                    continue  # it was given back meanwhile, say
                 if reply is None:
-                    del self._held[lease.partition]
-                    self.changes += 1
+                    self.forget(lease)
                     lost.append(lease)
                 else:
-                    deadline = asked_at + self._ttl
-                    self._held[lease.partition] = replace(lease, deadline=deadline)
-                    some, waiting = reply if isinstance(reply, list) else (reply, 0)
-                    ready[lease.partition] = int(some)
+                    ready, waiting, reserved = reply
                     self._note_waiting(lease.partition, waiting)
+                    found[lease.partition] = Look(ready, reserved)
 
         batches = _batches(self._held if partitions is None else partitions)
-        await _each(extend, batches, lambda: ready or lost)
-        return ready, lost
+        await _each(see, batches, lambda: found or lost)
+        return found, lost
+
+    def _looking(self, lease: Lease) -> Call:
+        keys = self._keys.partition(lease.partition)
+        return Call.to(
+            LEASE_LOOK, [keys.lease, keys.counts, keys.reserved], [lease.token]
+        )
 
     def _note_waiting(self, partition: int, count: int) -> None:
         if count:
@@ -226,32 +277,30 @@ class Leases:
     async def release(self, partitions: Iterable[int]) -> None:
         """Give those of *partitions* back that are held.
 
-        And end what was given back before, and may have not been heard of. If the
-        store does not answer for some, they are still `releasing` after that.
+        Those for which the store did not answer are `doubtful` then.
 
         Raises:
             StoreUnavailable: It has answered for none.
         """
-        for partition in partitions:
-            lease = self._held.pop(partition, None)
-            if lease is not None:
-                self.changes += 1
-                self._ending[partition, lease.token] = lease
+        leases = [self._held.pop(p) for p in partitions if p in self._held]
+        self.changes += len(leases)
+        self.doubtful.update(lease.partition for lease in leases)
         ended: list[Lease] = []
 
         async def end(batch: list[Lease]) -> None:
-            replies = await self._some([self.release_call(lease) for lease in batch])
+            replies = await self._run([self.release_call(lease) for lease in batch])
             for lease, reply in zip(batch, replies, strict=True):
                 if not isinstance(reply, StoreUnavailable):
-                    self._ending.pop((lease.partition, lease.token), None)
+                    self.doubtful.discard(lease.partition)
+                    self._seen[lease.partition] = Seen("", lease.token + 1)
                     ended.append(lease)
 
-        await _each(end, _batches(self._ending.values()), lambda: ended)
+        await _each(end, _batches(leases), lambda: ended)
 
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""
         keys = self._keys.partition(lease.partition)
-        return Call.to(LEASE_RELEASE, [keys.lease, keys.fence], [lease.token])
+        return Call.to(LEASE_RELEASE, [keys.lease], [lease.token])
 
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""
@@ -261,11 +310,15 @@ class Leases:
             self.changes += 1
 
 
-def renew_call(keys: CrawlKeys, node_id: str, ttl_ms: int, lease: Lease) -> Call:
-    """The call that renews *lease*; its reply is nil if it is lost."""
-    part = keys.partition(lease.partition)
-    args: list[Argument] = [node_id, ttl_ms, lease.token]
-    return Call.to(LEASE_RENEW, [part.lease, part.fence, part.counts], args)
+def acquire_call(
+    keys: PartitionKeys, name: str, seen: Seen = NOBODY, *, keeps: bool = False
+) -> Call:
+    """The call that takes a partition for *name*, if its lease is as *seen*.
+
+    With *keeps* the token stays: only the name of its holder is another.
+    """
+    args: list[Argument] = [name, keys.born, seen.holder, seen.token, int(keeps)]
+    return Call.to(LEASE_ACQUIRE, [keys.lease, keys.counts, keys.reserved], args)
 
 
 async def _each(

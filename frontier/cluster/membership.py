@@ -9,20 +9,29 @@ What always holds:
 2.  A join, a leave, a death and a change of weight raise the epoch. Nodes that
     know the same epoch have the same ring.
 3.  A node reads its order with a heartbeat. The first heartbeat of a process
-    forgets what was ordered of an earlier one of the same name.
-4.  The leases of a node that was removed are ended with their fencing tokens:
-    it cannot renew them, and what it writes is refused.
-5.  When a crawl has ended, a node leaves only if no other is on the map, or one that
+    forgets what was ordered of an earlier one with its id.
+4.  A process is on the map under a *name*, its node id, itself and a number. A node
+    counts on being there until its *deadline*, `LIFE` of the time to live after it sent
+    the last heartbeat that was answered, on its own clock. A name whose deadline has
+    passed is never used again, whatever the map says, which may have forgotten that it
+    was dropped: the process comes back under its next.
+5.  Whoever was met on the map, in heartbeats that nothing has broken since, and is
+    not there any more, sends nothing. Whoever else is not there sends nothing after a
+    whole time to live: the map that a node knows is as old as its last heartbeat, and
+    may have gone back (decision 0170).
+6.  When a crawl has ended, a node leaves only if no other is on the map, or one that
     has sent a heartbeat since: that one knows of the end, and leaves later. So of those
     that live, one finds itself to be the last, whoever was killed before.
-6.  What changes the map also notes it, in one script, in a log of the last 500
+7.  What changes the map also notes it, in one script, in a log of the last 500
     entries. A heartbeat that changes nothing notes nothing.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import secrets
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +41,7 @@ from frontier.errors import CrawlLost, KeyDamaged, NodeLives, NodeReplaced, Unkn
 from frontier.model import Member
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import (
-    LEASE_BREAK,
+    LEASE_RELEASE,
     NODE_BEAT,
     NODE_LEAVE,
     NODE_ORDER,
@@ -48,6 +57,9 @@ if TYPE_CHECKING:
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 
+LIFE = 0.8
+"""The part of the time to live for which a node counts on its last heartbeat. The rest
+is for what a copy of the map may lack unnoticed; see `sweeps.lua`."""
 DRAIN_S = 3600
 """Seconds after which a node that has not read its order need not any more."""
 REMOVE_S = 60
@@ -117,14 +129,17 @@ def remove(
         raise NodeLives(keys.crawl_id, node_id)
     ended = 0
     for first in range(0, partitions, BATCH):
-        batch = [
-            keys.partition(p) for p in range(first, min(first + BATCH, partitions))
+        numbers = range(first, min(first + BATCH, partitions))
+        leases = [keys.partition(number).lease for number in numbers]
+        asked = [Call.command("HMGET", lease, "holder", "token") for lease in leases]
+        found = zip(leases, store.run(asked), strict=True)
+        calls = [
+            Call.to(LEASE_RELEASE, [lease], [token])
+            for lease, (holder, token) in found
+            if holder and holder.startswith(f"{node_id}/".encode())
         ]
-        ended += sum(
-            store.run(
-                [Call.to(LEASE_BREAK, [p.lease, p.fence], [node_id]) for p in batch]
-            )
-        )
+        store.run(calls)
+        ended += len(calls)
     return ended
 
 
@@ -158,27 +173,93 @@ class Membership:
     """This node's place among the live nodes of a crawl."""
 
     def __init__(
-        self, run: Run, keys: CrawlKeys, member: Member, partitions: int, *, ttl: float
+        self,
+        run: Run,
+        keys: CrawlKeys,
+        member: Member,
+        partitions: int,
+        *,
+        ttl: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
         self._keys = keys
         self._member = member
         self._partitions = partitions
-        self._ttl_ms = int(ttl * 1000)
-        self._epoch = -1
+        self._ttl = ttl
+        self.life = LIFE * ttl
+        """Seconds for which a node counts on its last heartbeat."""
+        self._clock = clock
+        self._epoch = self._known = -1
+        """Of the ring; and of the map that was read, 0 if it is to be read again."""
         self._process = secrets.token_hex(4)
+        self._number = 0
+        self._began = self._beaten = -math.inf
+        """When the first heartbeat of this name, and the last that was answered, was
+        sent."""
+        self._is_spent = True
+        """Whether this name is not to be used any more."""
+        self._at = 0
+        """When the map had the last heartbeat of this name, on the server's clock."""
+        self._names: set[str] = set()
+        self._met: set[str] = set()
+        """Names of others that were on the map since this name was, or are."""
+        self._missed: dict[str, float] = {}
+        """Names that were not met, and since when they were looked for."""
+        self.stand_in: Callable[[], float] = lambda: -math.inf
+        """When another process has sent the last heartbeat in this one's place."""
         self.ring = Ring([], partitions)
         """Replaced, never changed, when the epoch does."""
         self._members: tuple[Member, ...] = ()
-        self.said: tuple[list[str], list[Argument]] | None = None
-        """Keys and arguments of a beat that says what the last one said, to be sent by
-        another process in this one's place."""
+        self.said: tuple[float, list[str], list[Argument]] | None = None
+        """When a beat was sent, and keys and arguments of one that says the same, to be
+        sent by another process in this one's place."""
         self.said_busy = False
         """Whether the last beat kept the crawl open."""
         self.leaving = False
         """Whether this node wants no partitions any more: its weight becomes 0."""
         self.away = self.hands_over = False
         """Whether it wants none for a time, and whether it leaves them to others."""
+
+    @property
+    def process(self) -> str:
+        """What the names of this process begin with."""
+        return f"{self._member.node_id}/{self._process}"
+
+    @property
+    def name(self) -> str:
+        """The name that this process has on the map."""
+        return f"{self.process}/{self._number}"
+
+    @property
+    def deadline(self) -> float:
+        """Until when nobody takes this name for dead, on the monotonic clock."""
+        if self._is_spent:
+            return -math.inf
+        beaten = self._beaten
+        if self._clock() >= beaten + self.life:
+            stood_in = self.stand_in()
+            # One that was sent under an earlier name says nothing of this one.
+            beaten = max(beaten, stood_in if stood_in >= self._began else beaten)
+        return beaten + self.life
+
+    @property
+    def is_live(self) -> bool:
+        """Whether nobody takes this name for dead."""
+        now = self._clock()
+        until = self._beaten + self.life
+        return not self._is_spent and (now < until or now < self.deadline)
+
+    def is_own(self, holder: str) -> bool:
+        """Whether *holder* is a name that this process has, or had."""
+        return holder.rpartition("/")[0] == self.process
+
+    def is_dead(self, holder: str) -> bool:
+        """Whether the process that had the name *holder* sends nothing any more."""
+        if holder in self._names or holder in self._met:
+            return holder not in self._names
+        since = self._missed.setdefault(holder, self._clock())
+        return self._beaten >= since + self._ttl
 
     def _is_away(self) -> bool:
         """Whether this node leaves its partitions to others; from then till it is back.
@@ -200,28 +281,57 @@ class Membership:
             NodeReplaced: Another process beats under this node's id by now.
             KeyDamaged: A key of the crawl cannot be read.
         """
-        keys = self._keys
-        node_id = self._member.node_id
-        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
-        names += [keys.order(node_id), keys.membership()]
-        args: list[Argument] = [
-            node_id,
-            0 if self.leaving or self._is_away() else self._member.weight,
-            self._ttl_ms,
-            int(busy),
-            json.dumps(report) if report is not None else "",
-            self._epoch,
-            keys.born,
-            self._process,
-        ]
+        limit = self.deadline
+        sent = self._clock()
+        adds = sent >= limit
+        if adds:
+            self._take_name(sent)
+        names, args = self._saying(busy=busy, report=report, adds=adds)
         (reply,) = await self._run([Call.to(NODE_BEAT, names, args)])
         if reply[0] == -2:
             other = await self._other(report or {})
-            raise NodeReplaced(keys.crawl_id, node_id, other)
-        view = self._view(reply)
+            raise NodeReplaced(self._keys.crawl_id, self._member.node_id, other)
+        if reply[0] == -3:  # it was dropped, or its server has forgotten it
+            self._is_spent = True
+            return await self.beat(busy=busy, report=report)
+        view = self._view(reply, adds=adds)
+        self._beaten = sent
+        # An answer that comes after the deadline may be of a map that has forgotten
+        # that the name was dropped.
+        self._is_spent = not adds and self._clock() >= limit
         self.said_busy = busy
-        self.said = (names, [*args[:5], self._epoch, *args[6:]])
+        said_args = [*args[:5], max(self._epoch, 0), *args[6:9], 0]
+        self.said = (sent, names, said_args)
         return view
+
+    def _take_name(self, now: float) -> None:
+        """Have another name from now on, and count on nothing that was met before."""
+        self._number += 1
+        self._began = now
+        self._at = 0
+        self._met.clear()
+        self._missed.clear()
+
+    def _saying(
+        self, *, busy: bool, report: Mapping[str, Any] | None, adds: bool
+    ) -> tuple[list[str], list[Argument]]:
+        """Keys and arguments of a heartbeat."""
+        keys, node_id = self._keys, self._member.node_id
+        names = [keys.nodes(), keys.epoch(), keys.reports(), keys.meta()]
+        names += [keys.order(node_id), keys.membership(), keys.former()]
+        args: list[Argument] = [
+            node_id,
+            0 if self.leaving or self._is_away() else self._member.weight,
+            int(self._ttl * 1000),
+            int(busy),
+            json.dumps(report) if report is not None else "",
+            min(self._known, 0) if adds else self._known,  # the whole map is read
+            keys.born,
+            self._process,
+            self._number,
+            int(adds),
+        ]
+        return names, args
 
     async def _other(self, own: Mapping[str, Any]) -> str:
         """Where the process is that has this node's id now; empty if nobody knows."""
@@ -240,16 +350,25 @@ class Membership:
         shown = "".join(c for c in machine[:100] if c.isprintable())
         return f"process {pid} on {shown}"
 
-    def _view(self, reply: list[Any]) -> View:
+    def _view(self, reply: list[Any], *, adds: bool) -> View:
         """What *reply* says, whose ring is taken if it is another."""
         keys = self._keys
         if reply[0] == -1:
             raise CrawlLost(keys.crawl_id)
-        epoch, state, order, controls, *pairs = reply
+        epoch, state, order, controls, had, now, *members = reply
         if state not in STATES:
             raise KeyDamaged("", keys.meta(), f"its state is {state[:40]!r}")
+        went_back = not adds and int(had) < self._at
+        if went_back:
+            self._met.clear()
+            self._missed.clear()
+        self._at = int(now)
+        if members:
+            self._read_map(members)
+        self._known = int(epoch) if members or not went_back else 0
         if int(epoch) != self._epoch:
-            self._swap_ring(int(epoch), pairs)
+            self._epoch = int(epoch)
+            self.ring = Ring(self._members, self._partitions)
         return View(
             self._epoch,
             state.decode(),
@@ -258,15 +377,20 @@ class Membership:
             controls.decode("utf-8", "replace"),
         )
 
-    def _swap_ring(self, epoch: int, pairs: Sequence[bytes]) -> None:
-        """Make the ring of *epoch* out of ids and weights, in *pairs*."""
-        members = (
-            Member(pairs[i].decode(), int(pairs[i + 1]))
-            for i in range(0, len(pairs), 2)
-        )
+    def _read_map(self, told: Sequence[bytes]) -> None:
+        """Learn who is there, of ids, weights and names."""
+        members, self._names = [], set()
+        for node_id, weight, name in zip(*[iter(told)] * 3, strict=True):
+            if weight == b"-1":  # it was there until this heartbeat
+                self._met.add(name.decode("utf-8", "replace"))
+                continue
+            self._names.add(name.decode("utf-8", "replace"))
+            if node_id:
+                members.append(Member(node_id.decode(), int(weight)))
+        self._met |= self._names
+        for name in self._names:
+            self._missed.pop(name, None)
         self._members = tuple(members)
-        self.ring = Ring(self._members, self._partitions)
-        self._epoch = epoch
 
     @property
     def epoch(self) -> int:
@@ -301,11 +425,12 @@ class Membership:
         names += [keys.order(node_id), keys.membership(), keys.hints(node_id)]
         last = json.dumps({**report, "left": True})
         args: list[Argument] = [node_id, last, keys.born, self._process]
-        args += [self._ttl_ms, int(stay)]
+        args += [int(self._ttl * 1000), int(stay)]
         (reply,) = await self._run([Call.to(NODE_LEAVE, names, args)])
         if reply[0] < 0:
             raise CrawlLost(keys.crawl_id)
         left, state, *silent = reply
+        self._is_spent = not silent
         return Departure(
             int(left),
             state.decode("utf-8", "replace"),

@@ -34,6 +34,7 @@ from frontier.status.reports import read_reports
 from frontier.status.snapshot import beats_of
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
+from frontier.store.keys import node_of
 from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD, partition_of
@@ -240,7 +241,7 @@ def _look_at_partition(
         if isinstance(reply, KeyDamaged):
             facts.unread.append(f"{reply.key}: {reply.reason}")
     if isinstance(lease, bytes):
-        facts.holder = text(lease)
+        facts.holder = text(node_of(lease))
     if isinstance(back_off, bytes):
         facts.back_off = read_entry(host.encode(), back_off, facts.now_ms)
     if isinstance(counts, list):
@@ -385,7 +386,7 @@ class _Search:
                 continue
             if record := self._read(queue, item):
                 kind = STARTED if number in started else RESERVED
-                node = text(holder) if token == b"%d" % own else ""
+                node = text(node_of(holder or b"")) if token == b"%d" % own else ""
                 self._add(kind, keys.reserved, queue, record, item, node=node)
         self._count(len(reserved))
 

@@ -159,7 +159,7 @@ _OF_THE_NODE: tuple[NodeMetric, ...] = (
     ),
     NodeMetric(
         "frontier_lease_seconds",
-        "Until the first of its leases ends, if it is not renewed.",
+        "Until the node counts on its leases no more, without another heartbeat.",
         _now("lease_seconds"),
     ),
     NodeMetric(

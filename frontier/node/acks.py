@@ -103,11 +103,11 @@ class DeliveryMarks:
     def _call(self, partition: int, ids: list[int], begun: bool) -> Call:
         keys = self._keys.partition(partition)
         args: list[Argument] = [KEPT, len(ids) if begun else 0, *ids[-MOST:]]
-        return Call.to(QUEUE_STARTED, [keys.started, keys.fence], args)
+        return Call.to(QUEUE_STARTED, [keys.started, keys.lease], args)
 
 
 def started_call(keys: PartitionKeys) -> Call:
-    """The call whose reply has the ids of what was started, and what nodes ended in."""
+    """The call whose reply has the ids of what was started."""
     return Call.command("SMEMBERS", keys.started)
 
 

@@ -138,7 +138,7 @@ async def _nothing() -> None:
 
 
 def answer_time(lease_ttl: float) -> float:
-    """Seconds that a server has to answer: a lease is renewed before it ends.
+    """Seconds that a server has to answer: another heartbeat is due after that.
 
     More than it may wait for copies of a write, see `frontier.store.calls`.
     """
@@ -160,9 +160,11 @@ class Composition:
         self._config, self._keys, self._node = config, keys, node
         self._owner, self._store, self._outage_retry = owner, store, outage_retry
         self._seen = seen_config(config)
-        self.leases = Leases(
-            outage_retry.call, keys, config.node_id, ttl=ttl, some=outage_retry.some
+        member = Member(config.node_id, config.node_weight)
+        self.membership = Membership(
+            outage_retry.call, keys, member, config.partitions, ttl=ttl
         )
+        self.leases = Leases(outage_retry.some, keys, self.membership)
         self.context = NodeContext(
             outage_retry,
             keys,
@@ -171,10 +173,6 @@ class Composition:
             partitions=config.partitions,
             order=config.order,
             ttl=ttl,
-        )
-        member = Member(config.node_id, config.node_weight)
-        self.membership = Membership(
-            outage_retry.call, keys, member, config.partitions, ttl=ttl
         )
         self._make_outbox(journal)
         self._make_shared()
@@ -369,7 +367,6 @@ class Composition:
             self.watchdog = Watchdog(
                 config,
                 self._keys,
-                self.leases,
                 self.membership,
                 address=self._store.address,
                 timeout=answer_time(config.lease_ttl),
@@ -394,7 +391,7 @@ class Composition:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
-        loops += [self.heartbeat.run, self.heartbeat.renew, self.delivery_marks.run]
+        loops += [self.heartbeat.run, self.heartbeat.look, self.delivery_marks.run]
         loops += [self.claims.run, self.lending.run]
         loops += [self.portions.run, self._gone_nodes.run]
         loops.append(self.due_times.run)

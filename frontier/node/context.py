@@ -42,7 +42,7 @@ class NodeContext:
     partitions: int
     order: Order
     ttl: float
-    """Of a lease, in seconds."""
+    """Seconds of silence after which a node is dead."""
     clock: ServerClock = field(default_factory=ServerClock)
     """The server's, as far as this node knows it."""
 

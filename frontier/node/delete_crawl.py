@@ -132,7 +132,8 @@ class Deletion:
         keys = self._keys
         names = [keys.spent(), keys.allowances(), keys.controls(), keys.control_log()]
         names += [keys.cookies(), keys.sites(), keys.epoch(), keys.seed_lists()]
-        return [*names, keys.membership(), keys.reports(), keys.nodes()]
+        names += [keys.former(), keys.ended(), keys.membership()]
+        return [*names, keys.reports(), keys.nodes()]
 
     def _forget_jobs(self) -> None:
         """End that jobs and runs lead to the crawl; a late node makes the next one."""
@@ -179,5 +180,5 @@ def forget_call(namespace: str, crawl_id: str) -> Call:
 
 def _fixed(keys: PartitionKeys) -> list[str]:
     """The keys of a partition that have one name, but for those removed before."""
-    names = [keys.lease, keys.fence, keys.queues, keys.due, keys.dead]
+    names = [keys.lease, keys.queues, keys.due, keys.dead]
     return [*names, keys.counts]

@@ -5,8 +5,8 @@ What always holds:
 1.  Only partitions are looked at whose lease is current. A look costs one call: it
     moves what is due, and says what is next. Until then the partition costs none.
 2.  A node hears of something that is due before all else by its own pushes, by the
-    hints of others, as it takes a partition, and with renewals. The end of the crawl is
-    not found while anything waits (`frontier.node.end_of_crawl`).
+    hints of others, as it takes a partition, and by looks at all that it holds. The
+    end of the crawl is not found while anything waits (`frontier.node.end_of_crawl`).
 3.  Nothing is made ready that is due after `until`: it does not keep the crawl open.
 4.  The pause between two looks is counted on the monotonic clock, from what the server
     says of its own. It is asked for that as the node begins, and each minute.
@@ -148,8 +148,8 @@ class DueTimes:
                 continue
             try:
                 found = moved(reply, lease)
-            except LeaseLost:  # a renewal says whether it comes back
-                known.at = asked_at + ASK_AGAIN
+            except LeaseLost:
+                self._inbox.lose_lease(lease)
                 continue
             self._clock.note(found.now, asked_at)
             await self._learn(partition, known, found, asked_at)

@@ -96,7 +96,17 @@ class Failover:
         for lease, seq in zip(held, found, strict=True):
             if int(seq or 0) < highest.get((lease.partition, lease.token), 0):
                 missing.add(lease.partition)
-        return missing
+        return missing | await self._unheld(held)
+
+    async def _unheld(self, held: list[Lease]) -> set[int]:
+        """Partitions whose lease the store has forgotten, or given to others since."""
+        leases = [self._keys.partition(lease.partition).lease for lease in held]
+        found = await self._ask([Call.command("HGET", key, "token") for key in leases])
+        return {
+            lease.partition
+            for lease, token in zip(held, found, strict=True)
+            if token != b"%d" % lease.token
+        }
 
     async def _forgotten(self) -> dict[int, int]:
         """Partitions that lack pushes of this node, and the last that each has."""

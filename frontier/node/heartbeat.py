@@ -1,21 +1,25 @@
-"""The heartbeat of a node, the leases it renews, and how it hands partitions over.
+"""The heartbeat of a node, the partitions that it takes, and how it hands them over.
 
 What always holds:
 
 1.  A partition that this node should have according to the ring, or borrows, and
-    that nobody holds, is acquired with the next beat; see `frontier.node.lending`.
+    that nobody holds who lives, is acquired with the next beat; see
+    `frontier.node.lending`.
 2.  What its former holders left reserved in a partition is put back into its
     queues as soon as it is acquired.
 3.  A partition that another node should have is released once everything that
-    was started in it is acked, and it is noted when its hosts were asked; until
-    then its lease is renewed.
-4.  Leases are renewed whatever the rest waits for: a store whose memory is full
-    takes no heartbeat and nothing back, but it renews.
+    was started in it is acked, and it is noted when its hosts were asked. One that
+    another node waits for, and this one does not know that it has, it takes once more
+    and gives back.
+4.  The node beats whatever the rest waits for: a store whose memory is full takes
+    nothing back, but it takes heartbeats.
 5.  What an operator wants of the crawl is in force when the round ends that has heard
     of it, and the next report, which follows at once, says so.
 6.  After `stop` no call is under way that would bring the node back
-    onto the map, or take a partition for it: what is cut off, the store may do all
-    the same, and nobody would know of it before the lease has ended.
+    onto the map, or take a partition for it.
+7.  A look at all partitions that are held finds what a hint or a reply that was lost
+    should have told: that something is ready, that something is reserved which this
+    node does not have, or that a lease is lost.
 """
 
 from __future__ import annotations
@@ -28,9 +32,18 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from frontier.cluster.crawls import CANCELED, LIMIT
+from frontier.cluster.lease import NOBODY
 from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.acks import forget_call, started_call
-from frontier.queue.reserve import list_reserved, requeue_calls, requeued, weighed
+from frontier.node.outbox import WANTED, hint_calls
+from frontier.queue.reserve import (
+    list_reserved,
+    ran_of,
+    requeue_calls,
+    requeued,
+    weighed,
+)
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -40,6 +53,7 @@ if TYPE_CHECKING:
     from frontier.node.context import NodeContext, Reporting
     from frontier.node.inbox import Inbox
     from frontier.node.lending import Lending
+    from frontier.queue.reserve import Ran
     from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
@@ -52,6 +66,10 @@ CANCEL = "cancel"
 """The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
+LOOK = 10.0
+"""Seconds between looks at what is held; two thirds of the time to live, if less."""
+PATIENCE = 2.0
+"""Seconds after which the holder of a partition that should be given up is told so."""
 MOST_TAKEN = 8
 """Times at which a node took partitions that its report has."""
 MOMENT = 30.0
@@ -122,7 +140,7 @@ class Heartbeat:
         self._before_release = before_release
         self._lending = lending
         self.on_leases: Callable[[], object] = lambda: None
-        """Told when leases were taken or renewed."""
+        """Told when leases were taken or looked at."""
         self._told = -1
         self._controls = ""
         """The version of what an operator wants that is in force here."""
@@ -134,7 +152,11 @@ class Heartbeat:
         self._took = asyncio.Event()
         self._stopped = False
         self._following: asyncio.Task[bool] | None = None
-        self._beat = min(BEAT, context.ttl / 5)
+        self._beat = min(BEAT, context.ttl / 10)
+        self._odd: set[int] = set()
+        """Partitions where more was reserved at the last look than is known here."""
+        self._wanted: dict[int, float] = {}
+        """Partitions that others have, and since when they should not."""
         self.taken: deque[tuple[int, int]] = deque(maxlen=MOST_TAKEN)
         """When this node took partitions last, in milliseconds since the Unix epoch on
         its own clock, and how many; what was lent is left out."""
@@ -164,20 +186,20 @@ class Heartbeat:
                 self._following.cancel()
             raise
 
-    async def renew(self) -> None:
-        """Renew the leases until cancelled."""
-        due = time.monotonic() + self._ttl / 3
+    async def look(self) -> None:
+        """Look at all that is held, again and again until cancelled."""
+        pause = min(LOOK, self._ttl * 2 / 3)
+        due = time.monotonic() + pause
         while True:
             await self._wait_until(due)
             began = time.monotonic()
             try:
-                await self._renew()
+                await self._look()
             except StoreUnavailable:
                 due = time.monotonic() + min(QUICK_BEAT, self._beat)
             else:
-                # A renewal tells what is ready, where hints cannot.
-                often = self._beat if self._inbox.deaf else self._ttl
-                due = began + min(self._ttl / 3, often)
+                # It tells what is ready, where hints cannot.
+                due = began + (self._beat if self._inbox.deaf else pause)
 
     async def _wait_until(self, due: float) -> None:
         """Wait until *due*, or for a moment after partitions were taken.
@@ -192,6 +214,21 @@ class Heartbeat:
             if self._took.is_set():
                 self._took.clear()
                 due = min(due, time.monotonic() + 2 * self._beat)
+
+    async def _look(self) -> None:
+        found, lost = await self._leases.look()
+        self._inbox.lose_all(lost)
+        self.on_leases()
+        unknown = [
+            p for p, it in found.items() if it.ready and not self._inbox.knows(p)
+        ]
+        if unknown:
+            await self._inbox.load_queues(unknown)
+        # What is under way between here and the store is not so twice in a row.
+        known = self._inbox.open_by_partition()
+        odd = {p for p, it in found.items() if it.reserved > known.get(p, 0)}
+        self._inbox.doubt(self._odd & odd)
+        self._odd = odd - self._odd
 
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
@@ -249,8 +286,7 @@ class Heartbeat:
         self._followed()
         if self._following is None:
             self._following = asyncio.create_task(self._follow(view))
-        most = None if self._outage_retry.alone else self._beat
-        await asyncio.wait({self._following}, timeout=most)
+        await asyncio.wait({self._following}, timeout=self._beat)
         return self._followed()
 
     def _followed(self) -> bool:
@@ -279,13 +315,16 @@ class Heartbeat:
             self._membership.leaving or self._membership.hands_over
         ):
             wanted = self._lending.chosen(owned)
+        self._inbox.lose_all(await self._leases.rename())
+        self._leases.doubtful |= self._inbox.take_wanted() - set(self._leases.held)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
         # What stays here after all was given back, and may have been all there was.
         staying = (self._inbox.handing_over - surplus) & set(self._leases.held)
         self._inbox.handing_over &= surplus
-        missing = set() if self._stopped else wanted - set(self._leases.held)
-        acquired = await self._leases.acquire(sorted(missing))
+        missing = (wanted | self._leases.doubtful) - set(self._leases.held)
+        acquired = await self._leases.acquire([] if self._stopped else sorted(missing))
+        await self._ask_holders()
         changed = {taken.lease.partition for taken in acquired}
         changed |= surplus - self._given_up
         self._given_up = surplus
@@ -302,8 +341,25 @@ class Heartbeat:
         if acquired:
             self._took.set()
         await self._take_over(acquired, staying)
-        has_all = wanted == set(self._leases.held)
-        return has_all and not self._leases.releasing
+        return wanted == set(self._leases.held)
+
+    async def _ask_holders(self) -> None:
+        """Tell those that have partitions for long which this node should have.
+
+        They may not know that they have them: the reply to what took them was lost, or
+        the store has forgotten that they were given back.
+        """
+        refused, now = self._leases.refused, time.monotonic()
+        self._wanted = {p: self._wanted.get(p, now) for p in refused}
+        late = [p for p, since in self._wanted.items() if now - since > PATIENCE]
+        hints: dict[str, list[str]] = {}
+        for partition in late:
+            self._wanted[partition] = now
+            holder = refused[partition].split("/")[0]
+            hints.setdefault(holder, []).append(f"{partition} {WANTED}")
+        await self._outage_retry.partial(
+            hint_calls(self._keys, hints, int(self._ttl * 2000))
+        )
 
     def _note_taken(self, epoch: int, count: int) -> None:
         """Note that *count* partitions were taken; those of one *epoch* together."""
@@ -336,22 +392,37 @@ class Heartbeat:
         self, acquired: Iterable[Acquired], staying: Iterable[int] = ()
     ) -> None:
         fresh = list(acquired)
-        for taken in fresh:
-            if taken.reserved:
-                await self._reclaim(taken)
+        left = [taken for taken in fresh if taken.reserved]
+        notes = await self._notes({taken.former.holder for taken in left})
+        for taken in left:
+            await self._reclaim(taken, notes.get(taken.former.holder))
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
         filled += staying
         self.on_leases()
         if filled:
             await self._inbox.load_queues(filled)
 
-    async def _reclaim(self, taken: Acquired) -> None:
+    async def _notes(self, holders: set[str]) -> dict[str, Ran]:
+        """What ran in those of *holders* whose watchdogs have noted that."""
+        dead = sorted(holders - {NOBODY.holder})
+        if not dead:
+            return {}
+        names = [holder.rpartition("/")[0] for holder in dead]
+        ask = Call.command("HMGET", self._keys.ended(), *names)
+        (notes,) = await self._outage_retry.retry([ask])
+        return {
+            holder: ran
+            for holder, note in zip(dead, notes, strict=True)
+            if (ran := ran_of(note))
+        }
+
+    async def _reclaim(self, taken: Acquired, ran: Ran | None) -> None:
         keys = self._keys.partition(taken.lease.partition)
         reply, started = await self._outage_retry.retry(
             [list_reserved(keys), started_call(keys)]
         )
         try:
-            groups = weighed(reply, started, taken.lease)
+            groups = weighed(reply, started, taken.lease, taken.former, ran)
         except CodecError as error:
             raise KeyDamaged("", keys.reserved, str(error)) from None
         calls = []
@@ -369,11 +440,3 @@ class Heartbeat:
             self.reclaimed += back
             self.dead += dead
         await self._outage_retry.retry([forget_call(keys)])
-
-    async def _renew(self) -> None:
-        ready, lost = await self._leases.renew()
-        self._inbox.lose_all(lost)
-        self.on_leases()
-        unknown = [p for p, n in ready.items() if n and not self._inbox.knows(p)]
-        if unknown:
-            await self._inbox.load_queues(unknown)

@@ -29,11 +29,12 @@ import heapq
 import logging
 import math
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.host_politeness import LONG
+from frontier.node.outbox import WANTED
 from frontier.queue.due import DUE
 from frontier.queue.priority import process_of, readable, split_name
 from frontier.queue.reserve import (
@@ -136,6 +137,8 @@ class Inbox:
         """Partitions that are being handed over: nothing more is reserved."""
         self._unsure: dict[int, Lease] = {}
         """Partitions of which a reply may have been lost."""
+        self._wanted: set[int] = set()
+        """Partitions that this node has, as others see it, and should not."""
         self._ask_again = 0.0
         self.deaf = False
         """Whether hints cannot be read: their server does not answer."""
@@ -154,7 +157,7 @@ class Inbox:
 
     def take(self) -> Reservation | None:
         """Hand out the next reservation, or ``None`` if none may be started."""
-        kept: list[Reservation] = []  # the deadline is past; a renewal may still come
+        kept: list[Reservation] = []  # the lease is held, and not to be relied on now
         found = None
         while self._waiting and found is None:
             reservation = self._waiting.popleft()
@@ -270,6 +273,17 @@ class Inbox:
         """Those with a reservation that is neither acked nor given back."""
         return {reservation.lease.partition for reservation in self.open.values()}
 
+    def open_by_partition(self) -> Counter[int]:
+        """How many reservations are neither acked nor given back, by partition."""
+        return Counter(
+            reservation.lease.partition for reservation in self.open.values()
+        )
+
+    def take_wanted(self) -> set[int]:
+        """Partitions that others have asked for since this was called last."""
+        wanted, self._wanted = self._wanted, set()
+        return wanted
+
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
         return bool(
@@ -338,6 +352,11 @@ class Inbox:
             started,
         )
 
+    def lose_lease(self, lease: Lease) -> None:
+        """Forget *lease*, whose token the store has refused, and what is under it."""
+        self._leases.forget(lease)
+        self.lose_all([lease])
+
     async def give_back(self, partitions: Iterable[int]) -> None:
         """Requeue what is reserved in *partitions* and was not handed out."""
         chosen = set(partitions)
@@ -377,27 +396,18 @@ class Inbox:
     ) -> set[tuple[int, int]]:
         """Send calls that the store refuses without a lease.
 
-        *on_reply* raises `LeaseLost` for a refusal. What was refused under a lease that
-        had ended, and came back, is sent again. Returns the partitions and tokens of
-        leases that are lost.
+        *on_reply* raises `LeaseLost` for a refusal. Returns the partitions and tokens
+        of leases that are lost.
         """
         lost: set[tuple[int, int]] = set()
-        while asked:
-            replies = await self._outage_retry.retry([call for _, call in asked])
-            refused = []
-            for (lease, call), reply in zip(asked, replies, strict=True):
-                try:
-                    on_reply(reply, lease)
-                except LeaseLost:
-                    refused.append((lease, call))
-            kept = await self._leases.renew_refused(lease for lease, _ in refused)
-            asked = []
-            for lease, call in refused:
-                if (lease.partition, lease.token) in kept:
-                    asked.append((lease, call))
-                elif (lease.partition, lease.token) not in lost:
+        replies = await self._outage_retry.retry([call for _, call in asked])
+        for (lease, _), reply in zip(asked, replies, strict=True):
+            try:
+                on_reply(reply, lease)
+            except LeaseLost:
+                if (lease.partition, lease.token) not in lost:
                     lost.add((lease.partition, lease.token))
-                    self.lose_all([lease])
+                    self.lose_lease(lease)
         return lost
 
     async def run(self) -> None:
@@ -440,8 +450,7 @@ class Inbox:
         learned, skipped = await quotas.heed(MAX_SKIPPED)
         for lease, queue, left, count in skipped:
             if left < 0:
-                if not await self._leases.renew_refused([lease]):
-                    self.lose_all([lease])
+                self.lose_lease(lease)
                 continue
             if (not left or not count) and (
                 lease.partition,
@@ -461,11 +470,14 @@ class Inbox:
         for hint in hints or ():
             try:
                 partition, _, queue = hint.decode().partition(" ")
-                if queue != DUE:
+                if queue not in {DUE, WANTED}:
                     split_name(queue)
                 if int(partition) not in range(self._partitions):
                     raise ValueError  # noqa: TRY301 (of the same kind as the others)
-                self.note_ready(int(partition), [queue])
+                if queue == WANTED:
+                    self._wanted.add(int(partition))
+                else:
+                    self.note_ready(int(partition), [queue])
             except (CodecError, ValueError):
                 logger.warning("an invalid hint: %r", hint[:200])
 
@@ -591,9 +603,9 @@ class Inbox:
                 continue
             found += len(made)
             self._note(partition, made, left)
-        if refused:
-            kept = await self._leases.renew_refused(refused)
-            self.lose_all([r for r in refused if (r.partition, r.token) not in kept])
+        for lease in refused:
+            self._leases.forget(lease)
+        self.lose_all(refused)
         if found:
             self._on_ready()
         return found
@@ -630,6 +642,16 @@ class Inbox:
             await asyncio.sleep(ASK_AGAIN)
             await self._recover()
 
+    def doubt(self, partitions: Iterable[int]) -> None:
+        """Have what may be reserved in *partitions*, and is not known here, put back.
+
+        A call that made it may have been executed after its reply was given up.
+        """
+        found = {p: lease for p in partitions if (lease := self._leases.current(p))}
+        if found:
+            self._unsure |= found
+            self._wake.set()
+
     async def _recover(self) -> None:
         """Put back what lost replies may have reserved, where that can be known."""
         held = self._leases.held
@@ -655,19 +677,14 @@ class Inbox:
         self._ask_again = time.monotonic() + ASK_AGAIN
 
     async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
-        """Whether *calls*, which may be repeated, were run under *lease*.
-
-        The store refuses them if it has ended, but that may pass.
-        """
-        while True:
-            replies = await self._outage_retry.partial(calls)
-            if any(isinstance(reply, StoreUnavailable) for reply in replies):
-                return False
-            if None not in replies:
-                return True
-            if not await self._leases.renew_refused([lease]):
-                self.lose_all([lease])
-                return False
+        """Whether *calls*, which may be repeated, were run under *lease*."""
+        replies = await self._outage_retry.partial(calls)
+        if any(isinstance(reply, StoreUnavailable) for reply in replies):
+            return False
+        if None in replies:
+            self.lose_lease(lease)
+            return False
+        return True
 
     def _drop(self, reservation: Reservation) -> None:
         self.finish(reservation)

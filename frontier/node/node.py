@@ -324,7 +324,7 @@ class Node:
                 return keys
 
     async def _watch(self) -> None:
-        """Leave a primary that was replaced well before a lease on it could end."""
+        """Leave a primary that was replaced soon."""
         interval = min(WATCH, self.config.lease_ttl / 5)
         await self._store.watch(interval, self._on_replaced)
 
@@ -511,13 +511,9 @@ class Node:
 
     def moment(self) -> dict[str, float]:
         """How the node is now, beside what its report says; see docs/metrics.md."""
-        held = self._leases.held.values()
-        now = time.monotonic()
         full = self.archive is not None and self.archive.full
         return {
-            "lease_seconds": max(
-                0.0, min((lease.deadline for lease in held), default=now) - now
-            ),
+            "lease_seconds": max(0.0, self._membership.deadline - time.monotonic()),
             "epoch": self._membership.epoch,
             "nodes": self._membership.nodes,
             "paused": float(self.paused),
@@ -635,10 +631,9 @@ class Node:
         if graceful or self._damaged:  # which no page is to blame for: no delivery
             await self._despite(self.inbox.put_back(list(self.inbox.open.values())))
         held = list(leases.held)
-        await self._despite(self._answered(lambda: leases.release(held)))
-        while leases.releasing and not self._damaged:  # one of several servers is away
-            await asyncio.sleep(REACH_PAUSE)
-            await self._despite(self._answered(lambda: leases.release(())))
+        # Others take what is not given back from who is off the map.
+        with contextlib.suppress(StoreUnavailable):
+            await self._despite(leases.release(held))
         await self._despite(self.run(self.outbox.pusher.leave()))
         if self.archive is not None:
             await self.archive.finish()

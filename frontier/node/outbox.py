@@ -60,6 +60,11 @@ def hint_calls(
     ]
 
 
+WANTED = "wanted"
+"""What a hint about a partition says instead of a queue: its holder is to have it no
+more, and may not know that it has it."""
+
+
 def hints_of(
     became_ready: Iterable[tuple[int, str]], ring: Ring, node_id: str
 ) -> dict[str, list[str]]:

@@ -90,7 +90,8 @@ class Recovery:
             return []
         try:
             made, _ = reserved(reply, lease, wanted)
-        except LeaseLost:  # the next renewal tells whether it comes back
+        except LeaseLost:
+            self._inbox.lose_lease(lease)
             return []
         self._inbox.adopt(made)
         return made

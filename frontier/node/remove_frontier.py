@@ -65,8 +65,9 @@ async def remove_frontier(
     unreadable = await _remove_partitions(run, keys, config, progress)
     await _remove_named(run, keys.cookies(), lambda jar: [keys.jar(jar)])
     await _remove_named(run, keys.sites(), lambda site: _of_site(keys, site))
-    rest = (keys.addresses(), keys.allowances(), keys.back_off(), keys.sitemaps())
-    await run([Call.command("UNLINK", *rest, keys.imported())])
+    rest = [keys.addresses(), keys.allowances(), keys.back_off(), keys.sitemaps()]
+    rest += [keys.imported(), keys.former(), keys.ended()]
+    await run([Call.command("UNLINK", *rest)])
     return unreadable
 
 
@@ -165,8 +166,15 @@ def _seen_names(
 
 
 def _rest(keys: PartitionKeys) -> list[str]:
-    names = [keys.reserved, keys.started, keys.next_allowed, keys.pushers]
-    names += [keys.forced, keys.back_off, keys.groups, keys.spent, keys.claimed]
+    names = [keys.lease, keys.reserved, keys.started, keys.next_allowed]
+    names += [
+        keys.pushers,
+        keys.forced,
+        keys.back_off,
+        keys.groups,
+        keys.spent,
+        keys.claimed,
+    ]
     return [*names, keys.items, keys.seen]
 
 

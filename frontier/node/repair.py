@@ -59,7 +59,6 @@ LOST: dict[str, str] = {
     "seen": "",
     "queues": "",
     "counts": "",
-    "fence": "",
     "lease": "",
     "started": "",
     "next_allowed": "",
@@ -73,6 +72,8 @@ LOST: dict[str, str] = {
 """What is lost with a key of a partition that is removed; empty for nothing."""
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
+    "former": "",
+    "ended": "",
     "epoch": "",
     "membership": "who joined, left and died is not known any more",
     "reports": "the counts of its nodes start at 0",
@@ -168,27 +169,18 @@ class Repair:
         return self.outcome
 
     def _require_nobody(self) -> None:
-        """Raise if a node may live: by its heartbeat or, without one, by its leases."""
+        """Raise if a node may live: by its heartbeat, or the last of all."""
         meta, nodes = self._keys.meta(), self._keys.nodes()
         calls = [Call.command("TIME"), Call.command("HGET", meta, "ttl_ms")]
+        calls += [Call.command("HGET", meta, "swept_ms")]
         calls.append(Call.command("HGETALL", nodes))
-        time, ttl, members = self._store.run(calls, tolerant=True)
+        time, ttl, swept, members = self._store.run(calls, tolerant=True)
         now = int(time[0]) * 1000 + int(time[1]) // 1000
         beats = {} if isinstance(members, KeyDamaged) else beats_of(members)
         live = {n for n, (at, _) in beats.items() if abs(now - at) <= ttl_of(ttl)}
-        asked = self.partitions if isinstance(members, KeyDamaged) else 0
-        for first in range(0, asked, BATCH):
-            numbers = range(first, min(first + BATCH, asked))
-            leases = [self._keys.partition(number).lease for number in numbers]
-            calls = [Call.command("HGET", name, "holder") for name in leases]
-            calls += [Call.command("PTTL", name) for name in leases]
-            found = self._store.run(calls, tolerant=True)
-            pairs = zip(found[: len(leases)], found[len(leases) :], strict=True)
-            live |= {
-                holder.decode("utf-8", "replace")
-                for holder, left in pairs
-                if isinstance(holder, bytes) and left > 0
-            }
+        if isinstance(members, KeyDamaged) and is_number(swept or b""):
+            heard = abs(now - int(swept)) <= ttl_of(ttl)
+            live |= {"a node whose heartbeat cannot be read"} if heard else set()
         if live:
             raise CrawlInUse(self._keys.crawl_id, sorted(live))
 
@@ -298,7 +290,7 @@ class Repair:
     def _repair(self, number: int, names: list[str]) -> None:
         keys = self._keys.partition(number)
         faults = self._look(keys)
-        if not faults and set(names) <= {keys.counts, keys.fence, keys.lease}:
+        if not faults and set(names) <= {keys.counts, keys.lease}:
             return  # as most of a small crawl: nothing was ever queued there
         if faults:
             self.outcome.partitions[number] = faults
@@ -414,7 +406,7 @@ class Repair:
         self, keys: PartitionKeys, queues: Sequence[str], waiting: int
     ) -> list[int]:
         names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
-        names += [keys.fence, *(keys.ready(queue) for queue in queues)]
+        names += [keys.ready(queue) for queue in queues]
         args: list[str | int] = [keys.born, waiting]
         for queue in queues:
             args += (queue, -split_name(queue)[0])

@@ -54,7 +54,7 @@ def look(
     layout of the seen-set is compared with it.
     """
     fixed = (
-        *("lease", "fence", "counts", "queues", "reserved", "started", "next_allowed"),
+        *("lease", "counts", "queues", "reserved", "started", "next_allowed"),
         *("back_off", "spent", "dead", "seen", "claimed", "pushers", "due"),
     )
     names = {what: str(getattr(keys, what)) for what in fixed}
@@ -86,7 +86,7 @@ def look(
 def _reads(keys: PartitionKeys) -> dict[str, Call]:
     """The calls that read the values of *keys* that are looked at."""
     return {
-        "fence": Call.command("GET", keys.fence),
+        "lease": Call.command("HGET", keys.lease, "token"),
         "counts": Call.command("HGETALL", keys.counts),
         "reserved": Call.command("HGETALL", keys.reserved),
         "queues": Call.command("ZRANGE", keys.queues, 0, MAX_NAMES - 1),
@@ -102,8 +102,8 @@ def _of_values(
 ) -> list[tuple[str, str]]:
     """What is wrong with the values that were *found*, all of the right type."""
     faults = []
-    if "fence" in found and not is_number(found["fence"] or b""):
-        faults.append(("fence", "it is not a token"))
+    if "lease" in found and not is_number(found["lease"] or b""):
+        faults.append(("lease", "it is not a token"))
     faults += _of_counts(keys, found.get("counts", {}))
     faults += _of_reserved(found.get("reserved", {}))
     faults += _of_spent(found.get("spent", {}))

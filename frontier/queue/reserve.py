@@ -16,17 +16,17 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, LeaseLost
 from frontier.model import Lease, Order
 from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import (
+    NODE_ENDED,
     PARTITION_SCAN,
     QUEUE_ACK,
     QUEUE_BURY,
-    QUEUE_ENDED,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     QUEUE_SENT,
@@ -36,7 +36,7 @@ from frontier.store.scripts import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from frontier.store.keys import PartitionKeys
+    from frontier.store.keys import CrawlKeys, PartitionKeys
 
 MAX_IDS = 200
 """Reservations per script call."""
@@ -143,7 +143,7 @@ def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> C
     args: list[Argument] = [token]
     for queue_key, delay in delays.items():
         args += (queue_key, math.ceil(delay * 1000))
-    return Call.to(QUEUE_SENT, [keys.next_allowed, keys.fence], args)
+    return Call.to(QUEUE_SENT, [keys.next_allowed, keys.lease], args)
 
 
 def ack_calls(
@@ -274,43 +274,53 @@ def deliveries(item: bytes) -> int:
 _DELIVERED = {False: Delivery.NONE, True: Delivery.FULL}
 
 
-def ended_call(
-    keys: PartitionKeys, lease: tuple[int, int], ran: tuple[int, int, int], node_id: str
-) -> Call:
-    """The call that notes what ran when the holder of *lease* ended.
+class Ran(NamedTuple):
+    """The request whose callback ran as its process ended, or was given up."""
 
-    *lease* is a partition and a token, *ran* a reservation's key.
-    """
-    number = ran[2] if lease == ran[:2] else 0
-    args: list[Argument] = [KEPT, lease[1], number, node_id]
-    return Call.to(QUEUE_ENDED, [keys.started, keys.fence], args)
+    partition: int
+    token: int
+    id: int
+    """Of its reservation."""
+
+
+def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
+    """The call that notes what ran when *process*, ``<node id>/<process>``, ended."""
+    note = f"{ran.partition} {ran.token} {ran.id}"
+    return Call.to(NODE_ENDED, [keys.ended(), keys.meta()], [process, note, KEPT])
+
+
+def ran_of(note: bytes | None) -> Ran | None:
+    """What *note* of `ended_call` says; `None` if there is none."""
+    return Ran(*map(int, note.split(b" "))) if note else None
 
 
 def weighed(
-    reply: Mapping[bytes, bytes], started: Iterable[bytes], lease: Lease
+    reply: Mapping[bytes, bytes],
+    started: Iterable[bytes],
+    lease: Lease,
+    former: tuple[str, int] = ("", 0),
+    ran: Ran | None = None,
 ) -> list[tuple[Delivery, str, list[tuple[int, str]]]]:
     """The reservations that `older` finds, by what their deliveries count, and why.
 
-    In the order in which they are to be put back: what was started comes first
-    again, so it is last.
+    *former* is who had the partition, under which token, *ran* what is known of that
+    process. In the order in which they are to be
+    put back: what was started comes first again, so it is last.
     """
-    ids, ran = set(), {}
-    for member in started:
-        word, *rest = member.decode("utf-8", "replace").split(" ", 3)
-        if word == "ended" and len(rest) == 3:
-            ran[rest[0]] = (rest[1], rest[2])
-        else:
-            ids.add(word)
+    holder, last = former
+    culprit = ran.id if ran and ran[:2] == (lease.partition, last) else None
+    ids = {member.decode("utf-8", "replace") for member in started}
+    node_id = holder.partition("/")[0]
     found: dict[tuple[Delivery, str], list[tuple[int, str]]] = defaultdict(list)
     for number, queue in older(reply, lease):
-        token = reply[b"%d" % number].split(b"\n", 1)[0].decode()
+        token = int(reply[b"%d" % number].split(b"\n", 1)[0])
         kind, why = Delivery.NONE, ""
-        if str(number) in ids:
-            culprit, node_id = ran.get(token, ("", ""))
-            kind = Delivery.BESIDE if culprit else Delivery.FULL
-            if culprit == str(number):
-                kind = Delivery.FULL
-                why = f"; node {node_id} ended while its callback ran"
+        if token == last and number == culprit:
+            kind = Delivery.FULL
+            why = f"; node {node_id} ended while its callback ran"
+        elif str(number) in ids:
+            is_beside = ran is not None and token == last
+            kind = Delivery.BESIDE if is_beside else Delivery.FULL
         found[kind, why].append((number, queue))
     order = (Delivery.NONE, Delivery.BESIDE, Delivery.FULL)
     return [

@@ -25,6 +25,7 @@ from frontier.node.outbox import hint_calls
 from frontier.queue.push import ARE_SEEN, NEW, Pusher
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
+from frontier.store.keys import node_of
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
 if TYPE_CHECKING:
@@ -168,9 +169,9 @@ def tell_holders(
     for partition, queue in became_ready:
         holder = by_partition[partition]
         if holder:
-            name = holder.decode("utf-8", "replace")
+            name = node_of(holder).decode("utf-8", "replace")
             hints[name].append(f"{partition} {queue}")
-    # A node that gets no hint learns from its renewal what is ready.
+    # A node that gets no hint finds what is ready by itself.
     store.run(hint_calls(keys, hints, HINT_MS))
 
 

@@ -24,6 +24,7 @@ from frontier.status.back_offs import LeftAlone, left_alone
 from frontier.status.validate import printable, text, whole
 from frontier.status.views import DeadLetter, Harmed
 from frontier.store.client import Call
+from frontier.store.keys import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,7 +134,7 @@ def holders(store: BlockingStore, keys: CrawlKeys, partitions: int) -> tuple[str
         for reply in store.run(calls, tolerant=True):
             known = isinstance(reply, bytes) and reply
             if known and known not in names:
-                names[known] = text(known)
+                names[known] = text(node_of(known))
             found.append(names[known] if known else "")
     return tuple(found)
 

@@ -116,8 +116,16 @@ class CrawlKeys:
         return f"{self._tag()}:meta"
 
     def nodes(self) -> str:
-        """Hash: node id to ``<beat, server ms> <weight> <busy 0|1> <process>``."""
+        """Hash: node id to ``<beat, ms> <weight> <busy 0|1> <process> <number>``."""
         return f"{self._tag()}:nodes"
+
+    def former(self) -> str:
+        """Hash: name to ``<beat, ms>`` of processes whose node id another one has."""
+        return f"{self._tag()}:former"
+
+    def ended(self) -> str:
+        """Hash: ``<node id>/<process>`` to what ran as it ended; expires in a day."""
+        return f"{self._tag()}:ended"
 
     def epoch(self) -> str:
         """Integer; grows when a node joins, leaves or is found dead."""
@@ -229,6 +237,11 @@ def taken(name: str) -> str:
     return f"taken:{name}"
 
 
+def node_of(holder: bytes) -> bytes:
+    """The node id in *holder*, ``<node id>/<process>/<number>``, of a lease."""
+    return holder.partition(b"/")[0]
+
+
 def number_in(keys: CrawlKeys, name: str) -> int | None:
     """The partition of a crawl whose key has *name*; ``None`` if it is of none."""
     start = f"{{{keys.namespace}:{keys.crawl_id}:"
@@ -247,16 +260,8 @@ class PartitionKeys:
 
     @property
     def lease(self) -> str:
-        """Hash ``{token, holder}``; lives as long as the lease."""
+        """Hash ``{token, holder}``, which stays; no holder if nobody has it."""
         return f"{self.tag}:lease"
-
-    @property
-    def fence(self) -> str:
-        """Integer; the last fencing token, or more once that was released.
-
-        Expires a day after the last lease.
-        """
-        return f"{self.tag}:fence"
 
     @property
     def counts(self) -> str:

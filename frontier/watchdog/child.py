@@ -2,12 +2,12 @@
 
 What always holds:
 
-1.  Nothing waits for the watchdog. A renewal of its that arrives when the node has
-    released the lease is refused, as any other.
+1.  Nothing waits for the watchdog. A heartbeat of its that arrives when the node has
+    another name is refused.
 2.  The process has this node's store and its password by a pipe, never as arguments.
 3.  A watchdog that has ended is said to have, once, and started again.
-4.  Nothing is reserved before the process is there and knows of the lease, so that
-    it can note what ran however soon that ends the node.
+4.  Nothing is reserved before the process is there, so that it can note what ran
+    however soon that ends the node.
 5.  A signal that is to stop this node is told to the process when it arrives, by C
     code, whatever runs; then it goes on to the handler that it is for.
 """
@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from frontier.watchdog.memory import EMPTY, Memory, Running, leases_of, packed
+from frontier.watchdog.memory import EMPTY, Memory, Running, packed
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         Iterator,
     )
 
-    from frontier.cluster.lease import Leases
     from frontier.cluster.membership import Membership
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
@@ -87,13 +86,12 @@ def _is_here(root: str) -> bool:
 
 
 class Watchdog:
-    """Starts the watchdog of one node, and knows what it has renewed."""
+    """Starts the watchdog of one node, and tells it what to do."""
 
     def __init__(
         self,
         config: Config,
         keys: CrawlKeys,
-        leases: Leases,
         membership: Membership,
         *,
         address: Address,
@@ -102,7 +100,6 @@ class Watchdog:
     ) -> None:
         self._ttl = config.lease_ttl
         self._keys = keys
-        self._leases = leases
         self._membership = membership
         self._process = process
         self._memory = Memory.make()
@@ -115,15 +112,13 @@ class Watchdog:
         }
         self._given = b""
         self._child: subprocess.Popen[bytes] | None = None
-        self._held = 0
-        """What `Leases.changes` was when it was told which are held."""
         self._said: Any = None
         self._now = EMPTY
         self.slow = 0
         """How often a callback kept the node busy for longer than a lease."""
         self.longest = 0.0
         """Seconds of the longest of these."""
-        leases.renewer = self
+        membership.stand_in = lambda: self._memory.stood_in
 
     def _facts(self, config: Config) -> dict[str, Any]:
         """What the process has to know of this one."""
@@ -132,9 +127,11 @@ class Watchdog:
             "file": self._memory.file,
             "signals": self._signals.read_end,
             "node_id": config.node_id,
+            "name": self._membership.process,
             "process": os.getpid(),
             "keys": [keys.namespace, keys.crawl_id, keys.born],
             "ttl": config.lease_ttl,
+            "life": self._membership.life,
             "busy_max": config.busy_max,
             "log_format": config.log_format,
             "crawl": keys.crawl_id,
@@ -225,28 +222,13 @@ class Watchdog:
 
     def _tell(self) -> None:
         self._memory.turn()
-        self.hold()
         said = self._membership.said
         if said is not self._said and said is not None:
             self._said = said
-            names, args = said
-            process = self._process()
-            told = {"names": names, "args": args, "process": process}
+            sent, names, args = said
+            told = {"sent": sent, "names": names, "args": args}
+            told["process"] = self._process()
             self._memory.beat(json.dumps(told).encode())
-
-    def hold(self) -> None:
-        """Tell which leases are held, if these are others than before."""
-        if self._leases.changes != self._held:
-            self._held = self._leases.changes
-            held = self._leases.held.values()
-            self._memory.hold(leases_of((one.partition, one.token) for one in held))
-
-    # What `frontier.cluster.lease` asks.
-
-    def deadline(self, partition: int, token: int) -> float:
-        """Until when the watchdog has renewed that lease; 0 if it has not."""
-        at, leases = self._memory.renewals
-        return at + self._ttl if (partition, token) in leases else 0.0
 
     # What runs.
 
@@ -274,8 +256,8 @@ class Watchdog:
         self.slow += 1
         self.longest = max(self.longest, took)
         logger.warning(
-            "the callback of %s kept this node busy for %.1f s, longer than its leases "
-            "last; see FRONTIER_BUSY_MAX",
+            "the callback of %s kept this node busy for %.1f s, longer than a node may "
+            "be silent; see FRONTIER_BUSY_MAX",
             running.url if running is not None else "a request",
             took,
         )

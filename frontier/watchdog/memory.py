@@ -11,24 +11,20 @@ What always holds:
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
 import tempfile
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import NamedTuple
 
 PAGE = 4096
 RUNNING, MAX_RUNNING = 64, 2048
 """Where the record of the request whose callback runs is, and its most bytes."""
 BEAT, MAX_BEAT = PAGE, 64 * 1024
-LEASES = BEAT + MAX_BEAT
-MAX_LEASES = 16 * (16_384 + 1)
-RENEWED = LEASES + MAX_LEASES + PAGE
-SIZE = RENEWED + MAX_LEASES + PAGE
+BEATEN = BEAT + MAX_BEAT + PAGE
+SIZE = BEATEN + PAGE
 MAX_URL = 1000
 """Bytes of a URL that are kept, for people to read."""
 READS = 5
@@ -36,7 +32,6 @@ READS = 5
 
 _HEAD = struct.Struct("<II")
 _COUNT = struct.Struct("<Q")
-_LEASE = struct.Struct("<QQ")
 _WHICH = struct.Struct("<IQQ")
 _AT = struct.Struct("<d")
 EMPTY = bytes(_HEAD.size)
@@ -104,10 +99,6 @@ class Memory:
         """Say what runs now: a record that `packed` made, or `EMPTY`."""
         self._map[RUNNING : RUNNING + len(record)] = record
 
-    def hold(self, leases: bytes) -> None:
-        """Say which leases are held, as `leases_of` has them."""
-        self._write(LEASES, leases)
-
     def beat(self, said: bytes) -> None:
         """Say what the watchdog is to say in this node's place: JSON."""
         self._write(BEAT, said[:MAX_BEAT])
@@ -135,33 +126,24 @@ class Memory:
         return Running(partition, token, number, url)
 
     @property
-    def held(self) -> list[tuple[int, int]]:
-        """Partition and token of the leases; empty if they cannot be read."""
-        body = self._read(LEASES, MAX_LEASES) or b""
-        return list(_LEASE.iter_unpack(body))
-
-    @property
     def said(self) -> bytes | None:
         """What `beat` was given."""
         return self._read(BEAT, MAX_BEAT)
 
     # The watchdog writes, and the node reads.
 
-    def renewed(self, at: float, leases: Iterable[tuple[int, int]]) -> None:
-        """Say which leases were renewed by calls sent at *at*, on the monotonic clock.
+    def stand_in(self, at: float) -> None:
+        """Say when a beat was sent that was answered, on the monotonic clock.
 
         All processes of a machine have the same.
         """
-        self._write(RENEWED, _AT.pack(at) + leases_of(leases))
+        self._write(BEATEN, _AT.pack(at))
 
     @property
-    def renewals(self) -> tuple[float, frozenset[tuple[int, int]]]:
-        """What `renewed` was given last."""
-        body = self._read(RENEWED, MAX_LEASES) or b""
-        if len(body) < _AT.size:
-            return 0.0, frozenset()
-        at = float(_AT.unpack_from(body)[0])
-        return at, frozenset(_LEASE.iter_unpack(body[_AT.size :]))
+    def stood_in(self) -> float:
+        """What `stand_in` was given last; the least number if that is not known."""
+        body = self._read(BEATEN, _AT.size)
+        return float(_AT.unpack(body)[0]) if body else -math.inf
 
     # Inside.
 
@@ -177,8 +159,3 @@ class Memory:
             if len(body) == size and zlib.crc32(body) == check:
                 return body
         return None
-
-
-def leases_of(leases: Iterable[tuple[int, int]]) -> bytes:
-    """*leases*, each a partition and a token, as bytes."""
-    return b"".join(_LEASE.pack(*lease) for lease in leases)

@@ -6,13 +6,13 @@ leases are too short for that.
 
 What always holds:
 
-1.  A lease is renewed only while the node's loop stands still and its process is
-    there and not stopped, which is looked at before each batch of calls. Where the
-    state of a process cannot be told, nothing is renewed.
-2.  The node is told a deadline that counts from before the renewal was sent, on the
-    clock that both share. So a watchdog that was frozen reports nothing that is not
-    so, and a node that wakes up late knows that its leases have ended.
-3.  No lease is ever released from here: the node may come back before it has ended.
+1.  A beat is sent only while the node's loop stands still and its process is
+    there and not stopped. Where the state of a process cannot be told, none is.
+2.  The node is told when a beat was sent that was answered, on the clock that both
+    share, and only if the answer came before the deadline that the node had by then.
+    So a watchdog that was frozen reports nothing that is not so, and a node that wakes
+    up late knows that others have what it had.
+3.  It knows of no leases: these stand on the node's name on the map of members.
 4.  It ends with its node: by a pipe that closes, and because its parent is another.
 5.  It ends its node only where the operator has asked for that: by two signals while
     the loop stands still, or by one after ``FRONTIER_BUSY_MAX``.
@@ -46,8 +46,6 @@ SHORT = 6.0
 """Seconds of a lease below which the client of the store is imported at once."""
 RETRY = 0.2
 """Seconds after which a store that did not answer is asked again."""
-BATCH = 256
-"""Renewals between two looks at the node."""
 PARTING = 2.0
 """Seconds in which a node that has closed its pipe is found to be gone."""
 STACK = "Stack (most recent call first):"
@@ -143,9 +141,7 @@ class Watch:
         if self._is_stopped():
             if not self._told_stop and not self._over and self._silent >= self._late:
                 self._told_stop = True
-                self._say(
-                    f"node {self._node_id} is stopped: its leases are not renewed"
-                )
+                self._say(f"node {self._node_id} is stopped: its leases are not kept")
             return
         self._silent += elapsed
         self._hear()
@@ -159,7 +155,7 @@ class Watch:
             self._told = True
             self._say(
                 f"{self._what(self._memory.running)} has kept node {self._node_id} "
-                f"busy for {self._silent:.0f} s; its leases are renewed for at most "
+                f"busy for {self._silent:.0f} s; it keeps its leases for at most "
                 f"{self._busy_max:g} s (FRONTIER_BUSY_MAX)"
             )
         if now >= self._due:
@@ -206,38 +202,22 @@ class Watch:
     def _act(self) -> None:
         if self._silent >= self._busy_max:
             self._give_up()
-        elif self._renew():
+        elif self._beat():
             self._due = time.monotonic() + self._ttl / 3
 
-    def _renew(self) -> bool:
-        from frontier.cluster.lease import renew_call
-        from frontier.model import Lease
+    def _beat(self) -> bool:
+        """Say that the node lives, and what it does; renew what its claims stand on.
 
-        held, done = self._memory.held, []
-        began = time.monotonic()
-        ttl_ms = int(self._ttl * 1000)
-        for first in range(0, len(held), BATCH):
-            batch = held[first : first + BATCH]
-            calls = [
-                renew_call(self._keys, self._node_id, ttl_ms, Lease(*lease, 0.0))
-                for lease in batch
-            ]
-            replies = self._run(calls)
-            if replies is None:
-                return False
-            pairs = zip(batch, replies, strict=True)
-            done += [lease for lease, reply in pairs if isinstance(reply, int | list)]
-        self._memory.renewed(began, done)
-        return self._beat(ttl_ms)
-
-    def _beat(self, ttl_ms: int) -> bool:
-        """Say that the node lives, and what it does; renew what its claims stand on."""
+        Whether that is done, or there is nothing to say.
+        """
         from frontier.store.client import Call
         from frontier.store.scripts import NODE_BEAT
 
         try:
             said = json.loads(self._memory.said or b"")
-            names, args, process = said["names"], said["args"], said["process"]
+            sent, names, args, process = (
+                said[name] for name in ("sent", "names", "args", "process")
+            )
             report = json.loads(args[4] or "{}")
         except (ValueError, KeyError, TypeError):  # it has not said all of it yet
             return True
@@ -247,15 +227,21 @@ class Watch:
         args[3], args[4] = 1, json.dumps(report)
         calls = [Call.to(NODE_BEAT, names, args)]
         if process:
+            ttl_ms = int(self._ttl * 1000)
             calls.append(Call.command("SET", process, self._node_id, "PX", ttl_ms))
-        replies = self._run(calls)
+        began = time.monotonic()
+        deadline = max(sent, self._memory.stood_in) + float(self._settings["life"])
+        replies = self._run(calls) if began < deadline else []
         if replies is None:
             return False
-        if not isinstance(replies[0], list):  # a key of the crawl's is damaged
-            return True
-        epoch, *rest = replies[0]
-        if epoch < 0 or rest[1] == b"remove":  # the crawl is lost, or the node's place
-            self._over = True
+        if not replies or time.monotonic() >= deadline:
+            self._over = True  # others may have its partitions
+        elif isinstance(replies[0], list):  # else a key of the crawl's is damaged
+            epoch, *rest = replies[0]
+            # The crawl is lost, or the node's place.
+            self._over = epoch < 0 or rest[1] == b"remove"
+            if not self._over:
+                self._memory.stand_in(began)
         return True
 
     def _run(self, calls: list[Call]) -> list[Any] | None:
@@ -265,7 +251,7 @@ class Watch:
         return self._at_store(calls)
 
     def _give_up(self) -> None:
-        """Put what runs into the dead letter, and let the leases end."""
+        """Put what runs into the dead letter, and let the node lose its leases."""
         from frontier.model import Lease
         from frontier.queue.reserve import Reservation, bury_call
 
@@ -276,8 +262,9 @@ class Watch:
         if running is not None and running.partition >= 0:
             self._note(running)
             keys = self._keys.partition(running.partition)
-            lease = Lease(running.partition, running.token, 0.0)
-            one = Reservation(lease, running.id, "", b"")
+            one = Reservation(
+                Lease(running.partition, running.token), running.id, "", b""
+            )
             reason = f"kept node {self._node_id} busy for {self._silent:.0f} s"
             (buried,) = self._at_store(
                 [bury_call(keys, one, f"{reason} in its callback")]
@@ -318,24 +305,14 @@ class Watch:
     def _note(self, running: Running) -> str:
         """Have what was beside *running* not count as delivered by it.
 
-        Returns why *running* itself could not be noted; empty if it is.
+        Returns why that cannot be noted; empty if it is.
         """
-        from frontier.queue.reserve import ended_call
+        from frontier.queue.reserve import Ran, ended_call
 
-        own = running[:2]
-        leases = [own, *(lease for lease in self._memory.held if lease != own)]
-        calls = [
-            ended_call(
-                self._keys.partition(lease[0]), lease, running[:3], self._node_id
-            )
-            for lease in leases
-        ]
-        replies: list[Any] = []
-        for first in range(0, len(calls), BATCH):
-            replies += self._at_store(calls[first : first + BATCH])
-        if isinstance(replies[0], Exception):  # a damaged key
-            return str(replies[0])
-        return "" if replies[0] else "another node had its lease before it was noted"
+        ran = Ran(running.partition, running.token, running.id)
+        call = ended_call(self._keys, self._settings["name"], ran)
+        (reply,) = self._at_store([call])
+        return str(reply) if isinstance(reply, Exception) else ""  # a damaged key
 
     @property
     def _keys(self) -> CrawlKeys:

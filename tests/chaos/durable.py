@@ -231,8 +231,9 @@ class Witness:
         )
         found = []
         for number, (token, holder) in enumerate(replies):
-            if token is not None:
-                lease = Lease(number, token.decode(), holder.decode())
+            if holder is not None:
+                node_id = holder.decode().split("/")[0]
+                lease = Lease(number, token.decode(), node_id)
                 self._holders[lease.partition, lease.token] = lease.holder
                 found.append(lease)
         return found

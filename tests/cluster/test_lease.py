@@ -1,11 +1,13 @@
 import asyncio
-import time
+from typing import NamedTuple
 
 import pytest
 
-from frontier.cluster.lease import BATCH, Leases, renew_call
+from frontier.cluster.lease import BATCH, Leases
+from frontier.cluster.membership import LIFE, Membership
 from frontier.errors import StoreUnavailable
-from frontier.store.scripts import LEASE_RELEASE
+from frontier.model import Member
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE
 
 TTL = 60.0
 
@@ -20,15 +22,36 @@ class Clock:
         return self.now
 
 
-class Never:
-    """A store to which nothing gets."""
+class Node(NamedTuple):
+    """A place on the map, and the leases that stand on it."""
 
-    def __init__(self):
-        self.asked = asyncio.Event()
+    place: Membership
+    leases: Leases
 
-    async def __call__(self, calls):
-        self.asked.set()
-        await asyncio.Event().wait()
+    async def beat(self):
+        return await self.place.beat(busy=False, report=None)
+
+    async def take(self, partition=7):
+        (taken,) = await self.leases.acquire([partition])
+        return taken.lease
+
+
+class Lossy:
+    """A store that does not answer what has the script *lost*, and keeps it."""
+
+    def __init__(self, store):
+        self._store = store
+        self.lost = None
+        self.executes = True
+        self.kept = []
+
+    async def run(self, calls):
+        if self.lost is not None and any(one.script is self.lost for one in calls):
+            self.kept += calls
+            if self.executes:
+                await self._store.run(calls)
+            raise StoreUnavailable("here", "the connection was cut")
+        return await self._store.run(calls)
 
 
 @pytest.fixture
@@ -37,363 +60,361 @@ def clock():
 
 
 @pytest.fixture
-def node(store, crawl, clock):
-    """Make the leases of a node."""
+def join(store, crawl, clock):
+    """Make a node that is on the map."""
 
-    def node(name="a", ttl=TTL):
-        return Leases(store.run, crawl, name, ttl=ttl, clock=clock)
+    async def join(name="a", run=store.run):
+        member = Member(name, 1)
+        place = Membership(run, crawl, member, 64, ttl=TTL, clock=clock)
+        node = Node(place, Leases(run, crawl, place))
+        await node.beat()
+        return node
 
-    return node
+    return join
 
 
 @pytest.fixture
-def end(db, crawl):
-    """End the lease on a partition, as time would."""
-    return lambda partition=7: db("DEL", crawl.partition(partition).lease)
+def silence(db, crawl):
+    """Make a node's last beat, or that of its former process, long ago."""
+
+    def silence(name, key=None):
+        key = key or crawl.nodes()
+        _, *rest = db("HGET", key, name).split(b" ", 1)
+        db("HSET", key, name, b" ".join([b"1000", *rest]))
+        db("HDEL", crawl.meta(), "swept_ms")  # the next beat looks for the dead
+
+    return silence
 
 
-async def take(leases, partition=7):
-    (taken,) = await leases.acquire([partition])
-    return taken.lease
+async def test_one_of_two_gets_a_partition_and_the_other_one_waits(join, db, keys):
+    a, b = await join("a"), await join("b")
+    lease = await a.take()
+
+    assert await b.leases.acquire([7, 8]) != []
+    assert list(b.leases.held) == [8]
+    assert b.leases.refused == {7: a.place.name}
+    assert a.leases.covers(lease)
+    assert a.leases.current(7) == lease
+    assert b.leases.current(7) is None
+    assert db("PTTL", keys.lease) == -1, "it ends with its holder, and not by itself"
+    await a.leases.release([7])
+    assert (await b.take()).token > lease.token
 
 
-async def test_one_of_two_gets_a_partition_and_the_other_one_waits(node):
-    a, b = node("a"), node("b")
-    lease = await take(a)
-
-    assert await b.acquire([7]) == []
-    assert a.covers(lease)
-    assert a.current(7) == lease
-    assert b.current(7) is None
-
-
-async def test_a_token_only_grows(node, end):
+async def test_a_token_only_grows(join, db, keys):
+    nodes = [await join("a"), await join("b")]
     tokens = []
-    for name in "abab":
-        tokens.append((await take(node(name))).token)
-        end()
-
+    for node in nodes * 2:
+        tokens.append((await node.take()).token)
+        await node.leases.release([7])
     assert sorted(set(tokens)) == tokens
 
+    db("DEL", keys.lease)  # a fail-over to a replica that was behind
+    await asyncio.sleep(0.01)
+    seconds, micros = db("TIME")
+    now = int(seconds) * 1000 + int(micros) // 1000
+    tokens.append((await nodes[0].take()).token)
+    assert tokens[-1] >= now, "at least the server's milliseconds"
+    await nodes[0].leases.release([7])
 
-async def test_a_token_grows_also_after_the_store_lost_the_last_one(
-    node, end, db, keys
+    db("HSET", keys.lease, "token", now + 10**9)  # its clock was set back
+    assert (await nodes[0].take()).token == now + 10**9 + 1
+
+
+async def test_what_the_dead_had_is_taken(join, silence, clock):
+    a, b = await join("a"), await join("b")
+    lease = await a.take()
+    assert await b.leases.acquire([7]) == []
+    silence("a")
+
+    assert await b.leases.acquire([7]) == [], "its map is that of its last heartbeat"
+    await b.beat()
+    (taken,) = await b.leases.acquire([7])
+
+    assert taken.lease.token > lease.token
+    assert taken.former == (a.place.name, lease.token)
+    await a.beat()  # it is under another name
+    assert await a.leases.rename() == [lease]
+    assert a.leases.held == {}
+
+
+async def test_what_somebody_had_who_was_never_met_is_left_for_a_whole_time(
+    join, silence, clock
 ):
-    first = (await take(node("a"))).token
-    end()
-    db("DEL", keys.fence)  # a fail-over to a replica that was behind
+    a = await join("a")
+    await a.take()
+    await a.place.leave({})
+    b = await join("b")
 
-    # Tokens are at least the server's milliseconds.
-    server = db("TIME")
-    now = int(server[0]) * 1000 + int(server[1]) // 1000
-    second = (await take(node("b"))).token
-    assert second >= max(first, now)
-
-
-async def test_a_token_grows_also_if_the_servers_clock_goes_back(node, end, db, keys):
-    ahead = int(db("TIME")[0]) * 1000 + 10**9
-    db("SET", keys.fence, ahead)
-
-    assert (await take(node())).token == ahead + 1
+    for _ in range(3):
+        assert await b.leases.acquire([7]) == []
+        clock.now += TTL * 0.4
+        await b.beat()
+    assert await b.take()
 
 
-async def test_a_lease_ends_by_itself(node, until, db, keys):
-    lease = await take(node("a", ttl=0.05))
-    await until(lambda: not db("EXISTS", keys.lease), "the end of the lease")
-
-    assert (await take(node("b"))).token > lease.token
-
-
-async def test_a_restarted_node_waits_like_any_other(node):
-    await take(node("a"))
-
-    assert await node("a").acquire([7]) == []
-
-
-async def test_a_holder_stops_before_the_store_does(node, clock, db, keys):
-    leases = node()
-    asked = clock.now
-    lease = await take(leases)
-
-    assert lease.deadline == asked + TTL
-    assert db("PTTL", keys.lease) <= TTL * 1000
-    clock.now = lease.deadline
-    assert leases.current(7) is None
-    assert not leases.covers(lease)
-
-
-async def test_the_deadline_counts_from_before_the_question(store, crawl, clock):
-    async def slow(calls):
-        replies = await store.run(calls)
-        clock.now += 20  # the answer was long on its way
-        return replies
-
-    leases = Leases(slow, crawl, "a", ttl=TTL, clock=clock)
-    before = clock.now
-    lease = await take(leases)
-    assert lease.deadline == before + TTL
-
-    before = clock.now
-    await leases.renew()
-    assert leases.current(7).deadline == before + TTL
-
-
-async def test_renewal_keeps_the_token_and_moves_the_deadline(node, clock, db, keys):
-    leases = node()
-    lease = await take(leases)
-    db("PEXPIRE", keys.lease, 30_000)
-    db("HSET", keys.counts, "ready", 42)
-    clock.now += 50
-
-    ready, lost = await leases.renew()
-
-    assert (ready, lost) == ({7: 42}, [])
-    assert leases.current(7).token == lease.token
-    assert leases.current(7).deadline == clock.now + TTL
-    assert db("PTTL", keys.lease) > 30_000
-    assert leases.covers(lease), "a reservation has the lease as it was then"
-
-
-async def test_a_lease_that_ended_without_a_rival_comes_back(node, end, clock):
-    a = node("a")
-    lease = await take(a)
-    end()
-    clock.now += 2 * TTL
-
-    ready, lost = await a.renew()
-
-    assert (list(ready), lost) == ([7], [])
-    assert a.covers(lease)
-    assert await node("b").acquire([7]) == []
-
-
-@pytest.mark.parametrize("rival_holds_it", [True, False])
-async def test_a_lease_that_a_rival_had_is_lost(node, end, rival_holds_it):
-    a, b = node("a"), node("b")
-    lease = await take(a)
-    end()
-    await take(b)
-    if not rival_holds_it:
-        await b.release([7])
-
-    ready, lost = await a.renew()
-
-    assert (ready, lost) == ({}, [lease])
-    assert a.held == {}
-    assert not a.covers(lease)
-
-
-async def test_a_node_that_wakes_up_late_takes_nothing_from_its_successor(
-    node, end, db, keys
+async def test_a_map_that_went_back_tells_nothing_of_who_is_missing(
+    join, db, crawl, clock
 ):
-    a, b = node("a"), node("b")
-    await take(a)
-    end()
-    await take(b)
+    a, b = await join("a"), await join("b")
+    await a.take()
+    older = db("HGET", crawl.nodes(), "b")
+    _, *rest = older.split(b" ", 1)
+    db("HSET", crawl.nodes(), "b", b" ".join([b"1000", *rest]))
+    db("HDEL", crawl.nodes(), "a")  # a copy that lacks it
 
-    await a.release([7])
-
-    assert db("HGET", keys.lease, "holder") == b"b"
-    assert a.held == {}
-
-
-async def test_what_is_released_can_be_taken_at_once(node):
-    a, b = node("a"), node("b")
-    lease = await take(a)
-    await a.release([7, 8])
-
-    assert a.held == {}
-    assert (await take(b)).token > lease.token
+    await b.beat()
+    for _ in range(3):
+        await b.beat()
+        assert await b.leases.acquire([7]) == []
+        clock.now += TTL * 0.4
+    await b.beat()
+    assert await b.take()
 
 
-async def test_a_release_that_was_cut_off_is_made_with_the_next(node, monkeypatch):
-    a, b = node("a"), node("b")
-    await a.acquire([7, 8])
-    with monkeypatch.context() as patch:
-        patch.setattr(a, "_some", never := Never())
-        cut_off = asyncio.ensure_future(a.release([7]))
-        await never.asked.wait()
-        cut_off.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cut_off
-    assert list(a.held) == [8]
-    assert await b.acquire([7]) == []
-    assert a.releasing
+async def test_a_restarted_node_waits_until_its_former_process_is_silent(
+    join, silence, crawl, db
+):
+    first = await join("a")
+    lease = await first.take()
+    second, b = await join("a"), await join("b")
 
-    await a.release([])
-    await take(b)
-    assert not a.releasing
+    for node in (second, b):
+        await node.beat()
+        assert await node.leases.acquire([7]) == []
+    assert [m.node_id for m in (await b.beat()).members] == ["a", "b"]
+    silence(first.place.name, crawl.former())
+    await second.beat()
+    assert (await second.take()).token > lease.token
+    assert not db("EXISTS", crawl.former())
 
 
-async def test_a_release_that_was_not_answered_is_made_again(store, crawl, node):
-    silent = True
+async def test_a_node_counts_on_its_leases_from_before_its_last_heartbeat(
+    store, join, clock
+):
+    slow = 20.0
 
     async def run(calls):
-        if silent and calls[0].script is LEASE_RELEASE:
-            raise StoreUnavailable("here", "the connection was cut")
-        return await store.run(calls)
+        replies = await store.run(calls)
+        clock.now += slow  # the answer was long on its way
+        return replies
 
-    a, b = Leases(run, crawl, "a", ttl=TTL), node("b")
-    await take(a)
+    a = await join("a", run)
+    sent = clock.now - slow
+    assert a.place.deadline == sent + LIFE * TTL
+    slow = 0.0
+    lease = await a.take()
+    clock.now = a.place.deadline - 1
+    assert a.leases.covers(lease)
+    clock.now += 1
+    assert a.leases.current(7) is None
+    assert not a.leases.covers(lease)
+
+    name = a.place.name
+    await a.beat()
+    assert a.place.name != name, "whatever the map says"
+    assert a.leases.current(7) is None
+    assert await a.leases.rename() == []
+    assert a.leases.covers(lease), "a reservation has the lease as it was then"
+    assert a.leases.held[7].token == lease.token
+
+    slow, name = LIFE * TTL, a.place.name
+    await a.beat()
+    assert not a.place.is_live, "an answer that came too late"
+    slow = 0.0
+    await a.beat()
+    assert a.place.is_live
+    assert a.place.name != name
+
+
+async def test_another_process_can_beat_for_a_node(store, join, clock):
+    a = await join("a")
+    lease = await a.take()
+    sent, *_ = a.place.said
+    a.place.stand_in = lambda: stood_in
+    clock.now = stood_in = sent + TTL / 2
+    clock.now = stood_in + LIFE * TTL - 1
+    assert a.leases.covers(lease)
+    clock.now += 1
+    assert not a.leases.covers(lease)
+    await a.beat()
+    stood_in = sent  # of the former name
+    clock.now += LIFE * TTL
+    assert not a.place.is_live
+
+
+async def test_a_name_that_was_dropped_does_not_come_back(join, silence, clock):
+    a, b = await join("a"), await join("b")
+    lease, name = await a.take(), a.place.name
+    silence("a")
+    await b.beat()
+
+    await a.beat()
+    assert a.place.name != name
+    assert await a.leases.rename() == [], "nobody has taken it meanwhile"
+    assert a.leases.covers(lease)
+
+
+async def test_renaming_ends_though_replies_are_lost_and_names_change(
+    store, join, clock
+):
+    lossy = Lossy(store)
+    a = await join("a", lossy.run)
+    lease = await a.take()
+    lossy.lost = LEASE_ACQUIRE
+    for _ in range(2):
+        clock.now += TTL
+        await a.beat()
+        assert await a.leases.rename() == []
+        assert a.leases.current(7) is None
+    lossy.lost = None
+
+    assert await a.leases.rename() == []
+    assert await a.leases.rename() == []
+    assert a.leases.covers(lease)
+
+
+@pytest.mark.parametrize("executes", [True, False])
+async def test_a_call_that_is_late_takes_nothing(store, join, executes, db, keys):
+    lossy = Lossy(store)
+    a, b = await join("a", lossy.run), await join("b")
+    lossy.lost, lossy.executes = LEASE_ACQUIRE, executes
     with pytest.raises(StoreUnavailable):
-        await a.release([7])
-    assert a.releasing
-    silent = False
+        await a.leases.acquire([7])
+    lossy.lost = None
+    assert a.leases.doubtful == {7}
+    assert a.leases.held == {}
 
-    await a.release([])
-    await take(b)
-    assert not a.releasing
+    lease = await a.take()
+    assert a.leases.doubtful == set()
+    await store.run(lossy.kept)  # it is executed late, or twice
+    assert int(db("HGET", keys.lease, "token")) == lease.token
+    await a.leases.release([7])
+    await store.run(lossy.kept)
+    assert await b.take()
 
 
-async def test_a_renewal_that_a_release_overtakes_brings_nothing_back(
-    node, store, crawl, db, keys
+@pytest.mark.parametrize("executes", [True, False])
+async def test_a_release_that_was_not_answered_is_cleared_up(store, join, executes):
+    lossy = Lossy(store)
+    a, b = await join("a", lossy.run), await join("b")
+    old = await a.take()
+    lossy.lost, lossy.executes = LEASE_RELEASE, executes
+    with pytest.raises(StoreUnavailable):
+        await a.leases.release([7])
+    lossy.lost = None
+    assert a.leases.held == {}
+    assert a.leases.doubtful == {7}
+
+    new = await a.take()
+    assert new.token > old.token
+    await store.run(lossy.kept)  # the old one is executed late
+    assert await b.leases.acquire([7]) == []
+    assert await a.leases.look() == ({7: (0, 0)}, [])
+    await a.leases.release([7])
+    assert await b.take()
+    await a.leases.release([7])
+    assert await a.leases.acquire([7]) == []
+
+
+async def test_a_look_tells_what_a_partition_has_and_which_are_lost(
+    store, crawl, join, silence, db, keys
 ):
-    """It was on its way when the task that waited for it was cancelled."""
-    a, b = node("a"), node("b")
-    lease = await take(a)
-    late = renew_call(crawl, "a", int(TTL * 1000), lease)
-    await a.release([7])
-
-    assert await store.run([late]) == [None]
-    assert not db("EXISTS", keys.lease)
-    assert (await take(b)).token > lease.token
-
-
-async def test_acquiring_tells_what_a_partition_holds(node, db, keys):
-    db("HSET", keys.counts, "ready", 3)
-    db("HSET", keys.reserved, 1, "x", 2, "y")
-    (taken,) = await node().acquire([7])
-
-    assert (taken.ready, taken.reserved) == (3, 2)
-
-
-async def test_more_partitions_than_one_round_trip_has(node):
-    a, b, count = node("a"), node("b"), 3 * BATCH + 5
-    await a.acquire(range(0, count, 2))
-    taken = await b.acquire(range(count))
-
-    assert sorted(t.lease.partition for t in taken) == list(range(1, count, 2))
-    assert len((await a.renew())[0]) == len(a.held) == (count + 1) // 2
-    await a.release(range(count))
-    assert len(await b.acquire(range(0, count, 2))) == (count + 1) // 2
-
-
-async def test_a_token_that_the_store_refused_is_forgotten(node):
-    leases = node()
-    lease = await take(leases)
-    leases.forget(lease)
-
-    assert leases.current(7) is None
-    leases.forget(lease)  # another reply may say the same
-
-
-async def test_each_change_of_what_is_held_is_counted(node, end):
-    leases, known = node("a"), {0: {}}
-
-    def tokens():
-        return {one.partition: one.token for one in leases.held.values()}
-
-    def changed():
-        assert leases.changes not in known
-        assert tokens() not in known.values()
-        known[leases.changes] = tokens()
-
-    await leases.acquire([5, 6, 7, 8])
-    changed()
-    await leases.renew()
-    assert known[leases.changes] == tokens()
-    await leases.release([5])
-    changed()
-    leases.forget(leases.held[6])
-    changed()
-    end()
-    await take(node("b"))
-    await leases.renew()
-    assert 7 not in leases.held
-    changed()
-    await leases.acquire([5])
-    changed()
-
-
-async def test_an_old_lease_is_not_forgotten_for_the_new_one(node):
-    leases = node()
-    old = await take(leases)
-    await leases.release([7])
-    new = await take(leases)
-    leases.forget(old)
-
-    assert leases.covers(new)
-    assert not leases.covers(old)
-
-
-async def test_a_refused_lease_is_looked_at_and_not_the_one_that_came_after_it(
-    node, end
-):
-    """Who asks is told of the old one alone; who renews has to hear of the new one."""
-    a, b = node("a"), node("b")
-    old = await take(a)
-    await a.release([7])
-    new = await take(a)
-    end()
-    await take(b)
-
-    assert await a.renew_refused([old]) == set()
-    assert await a.renew() == ({}, [new])
-
-
-async def test_a_lost_lease_is_told_of_though_other_answers_are_missing(
-    store, crawl, node, end
-):
-    failing = False
-
     async def run(calls):
         if failing and any(crawl.partition(0).lease in call.parts for call in calls):
             raise StoreUnavailable("here", "the connection was cut")
         return await store.run(calls)
 
-    a, b = Leases(run, crawl, "a", ttl=TTL), node("b")
-    two = range(2 * BATCH)
-    await a.acquire(two)
+    failing = False
+    a, b = await join("a", run), await join("b")
+    db("HSET", keys.counts, "ready", 3, "waiting", 2)
+    db("HSET", keys.reserved, 1, "x", 2, "y")
+    taken = await a.leases.acquire(range(2 * BATCH))
+    (seventh,) = (one for one in taken if one.lease.partition == 7)
+    assert (seventh.ready, seventh.reserved) == (3, 2)
+    assert a.leases.waiting == {7}
+    db("HSET", keys.counts, "ready", 42, "waiting", 0)
+
+    found, lost = await a.leases.look()
+    assert found[7] == (42, 2)
+    assert a.leases.waiting == set()
+    assert (len(found), lost) == (2 * BATCH, [])
+
+    silence("a")
+    await b.beat()
+    last = a.leases.held[2 * BATCH - 1]
+    assert len(await b.leases.acquire([last.partition])) == 1
     failing = True
-    ready, lost = await a.renew(two)
-    assert lost == []
-    assert sorted(ready) == list(range(BATCH, 2 * BATCH)), "what was renewed is told"
+    found, lost = await a.leases.look()
+    assert lost == [last], "though other answers are missing"
+    assert sorted(found) == list(range(BATCH, 2 * BATCH - 1))
+    assert last.partition not in a.leases.held
 
-    last = a.held[2 * BATCH - 1]
-    end(last.partition)
-    await take(b, last.partition)
-    ready, lost = await a.renew(two)
 
-    assert lost == [last]
-    assert sorted(ready) == list(range(BATCH, 2 * BATCH - 1))
-    assert len(a.held) == 2 * BATCH - 1
+async def test_more_partitions_than_one_round_trip_has(join):
+    a, b, count = await join("a"), await join("b"), 3 * BATCH + 5
+    await a.leases.acquire(range(0, count, 2))
+    taken = await b.leases.acquire(range(count))
 
-    for partition in range(BATCH + 1, 2 * BATCH - 1):
-        a.forget(a.held[partition])
-    only = a.held[BATCH]
-    end(BATCH)
-    await take(b, BATCH)
-    assert await a.renew(two) == ({}, [only]), "though nothing is renewed"
+    assert sorted(t.lease.partition for t in taken) == list(range(1, count, 2))
+    await a.leases.release(range(count))
+    assert len(await b.leases.acquire(range(0, count, 2))) == (count + 1) // 2
+
+
+async def test_a_lease_is_forgotten_by_its_token_and_each_change_is_counted(join):
+    a = await join()
+    leases, known = a.leases, {0: {}}
+
+    def changed():
+        tokens = {one.partition: one.token for one in leases.held.values()}
+        assert leases.changes not in known
+        assert tokens not in known.values()
+        known[leases.changes] = tokens
+
+    old = await a.take()
+    changed()
+    await leases.release([7])
+    new = await a.take()
+    changed()
+    leases.forget(old)
+    assert leases.covers(new)
+    assert not leases.covers(old)
+    await leases.look()
+    assert leases.changes in known
+    await leases.acquire([5, 6])
+    changed()
+    leases.forget(leases.held[6])
+    changed()
+    leases.forget(new)
+    leases.forget(new)  # another reply may say the same
+    changed()
 
 
 def test_of_thirty_two_that_ask_at_once_one_gets_it(in_threads, crawl):
     for partition in range(10):
 
         async def ask(number, run, partition=partition):
-            leases = Leases(run, crawl, f"n{number}", ttl=TTL, clock=time.monotonic)
+            place = Membership(run, crawl, Member(f"n{number}", 1), 64, ttl=TTL)
+            await place.beat(busy=False, report=None)
+            leases = Leases(run, crawl, place)
             return [taken.lease.token for taken in await leases.acquire([partition])]
 
         assert len([tokens for tokens in in_threads(32, ask) if tokens]) == 1
 
 
-async def test_a_clock_that_is_set_back_keeps_no_lease_longer_than_it_lasts(
-    store, crawl, db
+async def test_a_lease_past_its_deadline_is_covered_by_nothing_that_was_cut_off(
+    store, join, clock
 ):
-    """The server's own clock tells when a key expires, and so moves it, too."""
-    a, b = (Leases(store.run, crawl, name, ttl=TTL) for name in "ab")
-    await a.acquire([0])
-    lease = crawl.partition(0).lease
-    db("PEXPIRE", lease, 600_000 + int(TTL * 1000))
+    """The beat that would have told the new name gets no answer."""
 
-    assert await b.acquire([0]) == []
-    assert 0 < db("PTTL", lease) <= TTL * 1000
+    async def never(calls):
+        await asyncio.Event().wait()
+
+    a = await join("a")
+    lease = await a.take()
+    clock.now += LIFE * TTL
+    a.place._run = never
+    beating = asyncio.ensure_future(a.beat())
+    await asyncio.sleep(0)
+    assert not a.leases.covers(lease)
+    beating.cancel()

@@ -358,7 +358,7 @@ async def test_two_processes_of_one_id_are_noted(join, logged):
     with pytest.raises(NodeReplaced):
         await first.beat(busy=False, report=None)
 
-    assert logged() == [(1, "joined", "a"), (1, "replaced", "a"), (1, "twice", "a")]
+    assert logged() == [(1, "joined", "a"), (2, "replaced", "a"), (2, "twice", "a")]
 
 
 async def test_the_log_has_the_times_of_the_server_and_the_last_500(join, db, crawl):

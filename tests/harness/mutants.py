@@ -4,9 +4,11 @@ Each takes the simulator's `Engine`, and changes this process for good.
 """
 
 import hashlib
+import math
 from types import SimpleNamespace
 
 from frontier.cluster import crawls
+from frontier.cluster.membership import Membership
 from frontier.node import outbox
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
@@ -15,8 +17,6 @@ from frontier.store import cluster_router
 from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import (
     LEASE_ACQUIRE,
-    LEASE_RELEASE,
-    LEASE_RENEW,
     NODE_BEAT,
     SCRIPTS,
 )
@@ -75,7 +75,7 @@ def never_recovers(engine):
 def never_reclaims(engine):
     """What a dead node had reserved was put back by nobody."""
 
-    async def reclaim(self, taken):
+    async def reclaim(self, taken, ran):
         pass
 
     Heartbeat._reclaim = reclaim
@@ -119,12 +119,12 @@ def keeps_whatever_the_server(engine):
     OutageRetry.server_of = lambda self, key: None
 
 
-def releases_without_token(engine):
-    """A release that was late ended the lease of whoever had the partition by then."""
+def takes_without_comparing(engine):
+    """A call that was late took a lease which was another than it had been."""
     _rewrite(
-        LEASE_RELEASE,
-        "redis.call('HGET', keys[1], 'token') ~= args[1]",
-        "not redis.call('HGET', keys[1], 'token')",
+        LEASE_ACQUIRE,
+        "if token ~= ARGV[4] or holder ~= ARGV[3] then",
+        "if false then",
     )
 
 
@@ -135,7 +135,7 @@ def drops_after_an_outage(engine):
 
 def lets_in_its_double(engine):
     """A process whose node id another has taken went on."""
-    _rewrite(NODE_BEAT, "process and process ~= ARGV[8] then", "false then")
+    _rewrite(NODE_BEAT, "process and not is_same then", "false then")
 
 
 def marks_crawls_alike(engine):
@@ -143,14 +143,21 @@ def marks_crawls_alike(engine):
     crawls.secrets = SimpleNamespace(token_hex=lambda count: "0" * count)
 
 
-def keeps_what_was_forgotten(engine):
-    """A node went on with a lease that the store had given it, and forgotten."""
-    _rewrite(LEASE_RENEW, "return false", "return 0")
+def takes_from_the_living(engine):
+    """A lease was taken from whoever had it."""
+    Membership.is_dead = lambda self, holder: True
+
+
+def counts_on_for_ever(engine):
+    """A node counted on its leases however long ago its last heartbeat was."""
+    Membership.deadline = property(
+        lambda self: -math.inf if self._is_spent else math.inf
+    )
 
 
 def takes_what_was_emptied(engine):
     """A partition whose contents were lost was taken like a new one."""
-    _rewrite(LEASE_ACQUIRE, "if born ~= ARGV[3] then", "if false then")
+    _rewrite(LEASE_ACQUIRE, "if born ~= ARGV[2] then", "if false then")
 
 
 MUTANTS = {
@@ -167,11 +174,12 @@ MUTANTS = {
         keeps_nothing,
         keeps_for_a_moment,
         keeps_whatever_the_server,
-        releases_without_token,
+        takes_without_comparing,
         drops_after_an_outage,
         lets_in_its_double,
         marks_crawls_alike,
-        keeps_what_was_forgotten,
+        takes_from_the_living,
+        counts_on_for_ever,
         takes_what_was_emptied,
     )
 }

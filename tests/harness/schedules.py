@@ -22,6 +22,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from tests.harness.sim import ERRORS, PARTITIONS, SLOTS, TTL, Engine, Site, Trial
@@ -260,6 +261,11 @@ async def s5(play):
     a.enqueue(page)
     play.site.hold(page)
     await play.until(lambda: play.site.is_asked(page), "page")
+    twin = play.page(a)
+    later = SimpleNamespace(choice=lambda among: 2.0 if 2.0 in among else among[0])
+    a._draw = later  # the seconds after which it is asked for
+    a.enqueue(twin)
+    await play.until(lambda: len(a._active) > 1, "start of another")
     a.process.frozen = True
     play.site.answer(page)
     await asyncio.sleep(TTL / 2)
@@ -272,7 +278,7 @@ async def s5(play):
     await play.until(lambda: play.by(more), "page of its partition")
     a.process.thaw(asyncio.get_running_loop())
     await play.whole(but=[page])
-    assert play.by(more) == ["n1"]
+    assert [play.by(more), play.by(twin)] == [["n1"], ["n1"]]
 
 
 async def s6(play):

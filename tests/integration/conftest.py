@@ -367,7 +367,8 @@ def state_in(ask):
         count = json.loads(meta[b"shape"])["FRONTIER_PARTITIONS"]
         for number in range(count):
             part = keys.partition(number)
-            if lease := ask("HGETALL", part.lease):
+            lease = ask("HGETALL", part.lease)
+            if b"holder" in lease:
                 held[lease.get(b"holder")].append(number)
             queues = ask("ZRANGE", part.queues, 0, -1)
             reserved = ask("HGETALL", part.reserved)
@@ -375,8 +376,7 @@ def state_in(ask):
             if not queues and not reserved and counts.get(b"ready", b"0") == b"0":
                 continue
             yield f"  partition {number}: {counts}"
-            yield f"    lease {lease} for {ask('PTTL', part.lease)} ms"
-            yield f"    fence {ask('GET', part.fence)}"
+            yield f"    lease {lease}"
             yield f"    hosts that were asked {ask('HGETALL', part.next_allowed)}"
             for queue in queues:
                 items = ask("LRANGE", part.ready(queue.decode()), 0, 9)

@@ -86,7 +86,7 @@ KINDS = {
     "queues": "type",
     "pushers": "type",
     "seen": "count",
-    "fence": "list",
+    "lease": "token",
     "nodes": "type",
     "controls": r"exclude pattern (a)\1",
 }
@@ -113,9 +113,6 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
         damage(cluster.store, name, kind)
         if what == "controls":  # nodes read it when it is changed
             cluster.store.call(Call.command("HSET", keys.meta(), "controls", "999"))
-        if what == "fence":  # and that when they take a partition
-            lease = name.removesuffix("fence") + "lease"
-            cluster.store.call(Call.command("DEL", lease))
         site.go_on()
         codes = [cluster.wait(node) for node in nodes]
         for node in nodes:

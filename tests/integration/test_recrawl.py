@@ -14,7 +14,7 @@ from fastwarc import ArchiveIterator
 
 from frontier.queue.item import decode
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
+from frontier.store.keys import CrawlKeys, node_of
 from tests.warc.judges import assert_sound
 
 LEAST, MOST = 0.5, 2.0
@@ -140,7 +140,8 @@ def stop(cluster, *node_ids):
 def visitor(pages, cluster):
     """The node that has the partition of the pages' host."""
     keys = CrawlKeys("frontier", "site-1").partition(home_of(pages.url + "/"))
-    return cluster.store.call(Call.command("HGET", keys.lease, "holder")).decode()
+    holder = cluster.store.call(Call.command("HGET", keys.lease, "holder"))
+    return node_of(holder).decode()
 
 
 def stats(cluster, node_id):

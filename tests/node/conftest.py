@@ -97,8 +97,14 @@ class Parts:
         self.finished = asyncio.Event()
         order = options.get("order", Order.BFS)
         once = self.outage_retry.call
-        self.leases = Leases(once, crawl, name, ttl=TTL, clock=self.clock)
-        self.membership = Membership(once, crawl, Member(name, 1), partitions, ttl=TTL)
+        member = Member(name, 1)
+        self.membership = Membership(
+            once, crawl, member, partitions, ttl=TTL, clock=self.clock
+        )
+        # As if a heartbeat had been answered. The first that is finds another name.
+        self.membership._number, self.membership._is_spent = 1, False
+        self.membership._beaten = self.clock()
+        self.leases = Leases(self.outage_retry.some, crawl, self.membership)
         self.outbox = Outbox(
             self.outage_retry,
             Pusher(crawl, options.get("shape", SHAPE)),

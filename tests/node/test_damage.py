@@ -49,7 +49,6 @@ KINDS = (TYPE, *VALUES)
 # Key of a partition: its type, and fields of it that matter.
 OF_A_PARTITION = {
     "lease": ("hash", ["token", "holder"]),
-    "fence": ("string", []),
     "counts": ("hash", ["born", "ready", "pushed", "seq", "acked", "dead"]),
     "queues": ("zset", []),
     "ready": ("list", []),
@@ -88,6 +87,8 @@ META = [
 OF_A_CRAWL = {
     "meta": ("hash", META),
     "nodes": ("hash", ["a", "x"]),
+    "former": ("hash", ["x"]),
+    "ended": ("hash", ["x"]),
     "epoch": ("string", []),
     "membership": ("list", []),
     "reports": ("hash", ["a"]),

@@ -1,6 +1,4 @@
 import asyncio
-import contextlib
-import time
 
 import pytest
 
@@ -10,7 +8,7 @@ from frontier.queue.reserve import ack_calls
 from frontier.store.calls import Copies
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE, LEASE_RENEW
+from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE
 
 TTL = 600.0
 
@@ -29,12 +27,12 @@ async def settle(*nodes):
 
 @pytest.fixture
 def die(db, crawl):
-    """Have a node die, and its leases end."""
+    """Have a node die: it was silent for long, and who beats next looks for such."""
 
-    def die(node, name):
-        for partition in node.leases.held:
-            db("DEL", crawl.partition(partition).lease)
-        db("HSET", crawl.nodes(), name, "1000 1 0")
+    def die(name):
+        _, rest = db("HGET", crawl.nodes(), name).split(b" ", 1)
+        db("HSET", crawl.nodes(), name, b"1000 " + rest)
+        db("HDEL", crawl.meta(), "swept_ms")
 
     return die
 
@@ -205,7 +203,7 @@ async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, di
     await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox) == 5)
     a.inbox.stopped = True
-    die(a, "a")
+    die("a")
 
     await settle(b)
 
@@ -227,7 +225,7 @@ async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
             await node.inbox.load_queues([0])
         await until(lambda node=node: len(node.inbox))
         node.inbox.stopped = True
-        die(node, name)
+        die(name)
 
     assert node.heartbeat.dead == 0
     assert node.heartbeat.reclaimed == 1
@@ -271,7 +269,7 @@ async def test_the_third_node_that_dies_of_a_url_is_the_last(
         node.starts.begin(node.inbox.take())
         start(node.starts.run())
         await until(lambda: db("EXISTS", crawl.partition(0).started))
-        die(node, name)
+        die(name)
 
     assert node.heartbeat.dead == 1
     scan = await node.scan(0)
@@ -298,11 +296,11 @@ async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
 
 async def test_a_partition_that_a_live_node_holds_is_waited_for(parts, db, crawl):
     for partition in range(4):
-        db("HSET", crawl.partition(partition).lease, "token", 5, "holder", "x")
+        db("HSET", crawl.partition(partition).lease, "token", 5, "holder", "x/y/1")
     a = parts("a")
 
     assert await a.heartbeat.beat() is False
-    db("DEL", crawl.partition(2).lease)
+    db("HDEL", crawl.partition(2).lease, "holder")
     await a.heartbeat.beat()
     assert list(a.leases.held) == [2]
 
@@ -317,23 +315,22 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox))
     db("HSET", crawl.partition(0).lease, "token", 1)
-    db("SET", crawl.partition(0).fence, 1)
 
-    await a.heartbeat._renew()
+    await a.heartbeat._look()
 
     assert 0 not in a.leases.held
     assert a.inbox.idle
     assert a.inbox.take() is None
 
 
-async def test_a_renewal_finds_what_no_hint_told(parts, db, crawl):
+async def test_a_look_finds_what_no_hint_told(parts, db, crawl):
     a = parts("a")
     await settle(a)
     keys = crawl.partition(3)
     db("HSET", keys.counts, "ready", 1)
     db("ZADD", keys.queues, 0, "0:a.example")
 
-    await a.heartbeat._renew()
+    await a.heartbeat._look()
 
     assert a.inbox.knows(3)
 
@@ -354,14 +351,14 @@ async def test_what_others_pushed_before_they_knew_who_has_it_is_found_soon(
     a, b = parts("a"), parts("b")
     a.heartbeat._ttl, a.heartbeat._beat = 3_600.0, 0.01
     start(b.outbox.run())
-    renew = a.leases.renew
+    look = a.leases.look
 
     async def pushed_before(*args):
         await b.push(0, new_push(b"1"))  # whose hint goes to a former holder
-        return await renew(*args)
+        return await look(*args)
 
-    monkeypatch.setattr(a.leases, "renew", pushed_before)
-    start(a.heartbeat.renew())
+    monkeypatch.setattr(a.leases, "look", pushed_before)
+    start(a.heartbeat.look())
     await settle(a)
 
     await until(lambda: a.inbox.knows(0))
@@ -381,7 +378,7 @@ async def test_a_keeper_that_is_run_keeps_through_an_outage(
     await until(lambda: a.outage_retry.outages, "the outage")
     own_server.start()
     await until(lambda: a.outage_retry._since is None, "the end of the outage")
-    await a.heartbeat._renew()
+    await a.heartbeat._look()
 
     assert {p: lease.token for p, lease in a.leases.held.items()} == tokens
     assert a.leases.current(0)
@@ -390,32 +387,34 @@ async def test_a_keeper_that_is_run_keeps_through_an_outage(
 
 
 @pytest.mark.usefixtures("own_crawl")
-async def test_leases_are_renewed_while_a_full_store_takes_nothing_back(
+async def test_a_node_keeps_its_leases_while_a_full_store_takes_nothing_back(
     parts_on, start, connect, own_server, new_push, until
 ):
     store = connect(own_server)
-    a = parts_on(store, "a")
+    a, b = parts_on(store, "a"), parts_on(store, "b")
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, *map(new_push, urls(5)))
     await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox) == 5)
-    a.heartbeat._ttl = 0.03
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
     handing_over = asyncio.ensure_future(a.heartbeat._hand_over({0}))
     await until(lambda: a.outage_retry.outages, "the refusal")
-    start(a.heartbeat.renew())
-
-    for partition in range(4):
-        since = time.monotonic() + TTL
-        await until(lambda p=partition, s=since: a.leases.held[p].deadline > s)
-
+    a.heartbeat._beat = 0.01
+    started = a.membership.said
+    a.clock.ahead += TTL / 2
+    await a.heartbeat.beat()
+    assert a.membership.said[0] >= started[0] + TTL / 2
+    assert a.leases.current(0)
+    a.clock.ahead += TTL
+    await a.heartbeat.beat()
+    assert a.leases.current(1), "it has all again under another name"
     assert not handing_over.done()
-    await a.heartbeat.beat()  # who lives is not dropped
+
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
     await handing_over
     assert sorted(a.leases.held) == [1, 2, 3]
-    assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
+    assert [t.lease.partition for t in await b.leases.acquire([0])] == [0]
     assert await a.items(0) == [b"0" + url for url in urls(5)]
 
 
@@ -442,26 +441,45 @@ async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
     assert len(a.leases.held) == 0, "nothing is taken any more"
 
 
-async def test_a_renewal_does_not_bring_a_released_lease_back(parts, monkeypatch):
+async def test_a_partition_that_a_node_has_and_does_not_know_of_is_given_up(
+    parts, db, crawl, monkeypatch, start, until
+):
+    """What took it, or gave it back, was not answered, or is forgotten."""
+    monkeypatch.setattr("frontier.node.heartbeat.PATIENCE", 0.0)
+    a, b = parts("a", partitions=8), parts("b", partitions=8)
+    await settle(a, b)
+    await settle(a, b)
+    one = next(iter(b.leases.held))
+    token = b.leases.held[one].token
+    await b.leases.release([one])
+    keys = crawl.partition(one)
+    db("HSET", keys.lease, "token", token + 1, "holder", a.membership.name)
+    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (token + 1))
+
+    start(a.inbox.run())
+    for _ in range(3):
+        await b.heartbeat.beat()
+    await until(lambda: a.inbox._wanted == {one})
+    await settle(a, b)
+    assert one in b.leases.held
+    assert await b.items(one) == [b"0url"]
+
+
+async def test_a_look_puts_back_what_nobody_here_has_reserved(
+    parts, db, crawl, start, until
+):
+    """A call that was given up is executed late."""
     a = parts("a")
     await settle(a)
-    released, run = asyncio.Event(), a.leases._run
+    keys, token = crawl.partition(2), a.leases.held[2].token
+    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % token)
+    await a.heartbeat._look()
+    start(a.inbox.run())
+    assert db("HLEN", keys.reserved) == 1, "its reply may be on its way"
 
-    async def late(calls):
-        if calls[0].script is LEASE_RENEW:  # it is overtaken, if it can be
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(released.wait(), 0.2)
-        return await run(calls)
-
-    async def release():
-        await a.leases.release([0])
-        released.set()
-
-    monkeypatch.setattr(a.leases, "_run", late)
-    await asyncio.gather(a.leases.renew(), release())
-
-    assert sorted(a.leases.held) == [1, 2, 3]
-    assert await a.store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 0
+    await a.heartbeat._look()
+    await until(lambda: len(a.inbox) == 1)
+    assert a.inbox.take().item == b"0url"
 
 
 class Apart(OutageRetry):
@@ -484,12 +502,12 @@ async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
     a.outage_retry.on_change(examine)
     await settle(a, b, c)
     if first == "death":
-        die(b, "b")
+        die("b")
         await a.heartbeat.beat()
     a.outage_retry.doubt()
     await a.heartbeat.beat()
     if first == "failover":
-        die(b, "b")
+        die("b")
         await a.heartbeat.beat()
     c.heartbeat.leave()
     await settle(c, a)
@@ -539,7 +557,7 @@ async def test_a_death_without_what_may_be_lost_is_not_told(
     a.outage_retry.on_change(examine)
     await settle(a, b)
     a.outage_retry.doubt()
-    die(b, "b")
+    die("b")
     await a.heartbeat.beat()
     await settle(a)
 

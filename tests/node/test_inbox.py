@@ -150,9 +150,9 @@ async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready,
     node.clock.ahead = 3_600
 
     assert node.inbox.take() is None
-    assert len(node.inbox) == 1, "a renewal may still come"
+    assert len(node.inbox) == 1, "a heartbeat may still be answered"
 
-    await node.leases.renew()
+    await node.heartbeat.beat()
     assert node.inbox.take().item == b"01"
 
 
@@ -173,11 +173,11 @@ async def test_hints_are_asked_for_again_after_they_could_not_be_read(ready, unt
     await until(lambda: not node.inbox.deaf, "the next time")
 
 
-async def test_a_partition_whose_lease_has_ended_hides_no_other(ready, until):
+async def test_a_partition_whose_lease_is_not_current_hides_no_other(ready, until):
     node = await ready({partition: [] for partition in range(4)})
     for partition in (1, 3):
         lease = node.leases.held[partition]
-        node.leases.held[partition] = replace(lease, deadline=node.clock() - 1)
+        node.leases.held[partition] = replace(lease, holder="a/former/1")
     for partition in range(4):
         node.inbox.note_ready(partition, ["0:a.example"])
 
@@ -198,7 +198,7 @@ async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
     ready, until, db, crawl
 ):
     for partition in range(3):  # as it is if they are acquired in one millisecond
-        db("SET", crawl.partition(partition).fence, 10**13)
+        db("HSET", crawl.partition(partition).lease, "token", 10**13)
     node = await ready({0: [(b"0", "a")], 1: [(b"1", "b")], 2: [(b"2", "c")]})
     await until(lambda: len(node.inbox) == 3)
     assert len({lease.token for lease in node.leases.held.values()}) == 1
@@ -231,21 +231,6 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
     node.inbox.note_ready(0, ["0:a.example"])
 
     await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
-
-
-async def test_a_lease_that_has_ended_and_comes_back_costs_nothing_that_is_under_way(
-    ready, until, new_push, db, crawl
-):
-    node = await ready({0: [(b"1", "a")]})
-    await until(lambda: len(node.inbox))
-    started = node.inbox.take()
-    db("DEL", crawl.partition(0).lease)  # as the server does when its time is over
-    await node.push(0, new_push(b"2", "b"))
-    node.inbox.note_ready(0, ["0:b"])
-
-    await until(lambda: len(node.inbox), "the next one")
-    assert started.key in node.inbox.open
-    assert node.inbox.take().lease.token == started.lease.token
 
 
 async def test_what_was_not_handed_out_is_given_back(ready, until):

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from frontier.cluster.lease import Leases
+from frontier.cluster.membership import Membership
+from frontier.model import Member
 from frontier.node.outbox import Outbox
 from frontier.queue.push import TEST, Push, Pusher
 from frontier.seen.config import SeenConfig
@@ -36,7 +38,13 @@ class Crawl:
         self.memory_limit = SeenMemoryLimit(
             outage_retry,
             keys,
-            Leases(outage_retry.call, keys, "a", ttl=60.0),
+            Leases(
+                outage_retry.some,
+                keys,
+                Membership(
+                    outage_retry.call, keys, Member("a", 1), PARTITIONS, ttl=60.0
+                ),
+            ),
             shape,
             partitions=PARTITIONS,
             max_bytes=max_bytes,

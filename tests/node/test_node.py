@@ -104,7 +104,8 @@ async def test_a_node_that_closes_while_it_takes_partitions_keeps_none(
     await closing
 
     names = [b.keys.partition(partition).lease for partition in range(16)]
-    assert await store.run([Call.command("EXISTS", name) for name in names]) == 16 * [0]
+    asked = [Call.command("HEXISTS", name, "holder") for name in names]
+    assert await store.run(asked) == 16 * [0]
 
 
 async def test_a_node_that_leaves_takes_nothing_with_it(new_node, server, store, until):
@@ -377,7 +378,7 @@ def kinds(db, unique):
     return {name.rsplit(b"}:", 1)[1].split(b":")[0].decode() for name in names}
 
 
-TELLING = {"meta", "epoch", "reports", "membership", "counts", "fence", "dead"} | {
+TELLING = {"meta", "epoch", "reports", "membership", "counts", "lease", "dead"} | {
     "nodes",
     "hints",
 }

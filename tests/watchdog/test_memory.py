@@ -1,5 +1,6 @@
 """What a node and its watchdog share: whole records, or none."""
 
+import math
 import mmap
 import os
 import subprocess
@@ -7,7 +8,7 @@ import sys
 
 import pytest
 
-from frontier.watchdog.memory import EMPTY, RUNNING, SIZE, Memory, Running, leases_of
+from frontier.watchdog.memory import EMPTY, RUNNING, SIZE, Memory, Running
 from frontier.watchdog.memory import packed as record_of
 from tests.harness.cases import each
 
@@ -65,13 +66,10 @@ def test_a_record_that_was_cut_off_is_none(memory, bytes_written):
     }
 
 
-def test_leases_and_renewals_are_what_was_written(memory):
-    leases = [(n, 1_700_000_000_000 + n) for n in range(16_384)]
-    memory.hold(leases_of(leases))
-    memory.renewed(12.5, leases[:2])
-
-    assert memory.held == leases
-    assert memory.renewals == (12.5, frozenset(leases[:2]))
+def test_the_last_beat_that_was_answered_is_what_was_written(memory):
+    assert memory.stood_in == -math.inf
+    memory.stand_in(12.5)
+    assert memory.stood_in == 12.5
 
 
 def test_garbage_is_read_as_nothing(memory):
@@ -79,6 +77,5 @@ def test_garbage_is_read_as_nothing(memory):
     other[RUNNING:SIZE] = os.urandom(SIZE - RUNNING)
 
     assert memory.running is None
-    assert memory.held == []
     assert memory.said is None
-    assert memory.renewals == (0.0, frozenset())
+    assert memory.stood_in == -math.inf

@@ -1,55 +1,48 @@
--- lease_acquire: take those partitions that nobody holds.
--- include: clock numbers parts
+-- lease_acquire: take a partition, if its lease is as the caller has seen it last.
+-- include: clock numbers
 --
--- KEYS[1...]  of each partition 1 `lease`, the hash {token, holder}, which expires with
---             the lease, 2 `fence`, the last token issued, 3 `counts`, the hash {born,
---             ready, ...}, and 4 `reserved`, the hash of reservations
--- ARGV[1]  holder    node id, for people to read
--- ARGV[2]  ttl_ms    how long the leases live
--- ARGV[3]  born      of the crawl; '' if it has none
+-- KEYS[1]  lease     hash {token, holder}, which stays; no holder if nobody has it
+-- KEYS[2]  counts    hash {born, ready, ...}
+-- KEYS[3]  reserved  hash of reservations
+-- ARGV[1]  holder    name of the caller on the map of members
+-- ARGV[2]  born      of the crawl; '' if it has none
+-- ARGV[3]  former    the holder that the caller has seen; '' for nobody
+-- ARGV[4]  token     the token that it has seen; 0 for none
+-- ARGV[5]  keeps     1 if the caller was the former holder, under another name, else 0
 --
--- Returns for each {token, ready, reserved, waiting}, or nil if the partition is taken. Or
--- -1 if it is not marked as of that crawl: what was in it is lost, or is another crawl's.
--- A fence or counts that cannot be are an error: a default would hand out a token twice, or
+-- Returns {1, holder, token, ready, reserved, waiting}, or what there is, {0, holder, token},
+-- if that is something else: so a call that is late, or sent twice, takes nothing. Or {-1}
+-- if it is not marked as of that crawl: what was in it is lost, or is another crawl's. A
+-- token or counts that cannot be are an error: a default would hand out a token twice, or
 -- end a crawl that is not done.
--- The token is at least the server's time, so that it still grows after a
--- fail-over that lost the last fence. Not reentrant: the token is the only
--- proof of ownership, and a restarted node waits like any other.
+-- The token is another one, unless it is kept, and at least the server's time, so that it
+-- still grows after a fail-over that lost the last one.
 
 local NAMES = {'ready', 'pushed', 'seq', 'acked', 'dead', 'waiting'}
 
-local function acquire(keys)
-  local token = redis.call('HGET', keys[1], 'token')
-  local born, ready, waiting = redis.call('HGET', keys[3], 'born') or '', '0', '0'
-  if born ~= ARGV[3] then
-    if born ~= '' and not string.find(born, '^%w+$') then
-      return redis.error_reply('BADKEY 3 its born is not the mark of a crawl')
-    end
-    return -1
-  end
-  if born == '' or redis.call('HLEN', keys[3]) > 1 then -- else nothing was ever pushed
-    local counts = redis.call('HMGET', keys[3], unpack(NAMES))
-    local why = no_number(3, NAMES, counts)
-    if why then return redis.error_reply(why) end
-    ready, waiting = counts[1] or '0', counts[6] or '0'
-  end
-  if token then
-    local left = redis.call('PTTL', keys[1])
-    if left < 0 or left > tonumber(ARGV[2]) then -- the clock was set back, or not ours
-      redis.call('PEXPIRE', keys[1], ARGV[2])
-    end
-    return false
-  end
-  local last = redis.call('GET', keys[2]) or '0'
-  if not string.find(last, '^%d+$') or #last > 15 then
-    return redis.error_reply('BADKEY 2 it is not a token')
-  end
-  local reserved = redis.call('HLEN', keys[4]) -- which fails before anything is written
-  token = string.format('%.0f', math.max(tonumber(last) + 1, now))
-  redis.call('SET', keys[2], token, 'EX', 86400)
-  redis.call('HSET', keys[1], 'token', token, 'holder', ARGV[1])
-  redis.call('PEXPIRE', keys[1], ARGV[2])
-  return {token, ready, reserved, waiting}
+local lease = redis.call('HMGET', KEYS[1], 'token', 'holder')
+local token, holder = lease[1] or '0', lease[2] or ''
+if not string.find(token, '^%d+$') or #token > 15 then
+  return redis.error_reply('BADKEY 1 it is not a token')
 end
-
-return each_part(4, 3, 0, acquire)
+local born, ready, waiting = redis.call('HGET', KEYS[2], 'born') or '', '0', '0'
+if born ~= ARGV[2] then
+  if born ~= '' and not string.find(born, '^%w+$') then
+    return redis.error_reply('BADKEY 2 its born is not the mark of a crawl')
+  end
+  return {-1}
+end
+if born == '' or redis.call('HLEN', KEYS[2]) > 1 then -- else nothing was ever pushed
+  local counts = redis.call('HMGET', KEYS[2], unpack(NAMES))
+  local why = no_number(2, NAMES, counts)
+  if why then return redis.error_reply(why) end
+  ready, waiting = counts[1] or '0', counts[6] or '0'
+end
+if token ~= ARGV[4] or holder ~= ARGV[3] then return {0, holder, token} end
+local reserved = redis.call('HLEN', KEYS[3]) -- which fails before anything is written
+if ARGV[5] ~= '1' then
+  token = string.format('%.0f', math.max(tonumber(token) + 1, now))
+end
+redis.call('HDEL', KEYS[1], 'holder') -- a script that begins so may write to a full server
+redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1])
+return {1, ARGV[1], token, ready, reserved, waiting}

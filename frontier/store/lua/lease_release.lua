@@ -1,19 +1,14 @@
--- lease_release: give partitions back before their leases end.
--- include: parts
+-- lease_release: give a partition back.
 --
--- KEYS[1...]  of each partition 1 `lease`, the hash {token, holder}, and 2 `fence`, the
---             last token issued
--- ARGV[1...]  of each partition the token lease_acquire returned
+-- KEYS[1]  lease  hash {token, holder}, which stays
+-- ARGV[1]  token  the token lease_acquire returned
 --
--- Returns for each 1, or nil if the token is not the current one, as after a release
--- that is repeated. The fence grows, so that a renewal that was sent before and arrives
--- afterwards does not bring the lease back.
+-- Returns 1, or nil if the token is not the current one, as of a release that is late. The
+-- token ends with the lease: what was sent under it, and arrives later, is refused.
 
-local function release(keys, args)
-  if redis.call('HGET', keys[1], 'token') ~= args[1] then return false end
-  redis.call('INCR', keys[2]) -- which fails before anything is written
-  redis.call('DEL', keys[1])
-  return 1
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then
+  return nil
 end
-
-return each_part(2, 0, 1, release)
+redis.call('HDEL', KEYS[1], 'holder')
+redis.call('HINCRBY', KEYS[1], 'token', 1)
+return 1

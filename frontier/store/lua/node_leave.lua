@@ -1,7 +1,7 @@
 -- node_leave: take a node off the membership map; not yet if nobody would be there to end it.
 -- include: clock epoch_order sweeps membership membership_log
 --
--- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process>'
+-- KEYS[1]  nodes    hash: node id to '<beat, server ms> <weight> <busy> <process> <number>'
 -- KEYS[2]  epoch    integer
 -- KEYS[3]  reports  hash: node id to JSON
 -- KEYS[4]  meta     hash {state, born, finished_ms, swept_ms, resumed_ms, ...} of the crawl
@@ -24,7 +24,7 @@
 local crawl = redis.call('HMGET', KEYS[4], 'state', 'born', 'finished_ms', 'swept_ms', 'resumed_ms')
 if not crawl[1] or (crawl[2] or '') ~= ARGV[3] then return {-1} end
 local value = redis.call('HGET', KEYS[1], ARGV[1])
-local rest, process = string.match(value or '', '^%d+( %d+ %d (%w+))')
+local rest, process = string.match(value or '', '^%d+( %d+ %d (%w+).*)')
 local silent = {}
 if crawl[1] == 'finished' or crawl[1] == 'canceled' or crawl[1] == 'limit' then
   local _, resumed = sweep(crawl[4], crawl[5], tonumber(ARGV[5]), false)

@@ -2,12 +2,12 @@
 -- include: clock
 --
 -- KEYS[1]  next_allowed  hash: queue key to '<token> <time, ms> <delay, ms>'
--- KEYS[2]  fence   integer, the last token issued
+-- KEYS[2]  lease   hash {token, holder}
 -- ARGV[1]  token   of the lease under which requests were sent
 -- ARGV[2...]       for each queue key: its name, and its delay in milliseconds
 --
 -- Returns nothing. The hash expires some time after the last delay is over. Where
--- no token is known the partition was lost, and nothing is noted.
+-- there is no lease the partition was lost, and nothing is noted.
 
 if redis.call('EXISTS', KEYS[2]) == 0 then
   return

@@ -1,12 +1,12 @@
 -- queue_started: note which reservations were started, and which of them are over.
 --
 -- KEYS[1]  started  set of the ids of reservations that were started
--- KEYS[2]  fence    integer, the last token issued
+-- KEYS[2]  lease    hash {token, holder}
 -- ARGV[1]  keep_s   for how many seconds a set is kept that nobody removes
 -- ARGV[2]  begun    how many ids follow that were started; the others are over
 -- ARGV[3...]        ids
 --
--- Returns nothing. Where no token is known the partition was lost, and nothing is
+-- Returns nothing. Where there is no lease the partition was lost, and nothing is
 -- noted.
 
 if redis.call('EXISTS', KEYS[2]) == 0 then

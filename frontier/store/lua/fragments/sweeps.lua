@@ -4,15 +4,17 @@
 --
 -- sweep(swept, resumed, ttl, begins) tells whether it is this one, by what is stored,
 -- and from when: by one beat in a second, else the cost of all beats grew with the
--- square of the number of nodes. Where none did so for half of the ttl, the server was
--- unreachable, or its clock was set: every node then has the ttl to beat again.
+-- square of the number of nodes. Where none did so for a fifth of the ttl, the server was
+-- unreachable, its clock was set, or it is a copy that lacks so much: every node then has the
+-- ttl to beat again, or one that lives, and counts on four fifths of it, would be dropped.
+-- Not where a process begins after four times the ttl: all that were there have ended.
 -- A figure that cannot be is none. Needs `clock`.
 
 local function sweep(swept, resumed, ttl, begins)
   swept, resumed = tonumber(swept or ''), math.min(tonumber(resumed or '') or 0, now)
   local since = swept and math.abs(now - swept) or math.huge
-  if swept and since >= ttl / 2 and not begins then resumed = now end
-  local sweeps = since >= math.min(1000, ttl / 5)
+  if swept and since >= ttl / 5 and not (begins and since >= 4 * ttl) then resumed = now end
+  local sweeps = since >= math.min(1000, ttl / 20)
   if sweeps then
     -- The ttl is for commands, which have no setting of the crawl's nodes.
     redis.call('HSET', KEYS[4], 'swept_ms', now_text, 'resumed_ms',
