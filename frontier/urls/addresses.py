@@ -2,14 +2,13 @@
 
 What always holds:
 
-1.  Each address has one class. What is not known to be public is not: an address of
-    a block that is not listed as global unicast is `RESERVED`.
-2.  An IPv6 address in which an IPv4 address travels (mapped, translated, 6to4,
-    NAT64, Teredo) has the class of that one.
+1.  Each address has one class, by Python's `ipaddress`, which has the registries of
+    IANA's special-purpose addresses. What it does not call global is not `PUBLIC`.
+2.  An IPv6 address in which an IPv4 address travels (mapped, 6to4, NAT64, Teredo) has
+    the class of that one.
 3.  A host is read as `connect(2)` reads it: with fewer parts than four, in octal, in
     hexadecimal, as one number.
 
-The blocks are those of the IANA IPv4 and IPv6 Special-Purpose Address Registries.
 The addresses of metadata services are those that clouds document: AWS (EC2, ECS, EKS),
 Azure, Google, Oracle, Alibaba, Scaleway. They give credentials to whoever asks.
 """
@@ -26,7 +25,6 @@ from ipaddress import (
     IPv6Address,
     IPv6Network,
     ip_address,
-    ip_network,
 )
 
 from frontier.settings.values import ADDRESSES
@@ -66,38 +64,12 @@ _NAMES = {
 }
 """Names that say where they lead, whoever resolves them."""
 
-
-def _blocks(kinds: dict[str, str]) -> tuple[tuple[IPv4Network | IPv6Network, str], ...]:
-    return tuple(
-        (ip_network(block), kind)
-        for kind, blocks in kinds.items()
-        for block in blocks.split()
-    )
-
-
-_BLOCKS_4 = _blocks(
-    {
-        # 0.0.0.0 leads to the machine itself.
-        LOOPBACK: "127.0.0.0/8 0.0.0.0/8",
-        LINK_LOCAL: "169.254.0.0/16",
-        PRIVATE: "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 198.18.0.0/15",
-        RESERVED: "192.0.0.0/24 192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 "
-        "192.88.99.0/24 224.0.0.0/4 240.0.0.0/4",
-    }
+_SHARED = (
+    IPv4Network("100.64.0.0/10"),  # between a provider and its customers
+    IPv6Network("64:ff9b:1::/48"),  # NAT64 of a network's own
 )
-_BLOCKS_6 = _blocks(
-    {
-        LOOPBACK: "::1/128 ::/128",
-        LINK_LOCAL: "fe80::/10",
-        PRIVATE: "fc00::/7 fec0::/10 64:ff9b:1::/48",
-        RESERVED: "2001::/23 2001:db8::/32 3fff::/20",
-    }
-)
-_GLOBAL = IPv6Network("2000::/3")
+"""Private, which Python does not say."""
 _NAT64 = IPv6Network("64:ff9b::/96")
-_TRANSLATED = IPv6Network("::ffff:0:0:0/96")
-_COMPATIBLE = IPv6Network("::/96")
-_TEREDO = IPv6Network("2001::/32")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)")
 
 
@@ -130,33 +102,27 @@ def class_of(address: IPv4Address | IPv6Address) -> str:
     """The class of *address*: one of `CLASSES`."""
     if address in _METADATA:
         return METADATA
-    if isinstance(address, IPv4Address):
-        for block, kind in _BLOCKS_4:
-            if address in block:
-                return kind
-        return PUBLIC
-    carried = carried_by(address)
-    if carried is not None:
-        return class_of(carried)
-    for block, kind in _BLOCKS_6:
-        if address in block:
-            return kind
-    return PUBLIC if address in _GLOBAL else RESERVED
-
-
-def carried_by(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address to which *address* leads, if it leads to one."""
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address in _TEREDO and address.teredo is not None:
-        return address.teredo[1]
-    if address in _NAT64 or address in _TRANSLATED:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    if address in _COMPATIBLE and int(address) > 0xFFFF:  # not :: and ::1
-        return IPv4Address(int(address))
-    return None
+    if isinstance(address, IPv6Address):
+        carried = address.ipv4_mapped or address.sixtofour
+        if address.teredo is not None:
+            carried = address.teredo[1]
+        elif address in _NAT64:
+            carried = IPv4Address(int(address) & 0xFFFFFFFF)
+        if carried is not None:
+            return class_of(carried)
+    if address.is_loopback or address.is_unspecified:  # 0.0.0.0 is the machine itself
+        return LOOPBACK
+    if address.is_link_local:
+        return LINK_LOCAL
+    if any(address in block for block in _SHARED):
+        return PRIVATE
+    if address.is_multicast or address.is_reserved:
+        return RESERVED
+    if address.is_private or (
+        isinstance(address, IPv6Address) and address.is_site_local
+    ):
+        return PRIVATE
+    return PUBLIC if address.is_global else RESERVED
 
 
 def address_in(host: str) -> IPv4Address | IPv6Address | None:

@@ -6,7 +6,6 @@ import socket
 import pytest
 
 from frontier.urls.addresses import (
-    CLASSES,
     address_in,
     class_of,
     class_of_host,
@@ -17,19 +16,20 @@ from tests.harness.cases import each
 HOSTS = {
     "loopback": """127.0.0.1 127.1 127.0.1 0177.0.0.1 0x7f.0.0.1 0x7F.1 2130706433
         017700000001 0x7f000001 127.0.0.1. localhost LOCALHOST localhost. a.localhost
-        [::1] ::1 [0:0:0:0:0:0:0:1] [::ffff:127.0.0.1] [::ffff:7f00:1] [::127.0.0.1]
+        [::1] ::1 [0:0:0:0:0:0:0:1] [::ffff:127.0.0.1] [::ffff:7f00:1]
         [64:ff9b::127.0.0.1] [2002:7f00:1::] 0.0.0.0 0 [::] 127.255.255.254
-        [::ffff:0:127.0.0.1] 127。0。0。1 ①②⑦.0.0.1""",
+        127。0。0。1 ①②⑦.0.0.1""",
     "private": """10.0.0.1 10.1 012.0.0.1 0xa.0.0.1 167772161 172.16.0.1 172.31.255.255
         192.168.1.1 192.168.257 100.64.0.1 198.18.0.1 [fc00::1] [fd12:3456::1]
-        [::ffff:10.0.0.1] [64:ff9b::a00:1] [2002:a00:1::] [fec0::1] [64:ff9b:1::1]""",
+        [::ffff:10.0.0.1] [64:ff9b::a00:1] [2002:a00:1::] [fec0::1] [64:ff9b:1::1]
+        0.1.2.3 192.0.2.1 198.51.100.1 203.0.113.9 [2001:db8::1] 192.0.0.1""",
     "link-local": "169.254.1.1 [fe80::1] [fe80::1%25eth0] fe80::1%eth0 169.254.257",
     "metadata": """169.254.169.254 0xa9fea9fe 2852039166 0251.0376.0251.0376
         169.254.43518 [::ffff:169.254.169.254] [::ffff:a9fe:a9fe] [fd00:ec2::254]
         [FD00:EC2:0:0:0:0:0:254] 100.100.100.200 168.63.129.16 [64:ff9b::a9fe:a9fe]
         metadata.google.internal Metadata.Google.Internal. 169.254.170.2""",
-    "reserved": """224.0.0.1 255.255.255.255 240.0.0.1 192.0.2.1 198.51.100.1 [ff02::1]
-        203.0.113.9 [2001:db8::1] [100::1] [4000::1] [5f00::1]""",
+    "reserved": """224.0.0.1 255.255.255.255 240.0.0.1 [ff02::1] [100::1] [4000::1]
+        [5f00::1] [::127.0.0.1] [::ffff:0:127.0.0.1]""",
     "public": """93.184.216.34 1.1.1.1 1.1 8.8.8.8 0x08080808 172.32.0.1 11.0.0.1
         [2606:4700::1111] [64:ff9b::8.8.8.8] [2002:808:808::1] [::ffff:8.8.8.8]""",
 }
@@ -66,29 +66,6 @@ def test_a_host_is_read_as_the_system_reads_it():
         judged = ipaddress.ip_address(found[0][4][0])
         assert address_in(host) == judged
         assert class_of_peer(found[0][4][0]) == class_of(judged)
-
-
-BLOCKS = """0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16
-            172.16.0.0/12 192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24
-            203.0.113.0/24 240.0.0.0/4 ::1/128 fe80::/10 fc00::/7 2001:db8::/32
-            100::/64 2000::/3 fec0::/10"""
-
-
-def test_what_python_calls_global_or_not_agrees():
-    """Our table against Python's, over the edges of all blocks that either knows."""
-    edges = set()
-    for block in BLOCKS.split():
-        network = ipaddress.ip_network(block)
-        first, last = int(network.network_address), int(network.broadcast_address)
-        kind = type(network.network_address)
-        most = 2**network.max_prefixlen - 1
-        edges.update(
-            kind(n) for n in (first - 1, first, last, last + 1) if 0 <= n <= most
-        )
-    for address in edges:
-        if class_of(address) == "public":
-            assert address.is_global, address
-        assert class_of(address) in CLASSES
 
 
 def test_a_peer_that_is_no_address_is_not_public():

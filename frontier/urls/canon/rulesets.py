@@ -209,29 +209,6 @@ NAMED = {
 }
 """The sets that have a name of ours."""
 
-_IN_VECTORS = {
-    "heritrix.default": _DEFAULT,
-    "heritrix.UsableURI+default": ("heritrix.usable", *_DEFAULT),
-    "heritrix.LowercaseRule": ("heritrix.lowercase",),
-    "heritrix.StripUserinfoRule": ("heritrix.strip-userinfo",),
-    "heritrix.StripWWWRule": ("heritrix.strip-www",),
-    "heritrix.StripWWWNRule": ("heritrix.strip-wwwn",),
-    "heritrix.StripSessionIDs": ("heritrix.strip-session-ids",),
-    "heritrix.StripSessionCFIDs": ("heritrix.strip-session-cfids",),
-    "heritrix.FixupQueryString": ("heritrix.fixup-query",),
-    "heritrix.StripExtraSlashes": ("heritrix.strip-extra-slashes",),
-    "openwayback.aggressive.canonicalize": ("openwayback.canonicalize",),
-    "openwayback.aggressive.urlStringToKey": ("openwayback.key",),
-    "commons.UsableURI": ("heritrix.usable",),
-    "commons.basic(google)": ("commons.google",),
-    "commons.aggressive": ("commons.aggressive",),
-    "commons.ordinary": ("commons.ordinary",),
-    "commons.nonmassaging": ("commons.non-massaging",),
-    "commons.surtkey": ("commons.key",),
-    "urlcanon.whatwg": ("whatwg.standard",),
-}
-"""Names that the test vectors of the originals use."""
-
 
 def label_of(name: str) -> str:
     """What a crawl notes of its rules: equal labels, equal canonical forms."""
@@ -262,7 +239,7 @@ def host_of_origin(origin: str, rules: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def named(name: str) -> RuleSet:
-    """The rule set *name*: one of ours, a file, a step's name, or one of the vectors'.
+    """The rule set *name*: one of ours, a file, or a step's name.
 
     Of a file it has the rules that are valid today, for as long as the process
     lives.
@@ -275,8 +252,6 @@ def named(name: str) -> RuleSet:
         return _of_file(Path(name))
     if name in NAMED:
         return NAMED[name]
-    if name in _IN_VECTORS:
-        return RuleSet(name, _IN_VECTORS[name], "as in the vectors of its original")
     if name in STEPS:
         return RuleSet(name, (name,), "one step")
     known = ", ".join(NAMED)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import frontier.urls.canon.openwayback as openwayback
 import frontier.urls.canon.regex_rules as configured
 import frontier.urls.canon.surt as surt
-from frontier.urls.canon.rulesets import named
+from frontier.urls.canon.rulesets import NAMED, RuleSet, named
 from frontier.urls.canon.surt import parse_url
 
 if TYPE_CHECKING:
@@ -25,6 +25,30 @@ _FUNCTIONS: dict[str, Callable[[str], str | None]] = {
     "commons.stripQuerySessionID": surt.strip_query_session_id,
 }
 """Parts of the originals that the vectors test by themselves."""
+
+_, *_DEFAULT = NAMED["heritrix"].steps
+_RULE_SETS = {
+    "heritrix.default": _DEFAULT,
+    "heritrix.UsableURI+default": ("heritrix.usable", *_DEFAULT),
+    "heritrix.LowercaseRule": ("heritrix.lowercase",),
+    "heritrix.StripUserinfoRule": ("heritrix.strip-userinfo",),
+    "heritrix.StripWWWRule": ("heritrix.strip-www",),
+    "heritrix.StripWWWNRule": ("heritrix.strip-wwwn",),
+    "heritrix.StripSessionIDs": ("heritrix.strip-session-ids",),
+    "heritrix.StripSessionCFIDs": ("heritrix.strip-session-cfids",),
+    "heritrix.FixupQueryString": ("heritrix.fixup-query",),
+    "heritrix.StripExtraSlashes": ("heritrix.strip-extra-slashes",),
+    "openwayback.aggressive.canonicalize": ("openwayback.canonicalize",),
+    "openwayback.aggressive.urlStringToKey": ("openwayback.key",),
+    "commons.UsableURI": ("heritrix.usable",),
+    "commons.basic(google)": ("commons.google",),
+    "commons.aggressive": ("commons.aggressive",),
+    "commons.ordinary": ("commons.ordinary",),
+    "commons.nonmassaging": ("commons.non-massaging",),
+    "commons.surtkey": ("commons.key",),
+    "urlcanon.whatwg": ("whatwg.standard",),
+}
+"""Steps of ours, by the names that the vectors have for them."""
 
 _EXAMPLE = {
     "regex": r"^(.+)(?:;\$sessionid\$[A-Z0-9]{32})(\?.*)+$",
@@ -54,6 +78,8 @@ def apply(
         config = config or _EXAMPLE
     if config is not None:
         return _configured(url, rules, config)
+    if rules in _RULE_SETS:
+        return RuleSet(rules, tuple(_RULE_SETS[rules]), "").apply(url)
     return named(rules).apply(url)
 
 
