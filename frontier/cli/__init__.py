@@ -53,6 +53,7 @@ GONE = {
     "canon check": "cdxj-indexer writes an index again from its WARC files",
     "canon compare": "frontier canon explain URL --rules NAME shows one set at work",
     "canon rules": "docs/canonicalization.md lists the rule sets",
+    "seen check": "frontier url explain URL says which tiers have it",
 }
 """Commands that people may look for, and what there is in their place."""
 

@@ -145,15 +145,6 @@ def test_help_and_version_are_where_others_have_them(words):
     assert done.stdout
 
 
-def test_a_plan_has_the_bits_that_were_asked_for():
-    small = run("seen", "plan", "--urls", "1M", "--set-bits", "32")
-    none = run("seen", "plan", "--urls", "1M", "--set-bits", "16")
-
-    assert "FRONTIER_SEEN_SET_BITS = 32" in small.stdout
-    assert "must be 64 or 32" in one_line(none)
-    assert none.returncode == ExitCode.USAGE
-
-
 @pytest.mark.parametrize(
     ("words", "instead"),
     [
@@ -161,6 +152,7 @@ def test_a_plan_has_the_bits_that_were_asked_for():
         (["metrics", "targets", "--watch"], "/targets"),
         (["recrawl", "plan"], "docs/recrawl.md"),
         (["canon", "check", "x.cdxj"], "cdxj-indexer"),
+        (["seen", "check", "http://a.example/"], "frontier url explain"),
     ],
 )
 def test_a_command_that_is_no_more_says_what_to_use(words, instead):
