@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from frontier.cluster.controls import Controls
-    from frontier.feeds.rounds import Place, Rounds
+    from frontier.feeds.rounds import Rounds
     from frontier.node.uplink import Target
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
@@ -243,7 +243,9 @@ class Scheduler(BaseScheduler):
             return False
         if DOWNLOAD_SLOT in request.meta:
             self._leave_slot(request)
-        place = None if self._rounds is None else admitted(request, self._fingerprints)
+        place = None if self._rounds is None else admitted(request)
+        if self._rounds is not None and self._rounds.turns_back(request):
+            return False
         mode = MARK if place is not None and place.bypasses else self._modes.of(request)
         mode = self._recrawls.mode(request, mode)
         is_plain = self._by_url and request.method == "GET" and not request.body
@@ -265,7 +267,7 @@ class Scheduler(BaseScheduler):
         queue = "" if address is None else self._queue(request, address)
         due = self._due(request) if again or DUE_META in request.meta else 0
         forced = None
-        if mode in {FORCE, MARK} and place is None:
+        if mode in {FORCE, MARK}:
             forced = self._forced(fingerprint)
         try:
             record, item = self._item(request, queue, mode, forced)
@@ -274,10 +276,8 @@ class Scheduler(BaseScheduler):
         partition = -1 if address is None else address.partition
         if self._recrawls.take_over(request, mode, record, partition, due):
             return True
-        if address is None or place is not None:
+        if address is None:
             later = self._push_later(request, fingerprint, item, mode, due, forced)
-            if place is not None:
-                later = self._push_in_round(request, place, later)
             self._node.outbox.expect(later)
         else:
             where = (partition, queue)
@@ -722,22 +722,6 @@ class Scheduler(BaseScheduler):
                 return False
         self._session.requests.of(request).again = Again(queue, item, due)
         return True
-
-    async def _push_in_round(
-        self, request: Request, place: Place, push: Coroutine[Any, Any, None]
-    ) -> None:
-        """Do *push*, of a *request* that a round waits for, once that has noted it."""
-        address = self._queue_addresses.of(request.url, self._fingerprints.of(request))
-        partition = -1 if address is None else address.partition
-        try:
-            if self._rounds is None or await self._rounds.admit(
-                request, place, partition
-            ):
-                await push
-            else:
-                self._request_stats.filtered(request)
-        finally:
-            push.close()
 
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""

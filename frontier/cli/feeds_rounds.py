@@ -55,7 +55,7 @@ def report(
     sites: Names = None,
     last: Last = 20,
 ) -> None:
-    """List the rounds of each site: when, how long, what was new, and what was lost."""
+    """List the rounds of each site: when they began, and what was new or failed."""
     from frontier.feeds.followed import followed, past_rounds
 
     with options.connected() as store:
@@ -110,7 +110,8 @@ def refetch(
         call = refetch_call(crawl.keys, chosen.name, key, replace(wanted, resume=0))
         state = store.call(call).decode()
     name = printable(chosen.name)
-    when = "now" if state == "waiting" else f"when the site is not {state} any more"
+    begins = state in {"waiting", "crawling"}
+    when = "now" if begins else f"when the site is not {state} any more"
     facts = {"url": page, "site": chosen.name, "feed": wanted.feed, "state": state}
     output.result(facts, [Text(f"{page}: fetched with {name}'s next round, {when}")])
 
@@ -159,7 +160,6 @@ def _status_facts(found: Followed) -> dict[str, Any]:
     facts |= {"now_ms": found.now_ms, "nodes": found.nodes, "sites": []}
     for site in found.sites:
         told = asdict(site)
-        told["some"] = [one.url for one in site.some]
         told["some_failed"] = [asdict(page) for page in site.some_failed]
         told["feeds"] = [
             {
@@ -181,8 +181,6 @@ def _status_text(found: Followed) -> Iterator[RenderableType]:
     if not found.sites:
         yield Text("It follows no feeds.")
         return
-    from frontier.queue.back_off import MEANINGS
-
     now_ms = found.now_ms
     sites = Table(box=None, pad_edge=False)
     sites.add_column("site", overflow="fold", min_width=12)
@@ -206,13 +204,6 @@ def _status_text(found: Followed) -> Iterator[RenderableType]:
     for site in found.sites:
         for feed in site.feeds:
             yield from _feed_lines(feed, now_ms)
-    for site in found.sites:
-        for one in site.some:
-            yield Text(f"in progress in {printable(site.name)}: {printable(one.url)}")
-        for host in site.left_alone:
-            until = _time(host.until_ms, now_ms)
-            why = MEANINGS[host.reason]
-            yield Text(f"  {printable(host.host)} is left alone until {until}: {why}")
     for site in found.sites:
         if site.failed:
             pages = _count(site.failed, "page")
@@ -262,20 +253,17 @@ def _report_text(
         if not past:
             continue
         table = Table(box=None, pad_edge=False)
-        for title in ("round", "began", "took", "feeds", "URLs", "new items", "failed"):
+        counts = ("feeds", "unanswered", "new items", "failed")
+        for title in ("round", "began", *counts, "wait"):
             table.add_column(title, justify="right")
-        table.add_column("lost", justify="right")
-        table.add_column("wait", justify="right")
         for one in past:
             table.add_row(
                 f"{one.number:,}",
                 when(one.emitted_ms),
-                f"{one.took_ms / 1000:,.1f} s",
                 f"{one.feeds:,}",
-                f"{one.urls:,}",
+                f"{one.unanswered:,}",
                 f"{one.items:,}",
                 f"{one.failed:,}",
-                f"{one.lost:,}",
                 _span(one.wait_s),
             )
         yield table

@@ -28,12 +28,12 @@ from frontier.errors import NotAFeed
 from frontier.feeds.items import new_items
 from frontier.feeds.parse import Limits, in_worker
 from frontier.feeds.rounds import (
+    BACKLOG,
     DERIVED,
     FEED,
     IMPLIED,
     LINK,
     PRIORITIES,
-    SHOWN,
     Place,
     Rounds,
     place_of,
@@ -60,6 +60,8 @@ NO_ANSWER = (HostGivenUp, RobotsUnreachable)
 """What Scrapy takes for a refusal, and is the fault of a host."""
 LASTING = 10
 """Failures of a page after which it is given up where no link of its feed lasts."""
+SHOWN = 5
+"""Pages in a line of the log."""
 MOVED = (301, 308)
 """Statuses by which what is redirected has moved for good."""
 VALIDATOR = 1_000
@@ -149,7 +151,7 @@ class Answers:
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
             self._rounds.keep_feed(request, answered)
-            for made in self._again(failed, place):
+            for made in await self._ours(self._again(failed, place), place):
                 yield made
             return
         try:
@@ -191,16 +193,25 @@ class Answers:
         wanted = {key: page for key, page in failed.items() if key not in gone}
         pages = await self._rounds.implied_by(place) if new else ()
         implied = (self._request(p, place._replace(kind=IMPLIED)) for p in pages)
-        known = set()
-        for made in (
-            *self._requests_of(new, place),
+        found_in_it = (
+            *self._requests_of(new, place, is_first=items is None),
             *self._again(wanted, place),
             *implied,
-        ):
-            key = self._rounds.fingerprint_of(made.url) if made.dont_filter else None
-            if key is None or key not in known:
-                yield made
-            known.add(key)
+        )
+        for made in await self._ours(found_in_it, place):
+            yield made
+
+    async def _ours(self, requests: Iterable[Request], place: Place) -> list[Request]:
+        """Those of *requests* that no other feed of the site queues, each once."""
+        made = list(requests)
+        left = await self._rounds.claim(place, (r.url for r in made if r.dont_filter))
+        ours = []
+        for request in made:
+            key = self._rounds.fingerprint_of(request.url)
+            if not request.dont_filter or key in left:
+                ours.append(request)
+            left.discard(key)
+        return ours
 
     def _again(
         self, pages: Mapping[bytes, FailedPage], place: Place
@@ -224,12 +235,15 @@ class Answers:
                 ", ".join(printable(page.url) for page in list(gone.values())[:SHOWN]),
             )
 
-    def _requests_of(self, items: Iterable[Item], place: Place) -> Iterator[Request]:
+    def _requests_of(
+        self, items: Iterable[Item], place: Place, *, is_first: bool
+    ) -> Iterator[Request]:
         """The requests of new *items*: their pages, and what feeds say these embed."""
         without = 0
         for item in items:
             if item.link:
-                yield self._request(item.link, place._replace(kind=LINK))
+                made = self._request(item.link, place._replace(kind=LINK))
+                yield made.replace(priority=BACKLOG) if is_first else made
             without += not item.link and not item.embeds
             for url in item.embeds:
                 embedded = place._replace(kind=DERIVED, embeds=1)
@@ -248,7 +262,7 @@ class Answers:
             errback=self._failed,
             priority=PRIORITIES[place.kind],
             dont_filter=place.bypasses,
-            meta=place._replace(tries=0, id="").meta(),
+            meta=place.meta(),
         )
 
     async def of_page(self, response: Response) -> AsyncIterator[Request]:

@@ -8,7 +8,6 @@ What always holds:
 
 1.  A page is known by its fingerprint, as the crawl's rules make it.
 2.  A page that was got is in the store no more, from its ack on.
-3.  What the store says is data of unknown origin: what cannot be read is left out.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from frontier.store.keys import CrawlKeys
 
-LONGEST_URL = 4_096
 LONGEST_REASON = 200
 
 
@@ -62,18 +60,9 @@ class FailedPage:
 
 def read_page(packed: bytes | None) -> FailedPage | None:
     """The page that the store has as *packed*; ``None`` if it cannot be read."""
-    match unpacked(packed):
-        case {
-            "url": str(url),
-            "feed": str(feed),
-            "failures": int(failures),
-            "resume": int(resume),
-            "reason": str(reason),
-            "asked": bool(asked),
-        } if len(url) <= LONGEST_URL:
-            times = max(failures, 0), max(resume, 0)
-            return FailedPage(url, feed, *times, reason[:LONGEST_REASON], asked)
-    return None
+    value = unpacked(packed)
+    is_one = isinstance(value, dict) and value.keys() == set(FailedPage.__slots__)
+    return FailedPage(**value) if is_one else None
 
 
 def read_pages(fields: Mapping[bytes, bytes]) -> dict[bytes, FailedPage]:

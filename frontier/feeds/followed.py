@@ -15,38 +15,31 @@ from frontier.errors import FrontierError
 from frontier.feeds.failed_pages import FailedPage, read_pages
 from frontier.feeds.round_state import (
     FeedRecord,
-    InProgress,
     PastRound,
     feed_field,
-    in_progress,
     read_config,
     read_feed,
     read_rounds,
 )
-from frontier.queue.back_off import read, read_call
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
-from frontier.urls.partition import queue_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from frontier.cluster.controls import Controls
-    from frontier.queue.back_off import BackOff
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
 BATCH = 200
 """Sites per round trip."""
 SHOWN = 20
-"""URLs in progress that are named."""
+"""Pages that failed that are named."""
 STATES = ("waiting", "crawling", "paused", "ended")
 NONE: tuple[bytes, dict[bytes, bytes]] = (b"0", {})
 """A part of a hash that cannot be read."""
 LIVE_MS = 60_000
 """A node whose last heartbeat is older is taken for gone."""
-HOST_KEYS = ("host", "domain")
-"""Kinds of queue keys by which hosts are left alone."""
 FOR_EVER = 10**15
 """Milliseconds after which nothing is due: a score of ``+inf``, too."""
 
@@ -59,16 +52,6 @@ class FollowedFeed:
     implied: list[str]
     excluded: str
     """By what an operator excluded it; empty if it is not."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A host that a round waits for, and that is to be left alone."""
-
-    host: str
-    until_ms: int
-    reason: str
-    """One of `frontier.queue.back_off.REASONS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +73,12 @@ class FollowedSite:
     next_ms: int
     """When its next one will; 0 if none will, or it is not known yet."""
     urls: int
-    """In progress."""
-    some: list[InProgress]
-    """The first of them."""
+    """Queued, or under way: counted, so kills and purges leave it wrong by a few."""
     feeds: list[FollowedFeed]
     failed: int = 0
     """Pages of items that could not be had, and are asked for again."""
     some_failed: list[FailedPage] = field(default_factory=list)
     """Some of them."""
-    left_alone: list[LeftAlone] = field(default_factory=list)
-    """The hosts of `some` that are not asked now."""
 
 
 @dataclass(slots=True)
@@ -147,49 +126,19 @@ def followed(
         some = chosen[at : at + BATCH]
         replies = store.run(_site_calls(keys, some), tolerant=True)
         for at_site, name in enumerate(some):
-            four = replies[4 * at_site : 4 * at_site + 4]
-            values, urls = (_known(found, reply, {}) for reply in four[:2])
-            site = _site(name, scores[name], values, urls, controls)
-            failed, (_, pages) = _known(found, four[2], 0), _known(found, four[3], NONE)
+            reply, count, some_of = replies[3 * at_site : 3 * at_site + 3]
+            values, failed = _known(found, reply, {}), _known(found, count, 0)
+            site = _site(name, scores[name], values, controls)
+            _, pages = _known(found, some_of, NONE)
             some_failed = list(read_pages(_pairs(pages)).values())[:SHOWN]
             found.sites.append(replace(site, failed=failed, some_failed=some_failed))
-    _add_left_alone(store, keys, found)
     return found
-
-
-def _add_left_alone(store: BlockingStore, keys: CrawlKeys, found: Followed) -> None:
-    """Note which of the hosts that rounds wait for are left alone."""
-    partitions = {one.partition for site in found.sites for one in site.some} - {-1}
-    names = [keys.back_off(), *(keys.partition(p).back_off for p in sorted(partitions))]
-    alone: dict[str, BackOff] = {}
-    if any(site.some for site in found.sites):
-        replies = store.run([read_call(name) for name in names], tolerant=True)
-        for reply in replies:
-            if not isinstance(reply, FrontierError):
-                alone |= read(reply)[1]
-    for at, site in enumerate(found.sites if alone else ()):
-        hosts = dict.fromkeys(host for one in site.some for host in _hosts(one.url))
-        left = [
-            LeftAlone(host, found.now_ms + int(entry.left * 1000), entry.reason)
-            for host in hosts
-            if (entry := alone.get(host)) is not None and entry.left > 0
-        ]
-        found.sites[at] = replace(site, left_alone=left)
-
-
-def _hosts(url: str) -> list[str]:
-    """What *url* may be left alone by."""
-    try:
-        return [queue_key(url, kind) for kind in HOST_KEYS]
-    except ValueError:  # it is cut, or none
-        return []
 
 
 def _site_calls(keys: CrawlKeys, names: Sequence[str]) -> list[Call]:
     calls = []
     for name in names:
         calls.append(Call.command("HGETALL", keys.site(name)))
-        calls.append(Call.command("HGETALL", keys.round(name)))
         calls.append(Call.command("HLEN", keys.failed(name)))
         calls.append(Call.command("HSCAN", keys.failed(name), 0, "COUNT", SHOWN))
     return calls
@@ -236,7 +185,6 @@ def _site(
     name: str,
     score: float,
     values: Mapping[bytes, bytes],
-    left: Mapping[bytes, bytes],
     controls: Controls,
 ) -> FollowedSite:
     state = (values.get(b"state") or b"").decode("latin-1")
@@ -246,7 +194,6 @@ def _site(
     next_ms = int(score) if state == "waiting" and score < FOR_EVER else 0
     if state == "crawling":
         next_ms = emitted + wait * 1000
-        state = "updating" if values.get(b"updating") == b"1" else state
     feeds = [
         FollowedFeed(
             read_feed(url, values.get(f"feed:{feed_field(url)}".encode())),
@@ -267,8 +214,7 @@ def _site(
         wait_max_s=whole(values.get(b"wait_max")),
         emitted_ms=emitted,
         next_ms=next_ms,
-        urls=len(left),
-        some=[in_progress(*pair) for pair in list(left.items())[:SHOWN]],
+        urls=whole(values.get(b"urls")),
         feeds=feeds,
     )
 

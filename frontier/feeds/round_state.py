@@ -2,25 +2,18 @@
 
 A site is in one of these states::
 
-    WAITING -> CRAWLING -> WAITING          a round begins, and ends
-    CRAWLING -> UPDATING -> WAITING         its configuration changes in a round
-    WAITING -> PAUSED, ENDED -> WAITING     as the configuration says
-
-UPDATING is no state of its own in the store: it is a round that goes on while the site
-is wanted otherwise, or with other feeds, than the round began with.
+    WAITING -> CRAWLING -> WAITING          a round begins, and all its feeds answered
+    any -> PAUSED, ENDED -> WAITING         as the configuration says
 
 What always holds:
 
-1.  A round ends in one script, when none of its URLs is in progress and all its feeds
-    were queued, or when somebody gives it up. That script says when the next is due.
-2.  What is in progress is a set of ids, not a number: to note twice that a URL is
-    queued, or done with, changes nothing. An id is in it before its URL is queued.
-3.  A URL is queued once in a round, for its id is known until the round ends; twice
-    only if a node died, or a round was given up. It is queued for the feed that noted
-    it first, and for that again if its node died. A note that comes late, of a node
-    that was frozen, changes nothing of a URL that is done with.
-4.  What the store says is data of unknown origin: what cannot be is as if it were not
-    there.
+1.  A round waits for no URL: it is over when all its feeds have answered, or else when
+    the next one is due. One script says that, and when the next is due.
+2.  A round that was begun, and of which nobody said that its feeds are queued, is begun
+    again under its number.
+3.  A feed that answers is noted once in a round, with what is known of its items then.
+4.  A page that two feeds of a round have is queued by the one that claimed it first.
+    That one queues it again if its node died, and no other does.
 """
 
 from __future__ import annotations
@@ -35,9 +28,9 @@ from frontier.seen.config import pack
 from frontier.store.client import Call
 from frontier.store.scripts import (
     PAGES_NOTE,
-    ROUND_ADD,
-    ROUND_BEGIN,
+    ROUND_CLAIM,
     ROUND_NOTE,
+    SITE_TAKE,
     SITE_UPDATE,
     SITES_DUE,
 )
@@ -51,26 +44,16 @@ if TYPE_CHECKING:
 
 ACTIVE, PAUSED, ENDED = "active", "paused", "ended"
 """What the configuration wants of a site."""
-QUEUE, QUEUED, LATE = "n", "q", "l"
-"""What `add_call` says of a URL: to be queued, queued before, its round is over."""
+OURS = "y"
+"""What `claim_call` says of a page that the feed is to queue."""
 IDLE_MS = 60_000
 """Until a site of which no feed may be fetched is looked at again, in ms."""
 MOST_IDS = 500
 """Ids per call of a script."""
 MOST_PAGES = 10_000
 """Pages of one site that failed; pages beyond are not asked for again."""
-MAX_STATE = 2_000_000
-"""Bytes of a value that are read."""
-URL_KEPT = 300
-"""Characters of a URL that is in progress, for messages."""
 LONGEST_BACKOFF_S = 86_400
 """A feed that fails is asked once in so many seconds at least, or with each round."""
-
-
-def round_id(fingerprint: bytes, attempt: int) -> bytes:
-    """What a round knows a URL by; an *attempt* after the first is another id."""
-    told = fingerprint + str(attempt).encode()
-    return hashlib.blake2s(told, digest_size=9).digest()
 
 
 def feed_field(url: str) -> str:
@@ -80,13 +63,7 @@ def feed_field(url: str) -> str:
 
 def names_of(keys: CrawlKeys, name: str) -> list[str]:
     """The keys of the site *name*, in the order in which scripts take them."""
-    return [
-        keys.sites(),
-        keys.site(name),
-        keys.round(name),
-        keys.had(name),
-        keys.rounds(name),
-    ]
+    return [keys.sites(), keys.site(name), keys.rounds(name)]
 
 
 def update_call(keys: CrawlKeys, site: Site) -> Call:
@@ -124,143 +101,89 @@ def due_of(reply: list[bytes]) -> Due:
     return Due(int(now), int(later), list(told))
 
 
-def begin_call(
-    keys: CrawlKeys,
-    name: str,
-    node_id: str,
-    *,
-    look_ms: int,
-    max_ms: int,
-    idle: bool = False,
-) -> Call:
-    """The call by which *node_id* takes the site *name*; `taken_of` reads its reply.
-
-    The site is looked at again after *look_ms*; a round of *max_ms* is ended. No round
-    begins of one that is *idle*: of its feeds none may be fetched.
-    """
-    args: list[Argument] = [name, node_id, look_ms, max_ms, IDLE_MS if idle else ""]
-    return Call.to(ROUND_BEGIN, names_of(keys, name), args)
-
-
-class InProgress(NamedTuple):
-    """A URL of a round that nobody has done with."""
-
-    id: bytes
-    partition: int
-    """-1 if it is not known."""
-    url: str
-    feed: str = ""
-    """The URL of the feed for which it is queued; only to be told, never read."""
-
-
 class Taken(NamedTuple):
-    """What there is to do about a site that was due."""
+    """A round that is to begin."""
 
-    what: str
-    """``begin``, ``look``, ``over`` or ``not``; see `round_begin.lua`."""
     number: int
+    now_ms: int
+    """By the server's clock."""
     feeds: list[tuple[str, list[str]]]
-    """URLs of feeds and of their implied pages, if the round is to begin."""
-    left: list[InProgress]
+    """URLs of feeds, and of their implied pages."""
 
 
-def taken_of(reply: list[Any]) -> Taken:
-    """What the *reply* to `begin_call` says."""
-    what, number = reply[0].decode(), int(reply[1])
-    if what == "begin":
-        return Taken(what, number, read_config(reply[2]), [])
-    pairs = zip(reply[2::2], reply[3::2], strict=True)
-    return Taken(what, number, [], [in_progress(*pair) for pair in pairs])
+def take_call(keys: CrawlKeys, name: str, *, look_ms: int, idle: bool = False) -> Call:
+    """The call that takes the site *name*; `taken_of` reads its reply.
+
+    Its feeds are taken once more after *look_ms* if nobody says that they are queued.
+    No round begins of a site that is *idle*: of its feeds none may be fetched.
+    """
+    names = [*names_of(keys, name), keys.claimed(name)]
+    return Call.to(SITE_TAKE, names, [name, look_ms, IDLE_MS if idle else ""])
 
 
-def in_progress(id_: bytes, value: bytes) -> InProgress:
-    """What a round's *value* says of the URL that it knows by *id_*."""
-    partition, _, url = (
-        value[1 : URL_KEPT * 4].decode("utf-8", "replace").partition(" ")
-    )
-    partition = partition.partition(":")[0]
-    is_known = partition.isascii() and partition.isdecimal() and len(partition) < 7
-    return InProgress(id_, int(partition) if is_known else -1, url)
+def taken_of(reply: list[Any]) -> Taken | None:
+    """What the *reply* to `take_call` says; `None` if no round is to begin."""
+    if len(reply) < 3:
+        return None
+    return Taken(int(reply[0]), int(reply[1]), read_config(reply[2]))
+
+
+def claim_call(
+    keys: CrawlKeys, name: str, number: int, feed: str, pages: Sequence[bytes]
+) -> Call:
+    """The call whose reply has a letter for each of *pages*, by their fingerprints.
+
+    It is `OURS` if the feed at the URL *feed* is to queue that page in the round.
+    """
+    args: list[Argument] = [number, feed_field(feed), *pages]
+    return Call.to(ROUND_CLAIM, [keys.site(name), keys.claimed(name)], args)
 
 
 def read_config(packed: bytes | None) -> list[tuple[str, list[str]]]:
-    """The feeds of a site, and the implied pages of each; those that can be read."""
-    found: list[tuple[str, list[str]]] = []
-    value = unpacked(packed)
-    for each in value if isinstance(value, list) else ():
-        match each:
-            case [str(url), [*pages]] if all(isinstance(page, str) for page in pages):
-                found.append((url, pages))
-    return found
+    """The feeds of a site, and the implied pages of each."""
+    return [(url, pages) for url, pages in unpacked(packed) or ()]
 
 
 def unpacked(packed: bytes | None) -> Any:
-    """What is in *packed*, of unknown origin; ``None`` if nothing."""
-    if not packed or len(packed) > MAX_STATE:
-        return None
+    """What is in *packed*; ``None`` if nothing that can be read."""
     try:
-        return msgpack.unpackb(packed, strict_map_key=False)
+        return msgpack.unpackb(packed, strict_map_key=False) if packed else None
     except Exception:  # noqa: BLE001 (msgpack raises many types)
         return None
 
 
-def add_call(
-    keys: CrawlKeys, name: str, number: int, urls: Sequence[InProgress]
-) -> Call:
-    """The call that notes *urls* in the round; its reply has a letter for each."""
-    args: list[str | bytes | int] = [name, number]
-    for one in urls:
-        place = f"{one.partition}:{feed_field(one.feed)}"
-        args += (one.id, f"{place} {one.url[:URL_KEPT]}")
-    return Call.to(ROUND_ADD, names_of(keys, name), args)
-
-
 @dataclass(slots=True)
 class Facts:
-    """What is known of the URLs of one round, and the store has not been told yet."""
+    """What is known of one round, and the store has not been told yet."""
 
-    queued: list[bytes] = field(default_factory=list)
-    seen: list[bytes] = field(default_factory=list)
-    """Tested, and not queued."""
-    lost: list[bytes] = field(default_factory=list)
-    done: list[bytes] = field(default_factory=list)
+    asked: list[str] | None = None
+    """Fields of all feeds that it has queued, once that is done."""
     feeds: list[list[Any]] = field(default_factory=list)
-    """``[id, new items, field, value, ...]``"""
+    """``[field, new items, name, value, ...]`` of each that has answered."""
     pages: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Fingerprints of items' pages, and what is kept of those that failed."""
-    whole: int | None = None
-    """How many feeds the round has, once all of them are queued."""
+    urls: int = 0
+    """By how many more of its URLs are queued."""
 
 
 def note_calls(keys: CrawlKeys, name: str, number: int, facts: Facts) -> list[Call]:
-    """The calls that note *facts*; a reply of 1 says that one of them ended the round.
-
-    What ends it goes last, and not before what is in progress because of it is told.
-    """
-    names = names_of(keys, name)
+    """The calls that note *facts*."""
     calls = [
-        pages_call(keys, name, number, facts.pages[first : first + MOST_IDS])
+        pages_call(keys, name, facts.pages[first : first + MOST_IDS])
         for first in range(0, len(facts.pages), MOST_IDS)
     ]
-    columns = (facts.queued, facts.seen, facts.lost, facts.done)
-    longest = max(map(len, columns))
-    for first in range(0, max(longest, 1), MOST_IDS):
-        is_last = first + MOST_IDS >= longest
-        some = [column[first : first + MOST_IDS] for column in columns]
-        ids = set(some[-1])
-        feeds = [one for one in facts.feeds if is_last or one[0] in ids]
-        facts.feeds = [one for one in facts.feeds if one not in feeds]
-        whole = "" if facts.whole is None or not is_last else facts.whole
-        packed = pack([*some, feeds])
-        calls.append(Call.to(ROUND_NOTE, names, [name, number, whole, packed]))
+    if facts.feeds or facts.urls or facts.asked is not None:
+        asked = "" if facts.asked is None else pack(facts.asked)
+        args = [name, number, asked, pack(facts.feeds), facts.urls]
+        calls.append(Call.to(ROUND_NOTE, names_of(keys, name), args))
     return calls
 
 
 def pages_call(
-    keys: CrawlKeys, name: str, number: int, pages: Sequence[tuple[bytes, bytes]]
+    keys: CrawlKeys, name: str, pages: Sequence[tuple[bytes, bytes]]
 ) -> Call:
-    """The call that notes which *pages* failed in the round, and which do not now."""
-    args = [number, MOST_PAGES, pack([list(page) for page in pages])]
+    """The call that notes which *pages* failed, and which do not now."""
+    args = [MOST_PAGES, pack([list(page) for page in pages])]
     return Call.to(PAGES_NOTE, [keys.site(name), keys.failed(name)], args)
 
 
@@ -323,17 +246,10 @@ class FeedRecord:
 
 
 def read_feed(url: str, packed: bytes | None) -> FeedRecord:
-    """The record of the feed at *url*; of what cannot be read nothing is known."""
+    """The record of the feed at *url*; one of which nothing is known if it has none."""
     value = unpacked(packed)
-    record = FeedRecord(url)
-    if not isinstance(value, dict) or value.get("url") != url:
-        return record
-    known: dict[str, Any] = {}
-    for name in record.__slots__:
-        told: Any = value.get(name)
-        if type(told) is type(getattr(record, name)):
-            known[name] = max(told, 0) if isinstance(told, int) else told[:4_000]
-    return replace(record, **known)
+    is_one = isinstance(value, dict) and value.keys() == set(FeedRecord.__slots__)
+    return FeedRecord(**value) if is_one else FeedRecord(url)
 
 
 class PastRound(NamedTuple):
@@ -342,28 +258,18 @@ class PastRound(NamedTuple):
     number: int
     emitted_ms: int
     """When it began, in ms since the Unix epoch."""
-    took_ms: int
     feeds: int
-    urls: int
-    """That were in progress at some time of it."""
+    """That were asked for."""
+    unanswered: int
+    """Feeds that had not answered when the next round was due."""
     items: int
     """New ones in its feeds."""
-    lost: int
-    """URLs that nobody had any more, or that were not done with when it was ended."""
+    failed: int
+    """Pages of items that could not be had, and are asked for again."""
     wait_s: int
     """From its beginning to that of the next."""
-    failed: int = 0
-    """Pages of items that could not be had, and are asked for again."""
 
 
 def read_rounds(lines: Iterable[bytes]) -> list[PastRound]:
-    """The rounds in *lines*, in their order; what is none is left out."""
-    found = []
-    for line in lines:
-        numbers = line[:200].split(b" ")
-        many = len(PastRound._fields)
-        if len(numbers) in (many - 1, many) and all(
-            number.isdigit() and len(number) < 16 for number in numbers
-        ):
-            found.append(PastRound(*map(int, numbers)))
-    return found
+    """The rounds in *lines*, in their order."""
+    return [PastRound(*map(int, line.split(b" "))) for line in lines]

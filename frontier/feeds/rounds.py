@@ -1,21 +1,20 @@
 """Rounds: a node's part in the crawl of sites of feeds.
 
-Any node begins the round of a site that is due, and any node ends it; what of that is
-in the store is in `round_state`. A request of a round has in its ``meta``, at `META`,
-which site and round it is of, what it is there, and which feed it stands for.
+Any node begins the round of a site that is due; what of that is in the store is in
+`round_state`. A request of a round has in its ``meta``, at `META`, which site and round
+it is of, what it is there, and which feed it stands for.
 
 What always holds:
 
-1.  A request is noted as in progress before it is queued, and as done with after what
-    it led to is queued and its record is on disk, but before its ack: a node that is
-    killed in between leaves it to be fetched again, and no round waits for it.
-2.  What is known of a feed changes in the script that says that its request is done
-    with. So a feed whose items were not all queued is read again as if never before.
+1.  What is known of a feed is noted after all that it led to is queued and its record
+    is on disk, but before its ack. So a feed whose items were not all queued is read
+    again as if never before, and one that is killed later is noted once.
+2.  No round waits for a URL: a feed that never answers is asked again after
+    ``FRONTIER_FEEDS_ROUND_MAX``, and the other feeds of its site go on meanwhile.
 3.  Feeds, new items and implied pages bypass the seen test, once in a round, and count
     as seen from then on; so does what they are redirected to. What they embed does not.
 4.  A round that was begun, and not emitted in whole, is emitted again by whichever node
-    looks at it next. One of which URLs are in no queue, or that takes too long, is
-    ended, and a line says which URLs.
+    looks at it next.
 5.  Nothing here compares clocks: the server says what is due.
 """
 
@@ -24,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -35,15 +33,12 @@ from frontier.errors import FrontierError, StoreUnavailable
 from frontier.feeds.failed_pages import FailedPage, read_page, read_pages
 from frontier.feeds.live_sites import LiveSites
 from frontier.feeds.round_state import (
-    LATE,
     MOST_IDS,
     MOST_PAGES,
-    QUEUED,
+    OURS,
     Facts,
     FeedRecord,
-    InProgress,
-    add_call,
-    begin_call,
+    claim_call,
     due_call,
     due_of,
     end_call,
@@ -51,22 +46,19 @@ from frontier.feeds.round_state import (
     note_calls,
     read_config,
     read_feed,
-    round_id,
+    take_call,
     taken_of,
     update_call,
 )
-from frontier.queue.back_off import read, read_call
 from frontier.queue.push import ARE_SEEN
-from frontier.queue.reserve import Scan, scan_call
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
 from frontier.session.session import session_of
-from frontier.status.validate import printable, whole
+from frontier.status.validate import printable
 from frontier.store.client import Call
-from frontier.urls.partition import queue_key
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -76,18 +68,19 @@ if TYPE_CHECKING:
     from frontier.node.node import Node
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
-    from frontier.urls.fingerprint import Fingerprints
 
 logger = logging.getLogger(__name__)
 
 META = "frontier_round"
-"""Key of ``meta``: ``[site, round, kind, feed, embeds, tries, id]``."""
+"""Key of ``meta``: ``[site, round, kind, feed, embeds]``."""
 FEED, LINK, IMPLIED, DERIVED = "feed", "link", "implied", "derived"
 """What a request is in its round: a feed, a new item, an implied page, or what one of
 these embeds."""
-_ID = re.compile(r"(?:[0-9a-f]{18})?")
 KINDS = (FEED, LINK, IMPLIED, DERIVED)
 PRIORITIES = {FEED: 30, LINK: 20, IMPLIED: 20, DERIVED: 10}
+BACKLOG = 15
+"""Priority of the items of a feed that is read for the first time: what is new in later
+rounds does not wait for them."""
 REDIRECTS = {LINK: 1, IMPLIED: 1, DERIVED: 0}
 """Times that a request may be redirected; a feed, as often as any request."""
 PAUSE = 1.0
@@ -103,10 +96,6 @@ MAX_PENDING = 2_000
 """URLs that wait for the store above which a node begins no round."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that a closing node waits for the round that it is emitting."""
-HOST_KEYS = ("host", "domain")
-"""Kinds of queue keys by which hosts are left alone, as URLs tell them."""
-SHOWN = 5
-"""URLs in a line about a round."""
 
 
 class Place(NamedTuple):
@@ -119,10 +108,6 @@ class Place(NamedTuple):
     """The URL, as it is configured, of the feed that it is or was found in."""
     embeds: int = 0
     """How many pages it is embedded in, one in the other."""
-    tries: int = 0
-    """How often its URL was tried before it, in a row."""
-    id: str = ""
-    """What the round knows it by, in hex; the same where it is queued again."""
 
     def meta(self) -> dict[str, Any]:
         """What a request of this place has in its ``meta``."""
@@ -137,29 +122,21 @@ class Place(NamedTuple):
 def place_of(request: Request) -> Place | None:
     """What *request* is in a round; ``None`` if it is of none, or says so wrongly."""
     match request.meta.get(META):
-        case [str(), int(), str(kind), str(), int(embeds), int(tries), str(id_)] if (
-            kind in KINDS and min(embeds, tries) >= 0 and _ID.fullmatch(id_)
+        case [str(), int(), str(kind), str(), int(embeds)] if (
+            kind in KINDS and embeds >= 0
         ):
             return Place(*request.meta[META])
     return None
 
 
-def admitted(request: Request, fingerprints: Fingerprints) -> Place | None:
-    """The place of *request*, which is about to be queued, and gets its id.
+def admitted(request: Request) -> Place | None:
+    """The place of *request*, which is about to be queued.
 
     It is redirected no more often than its round follows.
     """
     place = place_of(request)
-    if place is None:
-        return None
-    if place.kind in REDIRECTS:
+    if place is not None and place.kind in REDIRECTS:
         request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
-    url, tries, known_by = request.url, 0, fingerprints.of(request)
-    if place.id == round_id(known_by, place.tries).hex():  # its copy, to be tried again
-        returns = place.kind == FEED and url in request.meta.get("redirect_urls", ())
-        tries = place.tries + (not returns)
-    place = place._replace(tries=tries, id=round_id(known_by, tries).hex())
-    request.meta[META] = list(place)
     return place
 
 
@@ -182,10 +159,6 @@ class Rounds:
         self._is_late = False
         """Whether it was said that the configuration does not answer."""
         self._facts: dict[tuple[str, int], Facts] = defaultdict(Facts)
-        self._adding: dict[
-            tuple[str, int], list[tuple[InProgress, asyncio.Future[str]]]
-        ] = defaultdict(list)
-        self._tasks: set[asyncio.Task[None]] = set()
         self._known: WeakKeyDictionary[Request, list[Any]] = WeakKeyDictionary()
         """What is to be noted of feeds when their requests are done with."""
         self._pages: WeakKeyDictionary[Request, list[tuple[bytes, bytes]]] = (
@@ -195,7 +168,7 @@ class Rounds:
         self._done: dict[
             tuple[int, int, int], tuple[Place, list[Any], list[tuple[bytes, bytes]]]
         ] = {}
-        self._suspects: dict[str, set[bytes]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -321,35 +294,12 @@ class Rounds:
         return min(max(wait, LEAST_PAUSE), PAUSE)
 
     async def _take(self, name: str) -> None:
-        config = self._node.config
-        look_ms = int(config.lease_ttl * 1000)
-        max_ms = int(config.feeds_round_max * 1000)
-        call = begin_call(
-            self._keys,
-            name,
-            config.node_id,
-            look_ms=look_ms,
-            max_ms=max_ms,
-            idle=self._is_idle(name),
-        )
+        look_ms = int(self._node.config.lease_ttl * 1000)
+        call = take_call(self._keys, name, look_ms=look_ms, idle=self._is_idle(name))
         (reply,) = await self._node.run([call])
         taken = taken_of(reply)
-        if taken.what == "begin":
+        if taken is not None:
             await self._emit(name, taken)
-        elif taken.what == "over":
-            self._suspects.pop(name, None)
-            if taken.left:
-                logger.error(
-                    "round %d of the site %s has taken %g s and is ended (%s): %s",
-                    taken.number,
-                    name,
-                    config.feeds_round_max,
-                    "FRONTIER_FEEDS_ROUND_MAX",
-                    _listed(taken.left),
-                )
-                self._crawler.stats.inc_value("frontier/feeds/late", len(taken.left))
-        elif taken.what == "look":
-            await self._look_for_lost(name, taken)
 
     def _is_idle(self, name: str) -> bool:
         """Whether *name* has no feed that may be fetched, so that no round begins."""
@@ -363,29 +313,51 @@ class Rounds:
     async def _emit(self, name: str, taken: Taken) -> None:
         """Queue all feeds of a site that are not left out, and then say so.
 
-        Left out are those that failed, and those that an operator has excluded.
+        Left out are those that failed, those that an operator has excluded, and those
+        that an earlier round still waits for.
         """
-        fields = [f"feed:{feed_field(url)}" for url, _ in taken.feeds]
-        packed: list[bytes | None] = []
+        fields = [
+            f"{what}:{feed_field(url)}"
+            for url, _ in taken.feeds
+            for what in ("feed", "at", "asked")
+        ]
+        found: list[bytes | None] = []
         if fields:
             read = Call.command("HMGET", self._keys.site(name), *fields)
-            (packed,) = await self._node.run([read])
-        count = 0
-        for (url, _), record in zip(taken.feeds, packed, strict=True):
-            known = read_feed(url, record)
-            if known.resume > taken.number or self._excludes(url):
+            (found,) = await self._node.run([read])
+        asked = []
+        for number, (url, _) in enumerate(taken.feeds):
+            packed, at, was_asked = found[3 * number : 3 * number + 3]
+            known = read_feed(url, packed)
+            is_waited_for = self._is_waited_for(at, was_asked, taken.now_ms)
+            if known.resume > taken.number or is_waited_for or self._excludes(url):
                 self._crawler.stats.inc_value("frontier/feeds/left_out")
                 continue
             place = Place(name, taken.number, FEED, url)
             self._crawler.engine.crawl(self._feed_request(place, known))
-            count += 1
+            asked.append(feed_field(url))
         await self._node.outbox.flush()
-        self._facts[name, taken.number].whole = count
+        self._facts[name, taken.number].asked = asked
         await self._tell()
         self._crawler.stats.inc_value("frontier/feeds/rounds")
+        count = len(asked)
         told = logging.INFO if count else logging.DEBUG
         many = f"{count} feed{'s' * (count != 1)}"
         logger.log(told, "round %d of the site %s: %s", taken.number, name, many)
+
+    def _is_waited_for(
+        self, at: bytes | None, asked: bytes | None, now_ms: int
+    ) -> bool:
+        """Whether a feed that was asked for has not answered, and may still do so.
+
+        *at* is the round in which it answered last; *asked* that which has asked for
+        it, and when.
+        """
+        if asked is None:
+            return False
+        number, asked_ms = map(int, asked.split(b" "))
+        longest_ms = self._node.config.feeds_round_max * 1000
+        return number > int(at or 0) and now_ms - asked_ms < longest_ms
 
     def _feed_request(self, place: Place, known: FeedRecord) -> Request:
         headers: dict[str, str] = {}
@@ -405,147 +377,33 @@ class Rounds:
             meta={**place.meta(), FOUND: SEED},
         )
 
-    async def _look_for_lost(self, name: str, taken: Taken) -> None:
-        """Give up URLs that were in no queue at two looks in a row."""
-        gone = [one for one in taken.left if one.partition < 0]
-        partitions = sorted({one.partition for one in taken.left} - {-1})
-        partitions = [p for p in partitions if p < self._node.config.partitions]
-        calls = [scan_call(self._keys.partition(p)) for p in partitions]
-        empty = set()
-        replies = await self._node.run(calls) if calls else []
-        for partition, reply in zip(partitions, replies, strict=True):
-            if not _has_work(Scan(*reply[:-1])):
-                empty.add(partition)
-        gone += [one for one in taken.left if one.partition in empty]
-        await self._leave_behind(name, taken, partitions)
-        before = self._suspects.get(name, set())
-        self._suspects[name] = {one.id for one in gone}
-        lost = [one for one in gone if one.id in before]
-        if lost:
-            logger.error(
-                "round %d of the site %s goes on without what is in no queue: %s",
-                taken.number,
-                name,
-                _listed(lost),
-            )
-            self._crawler.stats.inc_value("frontier/feeds/lost", len(lost))
-            self._facts[name, taken.number].lost += [one.id for one in lost]
-
-    async def _leave_behind(
-        self, name: str, taken: Taken, partitions: Sequence[int]
-    ) -> None:
-        """Have a round that takes longer than the wait not wait for hosts left alone.
-
-        It goes on without items and what they embed on such hosts; these stay queued.
-        Feeds and implied pages keep it: the next round would queue them once more.
-        """
-        site, kind = self._live.sites.get(name), self._node.config.queue_key
-        if site is None or kind not in HOST_KEYS or not partitions:
-            return
-        alone = await self._left_alone(name, partitions)
-        keep = {url for feed in site.feeds for url in (feed.url, *feed.implied)}
-        left = [
-            one
-            for one in taken.left
-            if one.url not in keep and queue_key(one.url, kind) in alone
-        ]
-        if left:
-            logger.warning(
-                "round %d of the site %s does not wait for hosts that are left alone; "
-                "what is fetched later is archived all the same: %s",
-                taken.number,
-                name,
-                _listed(left),
-            )
-            self._crawler.stats.inc_value("frontier/feeds/left_behind", len(left))
-            self._facts[name, taken.number].lost += [one.id for one in left]
-
-    async def _left_alone(self, name: str, partitions: Sequence[int]) -> set[str]:
-        """Hosts that are left alone; none before the site's wait is over."""
-        (times, clock, *replies) = await self._node.run(
-            [
-                Call.command("HMGET", self._keys.site(name), "emitted", "wait"),
-                Call.command("TIME"),
-                read_call(self._keys.back_off()),
-                *(read_call(self._keys.partition(p).back_off) for p in partitions),
-            ]
-        )
-        emitted, wait = map(whole, times)
-        if int(clock[0]) * 1000 < emitted + wait * 1000:
-            return set()
-        return {
-            host
-            for reply in replies
-            for host, entry in read(reply)[1].items()
-            if entry.left > 0
-        }
-
     # What becomes of requests.
 
-    async def admit(self, request: Request, place: Place, partition: int) -> bool:
-        """Note *request* as in progress, before it is queued in *partition*, or -1.
+    async def claim(self, place: Place, urls: Iterable[str]) -> set[bytes]:
+        """Which pages at *urls* the feed of *place* is to queue, by fingerprint.
 
-        Returns whether to queue it: false if its round did that before.
+        Not those that another feed of its site queues in the same round.
         """
-        id_ = bytes.fromhex(place.id)
-        one = InProgress(id_, partition, request.url, place.feed)
-        letter = await self._add(place.site, place.number, one)
-        if letter != QUEUED:
-            if letter == LATE:
-                self._crawler.stats.inc_value("frontier/feeds/after_the_round")
-            return True
-        if place.kind == FEED and request.url in request.meta.get("redirect_urls", ()):
-            await self.fail_feed(request, "it redirects to itself")
-        return False
-
-    def _add(self, site: str, number: int, one: InProgress) -> asyncio.Future[str]:
-        """The letter for *one*, which is sent with what else comes in this turn."""
-        loop = asyncio.get_running_loop()
-        letter: asyncio.Future[str] = loop.create_future()
-        if not self._adding:
-            loop.call_soon(lambda: self._do(self._send_added()))
-        self._adding[site, number].append((one, letter))
-        return letter
-
-    def _do(self, what: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(what)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _send_added(self) -> None:
-        adding, self._adding = self._adding, defaultdict(list)
-        for (site, number), all_of_it in adding.items():
-            for at in range(0, len(all_of_it), MOST_IDS):
-                some = all_of_it[at : at + MOST_IDS]
-                await self._send_some(site, number, some)
-
-    async def _send_some(
-        self,
-        site: str,
-        number: int,
-        some: Sequence[tuple[InProgress, asyncio.Future[str]]],
-    ) -> None:
-        call = add_call(self._keys, site, number, [one for one, _ in some])
-        try:
-            (reply,) = await self._node.run([call])
-            letters = reply.decode()
-        except Exception as error:  # noqa: BLE001 (whoever waits raises it)
-            for _, letter in some:
-                if not letter.done():
-                    letter.set_exception(error)
-            return
-        for (_, letter), said in zip(some, letters, strict=True):
-            if not letter.done():
-                letter.set_result(said)
+        pages = list(dict.fromkeys(map(self.fingerprint_of, urls)))
+        ours: set[bytes] = set()
+        for first in range(0, len(pages), MOST_IDS):
+            some = pages[first : first + MOST_IDS]
+            call = claim_call(self._keys, place.site, place.number, place.feed, some)
+            (letters,) = await self._node.run([call])
+            ours |= {
+                page
+                for page, letter in zip(some, letters.decode(), strict=True)
+                if letter == OURS
+            }
+        return ours
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has queued the requests of *pushes*, or not, as they were seen."""
         for push, verdict in zip(pushes, verdicts, strict=True):
             if push.tag is None or (place := place_of(push.tag)) is None:
                 continue
-            facts = self._facts[place.site, place.number]
-            ids = facts.seen if verdict in ARE_SEEN else facts.queued
-            ids.append(bytes.fromhex(place.id))
+            if verdict not in ARE_SEEN:
+                self._facts[place.site, place.number].urls += 1
 
     def complete(self, request: Request, reservation: Reservation) -> None:
         """*request* is over; it is noted when *reservation* is about to be acked."""
@@ -563,12 +421,11 @@ class Rounds:
             if (found := self._done.pop(reservation.key, None)) is None:
                 continue
             place, known, pages = found
-            id_ = bytes.fromhex(place.id)
             facts = self._facts[place.site, place.number]
-            facts.done.append(id_)
+            facts.urls -= 1
             facts.pages += pages
             if known:
-                facts.feeds.append([id_, *known])
+                facts.feeds.append(known)
         await self._tell()
 
     async def _tell(self) -> None:
@@ -610,7 +467,7 @@ class Rounds:
         *found* of its items are new; *items* is what is known of all, if that changes.
         """
         field = feed_field(record.url)
-        known: list[Any] = [found, f"feed:{field}", record.packed()]
+        known: list[Any] = [field, found, f"feed:{field}", record.packed()]
         if items is not None:
             known += [f"items:{field}", items]
         self._known[request] = known
@@ -634,12 +491,23 @@ class Rounds:
             if skipped
             else "asked again",
         )
-        if "redirects to itself" in reason:  # its request has no answer
-            field = feed_field(record.url)
-            facts = self._facts[place.site, place.number]
-            facts.feeds.append([b"", 0, f"feed:{field}", failed.packed()])
-        else:
-            self.keep_feed(request, failed)
+        self.keep_feed(request, failed)
+
+    def turns_back(self, request: Request) -> bool:
+        """Whether a feed redirects to itself: it has failed then, and is not asked."""
+        place = place_of(request)
+        is_back = request.url in request.meta.get("redirect_urls", ())
+        if place is None or place.kind != FEED or not is_back:
+            return False
+        task = asyncio.create_task(self._fail_now(request, place))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _fail_now(self, request: Request, place: Place) -> None:
+        """Note that a feed has failed of which no request is left to be done with."""
+        await self.fail_feed(request, "it redirects to itself")
+        self._facts[place.site, place.number].feeds.append(self._known.pop(request))
 
     async def _wait_of(self, place: Place) -> int:
         """Seconds between two rounds of the site of *place*; 0 if it is not known."""
@@ -698,17 +566,6 @@ class Rounds:
             when if not failed.asked else "if an operator says so",
         )
         self._pages[request] = [(key, b"" if failed.asked else failed.packed())]
-
-
-def _has_work(scan: Scan) -> bool:
-    return bool(scan.ready or scan.reserved or scan.waiting)
-
-
-def _listed(urls: Sequence[InProgress]) -> str:
-    """Some of *urls*, for a line."""
-    shown = ", ".join(printable(one.url) for one in urls[:SHOWN])
-    more = f" and {len(urls) - SHOWN} more" if len(urls) > SHOWN else ""
-    return f"{len(urls)} URLs: {shown}{more}"
 
 
 def rounds_of(crawler: Crawler, node: Node, spider: Spider) -> Rounds | None:

@@ -583,18 +583,9 @@ _SOURCES: tuple[NodeMetric, ...] = (
         ("result",),
     ),
     NodeMetric(
-        "frontier_feeds_round_urls_total",
-        "URLs of rounds that did not go as rounds go.",
-        _stats(
-            {
-                "failed": "frontier/feeds/pages_failed",
-                "lost": "frontier/feeds/lost",
-                "left_behind": "frontier/feeds/left_behind",
-                "late": "frontier/feeds/late",
-                "after_the_round": "frontier/feeds/after_the_round",
-            }
-        ),
-        ("result",),
+        "frontier_feeds_pages_failed_total",
+        "Pages of items that failed, and are asked for again.",
+        _stat("frontier/feeds/pages_failed"),
     ),
     NodeMetric(
         "frontier_recrawl_visits_total",

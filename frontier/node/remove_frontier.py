@@ -124,7 +124,7 @@ async def _remove_named(
 
 
 def _of_site(keys: CrawlKeys, site: str) -> list[str]:
-    parts = (keys.site, keys.round, keys.had, keys.failed, keys.rounds)
+    parts = (keys.site, keys.claimed, keys.failed, keys.rounds)
     return [part(site) for part in parts]
 
 

@@ -134,8 +134,8 @@ class Config:
     """A larger feed is not read."""
     feeds_refresh: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 86400.0))
     """Seconds between two looks at them."""
-    feeds_round_max: float = _setting(21600.0, parsers.duration(1.0, 31_536_000.0))
-    """Seconds after which a round of a site is ended, whatever it waits for."""
+    feeds_round_max: float = _setting(3600.0, parsers.duration(1.0, 31_536_000.0))
+    """Seconds after which a feed that has not answered is asked again."""
     file_mode: str = _setting("0640", parsers.file_mode)
     """Of files that are made, in octal; what the umask takes away is not in it."""
     host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))

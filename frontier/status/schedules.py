@@ -47,7 +47,7 @@ SAMPLE = 500
 MOST_SITES = 50
 """Sites that are named: those that are due first."""
 MOST_HOSTS = 20
-FIELDS = ("state", "round", "urls", "items", "lost", "wait")
+FIELDS = ("state", "round", "urls", "items", "wait")
 """Fields of a site that are shown."""
 STATES = ("waiting", "crawling", "paused", "ended")
 FOR_EVER = 10**15
@@ -98,11 +98,9 @@ class SiteView:
     round: int
     """The number of the last one."""
     urls: int
-    """That the last round had."""
+    """Queued, or under way; about."""
     items: int
     """New ones, of all rounds."""
-    lost: int
-    """URLs of the last round that nobody had any more."""
     wait_s: int
     """Between two rounds, now."""
 
@@ -195,7 +193,6 @@ def _site(name: bytes, score: float, reply: Any) -> SiteView:
         round=whole(known["round"]),
         urls=whole(known["urls"]),
         items=whole(known["items"]),
-        lost=whole(known["lost"]),
         wait_s=whole(known["wait"]),
     )
 

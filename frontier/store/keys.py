@@ -199,13 +199,9 @@ class CrawlKeys:
         """Hash ``{state, want, config, round, ...}`` of a site, and of its feeds."""
         return f"{self._tag()}:site:{name}"
 
-    def round(self, name: str) -> str:
-        """Hash: id of a URL in progress in a site's round to what it is."""
-        return f"{self._tag()}:round:{name}"
-
-    def had(self, name: str) -> str:
-        """Set of the ids of URLs that a site's round is done with."""
-        return f"{self._tag()}:had:{name}"
+    def claimed(self, name: str) -> str:
+        """Hash: fingerprint of a page of a site's round to the feed that queues it."""
+        return f"{self._tag()}:claimed:{name}"
 
     def failed(self, name: str) -> str:
         """Hash: fingerprint of a page of a site that failed to what is known of it."""

@@ -31,7 +31,8 @@ TOLD_BY_PROCESSES = {
     "test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host",
     "S12": "integration/test_outage.py::"
     "test_a_full_store_drops_no_node_and_nothing_is_started",
-    "S13": "integration/test_feeds.py::test_two_nodes_one_killed_lose_nothing",
+    "S13": "feeds/test_round_state.py::"
+    "test_a_round_whose_node_died_before_it_said_so_is_begun_again",
     "S14": "node/test_lending.py::"
     "test_a_request_that_kills_its_process_three_times_is_given_up",
     "S17": "integration/test_slow_hosts.py::"

@@ -97,15 +97,15 @@ def past(cluster, feeds, tmp_path):
     return past
 
 
-def test_a_round_waits_for_what_its_server_asks_to_come_back_for(past):
+def test_rounds_go_on_while_a_page_is_to_come_later(past):
     until(lambda: len(past()) >= 1, "a round")
     Feeds.names = (*Feeds.names, b"busy")
-    until(lambda: any(one.items == 1 for one in past()), "the round with the new item")
+    until(lambda: Feeds.sent["/busy", 503], "a page that is busy")
+    number = past()[0].number
+    until(lambda: Feeds.sent["/busy", 200], "the page")
 
-    (found,) = [one for one in past() if one.items == 1]
     assert Feeds.sent["/busy", 503] == Feeds.sent["/busy", 200] == 1
-    assert found.took_ms >= 1_000
-    assert found.lost == 0
+    assert past()[0].number > number
 
 
 def test_a_round_goes_one_hop_one_redirect_and_two_embeds(cluster, past):
@@ -125,4 +125,3 @@ def test_a_round_goes_one_hop_one_redirect_and_two_embeds(cluster, past):
     done = cluster.ask("feeds", "status", "--json")
     (site,) = json.loads(done.stdout)["sites"]
     assert site["feeds"][0]["etag"] == '"3"'
-    assert sum(one.lost for one in past()) == 0

@@ -107,8 +107,7 @@ OF_A_CRAWL = {
     "jar": ("hash", ["x"]),
     "sites": ("zset", []),
     "site": ("hash", ["state", "round", "config"]),
-    "round": ("hash", ["x"]),
-    "had": ("set", []),
+    "claimed": ("hash", ["x"]),
     "failed": ("hash", ["x"]),
     "rounds": ("list", []),
     "sitemaps": ("hash", ["http://h1.example/sitemap.xml"]),
@@ -189,7 +188,7 @@ def name_of(store, crawl, what, rng):
     if not in_partition:
         found = getattr(keys, what)
         arguments = {"start_lock": "x", "hints": "a", "order": "a"}
-        if what in {"process", "jar", "site", "round", "had", "failed", "rounds"}:
+        if what in {"process", "jar", "site", "claimed", "failed", "rounds"}:
             return found("x")
         return found(arguments[what]) if what in arguments else found()
     ready = [

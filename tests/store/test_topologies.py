@@ -198,35 +198,29 @@ async def test_a_round_is_committed_while_its_slot_is_moved(cluster, primaries, 
     primaries.move(slot, target)
 
 
-@pytest.mark.parametrize("whole", ["", "1"])
 async def test_a_round_of_a_site_ends_while_its_slot_is_moved(
-    cluster, primaries, unique, whole
+    cluster, primaries, unique
 ):
     keys = CrawlKeys("test", unique)
-    names = [keys.sites(), keys.site("s"), keys.round("s"), keys.had("s")]
-    names.append(keys.rounds("s"))
+    names = [keys.sites(), keys.site("s"), keys.rounds("s")]
     site = ["state", "crawling", "want", "active", "round", 1, "wait", 60]
     await cluster.run(
         [
             Call.command("ZADD", names[0], 5, "s"),
-            Call.command("HSET", names[1], *site),
-            Call.command(
-                "HSET", names[2], "seen", "a3 u", "lost", "q3 u", "done", "q3"
-            ),
-            Call.command("SADD", names[3], "before"),
-            Call.command("LPUSH", names[4], "before"),
+            Call.command("HSET", names[1], *site, "whole", 1, "feeds", 1),
+            Call.command("LPUSH", names[2], "before"),
         ]
     )
     slot = slot_of(names[0])
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    facts = msgpack.packb([[], ["seen"], ["lost"], ["done", "x"], []])
-    note = Call.to(ROUND_NOTE, names, ["s", 1, whole, facts])
-    assert await cluster.call(note) == (1 if whole else 0)
+    feeds = msgpack.packb([["x", 2, "feed:x", "known"]])
+    note = Call.to(ROUND_NOTE, names, ["s", 1, "", feeds, 0])
+    assert await cluster.call(note) == b"noted"
     primaries.move(slot, target)
-    assert await cluster.call(Call.command("EXISTS", names[2])) == 0
-    assert await cluster.call(Call.command("HGET", names[1], "lost")) == b"1"
+    assert await cluster.call(Call.command("HGET", names[1], "state")) == b"waiting"
+    assert await cluster.call(Call.command("LLEN", names[2])) == 2
 
 
 async def test_what_waits_is_hastened_while_its_slot_is_moved(

@@ -2,17 +2,14 @@
 --
 -- KEYS[1]  site    hash {state, want, round, emitted, wait, ...} of one site
 -- KEYS[2]  failed  hash: fingerprint of a page that is asked for again to what it is
--- ARGV[1]  round   the number of the round that asked for them
--- ARGV[2]  most    pages that are kept; others are counted, and not asked for again
--- ARGV[3]  pages   msgpack [[fingerprint, page], ...]: what is kept of a page that failed, ''
+-- ARGV[1]  most    pages that are kept; others are counted, and not asked for again
+-- ARGV[2]  pages   msgpack [[fingerprint, page], ...]: what is kept of a page that failed, ''
 --                  of one that did not
 --
 -- Returns 'noted'. May be sent twice.
 
-local state, round, failed =
-  unpack(redis.call('HMGET', KEYS[1], 'state', 'round', 'failed'))
-local room, got, count = tonumber(ARGV[2]) - redis.call('HLEN', KEYS[2]), {}, 0
-for _, page in ipairs(cmsgpack.unpack(ARGV[3])) do
+local room, got, count = tonumber(ARGV[1]) - redis.call('HLEN', KEYS[2]), {}, 0
+for _, page in ipairs(cmsgpack.unpack(ARGV[2])) do
   local before = redis.call('HGET', KEYS[2], page[1])
   if page[2] == '' then
     if before then got[#got + 1] = page[1] end
@@ -22,7 +19,8 @@ for _, page in ipairs(cmsgpack.unpack(ARGV[3])) do
     if before or room >= 0 then redis.call('HSET', KEYS[2], page[1], page[2]) end
   end
 end
-if count > 0 and state == 'crawling' and round == ARGV[1] then
+if count > 0 then
+  local failed = redis.call('HGET', KEYS[1], 'failed')
   failed = failed and #failed < 16 and failed:find('^%d+$') and tonumber(failed) or 0
   redis.call('HSET', KEYS[1], 'failed', string.format('%.0f', failed + count))
 end

@@ -10,12 +10,12 @@
 --
 -- Returns the state of the site; '' if it is none of this crawl, and nothing is done.
 
-local state = redis.call('HGET', KEYS[2], 'state')
+local state, whole = unpack(redis.call('HMGET', KEYS[2], 'state', 'whole'))
 if not state then
   return ''
 end
 redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
-if state == 'waiting' then
+if state == 'waiting' or (state == 'crawling' and whole == '1') then
   redis.call('ZADD', KEYS[1], 'XX', now_text, ARGV[1])
 end
 return state

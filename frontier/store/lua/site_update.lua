@@ -3,17 +3,15 @@
 --
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  round   hash: id of a URL in progress to '<a|q><partition>:<feed> <url>'
--- KEYS[4]  had     set of ids of URLs that this round is done with
--- KEYS[5]  rounds  list of the site's last rounds, the newest first
+-- KEYS[3]  rounds  list of the site's last rounds, the newest first
 -- ARGV[1]  name    of the site
 -- ARGV[2]  want    active, paused or ended
 -- ARGV[3]  config  msgpack [[url, [implied, ...]], ...]; '' leaves what it has
 -- ARGV[4]  least   seconds between two rounds, at least; '' leaves it
 -- ARGV[5]  most    seconds that the wait never exceeds; '' leaves it
 --
--- Returns 'same' if it is so already, 'updating' if the round that runs is ended first,
--- else 'updated'. A site that is new, or wanted again, is due once its wait is over.
+-- Returns 'same' if it is so already, else 'updated'. A site that is new, or wanted again, is
+-- due once its wait is over; a round ends if its site is not wanted any more.
 
 local old = redis.call('HMGET', KEYS[2], 'want', 'config', 'wait_min', 'wait_max', 'state')
 local new = {ARGV[2], ARGV[3], ARGV[4], ARGV[5]}
@@ -31,11 +29,12 @@ end
 redis.call('HSET', KEYS[2], 'want', new[1], 'config', new[2],
   'wait_min', new[3], 'wait_max', new[4])
 if not waits then redis.call('HSET', KEYS[2], 'wait', new[3]) end
-local emitted, wait = numbers('emitted', 'wait')
-if old[5] == 'crawling' then
-  redis.call('HSET', KEYS[2], 'updating', '1')
-  redis.call('ZADD', KEYS[1], 'NX', now_text, ARGV[1])
-  return 'updating'
+local emitted, wait, whole = numbers('emitted', 'wait', 'whole')
+if old[5] ~= 'crawling' then
+  rest(now, emitted, math.max(wait, 1), new[1])
+elseif new[1] ~= 'active' then
+  end_round(now)
+elseif whole == 1 then
+  redis.call('ZADD', KEYS[1], text(math.max(now, emitted + wait * 1000)), ARGV[1])
 end
-rest(now, emitted, math.max(wait, 1), new[1])
 return 'updated'

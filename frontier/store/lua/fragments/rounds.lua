@@ -2,16 +2,13 @@
 --
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  round   hash: id of a URL in progress to '<a|q><partition>:<feed> <url>'
--- KEYS[4]  had     set of ids of URLs that this round is done with
--- KEYS[5]  rounds  list of the site's last rounds, the newest first
+-- KEYS[3]  rounds  list of the site's last rounds, the newest first
 -- ARGV[1]  name    of the site
 --
 -- text(number) is it without an exponent. numbers(...) is those fields of the site, 0 for
 -- what is not a number; add(field, count) adds to one. rest(now, emitted, wait, wanted) has
 -- the site be in the state that is wanted: an active one waits for its next round.
--- end_round(now, lost) ends the round, in which so many URLs were lost, and makes the
--- wait shorter if there was something new.
+-- end_round(now) ends the round, and makes the wait shorter if there was something new.
 
 local KEPT = 100 -- rounds
 local function text(number) return string.format('%.0f', number) end
@@ -26,11 +23,10 @@ local function numbers(...)
 end
 
 local function add(field, count)
-  redis.call('HSET', KEYS[2], field, text(numbers(field) + count))
+  redis.call('HSET', KEYS[2], field, text(math.max(numbers(field) + count, 0)))
 end
 
 local function rest(now, emitted, wait, wanted)
-  redis.call('HDEL', KEYS[2], 'updating')
   if wanted == 'paused' or wanted == 'ended' then
     redis.call('HSET', KEYS[2], 'state', wanted)
     redis.call('ZADD', KEYS[1], '+inf', ARGV[1])
@@ -41,17 +37,15 @@ local function rest(now, emitted, wait, wanted)
   redis.call('ZADD', KEYS[1], text(math.max(due, now)), ARGV[1])
 end
 
-local function end_round(now, lost)
-  local round, emitted, found, urls, feeds, gone, failed, wait, least, most = numbers(
-    'round', 'emitted', 'found', 'urls', 'feeds', 'lost', 'failed', 'wait', 'wait_min',
-    'wait_max')
+local function end_round(now)
+  local round, emitted, found, feeds, answered, failed, wait, least, most = numbers(
+    'round', 'emitted', 'found', 'feeds', 'answered', 'failed', 'wait', 'wait_min', 'wait_max')
   wait = found > 0 and math.floor(wait / 2) or math.ceil(wait * 1.5)
   wait = math.max(least, math.min(wait, math.max(least, most)), 1)
-  local told = {round, emitted, math.max(now - emitted, 0), feeds, urls, found, gone + lost,
-    wait, failed}
+  local told = {round, emitted, feeds, math.max(feeds - answered, 0), found, failed, wait}
   for i = 1, #told do told[i] = text(told[i]) end
-  redis.call('LPUSH', KEYS[5], table.concat(told, ' '))
-  redis.call('LTRIM', KEYS[5], 0, KEPT - 1)
-  redis.call('DEL', KEYS[3], KEYS[4])
+  redis.call('LPUSH', KEYS[3], table.concat(told, ' '))
+  redis.call('LTRIM', KEYS[3], 0, KEPT - 1)
+  redis.call('HSET', KEYS[2], 'found', '0', 'failed', '0')
   rest(now, emitted, wait, redis.call('HGET', KEYS[2], 'want'))
 end
