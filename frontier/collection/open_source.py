@@ -30,7 +30,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from http.client import OK, PARTIAL_CONTENT
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self, cast
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar, cast
 from urllib.parse import urljoin, urlsplit
 
 import urllib3
@@ -77,14 +77,12 @@ def read_url(url: str, limit: int) -> bytes:
         SourceBroken: There is none, or it is longer.
     """
     with _Web() as web:
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                with web.get(url) as answer:
-                    data: bytes = answer.read(limit + 1)
-            except (*_FAILED, _Refused) as error:
-                _fail_or_pause(url, error, left)
-            else:
-                break
+
+        def read() -> bytes:
+            with web.get(url) as answer:
+                return bytes(answer.read(limit + 1))
+
+        data = _tried(url, read)
     if len(data) > limit:
         raise SourceBroken(url, f"it has more than {limit:,} bytes")
     return data
@@ -202,63 +200,71 @@ class _Parts(io.RawIOBase):
         return len(data)
 
     def _read(self, start: int, count: int) -> bytes:
-        wanted = f"bytes={start}-{start + count - 1}"
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                with self._web.get(self._url, wanted) as answer:
-                    if answer.status != PARTIAL_CONTENT:
-                        raise ValueError("the server gives no parts any more")
-                    data = answer.read(count)
-                if len(data) < count:
-                    raise OSError("the answer is cut off")
-            except (*_FAILED, _Refused) as error:
-                _fail_or_pause(self._url, error, left)
-            else:
-                return data
-        raise AssertionError
+        def read() -> bytes:
+            wanted = f"bytes={start}-{start + count - 1}"
+            with self._web.get(self._url, wanted) as answer:
+                if answer.status != PARTIAL_CONTENT:
+                    raise ValueError("the server gives no parts any more")
+                data = bytes(answer.read(count))
+            if len(data) < count:
+                raise OSError("the answer is cut off")
+            return data
+
+        return _tried(self._url, read)
 
 
 def _size_of(web: _Web, url: str) -> int | None:
     """The size of the file at *url*; ``None`` if its server gives no parts."""
-    for left in reversed(range(ATTEMPTS)):
-        try:
-            with web.get(url, "bytes=0-0") as answer:
-                found = _RANGE.fullmatch(answer.headers.get("Content-Range") or "")
-                partial = answer.status == PARTIAL_CONTENT
-                if partial:
-                    answer.read(1)  # all of it, so that the connection is kept
-            return int(found[3]) if found and partial else None
-        except (*_FAILED, _Refused) as error:
-            _fail_or_pause(url, error, left)
-    raise AssertionError
+
+    def ask() -> int | None:
+        with web.get(url, "bytes=0-0") as answer:
+            found = _RANGE.fullmatch(answer.headers.get("Content-Range") or "")
+            partial = answer.status == PARTIAL_CONTENT
+            if partial:
+                answer.read(1)  # all of it, so that the connection is kept
+        return int(found[3]) if found and partial else None
+
+    return _tried(url, ask)
 
 
 def _fetch_whole(web: _Web, url: str, copy: IO[bytes]) -> int:
-    for left in reversed(range(ATTEMPTS)):
+    def fetch() -> int:
         copy.seek(0)
         copy.truncate()
+        with web.get(url) as answer:
+            told = int(answer.headers.get("Content-Length") or -1)
+            if told > MAX_FILE:
+                raise SourceBroken(url, f"it has {told:,} bytes")
+            while block := answer.read(BLOCK):
+                copy.write(block)
+                if copy.tell() > MAX_FILE:  # of a server that says no length
+                    raise SourceBroken(url, f"it has more than {MAX_FILE:,} bytes")
+            if told >= 0 and copy.tell() != told:
+                raise OSError("the answer is cut off")
+        return copy.tell()
+
+    size = _tried(url, fetch)
+    copy.seek(0)
+    return size
+
+
+T = TypeVar("T")
+
+
+def _tried(url: str, attempt: Callable[[], T]) -> T:
+    """What *attempt* returns; it is made `ATTEMPTS` times, with a pause between two.
+
+    Raises:
+        SourceBroken: It has failed each time, or the server says that it always will.
+    """
+    for left in reversed(range(ATTEMPTS)):
         try:
-            with web.get(url) as answer:
-                told = int(answer.headers.get("Content-Length") or -1)
-                if told > MAX_FILE:
-                    raise SourceBroken(url, f"it has {told:,} bytes")
-                shutil.copyfileobj(answer, copy, BLOCK)
-                if told >= 0 and copy.tell() != told:
-                    raise OSError("the answer is cut off")
+            return attempt()
         except (*_FAILED, _Refused) as error:
-            _fail_or_pause(url, error, left)
-        else:
-            size = copy.tell()
-            copy.seek(0)
-            return size
+            if not left or isinstance(error, _Refused):
+                raise SourceBroken(url, f"it cannot be fetched: {error}") from None
+            time.sleep(PAUSE * (ATTEMPTS - left))
     raise AssertionError
-
-
-def _fail_or_pause(url: str, error: Exception, left: int) -> None:
-    """Wait before another attempt, or give up if none is *left*."""
-    if not left or isinstance(error, _Refused):
-        raise SourceBroken(url, f"it cannot be fetched: {error}") from None
-    time.sleep(PAUSE * (ATTEMPTS - left))
 
 
 BLOCK = 1 << 18

@@ -151,23 +151,28 @@ def _body(
             for a head that says so, or only its chunks have the digest, for one that
             does not.
     """
-    of_payload: Any = hashing(wanted.algorithm)
-    for part in payload_of(stream, original):
-        of_payload.update(part)
-    stored = stored_body(stream, original) if original.is_http else None
-    if is_chunked and stored is None:
+    has_chunks = original.is_http and stored_body(stream, original) is not None
+    if is_chunked and not has_chunks:
         raise ValueError("the capture that it refers to has no chunks, as its head has")
-    is_same = of_payload.digest() == wanted.value
-    if is_same and not is_chunked:
-        stored = None
-    of_body: Any = hashing(wanted.algorithm)
+    # One reader of *stream* at a time: each is made when the one before is at its end.
+    is_same, parts = False, payload_of(stream, original)
+    if has_chunks:  # the digest may be of them, or of what is in them
+        of_payload: Any = hashing(wanted.algorithm)
+        for part in parts:
+            of_payload.update(part)
+        is_same = of_payload.digest() == wanted.value
+        if is_same and not is_chunked:
+            parts = payload_of(stream, original)
+        else:
+            parts = stored_body(stream, original) or parts
+    written: Any = hashing(wanted.algorithm)
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
-        for part in stored or payload_of(stream, original):
+        for part in parts:
             spool.write(part)
-            of_body.update(part)
-        if not is_same and of_body.digest() != wanted.value:
+            written.update(part)
+        if not is_same and written.digest() != wanted.value:
             raise ValueError("the capture that it refers to has another payload")
-        if not is_same and not is_chunked:
+        if has_chunks and not (is_same or is_chunked):
             raise ValueError("its digest is of chunks, and its head says none")
         return _held(spool)
 

@@ -237,7 +237,11 @@ def chunked(body, size):
     return b"".join(b"%x\r\n%b\r\n" % (len(p), p) for p in parts) + b"0\r\n\r\n"
 
 
-def test_bodies_in_other_chunks_are_no_copies(new_warc, tmp_path):
+LONG = random.Random(5).randbytes(600_000)
+
+
+@pytest.mark.parametrize("body", [PAGE, LONG], ids=["short", "longer than is kept"])
+def test_bodies_in_other_chunks_are_no_copies(new_warc, tmp_path, body):
     """With the other's body behind its head, a capture would not be what it was."""
     warc = new_warc("one.warc.gz")
     coded = [("Transfer-Encoding", "chunked")]
@@ -245,7 +249,7 @@ def test_bodies_in_other_chunks_are_no_copies(new_warc, tmp_path):
         warc.response(
             "http://a.example/",
             second,
-            chunked(PAGE, size),
+            chunked(body, size),
             headers=coded,
         )
     warc.close()
