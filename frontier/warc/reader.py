@@ -132,8 +132,9 @@ class Source:
         if self._at == len(self._buffer):
             self._buffer, self._at = next(self._blocks, b""), 0
         have = len(self._buffer) - self._at
-        if 0 < have < size:
-            parts = [self._buffer[self._at :]]
+        if 0 < have < size and (block := next(self._blocks, b"")):
+            parts = [self._buffer[self._at :], block]
+            have += len(block)
             while have < size and (block := next(self._blocks, b"")):
                 parts.append(block)
                 have += len(block)
@@ -282,7 +283,8 @@ class Found:
         Raises:
             BadWarc: The file is cut off or damaged there.
         """
-        for _ in self.rest():
+        self._at = len(self.block)
+        while self._left and self.read(BLOCK):
             pass
         if self._end is not None:
             end, self._end = self._end, None
@@ -303,25 +305,20 @@ the head of a WARC record; ``None`` at the end. Raises `BadWarc`."""
 
 
 def _warc(source: Source) -> Head | None:
-    begin = source.peek(len(_WARC))
-    if not begin:
-        return None
-    if not begin.startswith(_WARC):
-        raise BadWarc(source.name, source.offset, _no_record(source))
     offset = source.offset
-    return _parsed(source.name, offset, source.take_until(_END, HEAD_LIMIT))
+    begin = source.take_until(_END, HEAD_LIMIT)
+    if begin and not begin.startswith(_WARC):
+        raise BadWarc(source.name, offset, _no_record(begin))
+    return _parsed(source.name, offset, begin) if begin else None
 
 
 def _lenient(source: Source) -> Head | None:
-    begin = source.peek(len(_WARC))
-    if not begin:
-        return None
-    if begin.upper() != _WARC:
-        raise BadWarc(source.name, source.offset, _no_record(source))
     offset = source.offset
-    head = source.take_until(_EMPTY, HEAD_LIMIT)
-    head = _BARE.sub(b"\r\n", _WARC + head[len(_WARC) :])
-    return _parsed(source.name, offset, head)
+    begin = source.take_until(_EMPTY, HEAD_LIMIT)
+    if begin and begin[: len(_WARC)].upper() != _WARC:
+        raise BadWarc(source.name, offset, _no_record(begin))
+    begin = _BARE.sub(b"\r\n", begin[: len(_WARC)].upper() + begin[len(_WARC) :])
+    return _parsed(source.name, offset, begin) if begin else None
 
 
 WARC: Begin = _warc
@@ -332,8 +329,7 @@ The headers that it gives are not the bytes of the file, which are to be written
 """
 
 
-def _no_record(source: Source) -> str:
-    begin = source.peek(len(b"filedesc:"))
+def _no_record(begin: bytes) -> str:
     if begin.startswith(b"filedesc:"):
         return "an ARC file (frontier warc convert makes it WARC)"
     if begin.startswith(GZIP):
