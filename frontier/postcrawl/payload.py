@@ -69,7 +69,8 @@ class Payload:
     def _read(self, found: Found, start: int, *, is_chunked: bool) -> None:
         if not is_chunked:
             self._add([memoryview(found.block)[start:]])
-            self._add(self._noted(found.rest()))
+            if found.missing:
+                self._add(self._noted(found.rest()))
             return
         source = Source("", chain([found.block], self._noted(found.rest())))
         source.take(start)

@@ -129,9 +129,10 @@ class Source:
 
     def peek(self, size: int) -> bytes:
         """The next *size* bytes, or what there is of them; they are not taken."""
-        if self._at == len(self._buffer):
-            self._buffer, self._at = next(self._blocks, b""), 0
         have = len(self._buffer) - self._at
+        if not have:
+            self._buffer, self._at = next(self._blocks, b""), 0
+            have = len(self._buffer)
         if 0 < have < size and (block := next(self._blocks, b"")):
             parts = [self._buffer[self._at :], block]
             have += len(block)
@@ -462,17 +463,21 @@ class Members:
                 if not isinstance(error, BadFrame):
                     reason = f"not a gzip member ({reason})"
                 raise BadWarc(self._name, self.offset, reason) from None
-            self._is_full = len(out) == BLOCK and not inflate.eof  # more is held back
-            self._data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-            self.size += len(data) - len(self._data)
-            if self._joins and out and not self.given:  # of frames with nothing in them
+            is_end = inflate.eof
+            size = len(out)
+            self._is_full = size == BLOCK and not is_end  # more is held back
+            self._data = left = (
+                inflate.unused_data if is_end else inflate.unconsumed_tail
+            )
+            self.size += len(data) - len(left)
+            if self._joins and size and not self.given:  # of frames that are empty
                 skipped = getattr(inflate, "skipped", 0)
                 self.offset += skipped
                 self.size -= skipped
-            self.given += len(out)
-            self._total += len(out)
+            self.given += size
             if self._check is not None:
-                self._check(self._total, self.offset + self.size + len(self._data))
+                self._total += size
+                self._check(self._total, self.offset + self.size + len(left))
             if out:
                 return out
         return b""
