@@ -27,9 +27,10 @@ from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from html.entities import html5
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from frontier.errors import NotAFeed, WorkerFailed
+from frontier.urls.split import split
 from frontier.urls.xml_text import decoded, iso_date
 
 if TYPE_CHECKING:
@@ -487,13 +488,10 @@ def _joined(base: str, given: str) -> str | None:
         return None
     try:
         url = urljoin(base, given).replace(" ", "%20")
-        parts = urlsplit(url)
-        _ = parts.port
     except ValueError:
         return None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return None
-    return url if url.isprintable() and len(url) <= LONGEST_URL else None
+    is_one = split(url).is_web and url.isprintable() and len(url) <= LONGEST_URL
+    return url if is_one else None
 
 
 def _guid(text: str) -> str | None:

@@ -31,12 +31,12 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from frontier.errors import RecrawlRulesBroken
 from frontier.files import read_input
 from frontier.recrawl.schedule import Kind, Schedule
 from frontier.settings.values import nearest, seconds_of
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,22 +100,12 @@ class Rules:
         """The schedule of the page at *url*, which is of the media type *mime*."""
         if not self.rules:
             return self.default
-        host, path = split(url)
+        parts = split(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         for rule in self.rules:
-            if rule.matches(host, path, mime):
+            if rule.matches(parts.host, path, mime):
                 return replace(self.default, **dict(rule.changes))
         return self.default
-
-
-def split(url: str) -> tuple[str, str]:
-    """The host of *url* in lower case, and its path with its query."""
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").rstrip(".")
-    except ValueError:
-        return "", ""
-    path = parts.path or "/"
-    return host, f"{path}?{parts.query}" if parts.query else path
 
 
 def read_rules(path: Path, default: Schedule) -> Rules:

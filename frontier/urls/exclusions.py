@@ -17,12 +17,12 @@ import ipaddress
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import re2
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
+from frontier.urls.split import NO_PORT, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,6 @@ repetitions written out. What RE2 does for a character grows with them."""
 PATTERN_MEMORY = 1 << 20
 """Bytes that RE2 may take for one pattern; what it remembers beyond, it forgets."""
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _host(value: str) -> str:
-    """*value* as `host_and_port` says it, with a port only if it has one."""
+    """*value* as `split` has an authority, with a port only if it has one."""
     name, colon, port = value.lower().rpartition(":")
     if not colon or value.endswith("]") or not port.isdecimal():
         name, port = value.lower(), ""
@@ -126,29 +125,11 @@ def _prefix(value: str) -> str:
 
 def plain(url: str) -> str | None:
     """*url* as it is compared; ``None`` if it has no host."""
-    try:
-        parts = urlsplit(url)
-        authority = host_and_port(url)
-    except ValueError:
-        return None
-    if not authority:
+    parts = split(url)
+    if not parts.host or parts.port == NO_PORT:
         return None
     query = f"?{parts.query}" if parts.query else ""
-    return f"{parts.scheme}://{authority}{parts.path or '/'}{query}"
-
-
-def host_and_port(url: str) -> str:
-    """The host of *url*, and its port, if that is not the default; or nothing.
-
-    Raises:
-        ValueError: Its port is not a number that can be.
-    """
-    parts = urlsplit(url)
-    host, port = (parts.hostname or "").rstrip("."), parts.port
-    if ":" in host:
-        host = f"[{host}]"
-    has_port = host and port is not None and port != _PORTS.get(parts.scheme)
-    return f"{host}:{port}" if has_port else host
+    return f"{parts.scheme}://{parts.authority}{parts.path or '/'}{query}"
 
 
 class Exclusions:
@@ -210,11 +191,8 @@ class Exclusions:
 
     def of_host(self, url: str) -> Rule | None:
         """The exclusion of the whole host of *url*, on all ports or on its own."""
-        try:
-            authority = host_and_port(url)
-        except ValueError:
-            return None
-        found = self._hosts.get(authority)
-        if found is None and self._hosts:
-            found = self._hosts.get(re.sub(r":[0-9]+$", "", authority))
+        parts = split(url)
+        found = self._hosts.get(parts.authority)
+        if found is None and parts.port:
+            found = self._hosts.get(parts.authority.rpartition(":")[0])
         return found

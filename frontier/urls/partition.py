@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 import mmh3
 
@@ -22,6 +21,7 @@ from frontier.errors import ConfigurationError
 from frontier.settings.values import QUEUE_KEYS
 from frontier.urls.canon.rulesets import SCRAPY, host_of_origin
 from frontier.urls.scope import domain_of
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,7 +183,7 @@ def host_of_shard(queue_key: str) -> str:
 
 def host_of(url: str) -> str:
     """The host of *url*, without its port; empty if it has none."""
-    return (urlsplit(origin_of(url)).hostname or "").rstrip(".")[:MAX_HOST]
+    return split(origin_of(url)).host[:MAX_HOST]
 
 
 def origin_of(url: str) -> str:
@@ -195,14 +195,10 @@ def origin_of(url: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _key_of_origin(origin: str, kind: str) -> str:
-    parts = urlsplit(origin)
-    host = host_of(origin)
+    host, port = host_of(origin), split(origin).port
     if kind == "domain":
         return domain_of(host)
-    port = _port(parts.netloc)
-    if port in ("", "80" if parts.scheme == "http" else "443"):
-        return host
-    return f"{host}:{port}"
+    return host if port is None else f"{host}:{port}"
 
 
 def queue_key(url: str, kind: str) -> str:
@@ -213,11 +209,6 @@ def queue_key(url: str, kind: str) -> str:
     if kind == "url":
         return url
     return _key_of_origin(origin_of(url), kind)
-
-
-def _port(netloc: str) -> str:
-    port = netloc.rpartition("@")[2].rpartition("]")[2].rpartition(":")[2]
-    return port if port.isdecimal() else ""
 
 
 def _load(path: str) -> Callable[[str], object]:

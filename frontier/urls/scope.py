@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from functools import cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from frontier.errors import ConfigurationError
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from urllib.parse import SplitResult
 
     import tldextract
 
@@ -67,12 +66,7 @@ class Scope:
 
     def allows(self, url: str) -> bool:
         """Whether *url* is in scope; never, if it is not an http(s) URL."""
-        try:
-            parts = urlsplit(url)
-            _ = parts.port
-        except ValueError:
-            return False
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not split(url).is_web:
             return False
         if self._kind == "all":
             return True
@@ -83,22 +77,16 @@ class Scope:
         return self._member(url) in self._members
 
     def _member(self, url: str) -> str:
-        parts = urlsplit(url)
+        parts = split(url)
         if self._kind == "domain":
-            return domain_of(parts.hostname or "")
+            return domain_of(parts.host)
         if self._kind == "prefix":
             text = _stripped(url)
             return text[: text.rfind("/") + 1] if "/" in text else text + "/"
-        return _authority(parts)
+        return parts.authority
 
 
 def _stripped(url: str) -> str:
     """*url* without scheme, query and fragment."""
-    parts = urlsplit(url)
-    return _authority(parts) + (parts.path or "/")
-
-
-def _authority(parts: SplitResult) -> str:
-    """Host and port, without a default port, so that both spellings are one."""
-    authority = parts.netloc.rpartition("@")[2].lower()
-    return authority.removesuffix(":80" if parts.scheme == "http" else ":443")
+    parts = split(url)
+    return parts.authority + (parts.path or "/")

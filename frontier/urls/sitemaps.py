@@ -27,10 +27,11 @@ import zlib
 from email.utils import parsedate_to_datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from lxml import etree
 
+from frontier.urls.split import split
 from frontier.urls.xml_text import LONGEST_DATE, decoded, iso_date
 
 if TYPE_CHECKING:
@@ -89,13 +90,10 @@ def host_of(url: str) -> str:
     Raises:
         ValueError: It is not a URL of http or https.
     """
-    parts = urlsplit(url)
-    scheme = parts.scheme.lower()
-    if scheme not in ("http", "https") or not parts.hostname:
+    parts = split(url)
+    if not parts.is_web:
         raise ValueError(f"{url[:200]!r} is not a URL of http or https")
-    default = 80 if scheme == "http" else 443
-    port = parts.port
-    return parts.hostname if port in (None, default) else f"{parts.hostname}:{port}"
+    return parts.authority
 
 
 def read_sitemap(

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from frontier.urls.split import split
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -115,7 +117,7 @@ class Traps:
         if self._hops and hops > self._hops:
             return HOPS
         if self._segments or self._repeats:
-            path = _path(url)
+            path = split(url).path
             if self._segments and path.count("/") > self._segments:
                 return SEGMENTS
             if self._repeats and repeats(path) > self._repeats:
@@ -142,7 +144,7 @@ class Traps:
 
     def groups(self, url: str) -> Iterator[Group]:
         """Those of *url* whose number is limited."""
-        host, path, query = _parts(url)
+        _, _, _, host, path, query = split(url)
         if query and self._most[QUERY]:
             names = sorted({p.partition("=")[0] for p in query.split("&")})
             yield Group(QUERY, host, f"q:{host}{path}?{'&'.join(names)}")
@@ -177,15 +179,3 @@ def repeats(path: str) -> int:
             run = run + 1 if segments[at] == segments[at - length] else 0
             most = max(most, run // length + 1)
     return most
-
-
-def _path(url: str) -> str:
-    return _parts(url)[1]
-
-
-def _parts(url: str) -> tuple[str, str, str]:
-    """Host, path and query of *url*, which is as Scrapy requests it."""
-    rest = url.partition("://")[2].partition("#")[0]
-    before, _, query = rest.partition("?")
-    host, slash, path = before.partition("/")
-    return host, slash + path, query
