@@ -36,7 +36,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 WHOLE: Mapping[str, str] = {
     "chaos": f"{sys.executable} -m tests.chaos --seeds 60",
     "aimed chaos": f"{sys.executable} -m tests.chaos --aimed --seeds 60",
-    "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000",
+    "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
     "lease model": f"{sys.executable} -m tests.cluster.lease_model",
     "compat": "make compat",

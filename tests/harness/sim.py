@@ -1,6 +1,7 @@
 """Crawls by several real nodes in one process, with faults that a seed draws.
 
     python -m tests.harness.sim --seeds 300 --seed 0     300 trials, the first of seed 0
+    python -m tests.harness.sim --seeds 300 --workers 2  the same by two processes
     python -m tests.harness.sim --seed 17 --trace        one, with what the server did
     python -m tests.harness.sim --mutant NAME --until    seeds until a fault is found
 
@@ -29,6 +30,7 @@ import asyncio
 import hashlib
 import logging
 import random
+import subprocess
 import sys
 import tempfile
 from contextlib import suppress
@@ -568,12 +570,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="try each N-th of these")
+    parser.add_argument("--workers", type=int, default=1, help="processes that share")
     parser.add_argument("--mutant", choices=sorted(MUTANTS))
     parser.add_argument("--until", action="store_true", help="end with the first fault")
     parser.add_argument("--twice", action="store_true", help="and compare traces")
     parser.add_argument("--trace", action="store_true")
     parser.add_argument("--log", action="store_true")
     asked = parser.parse_args()
+    if asked.workers > 1:
+        return shared(asked.seed, asked.seeds, asked.workers)
     logging.basicConfig(
         level=logging.INFO if asked.log else logging.CRITICAL + 1, handlers=[ERRORS]
     )
@@ -582,11 +588,12 @@ def main():
     logging.getLogger("frontier").setLevel(logging.INFO)
     if asked.mutant:
         MUTANTS[asked.mutant](Engine)
-    failed = 0
+    tried = failed = 0
     with tempfile.TemporaryDirectory() as directory:
         server = Server(Path(directory))
         try:
-            for seed in range(asked.seed, asked.seed + asked.seeds):
+            for seed in range(asked.seed, asked.seed + asked.seeds, asked.every):
+                tried += 1
                 wrong, happened, trace = trial(server, seed)
                 digest = hashlib.sha1("\n".join(trace).encode()).hexdigest()[:12]
                 if asked.trace:
@@ -602,8 +609,23 @@ def main():
                     break
         finally:
             server.close()
-    print(f"{seed + 1 - asked.seed} seeds, {failed} wrong")
+    print(f"{tried} seeds, {failed} wrong")
     return 1 if failed else 0
+
+
+def shared(first, count, workers):
+    """Have *workers* processes try *count* seeds; 1 if one of them is wrong.
+
+    One alone leaves a core idle half of the time: it waits for its server, or that
+    for it.
+    """
+    words = [sys.executable, "-m", "tests.harness.sim", "--every", str(workers)]
+    running = [
+        subprocess.Popen([*words, "--seed", f"{first + n}", "--seeds", f"{count - n}"])
+        for n in range(workers)
+    ]
+    codes = [each.wait() for each in running]
+    return 1 if any(codes) else 0
 
 
 if __name__ == "__main__":
