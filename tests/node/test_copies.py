@@ -104,7 +104,7 @@ async def test_a_replica_that_has_not_loaded_what_it_was_sent_is_no_copy(
     start(node.outbox.run())
     node.outbox.put(0, new_push(b"1"))
     flush = asyncio.ensure_future(node.outbox.flush())
-    await until(lambda: pair.primary.ask("LLEN", ready), "the push")
+    await until(lambda: pair.primary.ask("DBSIZE"), "the first write")
 
     pair.primary.ask("CONFIG", "SET", "repl-diskless-sync-delay", 2 * CEILING)
     pair.replica.launch()
