@@ -112,9 +112,9 @@ def warc_files(
 ) -> list[Path]:
     """Return *given* files, and for a directory the closed WARC files in it.
 
-    With *crawl_id* only the files of that crawl, whichever node wrote them. What is in
-    a directory and is not a regular file, or was not closed yet, is left out: *refused*
-    is called with a line about it, or the log has that.
+    With *crawl_id* only the files of that crawl, whichever node wrote them. What is not
+    a regular file, or was not closed yet, is left out: *refused* is called with a line
+    about it, or the log has that.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -129,8 +129,7 @@ def warc_files(
         for each in many:
             if crawl_id is not None and not is_of(each.name, crawl_id):
                 continue
-            why = _why_not(each) if path.is_dir() else ""
-            if why:
+            if why := _why_not(each):
                 (refused or logger.warning)(f"{each} is left out: {why}")
                 continue
             if found.setdefault(each.name, each).absolute() != each.absolute():
@@ -139,7 +138,7 @@ def warc_files(
 
 
 def _why_not(path: Path) -> str:
-    """Why *path*, which a directory has, is left out; empty if it is not."""
+    """Why *path* is left out; empty if it is not."""
     if not path.is_file():
         return "it is not a regular file"
     if path.name.endswith(OPEN):

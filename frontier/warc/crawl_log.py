@@ -32,7 +32,7 @@ from frontier.files import FILE_MODE, OPEN, sync_directory
 from frontier.model import Attempt
 from frontier.warc.births import NOTE, URL
 from frontier.warc.file_rotation import file_name, safe_name
-from frontier.warc.records import target_uri, warc_date
+from frontier.warc.records import escaped, target_uri, warc_date
 from frontier.warc.repair import log_refusal
 from frontier.warc.selection import mime_of
 
@@ -91,10 +91,11 @@ class Entry:
             f"{warc_date(self.ended)[:23]}Z",
             f"{self.status:>5}",
             f"{size:>10}",
-            *map(_word, (self.url, hops or "", via, self.mime)),
+            *map(_word, map(target_uri, (self.url, hops or "", via))),
+            _word(self.mime),
             "#001",
             began,
-            *map(_word, (self.digest, seed)),
+            *map(_word, (self.digest, target_uri(seed))),
             _word(",".join(self.notes)),
         ]
         return f"{' '.join(words)}\n".encode("ascii", "replace")
@@ -295,4 +296,4 @@ def _whole(file: FileIO) -> int:
 
 def _word(text: str) -> str:
     """*text* as a column: without blanks; ``-`` if it is empty."""
-    return target_uri(text) if text else "-"
+    return escaped(text) if text else "-"

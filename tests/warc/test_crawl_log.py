@@ -73,6 +73,18 @@ def test_nothing_from_outside_makes_another_line_or_column():
     assert len(line.split()) == 12
 
 
+def test_a_fragment_is_cut_off_urls_alone():
+    found = Found("http://a.example/#via", "L", "http://a.example/#seed")
+    notes = ("said#this",)
+    entry = Entry(NOON, 200, 1, "http://a.example/#x", found, "a/b#c", NOON, "", notes)
+
+    words = entry.encode().decode().split()
+
+    url = "http://a.example/"
+    assert words[3:7] == [url, "L", url, "a/b#c"]
+    assert words[10:] == [url, "said#this"]
+
+
 def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path):
     told = []
     log = a_log(tmp_path, closed=told.append, max_bytes=300)
