@@ -16,6 +16,7 @@ from frontier.scrapy_internals import (
 )
 from frontier.session.other_schedulers import check_scheduler
 from frontier.session.session import one_message, session_of
+from frontier.store.outage_retry import pauses
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
@@ -116,11 +117,11 @@ class StartMiddleware:
     async def _acquire(self, lock: StartLock) -> bool:
         """Wait for *lock*, or until another node has loaded the seeds."""
         session = self._session
-        pause = min(1.0, session.config.lease_ttl / 5)
+        waits = pauses()  # few seeds are loaded at once, and many nodes may wait
         while (state := await lock.acquire()) == "taken":
             session.start_salt = lock.start_salt
             session.knows_start.set()
-            await asyncio.sleep(pause)
+            await asyncio.sleep(min(next(waits), session.config.lease_ttl / 5))
         session.start_salt = lock.start_salt
         session.knows_start.set()
         if state == "done":

@@ -52,7 +52,7 @@ from frontier.settings.values import end_ms
 from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
-from frontier.store.outage_retry import OutageRetry
+from frontier.store.outage_retry import OutageRetry, pauses
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD
 
@@ -664,6 +664,7 @@ class Node:
         last node ends a crawl in which nothing is left.
         """
         began, told = time.monotonic(), False
+        waits = pauses()  # the others hear of the end with their next beat
         most = SILENT_LEASES * self.config.lease_ttl
         clock = asyncio.get_running_loop().time
         while True:
@@ -683,7 +684,7 @@ class Node:
                     ", ".join(gone.silent),
                     self.config.lease_ttl,
                 )
-            await asyncio.sleep(REACH_PAUSE)
+            await asyncio.sleep(min(next(waits), REACH_PAUSE))
         if not gone.left and gone.state == crawls.OPEN and graceful:
             gone = await self._finish_empty(gone)
         if gone.state.encode() in crawls.ENDED and waited >= most:
