@@ -24,7 +24,7 @@ def running(serve, cluster, tmp_path):
     def running(**settings):
         server = serve(urls=70, hosts=1, delay=HELD, until=after(30))
         settings = {
-            "FRONTIER_LEASE_TTL": "20",
+            "FRONTIER_LEASE_TTL": "120",
             "FRONTIER_KEEP_FRONTIER": "False",
             "FRONTIER_WACZ_DIR": str(tmp_path / "wacz"),
             **settings,
@@ -75,10 +75,13 @@ def test_the_survivor_of_a_node_that_was_killed_commits(running, cluster, tmp_pa
     server, busy, idle = running()
     cluster.kill(idle)
     server.go_on()
+    waits = f"has ended; nothing was heard of {idle} since"
+    until(lambda: waits in cluster.text_of(busy), "that it waits for the other")
+    # `test_a_node_that_stood_still_at_the_end_adds_nothing_twice` waits for a lease.
+    assert cluster.ask("node", "remove", idle, "--force").returncode == 0
 
     assert cluster.wait(busy) == [0]
     assert_all_is_done(cluster, tmp_path)
-    assert f"has ended; nothing was heard of {idle} since" in cluster.text_of(busy)
     words = ("collection", "check", "--warc-dir", cluster.warc_dir, "--json")
     revisits, captures = captures_in(cluster.warc_dir)
     seen = look(cluster.store, collection_keys(cluster.store, ""))
@@ -121,7 +124,7 @@ def test_a_node_that_stood_still_at_the_end_adds_nothing_twice(running, cluster)
 def test_a_node_that_wakes_up_while_the_other_waits_for_it_commits(
     running, cluster, tmp_path
 ):
-    server, busy, idle = running(FRONTIER_LEASE_TTL="120")
+    server, busy, idle = running()
     cluster.nodes[idle].send_signal(signal.SIGSTOP)
     server.go_on()
     until(lambda: "nothing was heard of" in cluster.text_of(busy), "that it waits")
@@ -135,7 +138,7 @@ def test_a_node_that_wakes_up_while_the_other_waits_for_it_commits(
 
 def test_a_node_told_to_stop_as_the_crawl_ended_commits_it(running, cluster, tmp_path):
     """It may leave last, and not have heard of the end by a heartbeat."""
-    server, busy, idle = running(FRONTIER_LEASE_TTL="120")
+    server, busy, idle = running()
     cluster.nodes[idle].send_signal(signal.SIGSTOP)
     server.go_on()
     until(lambda: "Closing spider (finished)" in cluster.text_of(busy), "the end")
