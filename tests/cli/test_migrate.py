@@ -26,6 +26,7 @@ from frontier.queue.item import decode
 from frontier.seen.imported_filter import GUARD, mark_of, others_fingerprints
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
+from tests.harness.project import scrapy_project
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
@@ -64,9 +65,7 @@ def _ask(store, *parts):
 
 @pytest.fixture
 def migrate(frontier, own_server, tmp_path):
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (tmp_path / "conf.py").write_text(SETTINGS)
-    (tmp_path / "spiders.py").write_text(SPIDER)
+    scrapy_project(tmp_path, SPIDER, SETTINGS)
 
     def migrate(*words, spider="shop"):
         where = ("--redis-url", own_server.url, "--json")

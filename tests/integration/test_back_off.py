@@ -15,6 +15,7 @@ from conftest import SHORT, home_of, owned, until
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 KEYS = CrawlKeys("frontier", "site-1")
@@ -445,14 +446,8 @@ def heard(cluster, tmp_path):
     """What a spider of its own hears of one page, and what it was asked for."""
 
     def heard(site, meta=None, **settings):
-        (tmp_path / "spiders").mkdir()
-        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-        (tmp_path / "conf.py").write_text(
-            'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-        )
-        (tmp_path / "spiders" / "__init__.py").write_text("")
         text = SPIDER.format(seed=f"{site.seed}0", meta=meta or {}, settings=settings)
-        (tmp_path / "spiders" / "busy.py").write_text(text)
+        scrapy_project(tmp_path, text)
         cluster.start("node-1", spider="busy", cwd=tmp_path)
         cluster.wait()
         found = re.findall(r"heard (\d+), (.*)", cluster.text_of("node-1"))

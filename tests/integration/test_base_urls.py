@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 SPIDER = """
@@ -19,8 +20,6 @@ class Walk(scrapy.Spider):
             yield response.follow(link)
 """
 SETTINGS = """
-ADDONS = {"frontier.addon.Addon": 100}
-SPIDER_MODULES = ["walk"]
 ROBOTSTXT_OBEY = False
 """
 
@@ -53,12 +52,9 @@ def site():
 
 @pytest.mark.parametrize("follows", ["True", "False"])
 def test_every_page_is_parsed_and_archived(cluster, tmp_path, site, follows):
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
-    (tmp_path / "mine.py").write_text(SETTINGS)
     start = f"    start_urls = [{site.url('/')!r}]\n"
-    (tmp_path / "walk.py").write_text(
-        SPIDER.replace('    name = "walk"\n', f'    name = "walk"\n{start}')
-    )
+    named = '    name = "walk"\n'
+    scrapy_project(tmp_path, SPIDER.replace(named, named + start), SETTINGS)
     cluster.start("a", spider="walk", cwd=tmp_path, METAREFRESH_ENABLED=follows)
 
     assert cluster.wait() == [0]

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import textwrap
 import threading
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from conftest import DEADLINE, until
 
 from frontier.queue.dead_letters import counted, letters
 from frontier.store.keys import CrawlKeys
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 TTL = 3.0
@@ -71,10 +71,6 @@ class Stopping(CachingThreadedResolver):
             first.touch()
             os.kill(os.getpid(), signal.SIGSTOP)
         return super().getHostByName(name, timeout)
-"""
-PROJECT = """
-SPIDER_MODULES = ["own.spiders"]
-ADDONS = {"frontier.addon.Addon": 100}
 """
 
 
@@ -141,12 +137,7 @@ class Site(RawSite):
 
 @pytest.fixture
 def crawl(cluster, tmp_path):
-    root = tmp_path / "project"
-    (root / "own").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
-    (root / "own" / "__init__.py").write_text("")
-    (root / "own" / "settings.py").write_text(textwrap.dedent(PROJECT))
-    (root / "own" / "spiders.py").write_text(textwrap.dedent(SPIDER))
+    root = scrapy_project(tmp_path / "project", SPIDER)
     sites = []
 
     class Crawl:
@@ -289,7 +280,7 @@ def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
 ):
     run = crawl("/usual", hosts=2)
     chosen = {"ROBOTSTXT_OBEY": False, "FRONTIER_WARC_ENABLED": archives}
-    stopped = run.start("node-1", DNS_RESOLVER="own.spiders.Stopping", **chosen)
+    stopped = run.start("node-1", DNS_RESOLVER="own.Stopping", **chosen)
     until(lambda: state_of(stopped) == "T", "its stop")
     run.start("node-2", **chosen)
     until(lambda: len(run.site.answered("/")) == 2, "the other node's turn")

@@ -6,6 +6,8 @@ from collections import Counter
 import pytest
 from conftest import HELD, SHORT, until
 
+from tests.harness.project import scrapy_project
+
 SPIDER = """
 import asyncio
 
@@ -44,15 +46,7 @@ class StartSpider(scrapy.Spider):
 
 @pytest.fixture
 def project(tmp_path):
-    root = tmp_path / "project"
-    (root / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(
-        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    (root / "spiders" / "__init__.py").write_text("")
-    (root / "spiders" / "start.py").write_text(SPIDER)
-    return root
+    return scrapy_project(tmp_path / "project", SPIDER)
 
 
 @pytest.fixture
@@ -169,7 +163,7 @@ def test_a_node_with_another_fingerprinter_is_refused(serve, cluster, project):
     server = serve(urls=130, hosts=1, calendar_months=6)
     arguments = ("-a", f"urls={server.seeds[0]}", "-a", "links=")
     chosen = {"FRONTIER_CRAWL_ID": "mine", "FRONTIER_KEEP_ALIVE": "True"}
-    own = "spiders.start.Own"
+    own = "own.Own"
     cluster.start("a", *arguments, spider="start", cwd=project, **chosen)
     chosen["REQUEST_FINGERPRINTER_CLASS"] = own
     until(lambda: "is in crawl mine" in cluster.text_of("a"), "a node in the crawl")

@@ -1,12 +1,13 @@
 """Chains of requests with ``dont_filter``, whose nodes are killed: none forks."""
 
-import textwrap
 from collections import Counter
 from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 
 import pytest
 from conftest import serving
+
+from tests.harness.project import scrapy_project
 
 SPIDER = """
 import asyncio
@@ -98,16 +99,7 @@ class ChainSite(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def chain(tmp_path):
-    root = tmp_path / "project"
-    (root / "own" / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
-    for package in (root / "own", root / "own" / "spiders"):
-        (package / "__init__.py").write_text("")
-    (root / "own" / "spiders" / "chain.py").write_text(textwrap.dedent(SPIDER))
-    (root / "own" / "settings.py").write_text(
-        'SPIDER_MODULES = ["own.spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    return root
+    return scrapy_project(tmp_path / "project", SPIDER)
 
 
 def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(

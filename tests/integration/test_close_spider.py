@@ -8,6 +8,7 @@ import pytest
 from conftest import HELD, until
 
 from frontier.status.snapshot import snapshot
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 SPIDERS = '''
@@ -72,7 +73,6 @@ class StartSpider(scrapy.Spider):
 '''
 CONF = """
 import os
-SPIDER_MODULES = ["spiders"]
 ROBOTSTXT_OBEY = False
 ADDONS = {} if os.environ.get("PLAIN") else {"frontier.addon.Addon": 100}
 """
@@ -80,12 +80,7 @@ ADDONS = {} if os.environ.get("PLAIN") else {"frontier.addon.Addon": 100}
 
 @pytest.fixture
 def project(tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(CONF)
-    (root / "spiders.py").write_text(SPIDERS)
-    return root
+    return scrapy_project(tmp_path / "project", SPIDERS, CONF)
 
 
 def look(cluster, crawl_id):

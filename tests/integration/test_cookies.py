@@ -9,6 +9,7 @@ import pytest
 from conftest import DEADLINE, SHORT, Cluster, home_of, owned, until
 
 from frontier.status.snapshot import snapshot
+from tests.harness.project import scrapy_project
 
 SITES = 12
 """So many that a login of one node is for another."""
@@ -111,20 +112,12 @@ class Login:
         self.server, self.root, self.cluster = server, root, cluster
 
     def project(self, jars, pages, **settings):
-        (self.root / "spiders").mkdir(parents=True)
-        (self.root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-        chosen = {
-            "SPIDER_MODULES": ["spiders"],
-            "ADDONS": {"frontier.addon.Addon": 100},
-            "DOWNLOAD_DELAY_JITTER": 0,
-            **settings,
-        }
+        chosen = {"DOWNLOAD_DELAY_JITTER": 0, **settings}
         lines = [f"{name} = {value!r}\n" for name, value in chosen.items()]
-        (self.root / "conf.py").write_text("".join(lines))
         spider = SPIDER.format(
             sites=SITES, pages=pages, jars=jars, port=self.server.server_port
         )
-        (self.root / "spiders" / "__init__.py").write_text(spider)
+        scrapy_project(self.root, spider, "".join(lines))
 
     def start(self, node, **settings):
         self.cluster.start(node, spider="login", cwd=self.root, **settings)

@@ -1,7 +1,6 @@
 """Requests with a time: real nodes, of which one is killed, and a real site."""
 
 import json
-import textwrap
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
@@ -12,6 +11,7 @@ from conftest import until
 
 from frontier.node.journal.entries import Acked, read
 from frontier.status.snapshot import snapshot
+from tests.harness.project import scrapy_project
 
 SPIDER = """
 import datetime as dt
@@ -103,16 +103,7 @@ def site():
 @pytest.fixture
 def crawl(site, cluster, tmp_path):
     """Start nodes with the spider above on the pages of *dues*, by URL."""
-    root = tmp_path / "project"
-    (root / "own" / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
-    for package in (root / "own", root / "own" / "spiders"):
-        (package / "__init__.py").write_text("")
-    (root / "own" / "spiders" / "due.py").write_text(textwrap.dedent(SPIDER))
-    (root / "own" / "settings.py").write_text(
-        'SPIDER_MODULES = ["own.spiders"]\nROBOTSTXT_OBEY = False\n'
-        'ADDONS = {"frontier.addon.Addon": 100}\n'
-    )
+    root = scrapy_project(tmp_path / "project", SPIDER, "ROBOTSTXT_OBEY = False\n")
 
     class Crawl:
         port = site.server_port

@@ -10,12 +10,11 @@ from conftest import Cluster
 from scrapy.settings import Settings
 
 from frontier.session.launch import server_of
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 NOBODY = "redis://127.0.0.1:1/0"
 SETTINGS = """
-ADDONS = {"frontier.addon.Addon": 100}
-SPIDER_MODULES = ["one"]
 ROBOTSTXT_OBEY = False
 """
 SPIDER = """
@@ -39,10 +38,8 @@ def nodes(tmp_path, site, monkeypatch, unique):
     """Nodes of a project, which are told of no server but by the environment."""
 
     def made(*settings, url):
-        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
-        (tmp_path / "mine.py").write_text(SETTINGS + "\n".join(settings))
         start = f"    start_urls = [{site.url('/')!r}]\n"
-        (tmp_path / "one.py").write_text(SPIDER + start)
+        scrapy_project(tmp_path, SPIDER + start, SETTINGS + "\n".join(settings))
         monkeypatch.setenv("REDIS_URL", url)
         monkeypatch.setenv("FRONTIER_NAMESPACE", unique)
         return nodes

@@ -10,6 +10,7 @@ from conftest import HELD, SHORT, after, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 
@@ -119,15 +120,8 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
 ):
     server = serve(urls=130, hosts=2, calendar_months=12, until=after(1))
     base = server.seeds[0].rstrip("/")
-    project = tmp_path / "project"
-    (project / "spiders").mkdir(parents=True)
-    (project / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (project / "conf.py").write_text(
-        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    spider = project / "spiders" / "broken.py"
-    spider.write_text(BROKEN)
-    (project / "spiders" / "__init__.py").write_text("")
+    project = scrapy_project(tmp_path / "project", BROKEN)
+    spider = project / "own.py"
     start = {"spider": "broken", "cwd": project, **SHORT}
     cluster.start("node-1", "-a", f"base={base}", **start)
     until(lambda: server.answered, "the page with the links")

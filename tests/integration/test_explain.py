@@ -10,6 +10,7 @@ from conftest import DEADLINE, ROOT, until
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 KEYS = CrawlKeys("frontier", "asked-1")
@@ -28,9 +29,7 @@ class AskedSpider(SiteSpider):
         yield scrapy.Request(self.later, meta={"frontier_due": 3600})
 """
 SETTINGS = """
-SPIDER_MODULES = ["own.spiders"]
 ROBOTSTXT_OBEY = True
-ADDONS = {"frontier.addon.Addon": 100}
 FRONTIER_HOST_MAX_PAGES = 12
 CONCURRENT_REQUESTS = 64
 FRONTIER_WARC_EXCLUDE = ["url:/left-out"]
@@ -111,15 +110,8 @@ def sites():
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with the spider above."""
-    root = tmp_path / "project"
-    (root / "own" / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
-    (root / "own" / "__init__.py").write_text("")
-    (root / "own" / "spiders" / "__init__.py").write_text("")
-    (root / "own" / "spiders" / "asked.py").write_text(SPIDER)
-    (root / "own" / "settings.py").write_text(SETTINGS)
     monkeypatch.setenv("EXTRA", str(ROOT))
-    return root
+    return scrapy_project(tmp_path / "project", SPIDER, SETTINGS)
 
 
 class Asking:

@@ -14,6 +14,7 @@ from conftest import HELD, SHORT, after, until
 from frontier.store.client import Call
 from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import CrawlKeys
+from tests.harness.project import scrapy_project
 
 SPIDERS = """
 import asyncio
@@ -54,11 +55,7 @@ class PagesSpider(scrapy.Spider):
         })
 """
 CONF = """
-SPIDER_MODULES = ["spiders"]
 ROBOTSTXT_OBEY = False
-ADDONS = {"frontier.addon.Addon": 100}
-"""
-JOINED = """
 ITEM_PIPELINES = {"frontier.pipelines.UniqueItemsPipeline": 900}
 FRONTIER_ITEM_ORIGIN_FIELD = "frontier_origin"
 FEEDS = {"items-%(frontier_node)s.jsonl": {"format": "jsonlines"}}
@@ -68,12 +65,7 @@ NODES = ("node-1", "node-2")
 
 @pytest.fixture
 def project(tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(CONF)
-    (root / "spiders.py").write_text(SPIDERS)
-    return root
+    return scrapy_project(tmp_path / "project", SPIDERS, CONF)
 
 
 def ids_of(urls):
@@ -91,7 +83,6 @@ def lines(path):
 def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
     serve, cluster, project, tmp_path
 ):
-    (project / "conf.py").write_text(CONF + JOINED)
     held = tmp_path / "held"
     feeds = {node: project / f"items-{node}.jsonl" for node in NODES}
 
@@ -149,7 +140,6 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
 def test_an_item_that_a_damaged_key_refuses_is_made_again_after_the_repair(
     serve, cluster, project
 ):
-    (project / "conf.py").write_text(CONF + JOINED)
     server = serve(urls=60, hosts=2, calendar_months=0, delay=0.03, until=after(5))
     words = ["-a", f"seeds={','.join(server.seeds)}"]
     start = {"spider": "pages", "cwd": project, "FRONTIER_PARTITIONS": "8", **SHORT}

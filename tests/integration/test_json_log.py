@@ -7,6 +7,7 @@ import pytest
 
 from frontier.cli.crawl_run import NodeProcess
 from frontier.json_log import line
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p>x"
@@ -80,16 +81,11 @@ class NoisySpider(scrapy.Spider):
 
 @pytest.fixture
 def project(tmp_path):
-    place = tmp_path / "project"
-    place.mkdir()
-    (place / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (place / "conf.py").write_text(
-        'SPIDER_MODULES = ["noisy"]\nADDONS = {"frontier.addon.Addon": 100}\n'
+    settings = (
         'ROBOTSTXT_OBEY = False\nFRONTIER_LOG_FORMAT = "json"\nLOG_STDOUT = True\n'
         "FRONTIER_LEASE_TTL = 2\n"
     )
-    (place / "noisy.py").write_text(SPIDER)
-    return place
+    return scrapy_project(tmp_path / "project", SPIDER, settings)
 
 
 def test_every_line_of_a_node_is_one_json_object(cluster, project, tmp_path):
@@ -121,7 +117,7 @@ def test_every_line_of_a_node_is_one_json_object(cluster, project, tmp_path):
     assert "Traceback" in told["caught"]["exception"]
     assert told["caught"]["logger"] == "theirs"
     assert "NoisySpider" not in told["with a stack"]["message"]
-    assert "noisy.py" in told["with a stack"]["stack"]
+    assert "own.py" in told["with a stack"]["stack"]
     raised = [one for one in records if "exception" in one]
     for text in ("in a\ncallback", "in a thread", "in a task", "left behind"):
         assert any(text in one["exception"] for one in raised), text

@@ -7,6 +7,7 @@ import pytest
 from conftest import FAST, after, until
 
 from frontier.status.snapshot import list_crawls
+from tests.harness.project import scrapy_project
 
 
 def crawls(cluster):
@@ -82,13 +83,9 @@ class Args(scrapy.Spider):
 @pytest.fixture
 def start(cluster, tmp_path):
     """Start a node of a spider with an argument ``cat``, whose items go to a file."""
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (tmp_path / "conf.py").write_text(
-        'SPIDER_MODULES = ["own"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
 
     def start(node_id, *args, seeds, **settings):
-        (tmp_path / "own.py").write_text(ARGS.format(seeds=seeds))
+        scrapy_project(tmp_path, ARGS.format(seeds=seeds))
         words = [word for text in args for word in ("-a", text)]
         feed = f"{node_id}.jsonl"
         given = {"FRONTIER_LEASE_TTL": "4", **settings}

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import signal
-import textwrap
 from collections import Counter
 from functools import partial
 
@@ -18,6 +17,7 @@ from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.fingerprint import seen_hash
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 SPIDER = """
@@ -56,17 +56,7 @@ SLACK = 0.4
 @pytest.fixture
 def project(tmp_path):
     """A project whose spider has a lambda for each link."""
-    root = tmp_path / "project"
-    (root / "own" / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = own.settings\n")
-    for package in (root / "own", root / "own" / "spiders"):
-        (package / "__init__.py").write_text("")
-    (root / "own" / "spiders" / "local.py").write_text(textwrap.dedent(SPIDER))
-    (root / "own" / "settings.py").write_text(
-        'SPIDER_MODULES = ["own.spiders"]\nROBOTSTXT_OBEY = True\n'
-        'ADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    return root
+    return scrapy_project(tmp_path / "project", SPIDER, "ROBOTSTXT_OBEY = True\n")
 
 
 @pytest.fixture

@@ -10,18 +10,17 @@ from frontier.seen.imported_filter import others_fingerprints
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from tests.harness.project import scrapy_project
 
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
 
 SETTINGS = """
-SPIDER_MODULES = ["spiders"]
 ROBOTSTXT_OBEY = False
 SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
 SCHEDULER_PERSIST = True
 FRONTIER_ALLOW_ADDRESSES = "loopback"
 ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 400}
-ADDONS = {"frontier.addon.Addon": 100}
 """
 SPIDERS = """
 import scrapy
@@ -77,13 +76,8 @@ OLD = {"FRONTIER_ENABLED": "False"}
 
 @pytest.fixture
 def project(cluster, own_server, tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(SETTINGS)
-    (root / "spiders.py").write_text(SPIDERS)
     cluster.url = own_server.url
-    return root
+    return scrapy_project(tmp_path / "project", SPIDERS, SETTINGS)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from conftest import DEADLINE, until
 
 from frontier.status.snapshot import snapshot
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 QUICK = {"RETRY_ENABLED": "False"}
@@ -125,12 +126,8 @@ def test_one_answer_is_enough_also_for_a_node_that_got_none(cluster, sites):
 
 
 def test_a_spider_that_asks_for_nothing_says_so_and_has_not_failed(cluster, tmp_path):
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
-    (tmp_path / "mine.py").write_text(
-        'ADDONS = {"frontier.addon.Addon": 100}\nSPIDER_MODULES = ["idle"]\n'
-    )
-    (tmp_path / "idle.py").write_text(
-        "import scrapy\n\n\nclass Idle(scrapy.Spider):\n    name = 'idle'\n"
+    scrapy_project(
+        tmp_path, "import scrapy\n\n\nclass Idle(scrapy.Spider):\n    name = 'idle'\n"
     )
     cluster.start("node-1", spider="idle", cwd=tmp_path)
 
@@ -142,12 +139,8 @@ def test_pages_count_whose_request_a_middleware_of_the_project_replaces(
     cluster, sites, tmp_path
 ):
     site = sites({"/": PAGE})
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
-    (tmp_path / "mine.py").write_text(
-        'ADDONS = {"frontier.addon.Addon": 100}\nSPIDER_MODULES = ["other"]\n'
-        'DOWNLOADER_MIDDLEWARES = {"other.Replaces": 50}\n'
-    )
-    (tmp_path / "other.py").write_text(
+    scrapy_project(
+        tmp_path,
         "import scrapy\n\n\n"
         "class Replaces:\n"
         "    def process_response(self, request, response):\n"
@@ -156,7 +149,7 @@ def test_pages_count_whose_request_a_middleware_of_the_project_replaces(
         "    name = 'other'\n"
         f"    start_urls = [{site.url('/')!r}]\n\n"
         "    def parse(self, response):\n"
-        "        return []\n"
+        "        return []\n",
     )
     cluster.start("node-1", spider="other", cwd=tmp_path)
 

@@ -6,6 +6,7 @@ import pytest
 from conftest import Cluster
 from test_wire import Captured
 
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 from tests.warc.judges import assert_sound
 
@@ -99,7 +100,7 @@ import scrapy
 
 class Odd(scrapy.Spider):
     name = "odd"
-    custom_settings = {"ROBOTSTXT_OBEY": False, "ADDONS": {"frontier.addon.Addon": 1}}
+    custom_settings = {"ROBOTSTXT_OBEY": False}
 
     async def start(self):
         for url in self.urls.split(","):
@@ -119,9 +120,7 @@ class Odd(scrapy.Spider):
 def crawled(tmp_path_factory, chosen):
     """What is in the archive, and the spider's items by path."""
     directory = tmp_path_factory.mktemp("odd")
-    (directory / "odd.py").write_text(SPIDER)
-    (directory / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
-    (directory / "settings.py").write_text('SPIDER_MODULES = ["odd"]\n')
+    scrapy_project(directory, SPIDER)
     cluster = Cluster(directory, chosen())
     pages = READ | UNREAD
     for path in ("/alive-garbage", "/alive-chunks"):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import warm
 
+from tests.harness.project import scrapy_project
+
 ROOT = Path(__file__).parents[2]
 REDIS_SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
@@ -65,15 +67,10 @@ def project(tmp_path, serve):
     server = serve(urls=100, hosts=1, calendar_months=12)
     page = f"{server.seeds[0]}about"
     root = tmp_path / "project"
-    root.mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
 
     def project(*lines, custom=None):
-        (root / "conf.py").write_text(
-            'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-            + "\n".join(lines)
-        )
-        (root / "spiders.py").write_text(SPIDER % (custom or {}, page, page))
+        spider = SPIDER % (custom or {}, page, page)
+        scrapy_project(root, spider, "\n".join(lines))
         return run
 
     def run(*words, **env):
@@ -106,12 +103,12 @@ def refusal(done):
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("SCHEDULER", "spiders.OtherScheduler", "has its own"),
+        ("SCHEDULER", "own.OtherScheduler", "has its own"),
         ("SCHEDULER", "scrapy.core.scheduler.Scheduler", "has its own"),
         ("SCHEDULER", "nowhere.Scheduler", "has its own"),
         ("DUPEFILTER_CLASS", NO_FILTER, "dont_filter=True"),
-        ("DUPEFILTER_CLASS", "spiders.Filter", "REQUEST_FINGERPRINTER_CLASS"),
-        ("SCHEDULER_QUEUE_CLASS", "spiders.Queue", "FRONTIER_ORDER"),
+        ("DUPEFILTER_CLASS", "own.Filter", "REQUEST_FINGERPRINTER_CLASS"),
+        ("SCHEDULER_QUEUE_CLASS", "own.Queue", "FRONTIER_ORDER"),
         ("TWISTED_REACTOR", SELECT, "asyncio"),
         ("TWISTED_REACTOR_ENABLED", "False", "asyncio"),
     ],
@@ -207,22 +204,20 @@ def test_a_project_without_scrapys_middlewares_has_seeds_too(project):
 
 def test_runspider_is_a_crawl(project):
     run = project(custom={"SCHEDULER": "a.B"})
-    assert "SCHEDULER = 'a.B'" in refusal(
-        run("-m", "scrapy", "runspider", "spiders.py")
-    )
+    assert "SCHEDULER = 'a.B'" in refusal(run("-m", "scrapy", "runspider", "own.py"))
 
-    done = project()("-m", "scrapy", "runspider", "spiders.py")
+    done = project()("-m", "scrapy", "runspider", "own.py")
     assert done.returncode == 0, done.stderr
     assert done.made == {".frontier", "warcs"}
 
 
 def test_an_addon_that_comes_later_cannot_set_another_scheduler(project):
+    run = project('ADDONS["later.Later"] = 200')
     (project.root / "later.py").write_text(
         "class Later:\n"
         "    def update_settings(self, settings):\n"
         "        settings.set('SCHEDULER', 'scrapy.core.scheduler.Scheduler', 30)\n"
     )
-    run = project('ADDONS["later.Later"] = 200')
 
     assert "SCHEDULER" in refusal(run("-m", "scrapy", "crawl", "other"))
 

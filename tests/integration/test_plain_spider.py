@@ -3,12 +3,12 @@
 import json
 import os
 import sys
-import textwrap
 
 import pytest
 import warm
 from conftest import HELD
 
+from tests.harness.project import scrapy_project
 from tests.warc.judges import read_warcio
 
 SCRAPY = [sys.executable, "-m", "scrapy"]
@@ -93,18 +93,8 @@ class Upper:
 @pytest.fixture
 def project(tmp_path):
     """A Scrapy project with the spider above; the add-on is not in it."""
-    root = tmp_path / "project"
-    (root / "shop" / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = shop.settings\n")
-    (root / "shop" / "__init__.py").write_text("")
-    (root / "shop" / "spiders" / "__init__.py").write_text("")
-    (root / "shop" / "spiders" / "plain.py").write_text(textwrap.dedent(SPIDER))
-    (root / "shop" / "pipelines.py").write_text(PIPELINE)
-    (root / "shop" / "settings.py").write_text(
-        'SPIDER_MODULES = ["shop.spiders"]\n'
-        'ITEM_PIPELINES = {"shop.pipelines.Upper": 300}\n'
-    )
-    return root
+    settings = 'ITEM_PIPELINES = {"own.Upper": 300}\nADDONS = {}\n'
+    return scrapy_project(tmp_path / "project", SPIDER + PIPELINE, settings)
 
 
 def items(*paths):
@@ -128,7 +118,7 @@ def test_a_plain_spider_yields_the_same_items_on_two_nodes(
         capture_output=True,
     )
 
-    with (project / "shop" / "settings.py").open("a") as settings:
+    with (project / "conf.py").open("a") as settings:
         settings.write('ADDONS = {"frontier.addon.Addon": 100}\n')
     server.delay = HELD
     outputs = [tmp_path / f"{node}.jsonl" for node in ("node-1", "node-2")]

@@ -15,6 +15,7 @@ from fastwarc import ArchiveIterator
 from frontier.queue.item import decode
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, node_of
+from tests.harness.project import scrapy_project
 from tests.warc.judges import assert_sound
 
 LEAST, MOST = 0.5, 2.0
@@ -330,13 +331,7 @@ class Odd(scrapy.Spider):
 
 
 def test_which_requests_are_visited_again(pages, cluster, tmp_path):
-    project = tmp_path / "project"
-    (project / "odd").mkdir(parents=True)
-    (project / "odd" / "__init__.py").write_text(SPIDER)
-    (project / "scrapy.cfg").write_text("[settings]\ndefault = set\n")
-    (project / "set.py").write_text(
-        "SPIDER_MODULES = ['odd']\nADDONS = {'frontier.addon.Addon': 100}\n"
-    )
+    project = scrapy_project(tmp_path / "project", SPIDER)
     settings = {**SETTINGS, "FRONTIER_RECRAWL_MAX": "1"}
     cluster.start(
         "one", "-a", f"url={pages.url}", spider="odd", cwd=project, **settings

@@ -9,6 +9,7 @@ from conftest import Cluster
 
 from frontier.cdx.lines import parse
 from tests import foreign
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 from tests.warc.judges import read_warcio
 
@@ -19,7 +20,7 @@ import scrapy
 
 class Forms(scrapy.Spider):
     name = "forms"
-    custom_settings = {"ROBOTSTXT_OBEY": False, "ADDONS": {"frontier.addon.Addon": 1}}
+    custom_settings = {"ROBOTSTXT_OBEY": False}
 
     async def start(self):
         base = self.base
@@ -50,9 +51,7 @@ def answer(connection, request):
 def crawled(tmp_path_factory, chosen):
     """A WACZ of a crawl with all of these; and what was asked, in order."""
     directory = tmp_path_factory.mktemp("forms")
-    (directory / "forms.py").write_text(SPIDER)
-    (directory / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
-    (directory / "settings.py").write_text('SPIDER_MODULES = ["forms"]\n')
+    scrapy_project(directory, SPIDER)
     cluster = Cluster(directory, chosen())
     site = RawSite({}, answer=answer)
     with contextlib.closing(cluster), contextlib.closing(site):

@@ -7,11 +7,11 @@ from conftest import after, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
+from tests.harness.project import scrapy_project
 
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
 
 SETTINGS = """
-SPIDER_MODULES = ["spiders"]
 ROBOTSTXT_OBEY = False
 SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
@@ -19,7 +19,6 @@ SCHEDULER_PERSIST = True
 SCHEDULER_QUEUE_CLASS = "scrapy_redis.queue.SpiderPriorityQueue"
 SCHEDULER_FLUSH_ON_START = True
 ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 400}
-ADDONS = {"frontier.addon.Addon": 100}
 """
 SPIDERS = """
 import scrapy
@@ -60,11 +59,7 @@ KEY = "fed:start_urls"
 
 @pytest.fixture
 def start(cluster, own_server, tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(SETTINGS)
-    (root / "spiders.py").write_text(SPIDERS)
+    root = scrapy_project(tmp_path / "project", SPIDERS, SETTINGS)
     cluster.url = own_server.url
 
     def start(node, *args, spider="fed", **settings):
@@ -159,7 +154,7 @@ def test_requests_come_in_the_order_of_the_queue(
     cluster, start, ask, serve, tmp_path, queue, order
 ):
     site = serve(urls=130, hosts=1, calendar_months=12, until=after(1))
-    (tmp_path / "project" / "spiders.py").write_text(
+    (tmp_path / "project" / "own.py").write_text(
         SPIDERS + f'    start_urls = ["{site.seeds[0]}about"]\n'
     )
     start(

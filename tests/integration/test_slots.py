@@ -4,6 +4,8 @@ import itertools
 import json
 from urllib.parse import urlsplit
 
+from tests.harness.project import scrapy_project
+
 SPIDER = """
 import scrapy
 
@@ -39,13 +41,7 @@ SLACK = 0.4
 
 def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
     server = serve(urls=130, hosts=2, calendar_months=1)
-    root = tmp_path / "project"
-    (root / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(
-        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    (root / "spiders" / "__init__.py").write_text(SPIDER)
+    root = scrapy_project(tmp_path / "project", SPIDER)
     base, other = (seed.rstrip("/") for seed in server.seeds)
     output = tmp_path / "items.jsonl"
     words = ("-a", f"base={base}", "-a", f"other={other}", "-o", str(output))

@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from conftest import until
 
+from tests.harness.project import scrapy_project
+
 DELAYS = {"127.1.0": 300.0, "127.2.0": 1.5, "127.3.0": None}
 """Crawl-delays of three kinds of hosts, by what their addresses begin with."""
 HOSTS = {"127.1.0": 60, "127.2.0": 6, "127.3.0": 2}
@@ -74,14 +76,7 @@ def test_hosts_with_a_long_crawl_delay_take_no_slot_while_they_wait(
     cluster, site, tmp_path
 ):
     asked, port = site
-    root = tmp_path / "project"
-    (root / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(
-        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-        "ROBOTSTXT_OBEY = True\n"
-    )
-    (root / "spiders" / "__init__.py").write_text(SPIDER)
+    root = scrapy_project(tmp_path / "project", SPIDER, "ROBOTSTXT_OBEY = True\n")
     urls = [
         f"http://{host}:{port}/{number}"
         for kind in HOSTS

@@ -6,6 +6,7 @@ import pytest
 from conftest import HELD, until
 
 from frontier.store.client import Call
+from tests.harness.project import scrapy_project
 
 SPIDER = """
 import asyncio
@@ -36,15 +37,7 @@ class StartSpider(scrapy.Spider):
 
 @pytest.fixture
 def project(tmp_path):
-    root = tmp_path / "project"
-    (root / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(
-        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    (root / "spiders" / "__init__.py").write_text("")
-    (root / "spiders" / "start.py").write_text(SPIDER)
-    return root
+    return scrapy_project(tmp_path / "project", SPIDER)
 
 
 def crawl(cluster, project, server, nodes, fails=""):

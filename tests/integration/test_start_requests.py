@@ -5,6 +5,8 @@ import json
 import pytest
 import scrapy
 
+from tests.harness.project import scrapy_project
+
 HEAD = """
 import scrapy
 
@@ -48,12 +50,8 @@ START = """
 def test_a_middleware_with_process_start_requests_alone_is_named(
     serve, cluster, tmp_path
 ):
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (tmp_path / "conf.py").write_text(
-        'SPIDER_MODULES = ["old"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-        'SPIDER_MIDDLEWARES = {"old.OldMiddleware": 500}\n'
-    )
-    (tmp_path / "old.py").write_text(HEAD + START + MIDDLEWARE)
+    settings = 'SPIDER_MIDDLEWARES = {"own.OldMiddleware": 500}\n'
+    scrapy_project(tmp_path, HEAD + START + MIDDLEWARE, settings)
     base = serve(urls=30, hosts=1, calendar_months=0).seeds[0].rstrip("/")
     cluster.start("node-1", "-a", f"base={base}", spider="old", cwd=tmp_path)
 
@@ -65,7 +63,7 @@ def test_a_middleware_with_process_start_requests_alone_is_named(
     if is_refused:
         assert "only define the deprecated process_start_requests()" in log
     else:
-        told = "old.OldMiddleware has process_start_requests() and no process_start()"
+        told = "own.OldMiddleware has process_start_requests() and no process_start()"
         assert log.count(told) == 1
 
 
@@ -80,14 +78,7 @@ def test_a_middleware_with_process_start_requests_alone_is_named(
 def test_start_requests_is_called_and_told_of(
     serve, cluster, tmp_path, methods, is_told
 ):
-    root = tmp_path / "project"
-    (root / "spiders").mkdir(parents=True)
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(
-        'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-    )
-    (root / "spiders" / "__init__.py").write_text("")
-    (root / "spiders" / "old.py").write_text(HEAD + methods)
+    root = scrapy_project(tmp_path / "project", HEAD + methods)
     base = serve(urls=30, hosts=1, calendar_months=0).seeds[0].rstrip("/")
     output = tmp_path / "items.jsonl"
     cluster.start(

@@ -6,6 +6,7 @@ import pytest
 from conftest import until
 
 from frontier.store.client import Call
+from tests.harness.project import scrapy_project
 
 SPIDER = """
 import scrapy
@@ -48,14 +49,7 @@ def feed(cluster, serve, tmp_path):
     """Start nodes of a spider; return the addresses of a site's hosts."""
 
     def feed(nodes, spider=SPIDER, **settings):
-        root = tmp_path / "project"
-        (root / "spiders").mkdir(parents=True)
-        (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-        (root / "conf.py").write_text(
-            'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-        )
-        (root / "spiders" / "__init__.py").write_text("")
-        (root / "spiders" / "fed.py").write_text(spider)
+        root = scrapy_project(tmp_path / "project", spider)
         feed.start = lambda node: cluster.start(
             node,
             *("-o", str(tmp_path / f"{node}.jsonl")),

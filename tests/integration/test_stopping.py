@@ -8,6 +8,7 @@ import pytest
 from conftest import until
 
 from frontier.store.embedded import EmbeddedStore
+from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 
 SPIDERS = """
@@ -33,7 +34,6 @@ class FilesSpider(scrapy.Spider):
     def parse_next(self, response):
         yield {"url": response.url}
 """
-CONF = 'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
 
 
 def page(body=b"x"):
@@ -50,12 +50,7 @@ def site():
 
 @pytest.fixture
 def project(tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (root / "conf.py").write_text(CONF)
-    (root / "spiders.py").write_text(SPIDERS)
-    return root
+    return scrapy_project(tmp_path / "project", SPIDERS)
 
 
 def says(cluster, line, node="node-1"):

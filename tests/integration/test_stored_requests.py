@@ -14,6 +14,7 @@ from frontier.seeds.load_once import Seeder
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.status.snapshot import snapshot
+from tests.harness.project import scrapy_project
 
 HOST = "http://site.example"
 PAGES = 12
@@ -84,14 +85,8 @@ def proxy():
 def start(cluster, proxy, tmp_path):
     def start(*, own, **settings):
         address = f"http://127.0.0.1:{proxy.server_port}"
-        (tmp_path / "spiders").mkdir()
-        (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-        (tmp_path / "conf.py").write_text(
-            'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-        )
-        (tmp_path / "spiders" / "__init__.py").write_text("")
         text = SPIDER.format(proxy=address, own=own, host=HOST)
-        (tmp_path / "spiders" / "proxied.py").write_text(text)
+        scrapy_project(tmp_path, text)
         cluster.start("node-1", spider="proxied", cwd=tmp_path, **settings)
         return cluster
 

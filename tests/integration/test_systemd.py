@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import DEADLINE, ROOT, after, until
 
+from tests.harness.project import scrapy_project
 from tests.prometheus import program
 
 UNITS = ROOT / "deploy" / "systemd"
@@ -84,12 +85,8 @@ def test_a_node_of_systemd_crawls_and_gives_back_what_it_has_when_it_is_stopped(
     serve, tmp_path, line_of, servers, unique
 ):
     server = serve(urls=150, hosts=4, until=after(10))
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = conf\n")
-    (tmp_path / "conf.py").write_text(
-        'SPIDER_MODULES = ["one"]\nADDONS = {"frontier.addon.Addon": 100}\n'
-        f"FRONTIER_NAMESPACE = {unique!r}\n"
-    )
-    (tmp_path / "one.py").write_text(SPIDER.format(seeds=server.seeds))
+    spider = SPIDER.format(seeds=server.seeds)
+    scrapy_project(tmp_path, spider, f"FRONTIER_NAMESPACE = {unique!r}\n")
     (tmp_path / "state").mkdir()
     url = servers("any").url
     env = {**os.environ, "REDIS_URL": url, "FRONTIER_NAMESPACE": unique}
