@@ -53,7 +53,8 @@ class BusySpider(scrapy.Spider):
         first = pathlib.Path("first")
         if "/sleepy" in response.url and not first.exists():
             first.touch()
-            time.sleep(self.seconds)
+            while not pathlib.Path("go").exists():
+                time.sleep(0.02)
         if "/stuck" in response.url and not first.exists():
             first.touch()
             sum(range(10**14))  # in C, which looks at no signal
@@ -143,6 +144,8 @@ def crawl(cluster, tmp_path):
     class Crawl:
         def __init__(self, special, **options):
             self.site = Site(special, **options)
+            self.go = root / "go"
+            """Ends the callback of the sleepy page."""
             sites.append(self.site)
 
         def start(self, node_id, seconds=0.0, **settings):
@@ -151,7 +154,7 @@ def crawl(cluster, tmp_path):
             chosen = {"FRONTIER_LEASE_TTL": TTL, **settings}
             return cluster.start(node_id, *args, spider="busy", cwd=root, **chosen)
 
-        def start_both(self, seconds, **settings):
+        def start_both(self, seconds=0.0, **settings):
             for node in NODES:
                 self.start(node, seconds, **settings)
             until(
@@ -209,7 +212,7 @@ def lives(process_id):
 def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path, page):
     run = crawl(page, hosts=1)
     run.site.open.set()
-    hanging = run.start("node-1", 3600)
+    hanging = run.start("node-1")
     until((tmp_path / "project" / "first").exists, "the callback")
 
     hanging.send_signal(signal.SIGTERM)
@@ -253,7 +256,7 @@ def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
 
 def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, cluster):
     run = crawl("/sleepy")
-    run.start_both(6 * TTL)
+    run.start_both()
     until(lambda: run.site.answered("/sleepy"), "the page")
     name = run.site.answered("/sleepy")[0][2]
     busy = cluster.nodes[name]
@@ -263,6 +266,7 @@ def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, clus
     stopped = time.monotonic()
     until(lambda: len(run.site.answered("/sleepy")) == 2, "the other node's turn")
     busy.send_signal(signal.SIGCONT)
+    run.go.touch()
     assert cluster.wait() == [0, 0]
 
     assert set(run.site.counts) == run.site.every
@@ -297,7 +301,7 @@ def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
 def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
     run = crawl("/sleepy", hosts=1)
     run.site.open.set()
-    first = run.start("node-1", 60)
+    first = run.start("node-1")
     until(lambda: run.site.answered("/sleepy"), "the page")
     (watchdog,) = until(lambda: watchdogs(first), "a watchdog")
     until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
@@ -315,7 +319,9 @@ def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
 
 def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster):
     run = crawl("/sleepy")
-    run.start_both(4 * TTL, FRONTIER_BUSY_MAX=1.5 * TTL)
+    run.start_both(FRONTIER_BUSY_MAX=1.5 * TTL)
+    until(lambda: "it goes to the dead letter" in run.text(), "its end")
+    run.go.touch()
 
     assert cluster.wait() == [0, 0]
     assert set(run.site.counts) == run.site.every
@@ -324,7 +330,6 @@ def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster
     assert url == f"http://{run.site.hosts[0]}/sleepy"
     assert reason.startswith(f"kept node {sleepy[2]} busy for ")
     assert reason.endswith(" s in its callback")
-    assert "it goes to the dead letter" in run.text()
 
 
 def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
