@@ -41,7 +41,6 @@ class ShopSpider(scrapy.Spider):
     def parse_post(self, response):
         pass
 """
-SETTINGS = 'SPIDER_MODULES = ["spiders"]\nADDONS = {"frontier.addon.Addon": 100}\n'
 QUEUE, FILTER = "shop:requests", "shop:dupefilter"
 KEYS = CrawlKeys("frontier", "shop-1")
 
@@ -65,7 +64,7 @@ def _ask(store, *parts):
 
 @pytest.fixture
 def migrate(frontier, own_server, tmp_path):
-    scrapy_project(tmp_path, SPIDER, SETTINGS)
+    scrapy_project(tmp_path, SPIDER)
 
     def migrate(*words, spider="shop"):
         where = ("--redis-url", own_server.url, "--json")
