@@ -102,30 +102,6 @@ def _require_short_lines(path: str, text: str) -> None:
             )
 
 
-def recorded(where: str, given: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
-    """The rules of a set that an archive has, with days again where it has text.
-
-    *given* has ``name``, ``steps`` and ``rules``, as `RuleSet.as_json` has them.
-
-    Raises:
-        RulesBroken: Something in it cannot be.
-    """
-    rules = given.get("rules", [])
-    if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
-        raise RulesBroken(where, 0, "its rules are not a list of tables")
-    made = [dict(rule) for rule in rules]
-    for rule in made:
-        for key in ("from", "until"):
-            if key in rule:
-                try:
-                    rule[key] = dt.date.fromisoformat(rule[key])
-                except (TypeError, ValueError):
-                    raise RulesBroken(where, 0, f"{key} is not a day") from None
-    top = {"name": given.get("name"), "steps": given.get("steps"), "rule": made}
-    _Checker(where, "").check(top)
-    return tuple(made)
-
-
 def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
     """Whether *rule* is in effect on *day*."""
     since, until = rule.get("from"), rule.get("until")

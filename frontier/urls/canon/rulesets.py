@@ -258,32 +258,6 @@ def named(name: str) -> RuleSet:
     raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
 
 
-def of_json(text: str, where: str) -> RuleSet:
-    """The set that *text* is, as `RuleSet.as_json` has it; *where* is for messages.
-
-    Nothing in it is trusted. Its rules are those that were valid when the crawl
-    began, so all of them are in effect, whatever day it is.
-
-    Raises:
-        RulesBroken: It is none, or its steps are not those of this version.
-    """
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RulesBroken(where, 0, f"its rules are not JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise RulesBroken(where, 0, "its rules are not a JSON object")
-    if given.get("version") != VERSION:
-        made_by = str(given.get("version"))[:20]
-        reason = f"its rules have version {made_by} of the steps; this is {VERSION}"
-        raise RulesBroken(where, 0, reason)
-    steps = given.get("steps")
-    if not isinstance(steps, list) or not set(map(str, steps)) <= set(STEPS):
-        raise RulesBroken(where, 0, f"steps = {str(steps)[:200]}: not all are known")
-    rules = files.recorded(where, given)
-    return RuleSet(given["name"], tuple(steps), f"of {where}", rules)
-
-
 def _of_file(path: Path) -> RuleSet:
     given = files.read(path)
     steps = given.get("steps")
