@@ -5,9 +5,6 @@ all that was written on the same connection before is copied, to replicas or to 
 server's disk; so one of them goes out behind the calls of a round trip, to each server
 that gets a script of it.
 
-A script may do the same for many partitions (`Script.parts`). `joined` makes one call
-of several for a server that has all keys, and `apart` gives each its reply again.
-
 What always holds:
 
 1.  What `Copies` is given to counts as done only when all copies are there. If they are
@@ -16,8 +13,6 @@ What always holds:
 2.  A replica counts only once it has confirmed something. A server without an
     append-only file that never had a replica counts no writes, so `WAIT` for one of
     them is content with a replica that was sent the data and has not loaded them yet.
-3.  Calls that are joined happen in their order, and each has the reply, an error too,
-    that it would have by itself.
 """
 
 from __future__ import annotations
@@ -79,63 +74,6 @@ class Call:
             first = str(self.parts[0]).upper()  # which may have both words
             key = self.parts[2 if first in SECOND else 1]
         return key if isinstance(key, bytes) else str(key).encode()
-
-
-TOGETHER = 64
-"""Partitions that one call of a script is for: nothing else happens on the server
-meanwhile, and each takes it 1 to 10 microseconds."""
-
-
-def joined(calls: Sequence[Call]) -> tuple[list[Call], list[int]]:
-    """*calls* for a server that has all keys, and how many of *calls* each stands for.
-
-    Neighbours that run the same script, each for one partition, are one call.
-    """
-    groups: list[list[Call]] = []
-    for call in calls:
-        last = groups[-1][-1] if groups else call
-        if groups and len(groups[-1]) < TOGETHER and _is_alike(last, call):
-            groups[-1].append(call)
-        else:
-            groups.append([call])
-    return [_one(group) for group in groups], [len(group) for group in groups]
-
-
-def apart(
-    calls: Sequence[Call], counts: Sequence[int], replies: list[Any]
-) -> list[Any]:
-    """The reply to each call that *calls*, with their *replies*, stand for."""
-    found: list[Any] = []
-    for call, count, reply in zip(calls, counts, replies, strict=True):
-        if call.script is None or call.script.parts is None:
-            found.append(reply)
-        else:
-            found += [reply] * count if isinstance(reply, Exception) else reply
-    return found
-
-
-def _is_alike(call: Call, other: Call) -> bool:
-    """Whether one call can do what both do."""
-    script = call.script
-    if script is None or script.parts is None or other.script is not script:
-        return False
-    first = 3 + script.parts.keys
-    last = first + script.parts.shared
-    return call.parts[first:last] == other.parts[first:last]
-
-
-def _one(group: Sequence[Call]) -> Call:
-    """The call that does what those of *group* do."""
-    first, *others = group
-    script = first.script
-    if not others or script is None or script.parts is None:
-        return first
-    own = 3 + script.parts.keys
-    after = own + script.parts.shared
-    names = [key for call in group for key in call.parts[3:own]]
-    args = [arg for call in group for arg in call.parts[after:]]
-    whole = ("EVALSHA", script.sha, len(names), *names, *first.parts[own:after], *args)
-    return Call(whole, script)
 
 
 LONGEST_MS = 2000

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import redis.exceptions
 from redis.crc import key_slot
 
-from frontier.store.calls import EVERYWHERE, Argument, Call, apart, joined
+from frontier.store.calls import EVERYWHERE, Argument, Call
 from frontier.store.scripts import SCRIPTS
 
 if TYPE_CHECKING:
@@ -112,13 +112,6 @@ class Router:
         error that kept it from being answered, which is raised again; or if it is
         *partial*, is the reply to each call of the batch.
         """
-        counts = [1] * len(calls)
-        if self.alone:
-            calls, counts = joined(calls)
-        return apart(calls, counts, (yield from self._run(calls, partial)))
-
-    def _run(self, calls: Sequence[Call], partial: bool) -> Run:
-        """As `run`, with calls that are sent as they are."""
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
             yield from self._look()

@@ -5,9 +5,6 @@ its result, and a test compares both with its body. What several scripts need, o
 that would be too long to read, is in *fragments*, files in ``lua/fragments/``: the line
 ``-- include: <fragment> ...`` of a header puts their code, in that order, in front of
 the script's own. The server gets one script.
-
-A script that ends with ``return each_part(...)`` does the same for several partitions;
-`frontier.store.calls` makes one call of several where one server has all keys.
 """
 
 from __future__ import annotations
@@ -16,16 +13,6 @@ import hashlib
 import re
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import NamedTuple
-
-
-class Parts(NamedTuple):
-    """What a script takes for each partition; it returns a list of their replies."""
-
-    keys: int
-    shared: int
-    """Arguments for all of them, which come first."""
-    args: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +23,10 @@ class Script:
     source: str
     sha: str
     """SHA-1 of the source in hex, as EVALSHA wants it."""
-    parts: Parts | None = None
-    """If it does the same for each of several partitions."""
 
 
 _LUA = files("frontier.store") / "lua"
 _HEADER = re.compile(r"\A(?:--.*\n)+")
-_PARTS = re.compile(r"^return each_part\((\d+), (\d+), (\d+), ", re.MULTILINE)
 _INCLUDE = re.compile(r"^-- include: (.+)$", re.MULTILINE)
 
 
@@ -67,10 +51,7 @@ def _read(name: str) -> Script:
     code = [_HEADER.sub("", fragment(one), count=1) for one in included(text)]
     source = text[:end] + "".join(code) + text[end:]
     digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-    parts = _PARTS.search(text)
-    return Script(
-        name, source, digest, Parts(*map(int, parts.groups())) if parts else None
-    )
+    return Script(name, source, digest)
 
 
 ADDRESS_NOTE = _read("address_note")
