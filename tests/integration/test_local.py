@@ -291,7 +291,7 @@ def test_what_waits_for_its_host_in_a_queue_of_urls_is_fetched(cluster, project)
     """Which is not left alone as a whole, as that of a host is."""
     pages = Counter(["/", *(f"/{number}" for number in range(20))])
     robots = Later(lambda path: path == "/robots.txt", 3)
-    page = Later(lambda path: path == "/7", 20)
+    page = Later(lambda path: path == "/7", 3600)
     with contextlib.closing(robots), contextlib.closing(page):
         seeds = ["-a", f"seeds={robots.seed},{page.seed}", "-a", "starts=1"]
         start = partial(
@@ -308,6 +308,9 @@ def test_what_waits_for_its_host_in_a_queue_of_urls_is_fetched(cluster, project)
         assert node.wait(DEADLINE) == 0
         assert page.asked != pages
         start("node-2", *seeds)
+        cluster.join("node-2")
+        done = cluster.ask("crawl", "retry", page.seed.split("/")[2])
+        assert done.returncode == 0, done.stderr
 
         assert cluster.wait("node-2") == [0]
         assert page.asked.keys() == pages.keys()
