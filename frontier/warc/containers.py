@@ -6,7 +6,7 @@ What always holds:
     its name.
 2.  A record that has a member of its own is found by the member's offset. Any other is
     found by the offset that it has in the unpacked file: that is read from its begin.
-3.  No record is read twice, but for the first: how it is packed is seen before.
+3.  The reader goes back once, to the first record: how it is packed is seen before.
 
 ARC files, the format before WARC: its records, as the WARC records that they become.
 

@@ -7,7 +7,7 @@ What always holds:
 
 1.  Of a record at most `HEAD_LIMIT` bytes are kept, and `REQUEST_LIMIT` of a request,
     however long it is and whatever length it states. Whoever wants more of it reads it
-    before the next one: no byte of a file is read twice.
+    before the next one: the reader does not go back.
 2.  Each record has a gzip member, or one or more zstd frames, of its own, or none is
     compressed. Any other file is refused, with the offset of the fault; see
     `frontier.warc.containers` for those.
