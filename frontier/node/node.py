@@ -264,6 +264,7 @@ class Node:
             self._loops.start(loop())
         if self.archive is not None:
             self._loops.start(self.archive.commit_rounds())
+        self._outage_retry.on_damaged = self.fail
 
     async def _keep_to_the_end(self) -> None:
         """Have nothing be fetched that is due after the end that the settings name."""

@@ -8,7 +8,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import StoreFull, StoreUnavailable, WritesRefused
+from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
 from frontier.store.client import Call, memory_share
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class OutageRetry:
         """When the store was last compared with what is known of it."""
         self.outages = 0
         """How often the store went away."""
+        self.on_damaged: Callable[[KeyDamaged], None] = lambda _: None
+        """Told of a damaged key, whoever asked: a callback's error would go unheard."""
 
     @property
     def alone(self) -> bool:
@@ -137,6 +139,9 @@ class OutageRetry:
             if copied:
                 options["copied"] = True
             replies = await self._store.run(calls, **options)
+        except KeyDamaged as error:
+            self.on_damaged(error)
+            raise
         except StoreFull as error:
             self._note_full(str(error))
             raise

@@ -25,7 +25,7 @@ HOST = "a.example"
 QUEUE = f"0:{HOST}"
 URL = f"http://{HOST}/5"
 PARTS = (
-    *("lease", "fence", "counts", "queues", "due", "reserved", "started"),
+    *("lease", "counts", "queues", "due", "reserved", "started"),
     *("next_allowed", "back_off", "spent", "groups", "dead", "seen"),
     *("claimed", "forced", "pushers"),
 )
@@ -158,8 +158,6 @@ def _spoil(store, name, value):
         store.call(Call.command("ZADD", name, 5, value))
     elif name.endswith(":started"):
         store.call(Call.command("SADD", name, value))
-    elif name.endswith(":fence"):
-        store.call(Call.command("SET", name, value))
     else:
         fields = ["token", "holder", "why", "5", HOST, "buckets", "era", "blooms"]
         fields += [f"pages:{HOST}", "count", "last", "ready"]
