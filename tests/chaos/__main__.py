@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Try the seeds that *words* name; the last line printed is the sums as JSON."""
+    """Try the seeds that *words* name; 1 if one of them has a fault.
+
+    The last line printed is the sums as JSON.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
     parser.add_argument("--quick", action="store_true", help="ends within 45 seconds")
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
@@ -38,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if not given.json:
         sys.stdout.writelines(f"{line}\n" for line in report.lines())
     sys.stdout.write(report.as_json() + "\n")
-    return 0
+    return 1 if report.about["seeds_failed"] else 0
 
 
 if __name__ == "__main__":

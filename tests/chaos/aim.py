@@ -9,8 +9,8 @@ those of others, so that is what is waited for.
 2.  The push that is waited for queues a page to which only one other leads.
 3.  In a plan that is `safe` no page may be lost, if the node that was stopped goes on
     within `frontier.node.outbox.KEPT` seconds. In the others it may: the node that
-    knew of the push is dead and had no journal, and its page is acked at another
-    server.
+    knew of the push is dead, and its page is acked at another server. A journal helps
+    `frontier crawl rebuild` alone (docs/cluster.md, "What can be lost").
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AimedPlan:
     @property
     def safe(self) -> bool:
         """Whether nothing may be lost."""
-        return self.journals or not (self.dies and self.store is StoreKind.CLUSTER)
+        return not (self.dies and self.store is StoreKind.CLUSTER)
 
     def lines(self) -> list[str]:
         """The plan, for people."""
