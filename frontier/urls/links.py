@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import resource
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
@@ -61,6 +62,8 @@ LONGEST = 65_536
 LONGEST_BASE = 8_192
 MANY = 2_000
 """Links that are handed on at a time."""
+TREE_FACTOR = 40
+"""A page of nothing but short links needs so many times its size as a tree."""
 REMEMBERED = 100_000
 """Links of one page of which each is told once; of more some may come again."""
 TITLE = 2_000
@@ -323,8 +326,8 @@ def read_links(
     """Lists of the links in *text*, a document at *url*; at its end, a summary.
 
     With *embeds* only of what the page needs to be shown. The summary has its
-    ``title``, how many links were ``left_out``, and ``examples``. *huge* is for
-    a process that may be killed.
+    ``title``, how many links were ``left_out``, and ``examples``, of what was read.
+    *huge* is for a process that may be killed.
 
     Raises:
         MemoryError: There was not enough for all of it.
@@ -344,16 +347,28 @@ def read_links(
     else:
         links.add_all(links_of_css(text))
         yield from _in_lists(links.taken())
+    yield {"title": title, "left_out": links.left_out, "examples": links.examples}
     if cut is not None:
         raise cut
-    yield {"title": title, "left_out": links.left_out, "examples": links.examples}
 
 
 def links_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """`read_links` in a worker: *arguments* are its, and the content's encoding."""
+    """`read_links` in a worker: *arguments* are its, and the content's encoding.
+
+    Of a page of which the tree might not fit into the worker's memory the first part
+    is read.
+
+    Raises:
+        MemoryError: There was not enough for all of it.
+        PageCut: There were more links, behind what was read.
+    """
     given = dict(arguments)
-    text = content.decode(given.pop("encoding"), "replace")
-    return read_links(text, **given, huge=True)
+    memory, _ = resource.getrlimit(resource.RLIMIT_AS)
+    most = memory // TREE_FACTOR if memory > 0 else len(content)
+    text = content[:most].decode(given.pop("encoding"), "replace")
+    yield from read_links(text, **given, huge=True)
+    if most < len(content):
+        raise PageCut(f"only its first {most:,} bytes are read for links")
 
 
 def _in_lists(links: list[str]) -> Iterator[list[str]]:

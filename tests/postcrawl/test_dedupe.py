@@ -430,8 +430,8 @@ def state(directory):
     }
 
 
-def kill_at_every(step, words, tmp_path):
-    """Run a command to its end, killed after each *step* bytes that it writes."""
+def kill_at_every(step, words, tmp_path, over=(0,)):
+    """Run a command until its exit code is in *over*, killed at each *step*-th call."""
     program = (
         "import os, signal, sys\n"
         "left = int(sys.argv[1])\n"
@@ -449,7 +449,7 @@ def kill_at_every(step, words, tmp_path):
     for kills, after in enumerate(range(1, 400, step)):
         argv = [sys.executable, "-c", program, str(after), *map(str, words)]
         done = subprocess.run(argv, check=False, capture_output=True, cwd=tmp_path)
-        if done.returncode == 0:
+        if done.returncode in over:
             return kills
         assert done.returncode == -9, done.stderr
     raise AssertionError("it never ended")
