@@ -19,6 +19,7 @@ from frontier.queue.reserve import Scan
 from frontier.seen.seen_set import SeenState
 from frontier.status import (
     back_offs,
+    figures,
     forecast,
     membership_log,
     quotas,
@@ -30,6 +31,7 @@ from frontier.status import (
 from frontier.status.document import SCHEMA, VERSION
 
 MODULES = (
+    figures,
     views,
     watch,
     forecast,

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.cli.report import WarcFiles
+    from frontier.status.figures import Figures
     from frontier.status.quotas import Had
-    from frontier.status.views import CrawlSnapshot, Figures
+    from frontier.status.views import CrawlSnapshot
     from frontier.status.watch import HostView, Watched
 
 FEW = 3

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.cluster.controls import Entry
+    from frontier.status.figures import Figures
     from frontier.status.sections import Row
-    from frontier.status.views import CrawlSnapshot, Excluded, Figures, NodeView
+    from frontier.status.views import CrawlSnapshot, Excluded, NodeView
 
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""

@@ -20,8 +20,8 @@ from frontier.dashboard.ring_picture import (
 )
 from frontier.status import sections
 from frontier.status.document import requeue_command
+from frontier.status.figures import Figures
 from frontier.status.text import ago, duration, moment, number, percent, rate, size
-from frontier.status.views import Figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.metrics.exposition import Metric, Samples, families, numbers
 from frontier.metrics.node import CODES, OTHER, TIERS
-from frontier.status.reports import KINDS
+from frontier.status.figures import ERROR_KINDS
 from frontier.store.client import Call
 from frontier.urls.traps import SETTINGS as TRAPS
 
@@ -294,7 +294,7 @@ _SUMS: tuple[CrawlMetric, ...] = (
         "frontier_crawl_errors_total",
         "Requests without an answer, and answers 429 and 5xx, by kind; each try "
         "counts.",
-        _split(lambda crawl: _known(crawl.totals.error_kinds, KINDS)),
+        _split(lambda crawl: _known(crawl.totals.error_kinds, ERROR_KINDS)),
         ("crawl", "kind"),
     ),
     CrawlMetric(

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from frontier.metrics.exposition import Metric, Samples, most, number, numbers
-from frontier.status.reports import KINDS
+from frontier.status.figures import ERROR_KINDS
 from frontier.urls.traps import STATS as TRAPS
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _codes(reading: Reading) -> Samples:
 
 
 def _errors(reading: Reading) -> Samples:
-    return numbers(reading.report.get("error_kinds"), KINDS)
+    return numbers(reading.report.get("error_kinds"), ERROR_KINDS)
 
 
 def _host_errors(reading: Reading) -> Samples:
@@ -104,7 +104,7 @@ def _host_errors(reading: Reading) -> Samples:
     found: Samples = {}
     for host in most(sums, TOP_HOSTS):
         for kind, count in hosts[host].items():
-            label = (host, kind if kind in KINDS else OTHER)
+            label = (host, kind if kind in ERROR_KINDS else OTHER)
             found[label] = found.get(label, 0) + number(count)
     return found
 

@@ -24,8 +24,8 @@ from frontier.status.snapshot import beats_of, list_crawls, read_crawl
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
+    from frontier.status.figures import Figures
     from frontier.status.snapshot import StoredCrawl
-    from frontier.status.views import Figures
     from frontier.store.client import BlockingStore
 
 MOST_NODES = 10_000

@@ -97,7 +97,7 @@ class ProcessStats:
             self._disk = disk_bytes(self._directory)
 
     def pace(self, pages: int) -> dict[str, Any]:
-        """How many of its *pages* by now are of the last `PACE_S` seconds.
+        """How many of its *pages* a second came in the last `PACE_S` seconds.
 
         Of a node that has not run for so long, since it asked first.
         """
@@ -107,9 +107,10 @@ class ProcessStats:
         while len(marks) > 2 and marks[1][0] <= now - PACE_S:
             marks.popleft()
         begin, before = marks[0]
+        seconds, more = now - begin, max(0, pages - before)
         return {
-            "lately_pages": max(0, pages - before),
-            "lately_seconds": round(now - begin, 1),
+            "lately": round(more / seconds, 3) if seconds else 0.0,
+            "lately_seconds": round(seconds, 1),
         }
 
     def report(self, held: Iterable[int]) -> dict[str, Any]:

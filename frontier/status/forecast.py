@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from frontier.cluster.controls import Controls
-    from frontier.status.views import CrawlSnapshot, Figures
+    from frontier.status.figures import Figures
+    from frontier.status.views import CrawlSnapshot
 
 RATE_S = 60.0
 """Seconds over which rates are."""

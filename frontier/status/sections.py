@@ -18,14 +18,9 @@ from frontier.urls.traps import SETTINGS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from frontier.status.figures import Figures
     from frontier.status.membership_log import MemberEvent
-    from frontier.status.views import (
-        CrawlSnapshot,
-        Figures,
-        LimitProgress,
-        NodeView,
-        Tiers,
-    )
+    from frontier.status.views import CrawlSnapshot, LimitProgress, NodeView, Tiers
 
     When = Callable[[float], str]
 
@@ -270,7 +265,8 @@ def _unfetched(crawl: CrawlSnapshot) -> str:
 
 def _by_trap(totals: Figures) -> str:
     """By which limits links were left out."""
-    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in totals.traps.items()]
+    most_first = sorted(totals.traps.items(), key=lambda one: -one[1])
+    kinds = [f"{count:,} over {SETTINGS[trap]}" for trap, count in most_first]
     return f": {', '.join(kinds)}" if kinds else ""
 
 

@@ -42,15 +42,10 @@ from frontier.queue.back_off import read_call
 from frontier.queue.reserve import Scan
 from frontier.settings.values import NAME
 from frontier.status import back_offs
+from frontier.status.figures import figures_of, sum_of, together
 from frontier.status.forecast import SPENT, limits_of
 from frontier.status.partitions import dead_letters, holders, look_at
-from frontier.status.reports import (
-    figures_of,
-    read_reports,
-    sum_of,
-    together,
-    without_sum,
-)
+from frontier.status.reports import read_reports, without_sum
 from frontier.status.seen_tiers import tiers_in, tiers_of
 from frontier.status.validate import mapping, printable, text, whole
 from frontier.status.views import (
@@ -75,8 +70,9 @@ if TYPE_CHECKING:
     from frontier.cluster.controls import Controls
     from frontier.seen.config import SeenConfig
     from frontier.status.back_offs import LeftAlone
+    from frontier.status.figures import Figures
     from frontier.status.partitions import PartitionLook
-    from frontier.status.views import DeadLetter, Figures
+    from frontier.status.views import DeadLetter
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 

@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from frontier.status.back_offs import LeftAlone
+    from frontier.status.figures import Figures
     from frontier.status.membership_log import MemberEvent
     from frontier.status.schedules import FeedsView, RecrawlView
     from frontier.status.snapshot import StoredCrawl
-    from frontier.status.views import CrawlSnapshot, Figures
+    from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
 ROUND_S = 20.0

@@ -223,7 +223,7 @@ class Watch:
             return True
         running = self._memory.running
         url = running.url if running is not None else ""
-        report["busy"] = {"seconds": round(self._silent, 1), "url": url}
+        report |= {"busy_seconds": round(self._silent, 1), "busy_url": url}
         args[3], args[4] = 1, json.dumps(report)
         calls = [Call.to(NODE_BEAT, names, args)]
         if process:

@@ -20,8 +20,9 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.queue.reserve import Scan
 from frontier.settings.config import Config
 from frontier.status.back_offs import LeftAlone, together
+from frontier.status.figures import Figures
 from frontier.status.forecast import at_least
-from frontier.status.views import CrawlSnapshot, Figures, LimitProgress, NodeView
+from frontier.status.views import CrawlSnapshot, LimitProgress, NodeView
 from frontier.status.watch import HostView
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests.json_schema import check

@@ -20,7 +20,8 @@ def hostile_report(_):
         "host_seconds": {HOSTILE + "2": [4, 8.0]},
         "shares": {"hosts": {HOSTILE: [9, 9, 9, 9]}, "mimes": {HOSTILE: [9, 9, 9, 9]}},
         "machine": HOSTILE,
-        "busy": {"seconds": 9.0, "url": f"http://a.example/{HOSTILE}"},
+        "busy_seconds": 9.0,
+        "busy_url": f"http://a.example/{HOSTILE}",
         "statuses": {"200": 5, HOSTILE: 1},
     }
 

@@ -18,7 +18,7 @@ from frontier.metrics.exporter import MAX_SCRAPES, PATIENCE, Exporter
 from frontier.metrics.node import ABOUT, TOP_HOSTS, Reading
 from frontier.settings.config import Config
 from frontier.settings.values import ports, ports_of
-from frontier.status.reports import KINDS
+from frontier.status.figures import ERROR_KINDS
 
 DEADLINE = 120.0
 READING = Reading(dict.fromkeys(ABOUT, "x"), {"pages": 1}, {}, {})
@@ -148,7 +148,7 @@ def test_names_from_the_web_are_escaped_cut_and_few(exporter, loop):
     assert found[("frontier_host_request_seconds_total", bad)] == 900
     assert found[("frontier_responses_total", "other")] == 13
     kinds = {key[1] for key in found if key[0] == "frontier_errors_total"}
-    assert kinds == set(KINDS)
+    assert kinds == set(ERROR_KINDS)
 
 
 def test_only_metrics_are_served_and_only_to_names_of_this_machine(exporter, loop):

@@ -10,7 +10,8 @@ import pytest
 from frontier.cluster.membership import Membership
 from frontier.model import Member
 from frontier.status import reports
-from frontier.status.reports import GONE, KEPT, MOST_SHARES, GoneNodes
+from frontier.status.figures import MOST_SHARES
+from frontier.status.reports import GONE, KEPT, GoneNodes
 from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
 from frontier.store.keys import SCHEMA, CrawlKeys
@@ -63,7 +64,7 @@ def a_report(number, **more):
         "in_flight": draw(16),
         "inbox": draw(100),
         "lag_ms": draw(100),
-        "lately_pages": draw(100),
+        "lately": draw(100) / 4,
         "lately_seconds": 60.0,
         "taken": [[draw(1, 100), draw(1, 9)]],
         "machine": "m",

@@ -12,6 +12,14 @@ from frontier.errors import CodecError, UnknownCrawl
 from frontier.queue.item import encode
 from frontier.queue.reserve import Scan
 from frontier.settings.config import Config
+from frontier.status.figures import (
+    ArchiveFigures,
+    Figures,
+    HostSeconds,
+    SeenFigures,
+    ShareFigures,
+    Taken,
+)
 from frontier.status.snapshot import (
     crawl_entered,
     list_crawls,
@@ -19,15 +27,7 @@ from frontier.status.snapshot import (
     snapshot,
 )
 from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
-from frontier.status.views import (
-    ArchiveFigures,
-    Figures,
-    HostSeconds,
-    LimitProgress,
-    SeenFigures,
-    ShareFigures,
-    Taken,
-)
+from frontier.status.views import LimitProgress
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 
 REPORT = {
@@ -213,11 +213,11 @@ NOW = {
 def test_the_pace_is_that_of_nodes_on_the_map_and_what_is_no_pace_is_none(
     crawl, create, join, look, db
 ):
-    pace = {"lately_pages": 90, "lately_seconds": 60.0, "taken": [[5000, 3], [6000, 4]]}
-    wrong = {"lately_pages": -9, "lately_seconds": "x", "taken": [[-1, 2], 7, [1, 0]]}
+    pace = {"lately": 1.5, "lately_seconds": 60.0, "taken": [[5000, 3], [6000, 4]]}
+    wrong = {"lately": -9, "lately_seconds": "x", "taken": [[-1, 2], 7, [1, 0]]}
     create(crawl)
     join(crawl, "a", {**REPORT, **pace})
-    join(crawl, "b", {**REPORT, **pace, "lately_seconds": 30.0})
+    join(crawl, "b", {**REPORT, **pace, "lately": 3.0})
     join(crawl, "c", {**REPORT, **wrong})
     db("HSET", crawl.reports(), "gone", json.dumps({**REPORT, **pace, "left": True}))
 

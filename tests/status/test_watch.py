@@ -8,8 +8,9 @@ import pytest
 
 from frontier.errors import UnknownCrawl
 from frontier.queue.reserve import Scan
+from frontier.status.figures import Figures
 from frontier.status.forecast import TREND_S, History
-from frontier.status.views import Figures, LimitProgress, NodeView
+from frontier.status.views import LimitProgress, NodeView
 from frontier.status.watch import (
     HOLDERS_S,
     LETTERS_S,
