@@ -24,7 +24,13 @@ PAGES = {
 
 
 def absolute(text: str, files: str) -> str:
-    """*text* with its links to files of the repository below *files*."""
+    """*text* with its links to files of the repository below *files*.
+
+    A picture has to be the file itself, not the page that shows it.
+    """
+    text = re.sub(
+        r"(!\[[^\]]*\]\()(?![a-z]+:)([^)]+)\)", rf"\1{files}/\2?raw=true)", text
+    )
     return re.sub(r"\]\((?![a-z]+:|#)([^)]+)\)", rf"]({files}/\1)", text)
 
 
