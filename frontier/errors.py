@@ -4,10 +4,8 @@ FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
 │   ├── CannotCarry         what the crawl saw cannot leave it, or enter it
 │   ├── CannotForget        a Bloom filter decides what this crawl has seen
-│   ├── FeedConfigError     the sites and feeds to follow cannot be read, or used
+│   ├── InputBroken         a file of feeds, schedules or rules has something wrong
 │   ├── OtherSchema         another version of this package made the crawl
-│   ├── RecrawlRulesBroken  recrawl.toml has a wrong rule
-│   ├── RulesBroken         a rule file has a wrong step, expression or span
 │   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
 │   └── SeenFileMismatch    it was made by other rules than those it is to serve
 ├── InvalidURL              the original of a rule set refuses the URL; so do we
@@ -86,20 +84,11 @@ class OtherSchema(ConfigurationError):
         self.ours = ours
 
 
-class RulesBroken(ConfigurationError):
-    """A file of canonicalization rules cannot be used."""
+class InputBroken(ConfigurationError):
+    """A file that people write, or a database of theirs, cannot be used.
 
-    def __init__(self, file: str, line: int, reason: str) -> None:
-        at = f"{file}:{line}" if line else file
-        super().__init__(f"{at}: {reason}")
-        self.file = file
-        self.line = line
-        """Counted from 1; 0 if it is about the whole file."""
-        self.reason = reason
-
-
-class FeedConfigError(ConfigurationError):
-    """The sites and feeds that are to be followed cannot be read, or cannot be used."""
+    Feeds, schedules, rules of canonicalization.
+    """
 
     def __init__(self, where: str, reason: str, line: int = 0) -> None:
         at = f"{where}:{line}" if line else where
@@ -109,17 +98,6 @@ class FeedConfigError(ConfigurationError):
         self.reason = reason
         self.line = line
         """Of the file, counted from 1; 0 if it is about no line of it."""
-
-
-class RecrawlRulesBroken(ConfigurationError):
-    """A file of schedules cannot be used."""
-
-    def __init__(self, file: str, line: int, reason: str) -> None:
-        super().__init__(f"{file}:{line}: {reason}" if line else f"{file}: {reason}")
-        self.file = file
-        self.line = line
-        """Counted from 1; 0 if it is about the whole file."""
-        self.reason = reason
 
 
 class InvalidURL(FrontierError, ValueError):

@@ -26,7 +26,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError, FeedConfigError
+from frontier.errors import ConfigurationError, InputBroken
 from frontier.feeds.model import (
     DEFAULT_WAIT,
     MAX_FEEDS,
@@ -112,7 +112,7 @@ class SqlSites:
         """The sites by name; made again only if the rows are others.
 
         Raises:
-            FeedConfigError: The database cannot be reached, or lacks a table or column.
+            InputBroken: The database cannot be reached, or lacks a table or column.
         """
         rows = self._selected()
         if rows != self._rows:
@@ -127,7 +127,7 @@ class SqlSites:
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
         if self._file is not None and not self._file.is_file():  # reading makes none
-            raise FeedConfigError(self.where, "there is no such file")
+            raise InputBroken(self.where, "there is no such file")
         try:
             with self._engine.connect() as connection:
                 found = connection.execute(text(STATEMENT))
@@ -136,16 +136,12 @@ class SqlSites:
                 rows = found.fetchmany(MAX_ROWS + 1)
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
-            raise FeedConfigError(self.where, self._first_line(cause)) from None
+            raise InputBroken(self.where, self._first_line(cause)) from None
         missing = [f"Site.{name}" for name in NEEDED if name.lower() not in there]
         if missing:
-            raise FeedConfigError(
-                self.where, f"has not the column {', '.join(missing)}"
-            )
+            raise InputBroken(self.where, f"has not the column {', '.join(missing)}")
         if len(rows) > MAX_ROWS:
-            raise FeedConfigError(
-                self.where, f"has more than {MAX_ROWS:,} feeds and pages"
-            )
+            raise InputBroken(self.where, f"has more than {MAX_ROWS:,} feeds and pages")
         places = [there.get(name.lower()) for name in (*NEEDED, *OPTIONAL)]
         return [
             (*(None if at is None else row[at] for at in places), *row[-3:])
@@ -218,7 +214,7 @@ class _Reading:
     """What *rows*, in their order, say: sites, and what cannot be used.
 
     Raises:
-        FeedConfigError: There are too many sites.
+        InputBroken: There are too many sites.
     """
 
     def __init__(self, rows: Sequence[Any], where: str) -> None:
@@ -228,7 +224,7 @@ class _Reading:
         """URLs of feeds."""
         for number, (_, group) in enumerate(groupby(rows, itemgetter(0))):
             if number >= MAX_SITES:
-                raise FeedConfigError(where, f"has more than {MAX_SITES:,} sites")
+                raise InputBroken(where, f"has more than {MAX_SITES:,} sites")
             self._add_site(list(group))
 
     def _note(self, note: str) -> None:

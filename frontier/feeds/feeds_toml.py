@@ -22,14 +22,11 @@ What always holds:
 from __future__ import annotations
 
 import os
-import re
 import time
-import tomllib
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError, FeedConfigError
+from frontier.errors import ConfigurationError, InputBroken
 from frontier.feeds.model import (
     DEFAULT_WAIT,
     MAX_SITES,
@@ -44,17 +41,15 @@ from frontier.feeds.model import (
     with_feeds,
 )
 from frontier.files import mode_of_environment, publish, read_input
-from frontier.settings.values import nearest
+from frontier.settings.toml_tables import TomlTables, read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 MAX_BYTES = 64 << 20
 SETTLE_S = 0.05
 """Between two looks at a file that has changed: somebody may still be writing."""
 LOOKS = 20
-HEADER = re.compile(r"^[ \t]*\[\[[ \t]*site[ \t]*\]\]")
-"""The line with which a site begins."""
 
 
 def _is_bool(value: object) -> None:
@@ -65,11 +60,6 @@ def _is_bool(value: object) -> None:
 def _is_list(value: object) -> None:
     if not isinstance(value, list):
         raise ValueError("write a list, in square brackets")  # noqa: TRY004
-
-
-def _are_tables(value: object) -> None:
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-        raise ValueError("write each site as [[site]]")
 
 
 SITE_FIELDS: dict[str, Callable[[Any], object]] = {
@@ -105,7 +95,7 @@ class TomlSites:
         """The sites by name; the file is parsed only if it has changed.
 
         Raises:
-            FeedConfigError: It cannot be read, or something in it cannot be.
+            InputBroken: It cannot be read, or something in it cannot be.
         """
         data = self._settled()
         if data != self._data:
@@ -126,11 +116,7 @@ class TomlSites:
         return data
 
     def _bytes(self) -> bytes:
-        try:
-            return read_input(self._path, MAX_BYTES)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise FeedConfigError(self.where, f"cannot be read: {reason}") from None
+        return read_bytes(self._path, MAX_BYTES)
 
     def add(self, wanted: Mapping[str, Site]) -> None:
         """Have the file say the sites *wanted*, with all feeds of those that it has.
@@ -139,7 +125,7 @@ class TomlSites:
         there is made.
 
         Raises:
-            FeedConfigError: The file is wrong as it is, or cannot be edited.
+            InputBroken: The file is wrong as it is, or cannot be edited.
             OSError: It cannot be written.
         """
         try:
@@ -176,10 +162,10 @@ class TomlSites:
         reason = "is written in a way that this command cannot add to"
         try:
             is_said = sites_in(self.where, written) == {**before, **wanted}
-        except FeedConfigError:
+        except InputBroken:
             is_said = False
         if not is_said:
-            raise FeedConfigError(self.where, reason)
+            raise InputBroken(self.where, reason)
         publish(path, written, mode)
 
 
@@ -187,120 +173,64 @@ def sites_in(where: str, data: bytes) -> dict[str, Site]:
     """The sites that the file *where* says, whose bytes are *data*.
 
     Raises:
-        FeedConfigError: Something in it cannot be.
+        InputBroken: Something in it cannot be.
     """
-    try:
-        text = data.decode("utf-8-sig")
-        given = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        line_number = data[: error.start].count(b"\n") + 1
-        raise FeedConfigError(where, "is not UTF-8", line_number) from None
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line_number = int(found[1]) if found else text.count("\n") + 1
-        raise FeedConfigError(where, f"is not TOML: {error}", line_number) from None
-    except (ValueError, RecursionError) as error:  # a huge number, or a deep array
-        raise FeedConfigError(where, f"is not TOML: {str(error)[:200]}") from None
-    return _Reader(where, text).sites(given)
+    file = TomlTables(where, data, "site", MAX_SITES, longest_line=MAX_BYTES)
+    made: dict[str, Site] = {}
+    places: dict[str, int] = {}
+    feeds: dict[str, int] = {}
+    for number, table in enumerate(file.tables):
+        site = _site(file, number, table)
+        if site.name in made:
+            first = file.line(places[site.name], "name")
+            reason = f"there is a site {site.name!r} in line {first} already"
+            file.fail(number, "name", reason)
+        for feed in site.feeds:
+            owner = feeds.setdefault(feed.url, number)
+            if owner != number:
+                first = file.line(owner, feed.url)
+                reason = f"the feed {feed.url} is in line {first} already"
+                file.fail(number, feed.url, reason)
+        made[site.name], places[site.name] = site, number
+    return made
 
 
-class _Reader:
-    """Makes sites of what a file says, and finds the line where it says wrong."""
+def _site(file: TomlTables, number: int, table: Mapping[str, Any]) -> Site:
+    _check(file, number, table, SITE_FIELDS, "a site")
+    feeds = [_feed(file, number, entry) for entry in table.get("feeds", [])]
+    with file.at(number, "wait_max" if "wait_max" in table else ""):
+        site = site_of(
+            table.get("name"),
+            (),
+            table.get("wait", DEFAULT_WAIT),
+            table.get("wait_max"),
+            paused=table.get("paused", False),
+            ended=table.get("ended", False),
+        )
+    with file.at(number, "feeds"):
+        return with_feeds(site, feeds)
 
-    def __init__(self, where: str, text: str) -> None:
-        self._where, self._text = where, text
 
-    def sites(self, given: Mapping[str, Any]) -> dict[str, Site]:
-        self._check(None, given, {"site": _are_tables}, "a file")
-        tables = given.get("site", [])
-        if len(tables) > MAX_SITES:
-            self._fail(None, "site", f"there are more than {MAX_SITES:,} sites")
-        made: dict[str, Site] = {}
-        places: dict[str, int] = {}
-        feeds: dict[str, int] = {}
-        for number, table in enumerate(tables):
-            site = self._site(number, table)
-            if site.name in made:
-                first = self._line(places[site.name], "name")
-                reason = f"there is a site {site.name!r} in line {first} already"
-                self._fail(number, "name", reason)
-            for feed in site.feeds:
-                owner = feeds.setdefault(feed.url, number)
-                if owner != number:
-                    first = self._line(owner, feed.url)
-                    reason = f"the feed {feed.url} is in line {first} already"
-                    self._fail(number, feed.url, reason)
-            made[site.name], places[site.name] = site, number
-        return made
+def _feed(file: TomlTables, number: int, entry: object) -> Feed:
+    given = {"url": entry} if isinstance(entry, str) else entry
+    if not isinstance(given, dict):
+        file.fail(number, "feeds", "a feed is a URL, or a table with a url")
+    _check(file, number, given, FEED_FIELDS, "a feed")
+    with file.at(number, str(given.get("url", "feeds"))):
+        return feed_of(given.get("url"), given.get("implied", []))
 
-    def _site(self, number: int, table: Mapping[str, Any]) -> Site:
-        self._check(number, table, SITE_FIELDS, "a site")
-        feeds = [self._feed(number, entry) for entry in table.get("feeds", [])]
-        with self._at(number, "wait_max" if "wait_max" in table else ""):
-            site = site_of(
-                table.get("name"),
-                (),
-                table.get("wait", DEFAULT_WAIT),
-                table.get("wait_max"),
-                paused=table.get("paused", False),
-                ended=table.get("ended", False),
-            )
-        with self._at(number, "feeds"):
-            return with_feeds(site, feeds)
 
-    def _feed(self, number: int, entry: object) -> Feed:
-        given = {"url": entry} if isinstance(entry, str) else entry
-        if not isinstance(given, dict):
-            self._fail(number, "feeds", "a feed is a URL, or a table with a url")
-        self._check(number, given, FEED_FIELDS, "a feed")
-        with self._at(number, str(given.get("url", "feeds"))):
-            return feed_of(given.get("url"), given.get("implied", []))
-
-    def _check(
-        self,
-        number: int | None,
-        given: Mapping[str, Any],
-        fields: Mapping[str, Callable[[Any], object]],
-        of: str,
-    ) -> None:
-        for key, value in given.items():
-            if key not in fields:
-                near = nearest(key, fields)
-                known = f": it has {', '.join(fields)}"
-                hint = f"; did you mean {near!r}?" if near else known
-                self._fail(number, key, f"{of} has no {key[:100]!r}{hint}")
-            with self._at(number, str(value) if key == "url" else key):
-                fields[key](value)
-
-    @contextmanager
-    def _at(self, number: int | None, key: str) -> Iterator[None]:
-        """What is refused in here is about the line that has *key*."""
-        try:
-            yield
-        except ValueError as error:
-            self._fail(number, key, str(error))
-
-    def _fail(self, number: int | None, key: str, reason: str) -> NoReturn:
-        raise FeedConfigError(self._where, reason, self._line(number, key))
-
-    def _line(self, number: int | None, key: str) -> int:
-        """Where *key* stands, as a key or as a value, in the table *number*."""
-        lines = self._text.split("\n")
-        starts = [at for at, line in enumerate(lines) if HEADER.match(line)]
-        first, end = 0, len(lines)
-        if number is not None and number < len(starts):
-            first = starts[number]
-            end = starts[number + 1] if number + 1 < len(starts) else end
-        elif number is not None:
-            return 0
-        as_key = re.compile(rf"""(^|[\s,{{\["'])({re.escape(key)})["']?\s*=""")
-        for at in range(first, end):
-            if key and as_key.search(lines[at].partition("#")[0]):
-                return at + 1
-        for at in range(first, end):
-            if len(key) > 5 and key in lines[at]:
-                return at + 1
-        return first + 1
+def _check(
+    file: TomlTables,
+    number: int,
+    given: Mapping[str, Any],
+    fields: Mapping[str, Callable[[Any], object]],
+    of: str,
+) -> None:
+    file.require_known(number, given, fields, of)
+    for key, value in given.items():
+        with file.at(number, str(value) if key == "url" else key):
+            fields[key](value)
 
 
 def _table(site: Site) -> Any:

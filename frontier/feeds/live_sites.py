@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frontier.errors import FeedConfigError
+from frontier.errors import InputBroken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +138,7 @@ class LiveSites:
         self._began = time.monotonic()
         try:
             now = self._source.read()
-        except FeedConfigError as error:
+        except InputBroken as error:
             self._note_fault(str(error))
             return
         finally:

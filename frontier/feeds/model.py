@@ -4,7 +4,7 @@ What always holds:
 
 1.  A `Site` that `site_of` has made can be crawled: its name is one line, its URLs are
     canonical, no feed is in it twice, and its waits are within the limits.
-2.  What is wrong is a `FeedConfigError` that says where, and what would be right.
+2.  What is wrong is a `InputBroken` that says where, and what would be right.
 
 A wait is written as CrawlRSS does: days, hours, minutes and seconds, in that order,
 each at most once, ``1d2h3m4s``. Unlike CrawlRSS we take blanks between them, weeks,
@@ -77,7 +77,7 @@ class Sites(Protocol):
         """The sites by name; may block, so it is called in a thread.
 
         Raises:
-            FeedConfigError: It cannot be read, or says what cannot be.
+            InputBroken: It cannot be read, or says what cannot be.
         """
         ...
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from frontier.errors import FeedConfigError
+from frontier.errors import InputBroken
 from frontier.feeds.model import (
     DEFAULT_WAIT,
     MAX_FEEDS,
@@ -52,7 +52,7 @@ def read(path: Path, wait: str = DEFAULT_WAIT, *, pages: bool = False) -> Import
     With *pages* the page of a feed, ``htmlUrl``, is its implied page.
 
     Raises:
-        FeedConfigError: It cannot be read, or is not OPML, or is too much.
+        InputBroken: It cannot be read, or is not OPML, or is too much.
     """
     from lxml import etree
 
@@ -61,7 +61,7 @@ def read(path: Path, wait: str = DEFAULT_WAIT, *, pages: bool = False) -> Import
         data = read_input(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise FeedConfigError(where, f"cannot be read: {reason}") from None
+        raise InputBroken(where, f"cannot be read: {reason}") from None
     text, _ = decoded(data)
     parser = etree.XMLParser(
         encoding="utf-8", recover=True, resolve_entities=False, no_network=True
@@ -69,14 +69,14 @@ def read(path: Path, wait: str = DEFAULT_WAIT, *, pages: bool = False) -> Import
     try:
         root = etree.fromstring(BARE.sub("&amp;", text).encode(), parser)
     except etree.XMLSyntaxError as error:
-        raise FeedConfigError(where, f"is not OPML: {error.msg}") from None
+        raise InputBroken(where, f"is not OPML: {error.msg}") from None
     if root is None:
-        raise FeedConfigError(where, "is not OPML: there is no element in it")
+        raise InputBroken(where, "is not OPML: there is no element in it")
     declared = root.getroottree().docinfo.internalDTD
     if declared is not None and list(declared.iterentities()):
-        raise FeedConfigError(where, "is not OPML: it declares entities")
+        raise InputBroken(where, "is not OPML: it declares entities")
     if not isinstance(root.tag, str) or etree.QName(root).localname.lower() != "opml":
-        raise FeedConfigError(where, f"is not OPML: its root is <{root.tag[:40]}>")
+        raise InputBroken(where, f"is not OPML: its root is <{root.tag[:40]}>")
     imported = Imported()
     if parser.error_log:
         fault = parser.error_log[0].message
@@ -89,7 +89,7 @@ def read(path: Path, wait: str = DEFAULT_WAIT, *, pages: bool = False) -> Import
         except ValueError as error:
             imported.faults.append(f"a feed is not taken: {error}")
         if len(owners) > MOST_FEEDS:
-            raise FeedConfigError(where, f"has more than {MOST_FEEDS:,} feeds")
+            raise InputBroken(where, f"has more than {MOST_FEEDS:,} feeds")
     return imported
 
 

@@ -16,7 +16,7 @@ say, and pages that no rule matches, have what the settings say.
 What always holds:
 
 1.  A `Rules` exists only if each of its rules can be in effect. What is wrong is a
-    `RecrawlRulesBroken` with file and line and, of a wrong name, with the nearest right
+    `InputBroken` with file and line and, of a wrong name, with the nearest right
     one.
 2.  To find the schedule of a page takes time that is linear in the number of rules,
     which is at most `MAX_RULES`.
@@ -28,13 +28,12 @@ from __future__ import annotations
 
 import logging
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import RecrawlRulesBroken
-from frontier.files import read_input
+from frontier.errors import InputBroken
 from frontier.recrawl.schedule import Kind, Schedule
+from frontier.settings.toml_tables import TomlTables, read_bytes
 from frontier.settings.values import nearest, seconds_of
 from frontier.urls.split import split
 
@@ -46,8 +45,6 @@ logger = logging.getLogger(__name__)
 
 MAX_BYTES = 1 << 20
 """Of a rule file."""
-MAX_LINE = 4_000
-"""Characters of a line: what is read for a key of many parts grows as their square."""
 MAX_RULES = 1_000
 MAX_TEXT = 1_000
 """Characters of what a rule matches."""
@@ -60,7 +57,6 @@ KEYS = (*_MATCHES, *_SETS)
 """What a rule may say."""
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9_\[\]:-]+(?:\.[a-z0-9_-]+)*\.?")
 _MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)")
-_HEADER = re.compile(r"\s*\[\[\s*(?:rule|'rule'|\"rule\")\s*\]\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,91 +108,31 @@ def read_rules(path: Path, default: Schedule) -> Rules:
     """The rules in the file *path*, over *default*.
 
     Raises:
-        RecrawlRulesBroken: It cannot be read, or something in it cannot be.
+        InputBroken: It cannot be read, or something in it cannot be.
     """
-    name = str(path)
-    try:
-        data = read_input(path, MAX_BYTES)
-    except OSError as error:
-        raise RecrawlRulesBroken(name, 0, error.strerror or str(error)) from None
-    try:
-        text = data.decode("utf-8")
-        for number, content in enumerate(text.split("\n"), 1):
-            if len(content) > MAX_LINE:
-                reason = f"has a line of more than {MAX_LINE:,} characters"
-                raise RecrawlRulesBroken(name, number, reason)
-        given = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise RecrawlRulesBroken(name, line, "is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
-        raise RecrawlRulesBroken(name, line, f"is not TOML: {error}") from None
-    except (ValueError, RecursionError) as error:  # a huge number, or a deep array
-        raise RecrawlRulesBroken(name, 0, f"is not TOML: {error}") from None
-    return _Reader(name, text).rules(given, default)
+    file = TomlTables(str(path), read_bytes(path, MAX_BYTES), "rule", MAX_RULES)
+    rules = (_rule(file, number, default) for number in range(len(file.tables)))
+    return Rules(default, tuple(rules))
 
 
-class _Reader:
-    """Checks what a file has, and knows its lines."""
-
-    def __init__(self, file: str, text: str) -> None:
-        self._file = file
-        self._lines = text.split("\n")
-        self._begins = [
-            number for number, line in enumerate(self._lines) if _HEADER.match(line)
-        ]
-
-    def rules(self, given: Mapping[str, Any], default: Schedule) -> Rules:
-        for key in given:
-            if key != "rule":
-                raise self._broken(None, key, _unknown(key, ("rule",)))
-        rules = given.get("rule", [])
-        if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
-            raise self._broken(None, "rule", "a rule is a table: write [[rule]]")
-        if len(rules) > MAX_RULES:
-            raise self._broken(None, "", f"has more than {MAX_RULES:,} rules")
-        return Rules(
-            default, tuple(self._rule(n, rule, default) for n, rule in enumerate(rules))
-        )
-
-    def _rule(self, number: int, given: Mapping[str, Any], default: Schedule) -> Rule:
-        for key in given:
-            if key not in KEYS:
-                raise self._broken(number, key, _unknown(key, KEYS))
-        made: dict[str, Any] = {}
-        for key, value in given.items():
-            try:
-                made[key] = _value(key, value)
-            except ValueError as error:
-                raise self._broken(number, key, f"{key}: {error}") from None
-        changes = {key: made[key] for key in _SETS if key in made}
-        if "schedule" in changes:
-            changes["kind"] = changes.pop("schedule")
-        if not changes:
-            raise self._broken(number, "", f"says none of {', '.join(_SETS)}")
-        if changes.get("kind") is not Kind.OFF:
-            key, reason = replace(default, **changes).problem()
-            if key:
-                raise self._broken(number, key, f"{key} {reason}")
-        matches = {key: made[key] for key in _MATCHES if key in made}
-        return Rule(**matches, changes=tuple(changes.items()))
-
-    def _broken(self, number: int | None, key: str, reason: str) -> RecrawlRulesBroken:
-        return RecrawlRulesBroken(self._file, self._line(number, key), reason)
-
-    def _line(self, number: int | None, key: str) -> int:
-        """The line of *key* in rule *number*, counted from 1; 0 if it is not found."""
-        begin, end = 0, len(self._lines)
-        if number is not None and number < len(self._begins):
-            begin = self._begins[number]
-            end = (*self._begins, end)[number + 1]
-        wanted = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[\]=.]""")
-        for at in range(begin, end) if key else ():
-            if wanted.match(self._lines[at]):
-                return at + 1
-        return begin + 1 if number is not None and self._begins else 0
+def _rule(file: TomlTables, number: int, default: Schedule) -> Rule:
+    given = file.tables[number]
+    file.require_known(number, given, KEYS, "a rule")
+    made: dict[str, Any] = {}
+    for key, value in given.items():
+        with file.at(number, key, f"{key}: "):
+            made[key] = _value(key, value)
+    changes = {key: made[key] for key in _SETS if key in made}
+    if "schedule" in changes:
+        changes["kind"] = changes.pop("schedule")
+    if not changes:
+        file.fail(number, "", f"says none of {', '.join(_SETS)}")
+    if changes.get("kind") is not Kind.OFF:
+        key, reason = replace(default, **changes).problem()
+        if key:
+            file.fail(number, key, f"{key} {reason}")
+    matches = {key: made[key] for key in _MATCHES if key in made}
+    return Rule(**matches, changes=tuple(changes.items()))
 
 
 def changed_by(schedule: Schedule, said: Mapping[str, Any]) -> Schedule:
@@ -281,7 +217,7 @@ class LiveRules:
         """Read the file for the first time.
 
         Raises:
-            RecrawlRulesBroken: It cannot be used.
+            InputBroken: It cannot be used.
         """
         if self._path is not None:
             self._known = self._version()
@@ -294,7 +230,7 @@ class LiveRules:
         self._known = version
         try:
             rules = read_rules(self._path, self._default)
-        except RecrawlRulesBroken as error:
+        except InputBroken as error:
             logger.error(  # noqa: TRY400 (all is said)
                 "%s; the %d rules that were read before stay in effect",
                 error,

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from frontier.errors import ConfigurationError, FeedConfigError
+from frontier.errors import ConfigurationError, InputBroken
 from frontier.feeds.feeds_sql import SqlSites
 from frontier.feeds.model import MAX_FEEDS, Feed, Site, site_of
 from tests.harness.sites import CRAWLRSS, OURS, make_tables, write_rows
@@ -152,12 +152,12 @@ def test_a_database_that_is_being_migrated_is_not_half_read(database, step, lack
     source.read()
     database.run(step)
 
-    with pytest.raises(FeedConfigError, match=f"(?i){lacks}"):
+    with pytest.raises(InputBroken, match=f"(?i){lacks}"):
         source.read()
 
 
 def test_a_database_is_not_made_by_reading_it(sqlite, tmp_path):
-    with pytest.raises(FeedConfigError, match=r"feeds.db: there is no such file"):
+    with pytest.raises(InputBroken, match=r"feeds.db: there is no such file"):
         SqlSites(sqlite.url).read()
     assert list(tmp_path.iterdir()) == []
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_no_database_is_said(tmp_path):
     path = tmp_path / "feeds.db"
     path.write_text("not a database\n" * 100)
 
-    with pytest.raises(FeedConfigError, match="file is not a database"):
+    with pytest.raises(InputBroken, match="file is not a database"):
         SqlSites(f"sqlite:///{path}").read()
 
 
@@ -190,13 +190,13 @@ def test_no_message_has_the_password(postgres, caplog):
     nowhere = postgres.url.replace(str(postgres.server.port), "1")
     for url in (wrong, f"{wrong}?sslcert=n0tth1s", nowhere, postgres.url + "x"):
         source = SqlSites(url)
-        with pytest.raises(FeedConfigError) as caught:
+        with pytest.raises(InputBroken) as caught:
             source.read()
         said = f"{caught.value}\n{source.where}\n{caplog.text}"
         assert "n0tth1s" not in said
         assert "s3cret" not in said
         assert "127.0.0.1" in said
-    with pytest.raises(FeedConfigError, match="authentication failed"):
+    with pytest.raises(InputBroken, match="authentication failed"):
         SqlSites(unknown).read()
 
 
@@ -212,5 +212,5 @@ def test_a_statement_of_sqlite_that_does_not_end_is_ended(sqlite, monkeypatch):
             f"WITH RECURSIVE r(x) AS ({endless}) SELECT x AS Feed, x AS Page FROM r;"
         )
 
-    with pytest.raises(FeedConfigError, match="interrupted"):
+    with pytest.raises(InputBroken, match="interrupted"):
         SqlSites(sqlite.url).read()

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from frontier.errors import FeedConfigError
+from frontier.errors import InputBroken
 from frontier.feeds import feeds_toml
 from frontier.feeds.feeds_toml import TomlSites
 from frontier.feeds.model import Feed, Site, site_of
@@ -136,7 +136,7 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path, text, line, said):
     path = tmp_path / "feeds.toml"
     path.write_text(text, "utf-8")
 
-    with pytest.raises(FeedConfigError) as caught:
+    with pytest.raises(InputBroken) as caught:
         TomlSites(path).read()
 
     assert said in caught.value.reason
@@ -148,16 +148,16 @@ def test_bytes_that_are_no_text_are_said_with_their_line(tmp_path):
     path = tmp_path / "feeds.toml"
     path.write_bytes(b"[[site]]\nname = '\xff'\n")
 
-    with pytest.raises(FeedConfigError, match=r"feeds.toml:2: is not UTF-8"):
+    with pytest.raises(InputBroken, match=r"feeds.toml:2: is not UTF-8"):
         TomlSites(path).read()
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "fifo")
 
-    with pytest.raises(FeedConfigError, match="a FIFO"):
+    with pytest.raises(InputBroken, match="a FIFO"):
         TomlSites(tmp_path / "fifo").read()
-    with pytest.raises(FeedConfigError, match="cannot be read: No such file"):
+    with pytest.raises(InputBroken, match="cannot be read: No such file"):
         TomlSites(tmp_path / "none").read()
 
 
@@ -237,7 +237,7 @@ def test_what_cannot_be_added_to_stays_as_it_is(tmp_path):
         ('site = [{name = "a"}, {name = "b"}]\n', "cannot add"),
     ):
         path.write_text(text, "utf-8")
-        with pytest.raises(FeedConfigError, match=said):
+        with pytest.raises(InputBroken, match=said):
             add(path, WEATHER)
         assert path.read_text("utf-8") == text
 

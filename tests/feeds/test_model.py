@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from frontier.errors import ConfigurationError, FeedConfigError
+from frontier.errors import ConfigurationError, InputBroken
 from frontier.feeds.model import (
     LEAST_WAIT_S,
     MAX_FEEDS,
@@ -179,7 +179,7 @@ def test_there_are_not_more_than_the_limits():
 
 
 def test_an_error_says_where_and_is_one_of_configuration():
-    error = FeedConfigError("feeds.toml", "has no 'wiat'", 7)
+    error = InputBroken("feeds.toml", "has no 'wiat'", 7)
 
     assert str(error) == "feeds.toml:7: has no 'wiat'"
     assert (error.where, error.reason, error.line) == ("feeds.toml", "has no 'wiat'", 7)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from frontier.errors import FeedConfigError
+from frontier.errors import InputBroken
 from frontier.feeds.model import Feed, site_of
 from frontier.feeds.opml import merged, read
 
@@ -84,7 +84,7 @@ def test_pages_are_implied_if_that_is_wanted(file):
     ],
 )
 def test_what_is_not_opml_is_refused(file, text, said):
-    with pytest.raises(FeedConfigError, match=said):
+    with pytest.raises(InputBroken, match=said):
         read(file(text))
 
 
@@ -119,7 +119,7 @@ def test_there_are_limits(file, tmp_path):
     large = tmp_path / "large"
     with large.open("wb") as out:
         out.truncate(33 << 20)
-    with pytest.raises(FeedConfigError, match="more than 33,554,432 bytes"):
+    with pytest.raises(InputBroken, match="more than 33,554,432 bytes"):
         read(large)
 
 

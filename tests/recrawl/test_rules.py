@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from frontier.errors import RecrawlRulesBroken
+from frontier.errors import InputBroken
 from frontier.recrawl.rules import MAX_BYTES, MAX_RULES, LiveRules, read_rules
 from frontier.recrawl.schedule import Kind, Schedule
 
@@ -72,9 +72,9 @@ def test_minutes_and_months_stand_in_one_file(written):
 
 
 BROKEN = {
-    "x = 1\n": (1, "did you mean|known: rule"),
-    '[[rule]]\nhots = "a.example"\ngrowth = 2\n': (2, "did you mean host"),
-    '[[rule]]\ngrowth=2\n\n[[rule]]\n\nmaximun = "1d"\n': (6, "did you mean maximum"),
+    "x = 1\n": (1, "did you mean|it has rule"),
+    '[[rule]]\nhots = "a.example"\ngrowth = 2\n': (2, "did you mean 'host'"),
+    '[[rule]]\ngrowth=2\n\n[[rule]]\n\nmaximun = "1d"\n': (6, "did you mean 'maximum'"),
     '[[rule]]\nschedule = "adaptiv"\n': (2, "did you mean adaptive"),
     '[[rule]]\nminimum = "soon"\n': (2, "minimum: must be a time such as"),
     "[[rule]]\nminimum = 0\n": (2, "must be from"),
@@ -90,7 +90,7 @@ BROKEN = {
     '[[rule]]\nmime = "html"\ngrowth = 2\n': (2, "media type"),
     '[[rule]]\ntext = "yes"\n': (2, "true or false"),
     '[[rule]]\nhost = "a.example"\n': (1, "says none of"),
-    "rule = 5\n": (1, "write \\[\\[rule\\]\\]"),
+    "rule = 5\n": (1, "write each rule as \\[\\[rule\\]\\]"),
     "[[rule]]\nhost = \n": (2, "is not TOML"),
     "[[rule]]\ngrowth = 2\n[[rule]\n": (3, "is not TOML"),
     "a" * 5_000: (1, "line of more than"),
@@ -104,7 +104,7 @@ def test_what_is_wrong_is_said_with_file_and_line(written, text):
     path = written(text)
     line, reason = BROKEN[text]
 
-    with pytest.raises(RecrawlRulesBroken, match=reason) as raised:
+    with pytest.raises(InputBroken, match=reason) as raised:
         read_rules(path, DEFAULT)
 
     assert raised.value.line == line
@@ -112,12 +112,12 @@ def test_what_is_wrong_is_said_with_file_and_line(written, text):
 
 
 def test_a_file_that_is_too_large_or_none_is_refused(written, tmp_path):
-    with pytest.raises(RecrawlRulesBroken):
+    with pytest.raises(InputBroken):
         read_rules(written(b"#" * (MAX_BYTES + 1)), DEFAULT)
-    with pytest.raises(RecrawlRulesBroken):
+    with pytest.raises(InputBroken):
         read_rules(tmp_path / "other.toml", DEFAULT)
     os.mkfifo(tmp_path / "fifo.toml")
-    with pytest.raises(RecrawlRulesBroken):
+    with pytest.raises(InputBroken):
         read_rules(tmp_path / "fifo.toml", DEFAULT)
 
 
@@ -134,7 +134,7 @@ def test_a_bad_edit_while_running_keeps_the_last_good_rules(written, caplog):
     assert live.current.of("http://a.example/").growth == 2
     (said,) = [record.getMessage() for record in caplog.records]
     assert f"{path}:2: " in said
-    assert "did you mean growth" in said
+    assert "did you mean 'growth'" in said
     assert "1 rules that were read before stay in effect" in said
 
     written("[[rule]]\ngrowth = 4.125\n")
@@ -155,7 +155,7 @@ def test_a_file_that_vanishes_keeps_the_last_good_rules(written, caplog):
 
 
 def test_at_the_start_a_bad_file_is_an_error(written):
-    with pytest.raises(RecrawlRulesBroken):
+    with pytest.raises(InputBroken):
         LiveRules(written("x"), DEFAULT).open()
 
 

@@ -29,12 +29,11 @@ from __future__ import annotations
 import codecs
 import datetime as dt
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any
 
 import frontier.urls.canon.regex_rules as configured
-from frontier.errors import InvalidURL, RulesBroken
-from frontier.files import read_input
+from frontier.errors import InvalidURL
+from frontier.settings.toml_tables import TomlTables, read_bytes
 from frontier.urls.canon.regex_rules import (
     MOST,
     MOST_STEPS,
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 20
 """Of a rule file."""
-MAX_LINE = 4_000
-"""Characters of a line: what is read for a key of many parts grows as their square."""
 MAX_RULES = 1_000
 LEAST_URL = 256
 """Characters of a URL that each expression, and all together, have to take in time."""
@@ -62,8 +59,8 @@ SURT_STEPS = 64
 """For each character of a URL whose SURT is made, to tell its site."""
 KINDS = ("strip", "regex", "transcode")
 _WHERE = ("site", "match")
-_KEYS = {*KINDS, *_WHERE, "from", "until", "replace", "source", "target"}
-_TOP = {"name", "base", "steps", "rule"}
+_KEYS = (*KINDS, *_WHERE, "from", "until", "replace", "source", "target")
+_TOP = ("name", "base", "steps")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -71,35 +68,22 @@ def read(path: Path) -> dict[str, Any]:
     """The tables of the rule file *path*, checked.
 
     Raises:
-        RulesBroken: It cannot be read, or something in it cannot be.
+        InputBroken: It cannot be read, or something in it cannot be.
     """
-    try:
-        data = read_input(path, MAX_BYTES)
-    except OSError as error:
-        raise RulesBroken(str(path), 0, error.strerror or str(error)) from None
-    try:
-        text = data.decode("utf-8")
-        _require_short_lines(str(path), text)
-        given = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise RulesBroken(str(path), line, "is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
-        raise RulesBroken(str(path), line, f"is not TOML: {error}") from None
-    except (ValueError, RecursionError) as error:  # a huge number, or a deep array
-        raise RulesBroken(str(path), 0, f"is not TOML: {error}") from None
-    _Checker(str(path), text).check(given)
-    return given
-
-
-def _require_short_lines(path: str, text: str) -> None:
-    for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > MAX_LINE:
-            raise RulesBroken(
-                path, number, f"has a line of more than {MAX_LINE:,} characters"
-            )
+    data = read_bytes(path, MAX_BYTES)
+    file = TomlTables(str(path), data, "rule", MAX_RULES, top=_TOP)
+    name = file.given.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        file.fail(None, "name", "needs a name of letters, digits, '.', '_' and '-'")
+    if ("base" in file.given) == ("steps" in file.given):
+        file.fail(None, "base", "needs either a base or steps")
+    for number, rule in enumerate(file.tables):
+        _check_rule(file, number, rule)
+    for later in range(len(file.tables)):
+        for earlier in range(later):
+            _check_overlap(file, earlier, later)
+    _check_together(file)
+    return file.given
 
 
 def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
@@ -197,122 +181,79 @@ def _surt(url: str) -> str:
         return ""
 
 
-class _Checker:
-    """Finds what is wrong with a file, and the line where it is."""
+def _check_rule(file: TomlTables, at: int, rule: Mapping[str, Any]) -> None:
+    file.require_known(at, rule, _KEYS, "a rule")
+    kinds = [kind for kind in KINDS if kind in rule]
+    if len(kinds) != 1:
+        file.fail(at, "", f"needs one of {', '.join(KINDS)}")
+    if all(key in rule for key in _WHERE):
+        file.fail(at, "match", "has both a site and a match")
+    for key in (*kinds, *_WHERE, "replace", "source", "target"):
+        if key in rule and not isinstance(rule[key], str):
+            file.fail(at, key, f"needs text as {key}")
+    for key in (*kinds, "match"):
+        if key in rule:
+            _check_pattern(file, at, key, rule[key])
+    needs = {"regex": ("replace",), "transcode": ("source", "target")}
+    for key in needs.get(kinds[0], ()):
+        if key not in rule:
+            file.fail(at, kinds[0], f"needs a {key} beside {kinds[0]}")
+    for key in ("source", "target"):
+        if key in rule and not _is_charset(rule[key]):
+            file.fail(at, key, f"knows no character set {rule[key]!r}")
+    if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
+        file.fail(at, "transcode", "needs a group: what is escaped again")
+    for key in ("from", "until"):
+        if key in rule and type(rule[key]) is not dt.date:
+            file.fail(at, key, f"needs a day as {key}, like 2020-01-31")
+    if "from" in rule and "until" in rule and rule["from"] >= rule["until"]:
+        file.fail(at, "until", "ends before it begins")
 
-    def __init__(self, path: str, text: str) -> None:
-        self._path = path
-        self._lines = text.splitlines()
-        self._starts = [
-            number
-            for number, line in enumerate(self._lines, 1)
-            if line.split("#")[0].replace(" ", "").startswith("[[rule]]")
-        ]
 
-    def check(self, given: Mapping[str, Any]) -> None:
-        for key in given:
-            if key not in _TOP:
-                self._fail(0, key, f"has no {key!r}; there are {_list(_TOP)}")
-        name = given.get("name")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            self._fail(0, "name", "needs a name of letters, digits, '.', '_' and '-'")
-        if ("base" in given) == ("steps" in given):
-            self._fail(0, "base", "needs either a base or steps")
-        rules = given.get("rule", [])
-        if not isinstance(rules, list) or not all(isinstance(r, dict) for r in rules):
-            self._fail(0, "rule", "writes its rules as [[rule]]")
-        if len(rules) > MAX_RULES:
-            self._fail(0, "rule", f"has more than {MAX_RULES:,} rules")
-        for number, rule in enumerate(rules):
-            self._check_rule(number, rule)
-        for later, rule in enumerate(rules):
-            for earlier in range(later):
-                self._check_overlap(earlier, rules[earlier], later, rule)
-        self._check_together(rules)
+def _check_pattern(file: TomlTables, at: int, key: str, text: str) -> None:
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        file.fail(at, key, f"has no regular expression: {error}")
+    reason = cautious(text)
+    if reason is not None:
+        file.fail(at, key, f"has an expression that may never end: {reason}")
+    most = longest(text, whole=key == "regex")
+    if most < LEAST_URL:
+        reason = f"takes too long for URLs of more than {most} characters"
+        file.fail(at, key, f"has an expression that {reason}")
 
-    def _check_rule(self, number: int, rule: Mapping[str, Any]) -> None:
-        at = number + 1
-        for key in rule:
-            if key not in _KEYS:
-                self._fail(at, key, f"has no {key!r}; a rule has {_list(_KEYS)}")
-        kinds = [kind for kind in KINDS if kind in rule]
-        if len(kinds) != 1:
-            self._fail(at, "", f"needs one of {', '.join(KINDS)}")
-        if all(key in rule for key in _WHERE):
-            self._fail(at, "match", "has both a site and a match")
-        for key in (*kinds, *_WHERE, "replace", "source", "target"):
-            if key in rule and not isinstance(rule[key], str):
-                self._fail(at, key, f"needs text as {key}")
-        for key in (*kinds, "match"):
-            if key in rule:
-                self._check_pattern(at, key, rule[key])
-        needs = {"regex": ("replace",), "transcode": ("source", "target")}
-        for key in needs.get(kinds[0], ()):
-            if key not in rule:
-                self._fail(at, kinds[0], f"needs a {key} beside {kinds[0]}")
-        for key in ("source", "target"):
-            if key in rule and not _is_charset(rule[key]):
-                self._fail(at, key, f"knows no character set {rule[key]!r}")
-        if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
-            self._fail(at, "transcode", "needs a group: what is escaped again")
-        for key in ("from", "until"):
-            if key in rule and type(rule[key]) is not dt.date:
-                self._fail(at, key, f"needs a day as {key}, like 2020-01-31")
-        if "from" in rule and "until" in rule and rule["from"] >= rule["until"]:
-            self._fail(at, "until", "ends before it begins")
 
-    def _check_pattern(self, at: int, key: str, text: str) -> None:
-        try:
-            re.compile(text)
-        except (re.error, OverflowError, RecursionError) as error:
-            self._fail(at, key, f"has no regular expression: {error}")
-        reason = cautious(text)
-        if reason is not None:
-            self._fail(at, key, f"has an expression that may never end: {reason}")
-        most = longest(text, whole=key == "regex")
-        if most < LEAST_URL:
-            reason = f"takes too long for URLs of more than {most} characters"
-            self._fail(at, key, f"has an expression that {reason}")
+def _check_together(file: TomlTables) -> None:
+    """Refuse rules that take too long for a URL of one site, all together."""
+    rules = file.tables
+    compiled = [_Rule(rule) for rule in rules]
+    costs = [r.steps_to_match(LEAST_URL) + r.steps(LEAST_URL) for r in compiled]
+    if sum(costs) <= MOST_STEPS:
+        return
+    for one in rules:
+        total = 0.0
+        for number, other in enumerate(rules):
+            is_for_it = one.get("site", "").startswith(other.get("site", ""))
+            if is_for_it and _are_valid_together(one, other):
+                total += costs[number]
+            if total > MOST_STEPS:
+                reason = (
+                    "and the rules before it take too long, all together, for URLs "
+                    f"of more than {LEAST_URL} characters: give rules a site, or "
+                    "bounds to what they repeat"
+                )
+                file.fail(number, kind_of(other), reason)
 
-    def _check_together(self, rules: list[Mapping[str, Any]]) -> None:
-        """Refuse rules that take too long for a URL of one site, all together."""
-        compiled = [_Rule(rule) for rule in rules]
-        costs = [r.steps_to_match(LEAST_URL) + r.steps(LEAST_URL) for r in compiled]
-        if sum(costs) <= MOST_STEPS:
-            return
-        for one in rules:
-            total = 0.0
-            for number, other in enumerate(rules):
-                is_for_it = one.get("site", "").startswith(other.get("site", ""))
-                if is_for_it and _are_valid_together(one, other):
-                    total += costs[number]
-                if total > MOST_STEPS:
-                    reason = (
-                        "and the rules before it take too long, all together, for URLs "
-                        f"of more than {LEAST_URL} characters: give rules a site, or "
-                        "bounds to what they repeat"
-                    )
-                    self._fail(number + 1, kind_of(other), reason)
 
-    def _check_overlap(
-        self, earlier: int, one: Mapping[str, Any], later: int, two: Mapping[str, Any]
-    ) -> None:
-        same = ("site", "match", *KINDS)
-        if any(one.get(key) != two.get(key) for key in same):
-            return
-        if _are_valid_together(one, two):
-            line = self._starts[earlier] if earlier < len(self._starts) else 0
-            self._fail(later + 1, "from", f"overlaps with the rule of line {line}")
-
-    def _fail(self, rule: int, key: str, reason: str) -> None:
-        first = 1 if self._lines else 0
-        begin = self._starts[rule - 1] if 0 < rule <= len(self._starts) else first
-        end = self._starts[rule] if rule < len(self._starts) else len(self._lines) + 1
-        for number in range(begin, end):
-            if key and re.match(rf"\s*{re.escape(key)}\s*=", self._lines[number - 1]):
-                begin = number
-                break
-        raise RulesBroken(self._path, begin, reason)
+def _check_overlap(file: TomlTables, earlier: int, later: int) -> None:
+    one, two = file.tables[earlier], file.tables[later]
+    same = ("site", "match", *KINDS)
+    if any(one.get(key) != two.get(key) for key in same):
+        return
+    if _are_valid_together(one, two):
+        line = file.line(earlier, "")
+        file.fail(later, "from", f"overlaps with the rule of line {line}")
 
 
 def _are_valid_together(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
@@ -330,7 +271,3 @@ def _is_charset(name: str) -> bool:
         return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
     except (LookupError, ValueError):
         return False
-
-
-def _list(names: set[str]) -> str:
-    return ", ".join(sorted(names))

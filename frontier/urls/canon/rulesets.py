@@ -24,7 +24,7 @@ import frontier.urls.canon.heritrix as heritrix
 import frontier.urls.canon.openwayback as openwayback
 import frontier.urls.canon.rule_files as files
 import frontier.urls.canon.surt as surt
-from frontier.errors import ConfigurationError, InvalidURL, RulesBroken
+from frontier.errors import ConfigurationError, InputBroken, InvalidURL
 from frontier.urls.canon.usable_uri import usable
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def named(name: str) -> RuleSet:
 
     Raises:
         ConfigurationError: There is none.
-        RulesBroken: The file cannot be used.
+        InputBroken: The file cannot be used.
     """
     if name.endswith(SUFFIX):
         return _of_file(Path(name))
@@ -265,11 +265,11 @@ def _of_file(path: Path) -> RuleSet:
         base = given["base"]
         if base not in NAMED:
             known = ", ".join(NAMED)
-            raise RulesBroken(str(path), 0, f"base = {base!r} is none of {known}")
+            raise InputBroken(str(path), f"base = {base!r} is none of {known}")
         steps = NAMED[base].steps
     if not isinstance(steps, list | tuple) or not set(map(str, steps)) <= set(STEPS):
         known = ", ".join(STEPS)
-        raise RulesBroken(str(path), 0, f"steps = {steps!r}: there are {known}")
+        raise InputBroken(str(path), f"steps = {steps!r}: there are {known}")
     today = dt.datetime.now(dt.UTC).date()
     rules = tuple(r for r in given.get("rule", ()) if files.valid_on(r, today))
     return RuleSet(given["name"], tuple(steps), f"of {path}", rules)

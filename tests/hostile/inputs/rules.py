@@ -3,7 +3,7 @@
 import contextlib
 
 from frontier.cli.output import ExitCode
-from frontier.errors import InvalidURL, RulesBroken
+from frontier.errors import InputBroken, InvalidURL
 from frontier.urls.canon.rule_files import read
 from frontier.urls.canon.rulesets import named
 from tests.hostile.corpus import hostile, hostile_each, refused
@@ -64,7 +64,7 @@ REFUSED = {  # name to a file, and what is said of it
 @hostile_each("rules", REFUSED)
 def _(given, text, told):
     path = given.file("rules.toml", text)
-    with refused(RulesBroken, told):
+    with refused(InputBroken, told):
         read(path)
     said = given.command("canon", "explain", "http://a.example/", "--rules", path)
     assert said.code == ExitCode.USAGE

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from frontier.errors import InvalidURL, RulesBroken
+from frontier.errors import InputBroken, InvalidURL
 from frontier.urls.canon.regex_rules import MOST, cautious, steps
 from frontier.urls.canon.rule_files import MAX_RULES, Rules, read, valid_on
 from frontier.urls.canon.rulesets import label_of, named
@@ -42,7 +42,7 @@ def written(tmp_path):
 
 
 def broken(path):
-    with pytest.raises(RulesBroken) as caught:
+    with pytest.raises(InputBroken) as caught:
         named(path)
     assert str(caught.value).startswith(path)
     return caught.value
@@ -98,7 +98,7 @@ def test_a_rule_that_is_over_does_nothing(written):
         ('"ours"', '"o u r s"', 2, "needs a name"),
         ('base = "heritrix"', 'base = "nutch"', 0, "'nutch'"),
         ('base = "heritrix"', 'steps = ["wash"]', 0, "wash"),
-        ('base = "heritrix"', "", 1, "either a base or steps"),
+        ('base = "heritrix"', "", 0, "either a base or steps"),
         ("strip = 'visit", "stripp = 'visit", 7, "stripp"),
         ("'visit=[0-9]+&?'", "'visit=[0-9+&?'", 7, "no regular expression"),
         ("'visit=[0-9]+&?'", "'(v+)+i'", 7, "may never end"),
