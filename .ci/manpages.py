@@ -5,7 +5,7 @@
 ``frontier.1``, and one page for each noun with all its verbs, in ``share/man/man1``,
 which the wheel installs. `tests/test_docs.py` compares them with the commands.
 No tool that there is can do it: Typer has its own copy of Click, so that click-man
-finds no option (docs/decisions/0110-site.md).
+finds no option (docs/decisions/tests.md).
 """
 
 import re

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 WEIGHTED = (
     "freshness_adaptive_vs_fixed weights each page by how often it changes: it is the "
-    "share of versions that were captured (docs/decisions/0095); ..._best_... is the "
-    "bound of any schedule, as of one that knows all rates"
+    "share of versions that were captured (docs/decisions/feeds.md); ..._best_... is "
+    "the bound of any schedule, as of one that knows all rates"
 )
 SEEDS = (1, 2, 3)
 """Of the changes in each round."""

@@ -1,7 +1,7 @@
 """Sphinx's settings for the site: ``make docs`` builds it into ``build/docs``.
 
 The source directory is the repository's root, so that a link which works on a Git
-host works on the site too, and the other way round (docs/decisions/0110-site.md).
+host works on the site too, and the other way round (docs/decisions/tests.md).
 """
 
 from importlib import metadata

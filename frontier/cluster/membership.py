@@ -18,7 +18,7 @@ What always holds:
 5.  Whoever was met on the map, in heartbeats that nothing has broken since, and is
     not there any more, sends nothing. Whoever else is not there sends nothing after a
     whole time to live: the map that a node knows is as old as its last heartbeat, and
-    may have gone back (decision 0170).
+    may have gone back (docs/decisions/leases.md).
 6.  When a crawl has ended, a node leaves only if no other is on the map, or one that
     has sent a heartbeat since: that one knows of the end, and leaves later. So of those
     that live, one finds itself to be the last, whoever was killed before.

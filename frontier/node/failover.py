@@ -14,7 +14,7 @@ What always holds:
     new leases have higher tokens, so that ids that are given twice are apart.
 3.  What is forgotten is found by marks of this process alone: the number of its last
     push in each partition, and the last id that it was given under its token. What
-    other nodes have done since hides nothing (decision 0028).
+    other nodes have done since hides nothing (docs/decisions/store.md).
 4.  What this node pushed last, and is missing, it pushes again then, for the page that
     led to it may be acked: on a cluster, at another server.
 5.  A reservation that the store has in a partition of this node, but the node does

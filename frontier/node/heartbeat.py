@@ -85,7 +85,7 @@ class Deaths:
     """Says of nodes that died around a failover what may be lost with them.
 
     On a cluster only, and without waiting for copies: elsewhere nothing is
-    (decision 0028). A node that closes gives up its weight before it goes.
+    (docs/decisions/store.md). A node that closes gives up its weight before it goes.
     """
 
     def __init__(

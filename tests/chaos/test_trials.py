@@ -57,8 +57,8 @@ def test_few_seeds_without_a_fault_where_scrapy_redis_loses_pages():
 def test_the_judge_finds_no_loss_where_scrapy_redis_is_left_alone():
     """What it finds under kills is the kills' work.
 
-    A busy Scrapy of its own fetches what robots.txt forbids (decision 0006): that
-    is `Wrong.STRANGE`, with and without kills.
+    A busy Scrapy of its own fetches what robots.txt forbids (docs/decisions/urls.md):
+    that is `Wrong.STRANGE`, with and without kills.
     """
     outcome = PeerTrial(Plan(0, 2, ())).run()
 

@@ -91,7 +91,7 @@ def test_requests_that_wait_for_robots_txt_obey_it(base):
 
 
 def test_scrapys_own_middleware_still_needs_ours(base):
-    """Say so in decision 0006 when this fails: Scrapy has mended it."""
+    """Say so in docs/decisions/urls.md when this fails: Scrapy has mended it."""
     scrapys = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
     assert fetched(base, scrapys) > 0

@@ -1,7 +1,7 @@
 """One primary of a cluster after the other hangs: the hosts of the others go on.
 
 But for the primary of the crawl's own keys, without which no node can say that it
-lives: all wait for that one (decision 0171).
+lives: all wait for that one (docs/decisions/leases.md).
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""``python -m tests.mutants``: changes that no test notices (decision 0065).
+"""``python -m tests.mutants``: changes that no test notices (docs/decisions/tests.md).
 
 Mutants of the packages `MUTATED` are drawn by a seed. Each is written into a copy of
 the repository, and the tests that run the changed lines are run there, the quickest
