@@ -3,7 +3,7 @@
 What a project names in its settings is here: ``ADDONS = {"frontier.Addon": 100}``
 and ``"frontier.addon.Addon"`` are the same class. Every other module may change from
 version to version. Each name is imported when it is first used, so that the command
-line starts without Scrapy. ``docs/where.md`` says which file to open for what.
+line starts without Scrapy. ``docs/architecture.md`` says what each package holds.
 """
 
 from __future__ import annotations

@@ -252,16 +252,6 @@ def test_every_package_is_described():
     assert column("architecture.md", r"`frontier\.(\w+)`") == there
 
 
-def test_sixty_questions_are_answered_with_files_that_there_are():
-    rows = re.findall(r"^\| (\d+)\. .+\? \| (.+) \|$", read("where.md"), re.MULTILINE)
-
-    assert [int(number) for number, _ in rows] == list(range(1, 61))
-    for _, answer in rows:
-        files_ = re.findall(r"`([\w/.]+/[\w/.]+)`", answer)
-        assert files_, answer
-        assert [name for name in files_ if not (ROOT / name).is_file()] == []
-
-
 def test_the_examples_of_tests_are_tests():
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     examples = re.findall(r"^```python\n(.+?)```$", page, re.MULTILINE | re.DOTALL)
