@@ -195,10 +195,9 @@ def _view(*, hosts: bool) -> LiveView[_Seen]:
 def _live(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
     """What is most looked for first: a terminal shows as much as it has lines."""
     watched = found.watched
-    seen, rates = watched.crawl, watched.rates
+    seen = watched.crawl
     yield from headline(seen, watched)
-    pace = f"{rates.pages:,.1f} pages/s" if rates.seconds else "no pace yet"
-    rows = [("Pages", f"{seen.totals.pages:,}, {pace}")]
+    rows = [("Pages", f"{seen.totals.pages:,}, {_pace(seen)}")]
     rows += [*progress_rows(seen, watched), *request_rows(seen)]
     rows += [*error_rows(seen.totals), *host_rows(watched)]
     yield facts([*rows, *quota_rows(found.quotas), *said(sections.room(seen))])
@@ -210,9 +209,14 @@ def _live(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
         yield hosts_table(watched.hosts)
 
 
+def _pace(seen: CrawlSnapshot) -> str:
+    lately = seen.totals.lately_seconds
+    return f"{seen.totals.lately.pages:,.1f} pages/s" if lately else "no pace yet"
+
+
 def _line(watched: Watched) -> str:
     """The crawl in one line."""
-    seen, rates, left = watched.crawl, watched.rates, watched.time_left
+    seen, left = watched.crawl, watched.time_left
     live = sum(node.state == "live" for node in seen.nodes)
     text = left.basis
     if left.seconds is not None:
@@ -222,7 +226,7 @@ def _line(watched: Watched) -> str:
         f"{when(seen.taken_ms)} {seen.crawl_id} {seen.state}",
         f"{live} node" if live == 1 else f"{live} nodes",
         f"{seen.totals.pages:,} pages",
-        f"{rates.pages:,.1f}/s" if rates.seconds else "no pace yet",
+        _pace(seen),
         f"{queued:,} queued",
         f"{seen.totals.errors:,} errors",
         *([f"left: {text}"] if seen.state == "open" else []),

@@ -186,7 +186,7 @@ def _pace(figures: Figures | None, state: str, *, lately: bool) -> str:
     if not lately:
         return f"{figures.rate:,.1f}"
     is_there = state in {"live", "leaving"} and figures.lately_seconds
-    return f"{figures.lately:,.1f}" if is_there else "-"
+    return f"{figures.lately.pages:,.1f}" if is_there else "-"
 
 
 def _columns(figures: Figures | None, pace: str) -> list[str]:

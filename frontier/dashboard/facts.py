@@ -94,9 +94,10 @@ def _when(at_ms: float) -> str:
 
 def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
     """The numbers of the headline."""
-    crawl, totals, rates = seen.crawl, seen.crawl.totals, seen.rates
+    crawl, totals = seen.crawl, seen.crawl.totals
+    errors = totals.lately.errors
     ended = crawl.state != "open"
-    now = totals.rate if ended else rates.pages if rates.seconds else totals.lately
+    now = totals.rate if ended else totals.lately.pages
     about = f"{rate(totals.rate)}/s from its start"
     left, unit, basis = seen.time_left, "", seen.time_left.basis
     if left.seconds is None and (found := LEAST_LEFT.match(basis)):
@@ -123,9 +124,9 @@ def tiles(seen: Watched, known: CrawlHistory) -> list[dict[str, Any]]:
             number(totals.errors),
             notes=[
                 f"{percent(totals.errors, totals.requests)} of requests",
-                f"{rate(rates.errors)}/s" if rates.errors and not ended else "",
+                f"{rate(errors)}/s" if errors and not ended else "",
             ],
-            kind="bad" if rates.errors and not ended else "",
+            kind="bad" if errors and not ended else "",
         ),
         _tile("Time left", value, unit, notes=[basis]),
     ]
@@ -238,7 +239,7 @@ def _node(seen: Watched, node: NodeView, number_: int | None) -> dict[str, Any]:
         "busy": f"busy for {duration(f.busy_seconds)} with {what}"
         if is_there and f.busy_seconds
         else "",
-        "rate": blank or rate(seen.rates.nodes.get(node.node_id, f.lately)),
+        "rate": blank or rate(f.lately.pages),
         "pages": number(f.pages),
         "in_flight": blank or number(f.in_flight),
         "inbox": blank or number(f.inbox),

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 POINTS = 180
 """Looks that the trend has."""
-SMOOTH = 5
-"""Looks over which a rate is: reports come once a second, and looks do, too."""
 EVENTS = 200
 GONE = {"lost", "left"}
 """States of nodes that take no part."""
@@ -70,7 +68,6 @@ class CrawlHistory:
 
     def __init__(self) -> None:
         self._colours = NodeColours()
-        self._points: deque[tuple[float, int]] = deque(maxlen=SMOOTH)
         self._states: dict[str, str] | None = None
         self._told: HandOver | None = None
         self._log: frozenset[MemberEvent] = frozenset()
@@ -84,7 +81,7 @@ class CrawlHistory:
 
     def note(self, seen: Watched) -> None:
         """Remember what there is to remember of *seen*."""
-        self._note_pages(seen.crawl)
+        self.trend.append(seen.crawl.totals.lately.pages)
         self._note_members(seen)
         if self._states is None:
             self._note_taken(seen.crawl)
@@ -96,14 +93,6 @@ class CrawlHistory:
             for node in seen.crawl.nodes
             if node.state not in GONE or node.node_id in holding
         )
-
-    def _note_pages(self, crawl: CrawlSnapshot) -> None:
-        now = (crawl.taken_ms / 1000, crawl.totals.pages)
-        if self._points:
-            at, pages = self._points[0]
-            if now[0] > at:
-                self.trend.append(max(0.0, (now[1] - pages) / (now[0] - at)))
-        self._points.append(now)
 
     def _note_states(self, crawl: CrawlSnapshot) -> None:
         states = {node.node_id: node.state for node in crawl.nodes}

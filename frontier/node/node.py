@@ -49,6 +49,7 @@ from frontier.queue.push import Push
 from frontier.seen.imported_filter import about_call
 from frontier.seen.memory_limit import require_max_memory
 from frontier.settings.values import end_ms
+from frontier.status.figures import PACES
 from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
@@ -488,6 +489,7 @@ class Node:
             "seconds": round(time.time() - self.opened_at, 1),
             "reclaimed": self.reclaimed,
             "partitions": self.partitions_held,
+            "done": self.acks.acked,
             "given_up": self.back_offs.given_up.total(),
             "inbox": len(self.inbox),
             "uplink_seconds": round(self.uplink.seconds, 1),
@@ -495,7 +497,7 @@ class Node:
             **self.process_stats.report(self._leases.held),
             **self._owner.figures(),
         }
-        figures |= self.process_stats.pace(figures.get("pages", 0))
+        figures |= self.process_stats.pace({n: figures.get(n, 0) for n in PACES})
         if taken := self._composition.heartbeat.taken:
             figures["taken"] = list(taken)
         if self._composition.controls.version:

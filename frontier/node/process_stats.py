@@ -59,7 +59,7 @@ class ProcessStats:
         self._settings = settings
         self._clock = clock
         self._late: deque[float] = deque(maxlen=WINDOW)
-        self._paces: deque[tuple[float, int]] = deque()
+        self._paces: deque[tuple[float, dict[str, int]]] = deque()
         self._memory = self._limit = 0
         self._disk = (0, 0)
         self._limit_known = False
@@ -96,22 +96,23 @@ class ProcessStats:
         if self._directory is not None:
             self._disk = disk_bytes(self._directory)
 
-    def pace(self, pages: int) -> dict[str, Any]:
-        """How many of its *pages* a second came in the last `PACE_S` seconds.
+    def pace(self, counts: Mapping[str, int]) -> dict[str, Any]:
+        """How much of its *counts* a second came in the last `PACE_S` seconds.
 
         Of a node that has not run for so long, since it asked first.
         """
         now, marks = self._clock(), self._paces
         if not marks or now - marks[-1][0] >= PACE_EVERY_S:
-            marks.append((now, pages))
+            marks.append((now, dict(counts)))
         while len(marks) > 2 and marks[1][0] <= now - PACE_S:
             marks.popleft()
         begin, before = marks[0]
-        seconds, more = now - begin, max(0, pages - before)
-        return {
-            "lately": round(more / seconds, 3) if seconds else 0.0,
-            "lately_seconds": round(seconds, 1),
+        seconds = now - begin
+        paces = {
+            name: round(max(0, count - before[name]) / seconds, 3) if seconds else 0.0
+            for name, count in counts.items()
         }
+        return {"lately": paces, "lately_seconds": round(seconds, 1)}
 
     def report(self, held: Iterable[int]) -> dict[str, Any]:
         """What there is to report, of a node that holds the partitions *held*."""

@@ -715,8 +715,8 @@ class Session:
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
                 for tier in ("recent", "bloom", "set", "imported")
             },
-            "new": stats.get_value("scheduler/enqueued", 0)
-            - stats.get_value("frontier/queue/retried", 0),
+            "queued": (queued := stats.get_value("scheduler/enqueued", 0)),
+            "new": queued - stats.get_value("frontier/queue/retried", 0),
             "local": stats.get_value("frontier/queue/local", 0),
             "dead": stats.get_value("frontier/queue/dead", 0),
             "own": self.own_settings(),

@@ -17,7 +17,7 @@ import heapq
 import itertools
 import re
 from collections import Counter
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -134,6 +134,22 @@ class Taken:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much a node does in a second, of what has the same name in `Figures`."""
+
+    pages: float = 0.0
+    requests: float = 0.0
+    bytes: float = 0.0
+    new: float = 0.0
+    errors: float = 0.0
+    queued: float = 0.0
+    done: float = 0.0
+
+
+PACES = tuple(f.name for f in fields(Pace))
+
+
 class Fold(Enum):
     """Whose figures make up that of all nodes."""
 
@@ -221,6 +237,17 @@ def _numbers_of(cls: type[Any]) -> Kind:
         return {name: getattr(value, name) for name in names}
 
     return Kind(read, lambda every: sum_of(cls, every), write)
+
+
+def _read_pace(value: Any) -> Pace:
+    known = _object(value)
+    return Pace(**{name: real(known.get(name)) for name in PACES})
+
+
+def _add_paces(every: Iterable[Pace]) -> Pace:
+    values = list(every)
+    sums = {name: sum(getattr(one, name) for one in values) for name in PACES}
+    return Pace(**{name: round(value, 3) for name, value in sums.items()})
 
 
 def _by_name(
@@ -348,6 +375,10 @@ class Figures:
     """Links that were not followed because they look like a trap."""
     new: int = _figure(_WHOLE, Fold.ALL)
     """URLs that were new and therefore queued."""
+    queued: int = _figure(_WHOLE, Fold.ALL)
+    """Requests that were queued: for new URLs, and to try one again."""
+    done: int = _figure(_WHOLE, Fold.ALL)
+    """Requests that have left the queue."""
     given_up: int = _figure(_WHOLE, Fold.ALL)
     """Requests that were not sent because their host was left alone too often."""
     local: int = _figure(_WHOLE, Fold.ALL)
@@ -363,9 +394,8 @@ class Figures:
     """How long the node ran; of all, from the first start to the last report."""
     rate: float = _figure(_REAL)
     """Pages per second, from the first start to the last report."""
-    lately: float = _figure(_REAL, Fold.NOW)
-    """Pages per second in the last `lately_seconds`; of all, those of nodes on the map
-    together."""
+    lately: Pace = _figure(Kind(_read_pace, _add_paces, asdict), Fold.NOW)
+    """In the last `lately_seconds`; of all, that of nodes on the map together."""
     lately_seconds: float = _figure(Kind(real, max), Fold.NOW)
     """A minute, or less of a node that has not run for so long; 0 if not known. Of all,
     the most."""
@@ -457,8 +487,12 @@ def figures_of(report: Mapping[str, Any]) -> Figures:
 
 def report_of(figures: Figures) -> dict[str, Any]:
     """A report that says *figures*, of all nodes together."""
-    told = {name: getattr(figures, name) for name in _TABLE}
-    return {name: _TABLE[name][0].write(value) for name, value in told.items() if value}
+    nothing = Figures()
+    return {
+        name: kind.write(getattr(figures, name))
+        for name, (kind, _) in _TABLE.items()
+        if getattr(figures, name) != getattr(nothing, name)
+    }
 
 
 def together(every: Collection[Figures], there: Collection[Figures] = ()) -> Figures:

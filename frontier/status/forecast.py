@@ -1,17 +1,14 @@
-"""How fast a crawl goes, and when it will have ended if it goes on so.
+"""When a crawl will have ended if it goes on as in the last minute.
 
 What always holds:
 
-1.  Rates come from what was seen before, and are of the time that they name: a minute,
-    or less if the crawl was not watched for so long.
-2.  A node that is started again counts from 0. What it did before is not taken back.
-3.  A time that is left has a basis, in words. Where there is none, the basis says why.
+1.  It follows from one look: paces are what nodes say of their own last minute.
+2.  A time that is left has a basis, in words. Where there is none, the basis says why.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
@@ -27,36 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from frontier.cluster.controls import Controls
-    from frontier.status.figures import Figures
+    from frontier.status.figures import Figures, Pace
     from frontier.status.views import CrawlSnapshot
 
-RATE_S = 60.0
-"""Seconds over which rates are."""
-TREND_S = 120.0
-"""Seconds over which the trend of the queue is."""
 LEAST_S = 30.0
-"""Seconds for which a crawl must have been watched before there is a trend."""
+"""Seconds for which a node must have run before there is a trend."""
 LONGEST_S = 10 * 365 * 86_400.0
 """Seconds from which on a forecast says nothing."""
-WHAT = ("pages", "requests", "bytes", "new", "errors")
-"""What there are rates of."""
 SPENT = ("pages", "items", "errors", "bytes", "active_ms")
 """Fields of what a crawl with limits has spent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """How much all nodes do in a second."""
-
-    seconds: float = 0.0
-    """Over which the rates are; 0 if there is none yet."""
-    pages: float = 0.0
-    requests: float = 0.0
-    bytes: float = 0.0
-    new: float = 0.0
-    errors: float = 0.0
-    nodes: dict[str, float] = field(default_factory=dict)
-    """Pages of each node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,137 +45,58 @@ class TimeLeft:
     """What it follows from, or why it is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """What a crawl had done at a time."""
+def time_left(seen: CrawlSnapshot) -> TimeLeft:
+    """When the crawl will have ended, by its queue or by one of its limits."""
+    if seen.state != "open":
+        return TimeLeft(0.0, f"the crawl is {seen.state}")
+    if seen.controls.paused is not None:
+        return TimeLeft(None, "unknown: the crawl is paused")
+    found = _by_queue(seen)
+    for limit in seen.limits:
+        left = _by_limit(limit, seen.totals.lately)
+        if left is not None and (
+            found.seconds is None or (left.seconds or 0.0) < found.seconds
+        ):
+            found = left
+    return found
 
-    at: float
-    """Seconds, on the store's clock."""
-    done: Mapping[str, int]
-    pages: Mapping[str, int]
-    """Of each node."""
-    queued: int
+
+def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
+    pace, span = seen.totals.lately, seen.totals.lately_seconds
+    queued = seen.queue.ready + seen.queue.reserved
+    if held := held_up(seen):
+        return TimeLeft(None, held)
+    if span < LEAST_S:
+        return TimeLeft(None, at_least(seen))
+    more = ""
+    if seen.queue.waiting:
+        more = f"; {seen.queue.waiting:,} more wait until they are due"
+    if not queued:
+        return TimeLeft(None if more else 0.0, f"nothing is queued{more}")
+    shrinks, over = pace.done - pace.queued, f"over {duration(span)}"
+    if shrinks <= 0:
+        what = f"grows by {-shrinks:,.1f}/s" if shrinks else "does not shrink"
+        return TimeLeft(None, f"unknown: the queue {what} {over}{more}")
+    seconds = queued / shrinks
+    if seconds > LONGEST_S:
+        return TimeLeft(None, f"unknown: the queue hardly shrinks {over}{more}")
+    basis = f"the queue shrinks by {shrinks:,.1f}/s {over}{more}"
+    return TimeLeft(round(seconds, 1), basis)
 
 
-class History:
-    """What was seen of a crawl in the last minutes."""
-
-    def __init__(self) -> None:
-        self._samples: deque[_Sample] = deque()
-        self._before: dict[str, Figures] = {}
-        self._done: Counter[str] = Counter()
-        self._pages: Counter[str] = Counter()
-
-    def note(self, seen: CrawlSnapshot) -> None:
-        """Note what was *seen*; the next must be newer."""
-        at = seen.taken_ms / 1000
-        while self._samples and at <= self._samples[-1].at:
-            self._samples.pop()
-        known = {node.node_id: node.figures for node in seen.nodes if node.figures}
-        for node_id, figures in known.items():
-            self._add(node_id, figures)
-        self._before = known
-        queued = seen.queue.ready + seen.queue.reserved
-        sample = _Sample(at, dict(self._done), dict(self._pages), queued)
-        self._samples.append(sample)
-        while len(self._samples) > 2 and self._samples[1].at <= at - TREND_S:
-            self._samples.popleft()
-
-    def _add(self, node_id: str, figures: Figures) -> None:
-        """Count what a node has done since it was seen before."""
-        before = self._before.get(node_id)
-        if before is None and not self._samples:
-            self._pages[node_id] = 0
-            return  # nothing is known of what it did before
-        is_same = before is not None and before.opened == figures.opened
-        for name in WHAT:
-            more = getattr(figures, name) - (getattr(before, name) if is_same else 0)
-            self._done[name] += max(0, more)
-            if name == "pages":
-                self._pages[node_id] += max(0, more)
-
-    def _since(self, seconds: float) -> tuple[_Sample, _Sample] | None:
-        """The newest sample, and the one that is so much older, or the oldest."""
-        if len(self._samples) < 2:
-            return None
-        last = self._samples[-1]
-        for sample in reversed(self._samples):
-            if sample.at <= last.at - seconds:
-                return sample, last
-        return self._samples[0], last
-
-    def rates(self) -> Rates:
-        """How much is done in a second."""
-        found = self._since(RATE_S)
-        if found is None:
-            return Rates()
-        first, last = found
-        span = last.at - first.at
-        nodes = {
-            node_id: round((pages - first.pages.get(node_id, 0)) / span, 3)
-            for node_id, pages in last.pages.items()
-            if node_id in self._before
-        }
-        each = {
-            name: round((last.done.get(name, 0) - first.done.get(name, 0)) / span, 3)
-            for name in WHAT
-        }
-        return Rates(round(span, 1), **each, nodes=nodes)
-
-    def time_left(self, seen: CrawlSnapshot) -> TimeLeft:
-        """When the crawl will have ended, by its queue or by one of its limits."""
-        if seen.state != "open":
-            return TimeLeft(0.0, f"the crawl is {seen.state}")
-        if seen.controls.paused is not None:
-            return TimeLeft(None, "unknown: the crawl is paused")
-        found = self._by_queue(seen)
-        rates = self.rates()
-        for limit in seen.limits:
-            left = self._by_limit(limit, rates)
-            if left is not None and (
-                found.seconds is None or (left.seconds or 0.0) < found.seconds
-            ):
-                found = left
-        return found
-
-    def _by_queue(self, seen: CrawlSnapshot) -> TimeLeft:
-        found = self._since(TREND_S)
-        queued = seen.queue.ready + seen.queue.reserved
-        if held := held_up(seen):
-            return TimeLeft(None, held)
-        more = ""
-        if seen.queue.waiting:
-            more = f"; {seen.queue.waiting:,} more wait until they are due"
-        span = found[1].at - found[0].at if found is not None else 0.0
-        if found is None or span < LEAST_S:
-            return TimeLeft(None, at_least(seen))
-        shrinks = (found[0].queued - found[1].queued) / span
-        over = f"over {duration(span)}"
-        if not queued:
-            return TimeLeft(None if more else 0.0, f"nothing is queued{more}")
-        if shrinks <= 0:
-            what = f"grows by {-shrinks:,.1f}/s" if shrinks else "does not shrink"
-            return TimeLeft(None, f"unknown: the queue {what} {over}{more}")
-        seconds = queued / shrinks
-        if seconds > LONGEST_S:
-            return TimeLeft(None, f"unknown: the queue hardly shrinks {over}{more}")
-        basis = f"the queue shrinks by {shrinks:,.1f}/s {over}{more}"
-        return TimeLeft(round(seconds, 1), basis)
-
-    def _by_limit(self, limit: LimitProgress, rates: Rates) -> TimeLeft | None:
-        """When *limit* is reached at the pace of now; ``None`` if that is not known."""
-        left = max(0, limit.limit - limit.value)
-        if limit.name == "time":
-            basis = f"the limit of {limit.limit / 1000:,.0f} s ({limit.setting})"
-            return TimeLeft(round(left / 1000, 1), basis)
-        pace = {"pages": rates.pages, "bytes": rates.bytes}.get(limit.name, 0.0)
-        if pace <= 0:
-            return None
-        basis = (
-            f"the limit of {limit.limit:,} {limit.name} ({limit.setting}) at "
-            f"{pace:,.1f}/s"
-        )
-        return TimeLeft(round(left / pace, 1), basis)
+def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
+    """When *limit* is reached at the *pace* of now; ``None`` if that is not known."""
+    left = max(0, limit.limit - limit.value)
+    if limit.name == "time":
+        basis = f"the limit of {limit.limit / 1000:,.0f} s ({limit.setting})"
+        return TimeLeft(round(left / 1000, 1), basis)
+    each = {"pages": pace.pages, "bytes": pace.bytes}.get(limit.name, 0.0)
+    if each <= 0:
+        return None
+    basis = (
+        f"the limit of {limit.limit:,} {limit.name} ({limit.setting}) at {each:,.1f}/s"
+    )
+    return TimeLeft(round(left / each, 1), basis)
 
 
 def at_least(seen: CrawlSnapshot) -> str:

@@ -597,7 +597,7 @@ def _pace(crawl: CrawlSummary, nodes: Mapping[bytes, bytes], reports: Any) -> Cr
     every = [*figures.values(), *([figures_of(gone)] if gone else [])]
     there = [figures[name] for name in beats_of(nodes) if name in figures]
     totals = together(every, there)
-    rate = totals.lately if crawl.state == "open" else totals.rate
+    rate = totals.lately.pages if crawl.state == "open" else totals.rate
     return CrawlPace(totals.pages, round(rate, 3), totals.errors)
 
 

@@ -1,4 +1,4 @@
-"""A crawl as somebody sees it who keeps looking: rates, trends, hosts, hand-overs.
+"""A crawl as somebody sees it who keeps looking: hosts, hand-overs, time left.
 
 `Watch.look` blocks. It is called in a thread, once in a second or two, and shared by
 all who watch. What always holds:
@@ -10,7 +10,7 @@ all who watch. What always holds:
     store does not grow with the number of those who watch. Of hosts only those are
     asked for whose queues may be among the longest.
 3.  No keys are searched for, and what is kept is bounded in size.
-4.  Rates, trends and hand-overs are of what this watch has seen itself. Who joined,
+4.  Hand-overs are of what this watch has seen itself. Who joined,
     left and died is in the store, and so known from before it began.
 """
 
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
-from frontier.status.forecast import History, Rates, TimeLeft
+from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import log_call, read_log
 from frontier.status.partitions import (
     PartitionLook,
@@ -121,7 +121,6 @@ class Watched:
     crawl: CrawlSnapshot
     epoch: int
     """Of the membership; it grows as nodes come and go."""
-    rates: Rates
     time_left: TimeLeft
     holders: tuple[str, ...]
     """Who holds each partition; empty for nobody."""
@@ -159,7 +158,6 @@ class Watch:
         self._keys = CrawlKeys(namespace, crawl_id)
         self._clock = clock
         self._lock = threading.Lock()
-        self._history = History()
         self._looks: list[PartitionLook] = []
         self._seen_at: list[float] = []
         self._queues: dict[int, dict[str, int]] = {}
@@ -207,13 +205,11 @@ class Watch:
         seen = assembled(crawl, self._figures, self._looks, held, self._letters)
         seen = replace(seen, harmed=(*seen.harmed, *self._harmed))
         self._note_holders(held, seen.taken_ms)
-        self._history.note(seen)
         self._looked = now
         return Watched(
             crawl=seen,
             epoch=self._epoch,
-            rates=self._history.rates(),
-            time_left=self._history.time_left(seen),
+            time_left=time_left(seen),
             holders=held,
             hosts=self._hosts(seen),
             hand_overs=tuple(reversed(self._events)),

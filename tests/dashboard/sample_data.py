@@ -24,7 +24,7 @@ def report(number, machine="worker", **more):
         "new": pages * 2,
         "opened": time.time() - 1800,
         "seconds": 1800.0,
-        "lately": round(pages / 1800, 3),
+        "lately": {"pages": round(pages / 1800, 3)},
         "lately_seconds": 60.0,
         "taken": [[round(time.time() * 1000) - 1_800_000, 5]],
         "seen": {"recent": pages * 5, "bloom": 0, "set": pages * 3},

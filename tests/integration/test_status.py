@@ -22,7 +22,7 @@ def has_reports(seen):
     totals = seen.crawl.totals
     figures = [node.figures for node in seen.crawl.nodes if node.figures is not None]
     whole = len(figures) == 2 and all(f.memory_bytes and f.holds for f in figures)
-    return seen if whole and totals.pages >= 30 and totals.in_flight else None
+    return seen if whole and totals.pages >= 30 and totals.lately.pages else None
 
 
 def test_what_is_known_of_a_crawl_is_described_while_it_runs_and_afterwards(
@@ -62,4 +62,4 @@ def test_what_is_known_of_a_crawl_is_described_while_it_runs_and_afterwards(
     assert log >= {("node-1", "joined"), ("node-1", "died"), ("node-2", "left")}
     assert Watch(cluster.store, "frontier", "site-1").look().membership
     assert last.time_left.seconds == 0
-    assert last.rates.pages > 0
+    assert seen.crawl.totals.lately.pages > 0

@@ -128,18 +128,18 @@ def test_the_lag_is_that_of_the_last_seconds():
 def test_the_pace_is_that_of_the_last_minute():
     now = [1000.0]
     made = ProcessStats({}, clock=lambda: now[0])
-    assert made.pace(7) == {"lately": 0, "lately_seconds": 0.0}
+    assert made.pace({"pages": 7}) == {"lately": {"pages": 0}, "lately_seconds": 0.0}
 
     for second in range(1, 301):
         now[0] += 1
-        fast = made.pace(7 + 10 * second)
-    assert fast["lately"] == 10
+        fast = made.pace({"pages": 7 + 10 * second})
+    assert fast["lately"] == {"pages": 10}
     for _ in range(120):
         now[0] += 1
-        slow = made.pace(7 + 3000)
+        slow = made.pace({"pages": 7 + 3000})
 
     assert 60 <= fast["lately_seconds"] < 60 + process_stats.PACE_EVERY_S
-    assert slow == {"lately": 0, "lately_seconds": fast["lately_seconds"]}
+    assert slow == {"lately": {"pages": 0}, "lately_seconds": fast["lately_seconds"]}
 
 
 async def test_a_disk_that_hangs_holds_up_one_thread_only(until, monkeypatch, tmp_path):

@@ -156,7 +156,12 @@ def test_an_overview_has_the_pace_of_crawls_and_none_waits_for_ever(
         db("SADD", RegistryKeys(keys.namespace).crawls(), name)
         db("HSET", other.meta(), *(x for pair in meta.items() for x in pair))
         db("HSET", other.nodes(), "a", "1 1 0 p")
-        lately = {"pages": 70, "errors": 2, "lately": 0.5, "lately_seconds": 60}
+        lately = {
+            "pages": 70,
+            "errors": 2,
+            "lately": {"pages": 0.5},
+            "lately_seconds": 60,
+        }
         ran = {"seconds": 7.0, "opened": 5.0}
         db("HSET", other.reports(), "a", json.dumps({**lately, **ran}))
     db("HSET", CrawlKeys(keys.namespace, "site-3").meta(), "state", "finished")

@@ -64,7 +64,7 @@ def a_report(number, **more):
         "in_flight": draw(16),
         "inbox": draw(100),
         "lag_ms": draw(100),
-        "lately": draw(100) / 4,
+        "lately": {"pages": draw(100) / 4},
         "lately_seconds": 60.0,
         "taken": [[draw(1, 100), draw(1, 9)]],
         "machine": "m",

@@ -16,6 +16,7 @@ from frontier.status.figures import (
     ArchiveFigures,
     Figures,
     HostSeconds,
+    Pace,
     SeenFigures,
     ShareFigures,
     Taken,
@@ -213,21 +214,29 @@ NOW = {
 def test_the_pace_is_that_of_nodes_on_the_map_and_what_is_no_pace_is_none(
     crawl, create, join, look, db
 ):
-    pace = {"lately": 1.5, "lately_seconds": 60.0, "taken": [[5000, 3], [6000, 4]]}
-    wrong = {"lately": -9, "lately_seconds": "x", "taken": [[-1, 2], 7, [1, 0]]}
+    pace = {
+        "lately": {"pages": 1.5},
+        "lately_seconds": 60.0,
+        "taken": [[5000, 3], [6000, 4]],
+    }
+    wrong = {
+        "lately": {"pages": -9},
+        "lately_seconds": "x",
+        "taken": [[-1, 2], 7, [1, 0]],
+    }
     create(crawl)
     join(crawl, "a", {**REPORT, **pace})
-    join(crawl, "b", {**REPORT, **pace, "lately": 3.0})
+    join(crawl, "b", {**REPORT, **pace, "lately": {"pages": 3.0}})
     join(crawl, "c", {**REPORT, **wrong})
     db("HSET", crawl.reports(), "gone", json.dumps({**REPORT, **pace, "left": True}))
 
     seen = look(crawl)
 
     figures = {node.node_id: node.figures for node in seen.nodes}
-    assert figures["a"].lately == 1.5
+    assert figures["a"].lately.pages == 1.5
     assert figures["a"].taken == (Taken(5000, 3), Taken(6000, 4))
-    assert (figures["c"].lately, figures["c"].taken) == (0.0, ())
-    assert (seen.totals.lately, seen.totals.lately_seconds) == (4.5, 60.0)
+    assert (figures["c"].lately, figures["c"].taken) == (Pace(), ())
+    assert (seen.totals.lately.pages, seen.totals.lately_seconds) == (4.5, 60.0)
 
 
 def test_what_nodes_have_now_is_that_of_nodes_on_the_map(crawl, create, join, look, db):

@@ -8,8 +8,8 @@ import pytest
 
 from frontier.errors import UnknownCrawl
 from frontier.queue.reserve import Scan
-from frontier.status.figures import Figures
-from frontier.status.forecast import TREND_S, History
+from frontier.status.figures import Figures, Pace
+from frontier.status.forecast import time_left
 from frontier.status.views import LimitProgress, NodeView
 from frontier.status.watch import (
     HOLDERS_S,
@@ -256,116 +256,57 @@ def test_what_a_partition_says_of_hosts_is_not_trusted(watch, db, keys):
     assert all(host.delay_ms == 0 for host in found.hosts)
 
 
-# Rates and trends; no server.
+# The time left; no server.
 
 
 @pytest.fixture
 def seen(watch):
     base = watch.look().crawl
 
-    def seen(at, queued=0, limits=(), waiting=0, **pages):
-        nodes = tuple(
-            NodeView(name, "live", 1, 1, 1, Figures(opened=opened, pages=count))
-            for name, (opened, count) in pages.items()
-        )
+    def seen(queued=0, limits=(), waiting=0, seconds=60.0, more=0, **pace):
+        totals = Figures(lately=Pace(queued=more, **pace), lately_seconds=seconds)
+        node = NodeView("a", "live", 1, 1, 1, Figures(rate=5.0))
         queue = Scan(ready=queued, waiting=waiting)
-        return replace(
-            base, taken_ms=at * 1000, nodes=nodes, queue=queue, limits=limits
-        )
+        return replace(base, nodes=(node,), totals=totals, queue=queue, limits=limits)
 
     return seen
 
 
-def test_the_rate_is_that_of_the_last_minute(seen):
-    history = History()
-    history.note(seen(100, a=(1.0, 5000)))
-    assert history.rates().seconds == 0
-
-    for at in range(101, 161):
-        history.note(seen(at, a=(1.0, 5000)))
-    for at in range(161, 221):
-        history.note(seen(at, a=(1.0, 5000 + 3 * (at - 160)), b=(150.0, at - 160)))
-
-    rates = history.rates()
-    assert (rates.seconds, rates.pages) == (60, 4)
-    assert rates.nodes == {"a": 3, "b": 1}
+STILL = "unknown: the queue does not shrink over 60 s"
+SHORT = "at least 17 min: 5,000 requests at the mean 5.0 pages/s of its nodes"
+GROWS = "unknown: the queue grows by 5.0/s over 60 s"
+WAITS = "nothing is queued; 3 more wait until they are due"
+PAGES = LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 120, 1000, 0.12)
+SECONDS = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 60_000, 100_000, 0.6)
+ITEMS = LimitProgress("items", "CLOSESPIDER_ITEMCOUNT", 1, 2, 0.5)
+AT_PAGES = "the limit of 1,000 pages (CLOSESPIDER_PAGECOUNT) at 2.0/s"
 
 
-def test_a_node_that_begins_again_takes_nothing_back(seen):
-    history = History()
-    history.note(seen(100, a=(1.0, 5000)))
-    history.note(seen(110, a=(1.0, 5010)))
-    history.note(seen(120, a=(111.0, 20)))
-    history.note(seen(130))
+@pytest.mark.parametrize(
+    ("view", "seconds", "basis"),
+    [
+        ({"queued": 5000, "seconds": 20.0}, None, f"{SHORT}, and what they will find"),
+        ({"queued": 1050, "done": 12}, 87.5, "the queue shrinks by 12.0/s over 60 s"),
+        ({"queued": 9, "done": 1, "more": 6}, None, GROWS),
+        ({"queued": 7}, None, STILL),
+        ({}, 0.0, "nothing is queued"),
+        ({"waiting": 3}, None, WAITS),
+        ({"queued": 9, "limits": (PAGES, ITEMS), "pages": 2}, 440, AT_PAGES),
+        (
+            {"queued": 9, "limits": (PAGES, SECONDS), "pages": 2},
+            40,
+            "the limit of 100 s (CLOSESPIDER_TIMEOUT)",
+        ),
+    ],
+)
+def test_one_look_says_how_long_a_crawl_will_last_or_why_it_does_not(
+    seen, view, seconds, basis
+):
+    left = time_left(seen(**view))
 
-    rates = history.rates()
-    assert rates.pages == 1
-    assert rates.nodes == {}  # it is gone
-
-
-def test_a_server_whose_clock_is_set_back_begins_again(seen):
-    history = History()
-    history.note(seen(100, a=(1.0, 10)))
-    history.note(seen(50, a=(1.0, 20)))
-    assert history.rates().seconds == 0
-    history.note(seen(50, a=(1.0, 25)))
-    history.note(seen(60, a=(1.0, 30)))
-
-    assert history.rates().pages == 0.5
-
-
-def told(history, view):
-    left = history.time_left(view)
-    return left.seconds, left.basis
+    assert (left.seconds, left.basis) == (seconds, basis)
 
 
-def test_the_time_left_follows_from_the_trend_of_the_queue(seen):
-    history = History()
-    for at in range(0, 20, 5):
-        history.note(seen(at, 5000))
-    node = NodeView("a", "live", 1, 1, 1, Figures(rate=5.0))
-    short = "at least 17 min: 5,000 requests at the mean 5.0 pages/s of its nodes"
-    seconds, basis = told(history, replace(seen(15, 5000), nodes=(node,)))
-    assert (seconds, basis) == (None, f"{short}, and what they will find")
-
-    for at in range(20, 400, 5):
-        last = seen(at, 5000 - 10 * at)
-        history.note(last)
-    assert told(history, last) == (105, "the queue shrinks by 10.0/s over 2 min")
-    assert len(history._samples) <= TREND_S / 5 + 2
-
-    for at in range(400, 600, 5):
-        last = seen(at, 1000 + 5 * at)
-        history.note(last)
-    grows = "unknown: the queue grows by 5.0/s over 2 min"
-    assert told(history, last) == (None, grows)
-
-
-def test_the_time_left_says_why_it_is_not_known(seen):
-    history = History()
-    for at in (0, 40):
-        history.note(seen(at, 7))
-    still = "unknown: the queue does not shrink over 40 s"
-    assert told(history, seen(40, 7)) == (None, still)
-    assert told(history, seen(40, 0)) == (0.0, "nothing is queued")
-    waits = "nothing is queued; 3 more wait until they are due"
-    assert told(history, seen(40, 0, waiting=3)) == (None, waits)
-    ended = replace(seen(40, 7), state="finished")
-    assert told(history, ended) == (0.0, "the crawl is finished")
-
-
-def test_a_limit_that_comes_first_is_the_basis(seen):
-    history = History()
-    for at in range(0, 70, 10):
-        last = seen(at, 10_000 - at, a=(1.0, 2 * at))
-        history.note(last)
-    pages = LimitProgress("pages", "CLOSESPIDER_PAGECOUNT", 120, 1000, 0.12)
-    seconds = LimitProgress("time", "CLOSESPIDER_TIMEOUT", 60_000, 100_000, 0.6)
-    items = LimitProgress("items", "CLOSESPIDER_ITEMCOUNT", 1, 2, 0.5)
-
-    limited = replace(last, limits=(pages, items))
-    basis = "the limit of 1,000 pages (CLOSESPIDER_PAGECOUNT) at 2.0/s"
-    assert told(history, limited) == (440, basis)
-    limited = replace(last, limits=(pages, seconds))
-    basis = "the limit of 100 s (CLOSESPIDER_TIMEOUT)"
-    assert told(history, limited) == (40, basis)
+def test_a_crawl_that_is_over_has_no_time_left(seen):
+    left = time_left(replace(seen(7), state="finished"))
+    assert (left.seconds, left.basis) == (0.0, "the crawl is finished")
