@@ -15,17 +15,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.metrics.exposition import Metric, Samples, families, numbers
-from frontier.metrics.node import CODES, OTHER, TIERS
-from frontier.status.figures import ERROR_KINDS
+from frontier.metrics.exposition import Metric, Samples, families
+from frontier.metrics.figures import FIGURES
 from frontier.store.client import Call
-from frontier.urls.traps import SETTINGS as TRAPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client.core import Metric as Family
 
+    from frontier.status.figures import Figures
     from frontier.status.views import CrawlSnapshot, CrawlSummary
     from frontier.store.client import BlockingStore
 
@@ -138,26 +137,18 @@ def _split(
     }
 
 
-def _total(name: str) -> Callable[[Reading], Samples]:
-    """The sum of what all nodes report as *name*."""
-    return _each(lambda crawl: getattr(crawl.totals, name))
-
-
-def _archive(name: str) -> Callable[[Reading], Samples]:
-    """The same of the archive."""
-    return _each(lambda crawl: getattr(crawl.totals.archive, name))
-
-
-def _known(values: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
-    return {name: value for (name,), value in numbers(values, names).items()}
-
-
-def _codes(crawl: CrawlSnapshot) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for code, count in crawl.totals.statuses.items():
-        label = code if code in CODES else OTHER
-        found[label] = found.get(label, 0) + count
-    return found
+def _sum(metric: Metric[Figures]) -> CrawlMetric:
+    """The *metric* of what all nodes of a crawl have counted together."""
+    return CrawlMetric(
+        f"frontier_crawl_{metric.name}",
+        metric.about,
+        lambda reading: {
+            (crawl.crawl_id, *labels): value
+            for crawl in reading.crawls
+            for labels, value in metric.samples(crawl.totals).items()
+        },
+        ("crawl", *metric.labels),
+    )
 
 
 def _nodes(crawl: CrawlSnapshot) -> dict[str, float]:
@@ -261,115 +252,18 @@ _CRAWLS: tuple[CrawlMetric, ...] = (
 )
 _SUMS: tuple[CrawlMetric, ...] = (
     CrawlMetric(
-        "frontier_crawl_pages_total",
-        "Responses that were not redirects, those for robots.txt included.",
-        _total("pages"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_requests_total",
-        "Requests that were sent, redirects and retries included.",
-        _total("requests"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_response_bytes_total",
-        "Bytes of responses, as they came over the network.",
-        _total("bytes"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_responses_total",
-        "Responses by HTTP status; those that are not registered are `other`.",
-        _split(_codes),
-        ("crawl", "code"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_items_total",
-        "Items that spiders have made.",
-        _total("items"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_errors_total",
-        "Requests without an answer, and answers 429 and 5xx, by kind; each try "
-        "counts.",
-        _split(lambda crawl: _known(crawl.totals.error_kinds, ERROR_KINDS)),
-        ("crawl", "kind"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_requests_forbidden_total",
-        "Requests that robots.txt does not allow, and that were not sent.",
-        _total("forbidden"),
-        ("crawl",),
-    ),
-    CrawlMetric(
         "frontier_crawl_requests_refused_total",
         "Requests that were not sent: out of scope, or to an address that is not "
         "connected to.",
-        _total("refused"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_urls_new_total",
-        "URLs that were new and therefore queued.",
-        _total("new"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_urls_seen_total",
-        "URLs that were seen before, by the tier that said so.",
-        _split(lambda c: {tier: getattr(c.totals.seen, tier) for tier in TIERS}),
-        ("crawl", "tier"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_links_trapped_total",
-        "Links that were left out because they look like a trap, by kind.",
-        _split(lambda crawl: _known(crawl.totals.traps, TRAPS)),
-        ("crawl", "trap"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_archive_originals_total",
-        "Payloads that may become revisits and were stored in full.",
-        _archive("originals"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_archive_revisits_total",
-        "Payloads that became revisits.",
-        _archive("revisits"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_archive_original_bytes_total",
-        "Bytes of the originals, before compression.",
-        _archive("original_bytes"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_archive_revisit_bytes_total",
-        "Bytes of the revisits, before compression: what was not stored again.",
-        _archive("revisit_bytes"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_archive_written_bytes_total",
-        "Bytes of the WARC files.",
-        _archive("written_bytes"),
+        _each(lambda crawl: crawl.totals.refused),
         ("crawl",),
     ),
     CrawlMetric(
         "frontier_crawl_memory_bytes",
         "Resident memory of the nodes.",
-        _total("memory_bytes"),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_requests_in_flight",
-        "Requests that are being fetched or parsed.",
-        _total("in_flight"),
+        _each(lambda crawl: crawl.totals.memory_bytes),
         ("crawl",),
     ),
 )
-CRAWL = (*_CRAWLS, *_SUMS)
+CRAWL = (*_CRAWLS, *_SUMS, *map(_sum, FIGURES))
 """All of them, by topic, in the order of docs/metrics.md."""

@@ -104,12 +104,6 @@ def number(value: Any) -> float:
     return value if math.isfinite(value) and value >= 0 else 0
 
 
-def numbers(values: Any, known: Iterable[str]) -> Samples:
-    """Those of *values*, a mapping, that are *known*; 0 for what is not in it."""
-    found = values if isinstance(values, dict) else {}
-    return {(name,): number(found.get(name)) for name in known}
-
-
 def most(values: Mapping[str, float], count: int) -> list[str]:
     """The names of the *count* greatest of *values*; of equals, by name."""
     return sorted(values, key=lambda name: (-values[name], name))[:count]

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from frontier.metrics.exposition import Metric, Samples, most, number, numbers
+from frontier.metrics.exposition import Metric, Samples, most, number
+from frontier.metrics.figures import FIGURES, OTHER
 from frontier.status.figures import ERROR_KINDS
-from frontier.urls.traps import STATS as TRAPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from frontier.status.figures import Figures
+
 TOP_HOSTS = 20
 """Hosts that have a label: those with most errors, and the slowest."""
-OTHER = "other"
-"""What is none of the values that a label may have."""
-CODES = frozenset(str(status.value) for status in HTTPStatus)
-"""HTTP statuses that have a label of their own: those that are registered."""
-TIERS = ("recent", "bloom", "set", "imported")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +29,8 @@ class Reading:
 
     about: Mapping[str, str]
     """Its names, and the versions of what it runs."""
-    report: Mapping[str, Any]
-    """Its figures for the crawl's report; see `Node.report`."""
+    figures: Figures
+    """What it reports to the crawl."""
     stats: Mapping[str, Any]
     """Scrapy's stats."""
     moment: Mapping[str, float]
@@ -45,25 +41,19 @@ class Reading:
 NodeMetric = Metric[Reading]
 
 
+def _of_figures(metric: Metric[Figures]) -> NodeMetric:
+    """The *metric* of this node's figures."""
+    return NodeMetric(
+        f"frontier_{metric.name}",
+        metric.about,
+        lambda reading: metric.read(reading.figures),
+        metric.labels,
+    )
+
+
 def _figure(name: str) -> Callable[[Reading], float]:
-    """What the report has under *name*."""
-    return lambda reading: number(reading.report.get(name))
-
-
-def _archive(name: str, divisor: float = 1) -> Callable[[Reading], float]:
-    """What the report has of the archive under *name*."""
-    return lambda reading: _of_archive(reading, name) / divisor
-
-
-def _of_archive(reading: Reading, name: str) -> float:
-    return number(reading.report.get("archive", {}).get(name))
-
-
-def _archives(names: Mapping[str, str]) -> Callable[[Reading], Samples]:
-    """Several of them, by the value of a label."""
-    return lambda reading: {
-        (label,): _of_archive(reading, name) for label, name in names.items()
-    }
+    """The figure *name*."""
+    return lambda reading: float(getattr(reading.figures, name))
 
 
 def _stat(name: str) -> Callable[[Reading], float]:
@@ -83,44 +73,31 @@ def _now(name: str) -> Callable[[Reading], float | None]:
     return lambda reading: reading.moment.get(name)
 
 
-def _codes(reading: Reading) -> Samples:
-    """Responses by status; those that nobody has registered together."""
-    found: Samples = {}
-    statuses = reading.report.get("statuses", {})
-    for code, count in statuses.items():
-        label = (code if code in CODES else OTHER,)
-        found[label] = found.get(label, 0) + number(count)
-    return found
-
-
-def _errors(reading: Reading) -> Samples:
-    return numbers(reading.report.get("error_kinds"), ERROR_KINDS)
-
-
 def _host_errors(reading: Reading) -> Samples:
     """Errors of the hosts with most of them, by kind."""
-    hosts = reading.report.get("host_errors", {})
-    sums = {host: sum(map(number, kinds.values())) for host, kinds in hosts.items()}
+    hosts = reading.figures.host_errors
+    sums = {host: sum(kinds.values()) for host, kinds in hosts.items()}
     found: Samples = {}
     for host in most(sums, TOP_HOSTS):
         for kind, count in hosts[host].items():
             label = (host, kind if kind in ERROR_KINDS else OTHER)
-            found[label] = found.get(label, 0) + number(count)
+            found[label] = found.get(label, 0) + count
     return found
 
 
-def _host_times(place: int) -> Callable[[Reading], Samples]:
-    """Of the slowest hosts, their requests (0) or the seconds of those (1)."""
+def _slowest(reading: Reading) -> list[str]:
+    means = {host: one.mean for host, one in reading.figures.host_seconds.items()}
+    return most(means, TOP_HOSTS)
 
-    def read(reading: Reading) -> Samples:
-        hosts: dict[str, Any] = reading.report.get("host_seconds", {})
-        means = {
-            host: number(seconds) / max(1, number(requests))
-            for host, (requests, seconds) in hosts.items()
-        }
-        return {(host,): number(hosts[host][place]) for host in most(means, TOP_HOSTS)}
 
-    return read
+def _host_requests(reading: Reading) -> Samples:
+    hosts = reading.figures.host_seconds
+    return {(host,): hosts[host].requests for host in _slowest(reading)}
+
+
+def _host_seconds(reading: Reading) -> Samples:
+    hosts = reading.figures.host_seconds
+    return {(host,): hosts[host].seconds for host in _slowest(reading)}
 
 
 def _about(reading: Reading) -> Samples:
@@ -128,7 +105,6 @@ def _about(reading: Reading) -> Samples:
 
 
 ABOUT = ("crawl", "node", "spider", "machine", "version", "scrapy_version")
-RESULTS = ("new", "exact_url", "canonical_url", "digest")
 
 _OF_THE_NODE: tuple[NodeMetric, ...] = (
     NodeMetric("frontier_node_info", "What the node is; always 1.", _about, ABOUT),
@@ -145,7 +121,7 @@ _OF_THE_NODE: tuple[NodeMetric, ...] = (
     NodeMetric(
         "frontier_node_lag_seconds",
         "The most that the node's event loop was late in the last five seconds.",
-        lambda reading: number(reading.report.get("lag_ms")) / 1000,
+        lambda reading: reading.figures.lag_ms / 1000,
     ),
     NodeMetric(
         "frontier_node_memory_limit_bytes",
@@ -200,37 +176,6 @@ _OF_THE_NODE: tuple[NodeMetric, ...] = (
 )
 _FETCHED: tuple[NodeMetric, ...] = (
     NodeMetric(
-        "frontier_pages_total",
-        "Responses that were not redirects, those for robots.txt included.",
-        _figure("pages"),
-    ),
-    NodeMetric(
-        "frontier_requests_total",
-        "Requests that were sent, redirects and retries included.",
-        _figure("requests"),
-    ),
-    NodeMetric(
-        "frontier_response_bytes_total",
-        "Bytes of responses, as they came over the network.",
-        _figure("bytes"),
-    ),
-    NodeMetric(
-        "frontier_responses_total",
-        "Responses by HTTP status; those that are not registered are `other`.",
-        _codes,
-        ("code",),
-    ),
-    NodeMetric(
-        "frontier_items_total", "Items that spiders have made.", _figure("items")
-    ),
-    NodeMetric(
-        "frontier_errors_total",
-        "Requests without an answer, and answers 429 and 5xx, by kind; each try "
-        "counts.",
-        _errors,
-        ("kind",),
-    ),
-    NodeMetric(
         "frontier_host_errors_total",
         f"The same of the {TOP_HOSTS} hosts with most of them.",
         _host_errors,
@@ -239,24 +184,14 @@ _FETCHED: tuple[NodeMetric, ...] = (
     NodeMetric(
         "frontier_host_requests_total",
         f"Requests that were answered by the {TOP_HOSTS} slowest hosts.",
-        _host_times(0),
+        _host_requests,
         ("host",),
     ),
     NodeMetric(
         "frontier_host_request_seconds_total",
         "Seconds that these took.",
-        _host_times(1),
+        _host_seconds,
         ("host",),
-    ),
-    NodeMetric(
-        "frontier_requests_in_flight",
-        "Requests that are being fetched or parsed.",
-        _figure("in_flight"),
-    ),
-    NodeMetric(
-        "frontier_requests_forbidden_total",
-        "Requests that robots.txt does not allow, and that were not sent.",
-        _figure("forbidden"),
     ),
     NodeMetric(
         "frontier_requests_refused_total",
@@ -285,30 +220,14 @@ _FETCHED: tuple[NodeMetric, ...] = (
 )
 _QUEUE: tuple[NodeMetric, ...] = (
     NodeMetric(
-        "frontier_inbox_requests",
-        "Requests that are reserved on the node and not started.",
-        _figure("inbox"),
-    ),
-    NodeMetric(
         "frontier_outbox_requests",
         "Requests that wait to be stored.",
         _now("outbox"),
     ),
     NodeMetric(
-        "frontier_urls_new_total",
-        "URLs that were new and therefore queued.",
-        _figure("new"),
-    ),
-    NodeMetric(
         "frontier_requests_retried_total",
         "Requests that were queued again, to be tried once more.",
         _stat("frontier/queue/retried"),
-    ),
-    NodeMetric(
-        "frontier_urls_seen_total",
-        "URLs that were seen before, by the tier that said so.",
-        lambda reading: numbers(reading.report.get("seen"), TIERS),
-        ("tier",),
     ),
     NodeMetric(
         "frontier_seen_set_given_up_urls_total",
@@ -321,27 +240,6 @@ _QUEUE: tuple[NodeMetric, ...] = (
         "New URLs that the shared tiers are expected to have called seen; one node "
         "counts.",
         _stat("frontier/seen/lost_expected"),
-    ),
-    NodeMetric(
-        "frontier_links_trapped_total",
-        "Links that were left out because they look like a trap, by kind.",
-        _stats(TRAPS),
-        ("trap",),
-    ),
-    NodeMetric(
-        "frontier_urls_excluded_total",
-        "Links, and queued requests, that an operator has excluded.",
-        _stat("frontier/queue/excluded"),
-    ),
-    NodeMetric(
-        "frontier_requests_local_total",
-        "Requests that cannot be stored and are fetched by this process alone.",
-        _figure("local"),
-    ),
-    NodeMetric(
-        "frontier_requests_reclaimed_total",
-        "Requests of dead nodes that were put back.",
-        _figure("reclaimed"),
     ),
     NodeMetric(
         "frontier_requests_lost_total",
@@ -396,11 +294,6 @@ _HOSTS: tuple[NodeMetric, ...] = (
         _stat("frontier/backoff/retried"),
     ),
     NodeMetric(
-        "frontier_backoff_given_up_total",
-        "Requests that were not sent because their host was left alone too often.",
-        _figure("given_up"),
-    ),
-    NodeMetric(
         "frontier_robots_cut_total",
         "Files robots.txt of more than 500 KiB; the rest is not read.",
         _stat("frontier/robots/cut"),
@@ -434,59 +327,6 @@ _HOSTS: tuple[NodeMetric, ...] = (
     ),
 )
 _ARCHIVE: tuple[NodeMetric, ...] = (
-    NodeMetric(
-        "frontier_archive_originals_total",
-        "Payloads that may become revisits and were stored in full.",
-        _archive("originals"),
-    ),
-    NodeMetric(
-        "frontier_archive_original_bytes_total",
-        "Their bytes, before compression.",
-        _archive("original_bytes"),
-    ),
-    NodeMetric(
-        "frontier_archive_revisits_total",
-        "Payloads that became revisits.",
-        _archive("revisits"),
-    ),
-    NodeMetric(
-        "frontier_archive_revisit_bytes_total",
-        "Their bytes, before compression: what was not stored again.",
-        _archive("revisit_bytes"),
-    ),
-    NodeMetric(
-        "frontier_archive_written_bytes_total",
-        "Bytes of the WARC files.",
-        _archive("written_bytes"),
-    ),
-    NodeMetric(
-        "frontier_archive_payloads_total",
-        "Payloads that were looked up, by what was found.",
-        _archives({"new": "new_payloads", **{name: name for name in RESULTS[1:]}}),
-        ("result",),
-    ),
-    NodeMetric(
-        "frontier_archive_payload_bytes_total",
-        "Their bytes.",
-        _archives({name: f"{name}_bytes" for name in RESULTS}),
-        ("result",),
-    ),
-    NodeMetric(
-        "frontier_archive_lookup_seconds_total",
-        "Seconds that the writer waited for the index.",
-        _archive("lookup_us", 1e6),
-    ),
-    NodeMetric(
-        "frontier_archive_cdx_lookups_total",
-        "Payloads that CDX servers were asked for, found there, or not answered.",
-        _archives({"asked": "cdx_asked", "found": "cdx_found", "failed": "cdx_failed"}),
-        ("result",),
-    ),
-    NodeMetric(
-        "frontier_archive_cdx_seconds_total",
-        "Seconds that the writer waited for these servers.",
-        _archive("cdx_us", 1e6),
-    ),
     NodeMetric(
         "frontier_archive_left_out_total",
         "Exchanges that are not archived, by reason.",
@@ -637,5 +477,13 @@ _SOURCES: tuple[NodeMetric, ...] = (
         _stat("frontier/pages/no_base"),
     ),
 )
-NODE = (*_OF_THE_NODE, *_FETCHED, *_QUEUE, *_HOSTS, *_ARCHIVE, *_SOURCES)
+NODE = (
+    *_OF_THE_NODE,
+    *map(_of_figures, FIGURES),
+    *_FETCHED,
+    *_QUEUE,
+    *_HOSTS,
+    *_ARCHIVE,
+    *_SOURCES,
+)
 """All of them, by topic, in the order of docs/metrics.md."""

@@ -395,10 +395,11 @@ class Session:
     def _reading(self) -> Reading:
         """What the node knows of itself, for its metrics."""
         from frontier.metrics.node import Reading
+        from frontier.status.figures import figures_of
 
         return Reading(
             about={**self._about, "crawl": self.node.keys.crawl_id},
-            report=self.node.report(),
+            figures=figures_of(self.node.report()),
             stats=dict(self._crawler.stats.get_stats()),
             moment=self.node.moment(),
         )

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from frontier.metrics.crawl import CRAWL
 from frontier.metrics.node import ABOUT, NODE, Reading
+from frontier.status.figures import Figures
+from frontier.urls.traps import STATS
 from tests.harness.cases import each
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +36,13 @@ IN_THE_REPORT = {
     "frontier/archive/written_bytes",
     "frontier/backoff/given_up",
     "frontier/queue/dead",
+    "frontier/queue/excluded",
     "frontier/queue/local",
     "frontier/seen/bloom",
     "frontier/seen/imported",
     "frontier/seen/recent",
     "frontier/seen/set",
+    *STATS.values(),
 }
 """Stats whose figures a metric has from the node's report; `handled` is a sum of
 others."""
@@ -79,7 +83,7 @@ def test_every_stat_is_exported():
     said = set(re.findall(r"^\| `(frontier/\w+/\w+)`", stats, re.MULTILINE))
     asked = Asked()
     for metric in NODE:
-        metric.read(Reading(dict.fromkeys(ABOUT, ""), {}, asked, {}))
+        metric.read(Reading(dict.fromkeys(ABOUT, ""), Figures(), asked, {}))
 
     assert len(said) > 80
     assert said - asked.names == IN_THE_REPORT | OF_PIPELINES

@@ -18,10 +18,11 @@ from frontier.metrics.exporter import MAX_SCRAPES, PATIENCE, Exporter
 from frontier.metrics.node import ABOUT, TOP_HOSTS, Reading
 from frontier.settings.config import Config
 from frontier.settings.values import ports, ports_of
-from frontier.status.figures import ERROR_KINDS
+from frontier.status.figures import ERROR_KINDS, Figures, figures_of
+from frontier.status.validate import printable
 
 DEADLINE = 120.0
-READING = Reading(dict.fromkeys(ABOUT, "x"), {"pages": 1}, {}, {})
+READING = Reading(dict.fromkeys(ABOUT, "x"), Figures(pages=1), {}, {})
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_a_loop_that_is_blocked_has_its_last_figures_served_and_their_age(
 ):
     served, pages = exporter(), [1]
     about = dict.fromkeys(ABOUT, "x")
-    served.serve(lambda: Reading(about, {"pages": pages[0]}, {}, {}), loop)
+    served.serve(lambda: Reading(about, Figures(pages=pages[0]), {}, {}), loop)
     until = time.monotonic() + DEADLINE
     while samples(served).get(("frontier_pages_total",)) != 1:
         assert time.monotonic() < until
@@ -135,18 +136,15 @@ def test_names_from_the_web_are_escaped_cut_and_few(exporter, loop):
         "error_kinds": {"dns": 3, bad: 9},
     }
     served = exporter()
-    served.serve(lambda: replace(READING, report=report), loop)
+    served.serve(lambda: replace(READING, figures=figures_of(report)), loop)
     found = samples(served)
 
     assert "evil_total" not in {name for name, *_ in found}
     errors = {key[1]: value for key, value in found.items() if "host_errors" in key[0]}
     assert len(errors) == TOP_HOSTS
-    assert bad in errors
-    assert "l" * 255 in errors
-    assert "?" in errors
-    assert found[("frontier_host_errors_total", bad, "other")] == 5
-    assert found[("frontier_host_request_seconds_total", bad)] == 900
-    assert found[("frontier_responses_total", "other")] == 13
+    assert {printable(bad), "l" * 255, "\ufffd"} <= set(errors)
+    assert found[("frontier_host_request_seconds_total", printable(bad))] == 900
+    assert found[("frontier_responses_total", "other")] == 7
     kinds = {key[1] for key in found if key[0] == "frontier_errors_total"}
     assert kinds == set(ERROR_KINDS)
 
@@ -214,7 +212,9 @@ def test_a_scrape_takes_little_cpu_time(exporter, loop):
     """At a scrape in 15 s, less than 0.2 % of a core: 30 ms each would be."""
     hosts = {f"host-{number}": {"dns": number, "tls": 1} for number in range(50)}
     served = exporter()
-    served.serve(lambda: replace(READING, report={"host_errors": hosts}), loop)
+    served.serve(
+        lambda: replace(READING, figures=figures_of({"host_errors": hosts})), loop
+    )
     ask(served)
     before = time.process_time()
     for _ in range(20):
