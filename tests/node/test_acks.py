@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 
@@ -22,17 +20,6 @@ def started(parts, start, new_push, until):
     return started
 
 
-async def test_what_is_done_leaves_the_store(started, start, until):
-    node, (taken,) = await started(0)
-    start(node.acks.run())
-    node.acks.complete(taken)
-    await until(lambda: not node.inbox.open)
-
-    scan = await node.scan(0)
-    assert (scan.reserved, scan.acked) == (0, 1)
-    assert node.acks.acked == 1
-
-
 async def test_an_ack_waits_for_the_links_and_then_for_the_archive(started, new_push):
     node, (taken,) = await started(0)
     at_the_barrier = []
@@ -51,25 +38,6 @@ async def test_an_ack_waits_for_the_links_and_then_for_the_archive(started, new_
     assert (scan.reserved, scan.acked) == (1, 0)
     assert (await node.scan(0)).acked == 1
     assert (await node.scan(1)).ready == 100
-
-
-async def test_without_the_archives_word_nothing_is_acked(started, until):
-    node, (taken,) = await started(0)
-    reached, go = asyncio.Event(), asyncio.Event()
-
-    async def archived():
-        reached.set()
-        await go.wait()
-
-    node.archived = archived
-    node.acks.complete(taken)
-    drain = asyncio.ensure_future(node.acks.drain())
-    await reached.wait()
-    assert (await node.scan(0)).reserved == 1
-
-    go.set()
-    await drain
-    assert (await node.scan(0)).reserved == 0
 
 
 async def test_an_archive_that_fails_keeps_everything_reserved(started):
@@ -100,60 +68,6 @@ async def test_a_lost_lease_costs_no_other_partition_its_acks(
     assert (await node.scan(1)).reserved == 1
     assert not node.inbox.open
     assert caplog.text.count("the leases on 1 partitions are lost (1); 1 requests") == 1
-
-
-async def test_a_pause_that_took_nobody_anything_costs_no_ack(started):
-    node, (taken,) = await started(0)
-    node.clock.ahead = 3_600
-    await node.heartbeat.beat()  # under another name
-    node.acks.complete(taken)
-    await node.acks.drain()
-
-    assert node.acks.acked == 1
-    assert (await node.scan(0)).reserved == 0
-    assert node.leases.held[0].token == taken.lease.token
-
-
-async def test_what_is_acked_makes_room_for_its_key(started, until, new_push):
-    node, (taken,) = await started(0)
-    await node.push(0, *(new_push(b"x%d" % n, "0.example") for n in range(20)))
-    node.inbox.note_ready(0, ["0:0.example"])
-    await until(lambda: len(node.inbox) == 7)  # the cap is 8, one is under way
-
-    node.acks.complete(taken)
-    await until(lambda: len(node.inbox) == 8)
-
-
-async def test_what_is_buried_is_dead_and_forgotten(started):
-    node, (taken,) = await started(0)
-    await node.acks.bury(taken, "no such callback")
-
-    scan = await node.scan(0)
-    assert (scan.reserved, scan.dead, scan.acked) == (0, 1, 0)
-    assert node.inbox.idle
-
-
-async def test_an_ack_whose_reply_is_lost_is_one_ack(
-    parts_on, start, new_push, connect, wire, until
-):
-    async with wire:
-        node = parts_on(connect(wire))
-        start(node.outbox.run(), node.inbox.run())
-        await node.push(0, new_push(b"1"))
-        await node.leases.acquire([0])
-        await node.inbox.load_queues([0])
-        await until(lambda: len(node.inbox))
-        taken = node.inbox.take()
-        node.inbox.stopped = True
-        wire.lose_replies = True
-        node.acks.complete(taken)
-        drain = asyncio.ensure_future(node.acks.drain())
-        await until(lambda: wire.lost, "the loss")
-        wire.lose_replies = False
-        await drain
-
-        scan = await node.scan(0)
-        assert (scan.reserved, scan.acked) == (0, 1)
 
 
 async def test_the_journal_has_the_links_before_an_ack_and_the_ack_after_it(

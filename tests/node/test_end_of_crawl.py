@@ -1,7 +1,6 @@
 import pytest
 
 from frontier.node import end_of_crawl as ending
-from frontier.store.client import Call
 
 
 class Clock:
@@ -163,45 +162,6 @@ async def test_not_while_a_node_is_busy(idle_node, db, crawl, until):
 
     db("HSET", crawl.nodes(), "other", b"%d 1 0" % beat)
     await node.finished.wait()
-
-
-async def test_not_while_this_node_has_something_to_do(parts, start, db, crawl, until):
-    node = parts()
-    db("HSET", crawl.meta(), "state", "open")
-    looks = []
-    node.is_idle = lambda: bool(looks.append(1))
-    start(node.ending.run())
-    await until(lambda: len(looks) > 6)
-
-    assert not node.finished.is_set()
-
-
-async def test_of_two_that_find_the_end_one_has_ended_it(parts, start, db, crawl):
-    db("HSET", crawl.meta(), "state", "open")
-    nodes = [parts(name) for name in "ab"]
-    start(*(node.ending.run() for node in nodes))
-    for node in nodes:
-        await node.finished.wait()
-
-    assert sorted(node.ending.ended_here for node in nodes) == [False, True]
-
-
-@pytest.mark.usefixtures("own_crawl")
-async def test_an_outage_starts_the_looks_anew(
-    parts_on, start, connect, own_server, until
-):
-    store = connect(own_server)
-    node = parts_on(store)
-    await store.call(Call.command("HSET", node.keys.meta(), "state", "open"))
-    await store.call(Call.command("HSET", node.keys.partition(0).reserved, 1, "x"))
-    start(node.ending.run())
-    own_server.kill()
-    await until(lambda: node.outage_retry.outages, "the outage")
-    own_server.start()
-    await store.call(Call.command("DEL", node.keys.partition(0).reserved))
-
-    await node.finished.wait()
-    assert node.ending.ended_here
 
 
 async def test_a_page_is_told_once_and_again_after_the_store_has_changed(

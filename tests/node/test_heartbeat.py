@@ -4,11 +4,9 @@ import pytest
 
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
-from frontier.queue.reserve import ack_calls
 from frontier.store.calls import Copies
-from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
-from frontier.store.scripts import LEASE_ACQUIRE, LEASE_RELEASE
+from frontier.store.scripts import LEASE_ACQUIRE
 
 TTL = 600.0
 
@@ -35,57 +33,6 @@ def die(db, crawl):
         db("HDEL", crawl.meta(), "swept_ms")
 
     return die
-
-
-async def test_the_first_node_takes_everything(parts):
-    a = parts("a", partitions=8)
-
-    assert await a.heartbeat.beat() is True
-    assert sorted(a.leases.held) == list(range(8))
-
-
-async def test_a_second_node_gets_its_share_and_nobody_has_the_same(parts):
-    a, b = parts("a", partitions=32), parts("b", partitions=32)
-    await settle(a)
-    await settle(b, a)
-
-    assert sorted([*a.leases.held, *b.leases.held]) == list(range(32))
-    assert set(a.leases.held) == set(a.membership.ring.owned_by("a"))
-    assert min(len(a.leases.held), len(b.leases.held)) >= 12
-
-
-async def test_a_partition_is_given_up_when_what_was_started_in_it_is_acked(
-    parts, start, new_push, until, caplog
-):
-    caplog.set_level("INFO")
-    a, b = parts("a", partitions=8), parts("b", partitions=8)
-    start(a.outbox.run(), a.inbox.run())
-    await settle(a)
-    for partition in range(8):
-        await a.push(partition, new_push(b"x", f"{partition}.example"))
-    await a.inbox.load_queues(range(8))
-    await until(lambda: len(a.inbox) == 8)
-    by_partition = {}
-    while (reservation := a.inbox.take()) is not None:
-        by_partition[reservation.lease.partition] = reservation
-
-    await b.heartbeat.beat()
-    assert await a.heartbeat.beat() is False
-    assert await b.heartbeat.beat() is False
-    assert b.leases.held == {}, "everything is under way at a"
-    moving = b.membership.ring.owned_by("b")
-    assert a.inbox.handing_over == set(moving)
-    assert await a.heartbeat.beat() is False
-    told = f"giving up {len(moving)}, holding 8"
-    assert caplog.text.count(told) == 1, "it is said once, not with each beat"
-
-    for partition in moving:
-        a.acks.complete(by_partition[partition])
-    await a.acks.drain()
-    await settle(a, b)
-    await a.heartbeat.beat()
-    assert sorted(b.leases.held) == moving
-    assert a.inbox.handing_over == set()
 
 
 async def test_a_partition_with_a_request_that_came_at_the_last_moment_is_not_given_up(
@@ -160,59 +107,6 @@ async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, 
     assert all(map(a.inbox.knows, moving))
 
 
-async def test_a_release_that_is_not_answered_is_made_with_the_next_beat(
-    parts, parts_on, flaky
-):
-    a, b = (
-        parts_on(flaky(LEASE_RELEASE, 1), "a", partitions=8),
-        parts("b", partitions=8),
-    )
-    await settle(a)
-    await b.heartbeat.beat()
-    with pytest.raises(StoreUnavailable):
-        await a.heartbeat.beat()
-
-    await settle(a, b)
-    assert sorted([*a.leases.held, *b.leases.held]) == list(range(8))
-
-
-async def test_what_was_not_started_is_handed_over_in_its_order(
-    parts, start, new_push, until
-):
-    a, b = parts("a", partitions=8, cap=99, size=99), parts("b", partitions=8)
-    start(a.outbox.run(), a.inbox.run())
-    await settle(a)
-    for partition in range(8):
-        await a.push(partition, *map(new_push, urls(4)))
-    await a.inbox.load_queues(range(8))
-    await until(lambda: len(a.inbox) == 32)
-
-    await settle(b, a)
-    assert b.leases.held
-    for moved in b.leases.held:
-        assert await b.items(moved) == [b"0" + url for url in urls(4)]
-        assert b.inbox.knows(moved)
-    assert b.heartbeat.reclaimed == 0
-
-
-async def test_a_dead_nodes_work_is_taken_over(parts, start, new_push, until, die):
-    a, b = parts("a"), parts("b")
-    start(a.outbox.run(), a.inbox.run())
-    await settle(a)
-    await a.push(0, *map(new_push, urls(5)))
-    await a.inbox.load_queues([0])
-    await until(lambda: len(a.inbox) == 5)
-    a.inbox.stopped = True
-    die("a")
-
-    await settle(b)
-
-    assert sorted(b.leases.held) == [0, 1, 2, 3]
-    assert b.heartbeat.reclaimed == 5
-    assert await b.items(0) == [b"0" + url for url in urls(5)]  # none was started
-    assert b.inbox.knows(0)
-
-
 async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
     parts, start, new_push, until, die
 ):
@@ -251,31 +145,6 @@ async def test_the_marks_of_what_is_acked_do_not_stay(
     await until(lambda: not db("EXISTS", mark))
 
 
-async def test_the_third_node_that_dies_of_a_url_is_the_last(
-    parts, start, new_push, until, die, db, crawl
-):
-    names = ["a", "b", "c", "d"]
-    for name in names:
-        node = parts(name)
-        start(node.outbox.run(), node.inbox.run())
-        await settle(node)
-        if name == "a":
-            await node.push(0, new_push(b"deadly"))
-            await node.inbox.load_queues([0])
-        if name == "d":
-            break
-        await until(lambda node=node: len(node.inbox))
-        node.inbox.stopped = True
-        node.starts.begin(node.inbox.take())
-        start(node.starts.run())
-        await until(lambda: db("EXISTS", crawl.partition(0).started))
-        die(name)
-
-    assert node.heartbeat.dead == 1
-    scan = await node.scan(0)
-    assert (scan.ready, scan.reserved, scan.dead) == (0, 0, 1)
-
-
 async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
     parts, parts_on, flaky, db, crawl
 ):
@@ -294,17 +163,6 @@ async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
     assert {(scan.ready, scan.reserved) for scan in scans} == {(1, 0)}
 
 
-async def test_a_partition_that_a_live_node_holds_is_waited_for(parts, db, crawl):
-    for partition in range(4):
-        db("HSET", crawl.partition(partition).lease, "token", 5, "holder", "x/y/1")
-    a = parts("a")
-
-    assert await a.heartbeat.beat() is False
-    db("HDEL", crawl.partition(2).lease, "holder")
-    await a.heartbeat.beat()
-    assert list(a.leases.held) == [2]
-
-
 async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     parts, start, new_push, until, db, crawl
 ):
@@ -321,6 +179,47 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     assert 0 not in a.leases.held
     assert a.inbox.idle
     assert a.inbox.take() is None
+
+
+async def test_a_partition_that_a_node_has_and_does_not_know_of_is_given_up(
+    parts, db, crawl, monkeypatch, start, until
+):
+    """What took it, or gave it back, was not answered, or is forgotten."""
+    monkeypatch.setattr("frontier.node.heartbeat.PATIENCE", 0.0)
+    a, b = parts("a", partitions=8), parts("b", partitions=8)
+    await settle(a, b)
+    await settle(a, b)
+    one = next(iter(b.leases.held))
+    token = b.leases.held[one].token
+    await b.leases.release([one])
+    keys = crawl.partition(one)
+    db("HSET", keys.lease, "token", token + 1, "holder", a.membership.name)
+    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (token + 1))
+
+    start(a.inbox.run())
+    for _ in range(3):
+        await b.heartbeat.beat()
+    await until(lambda: a.inbox._wanted == {one})
+    await settle(a, b)
+    assert one in b.leases.held
+    assert await b.items(one) == [b"0url"]
+
+
+async def test_a_look_puts_back_what_nobody_here_has_reserved(
+    parts, db, crawl, start, until
+):
+    """A call that was given up is executed late."""
+    a = parts("a")
+    await settle(a)
+    keys, token = crawl.partition(2), a.leases.held[2].token
+    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % token)
+    await a.heartbeat._look()
+    start(a.inbox.run())
+    assert db("HLEN", keys.reserved) == 1, "its reply may be on its way"
+
+    await a.heartbeat._look()
+    await until(lambda: len(a.inbox) == 1)
+    assert a.inbox.take().item == b"0url"
 
 
 async def test_a_look_finds_what_no_hint_told(parts, db, crawl):
@@ -364,60 +263,6 @@ async def test_what_others_pushed_before_they_knew_who_has_it_is_found_soon(
     await until(lambda: a.inbox.knows(0))
 
 
-@pytest.mark.usefixtures("own_crawl")
-async def test_a_keeper_that_is_run_keeps_through_an_outage(
-    parts_on, start, connect, own_server, until
-):
-    store = connect(own_server)
-    a = parts_on(store, "a")
-    a.heartbeat._beat = 0.01
-    start(a.heartbeat.run())
-    await until(lambda: len(a.leases.held) == 4)
-    tokens = {p: lease.token for p, lease in a.leases.held.items()}
-    own_server.kill()
-    await until(lambda: a.outage_retry.outages, "the outage")
-    own_server.start()
-    await until(lambda: a.outage_retry._since is None, "the end of the outage")
-    await a.heartbeat._look()
-
-    assert {p: lease.token for p, lease in a.leases.held.items()} == tokens
-    assert a.leases.current(0)
-    assert not await store.run(ack_calls(a.keys.partition(0), a.leases.held[0], []))
-    assert await store.call(Call.command("EXISTS", a.keys.partition(0).lease)) == 1
-
-
-@pytest.mark.usefixtures("own_crawl")
-async def test_a_node_keeps_its_leases_while_a_full_store_takes_nothing_back(
-    parts_on, start, connect, own_server, new_push, until
-):
-    store = connect(own_server)
-    a, b = parts_on(store, "a"), parts_on(store, "b")
-    start(a.outbox.run(), a.inbox.run())
-    await settle(a)
-    await a.push(0, *map(new_push, urls(5)))
-    await a.inbox.load_queues([0])
-    await until(lambda: len(a.inbox) == 5)
-    await store.call(Call.command("CONFIG", "SET", "maxmemory", 1))
-    handing_over = asyncio.ensure_future(a.heartbeat._hand_over({0}))
-    await until(lambda: a.outage_retry.outages, "the refusal")
-    a.heartbeat._beat = 0.01
-    started = a.membership.said
-    a.clock.ahead += TTL / 2
-    await a.heartbeat.beat()
-    assert a.membership.said[0] >= started[0] + TTL / 2
-    assert a.leases.current(0)
-    a.clock.ahead += TTL
-    await a.heartbeat.beat()
-    assert a.leases.current(1), "it has all again under another name"
-    assert not handing_over.done()
-
-    await store.call(Call.command("CONFIG", "SET", "maxmemory", 0))
-    await handing_over
-    assert sorted(a.leases.held) == [1, 2, 3]
-    assert [t.lease.partition for t in await b.leases.acquire([0])] == [0]
-    assert await a.items(0) == [b"0" + url for url in urls(5)]
-
-
 async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
     parts, monkeypatch
 ):
@@ -439,47 +284,6 @@ async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
     await stopping
 
     assert len(a.leases.held) == 0, "nothing is taken any more"
-
-
-async def test_a_partition_that_a_node_has_and_does_not_know_of_is_given_up(
-    parts, db, crawl, monkeypatch, start, until
-):
-    """What took it, or gave it back, was not answered, or is forgotten."""
-    monkeypatch.setattr("frontier.node.heartbeat.PATIENCE", 0.0)
-    a, b = parts("a", partitions=8), parts("b", partitions=8)
-    await settle(a, b)
-    await settle(a, b)
-    one = next(iter(b.leases.held))
-    token = b.leases.held[one].token
-    await b.leases.release([one])
-    keys = crawl.partition(one)
-    db("HSET", keys.lease, "token", token + 1, "holder", a.membership.name)
-    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % (token + 1))
-
-    start(a.inbox.run())
-    for _ in range(3):
-        await b.heartbeat.beat()
-    await until(lambda: a.inbox._wanted == {one})
-    await settle(a, b)
-    assert one in b.leases.held
-    assert await b.items(one) == [b"0url"]
-
-
-async def test_a_look_puts_back_what_nobody_here_has_reserved(
-    parts, db, crawl, start, until
-):
-    """A call that was given up is executed late."""
-    a = parts("a")
-    await settle(a)
-    keys, token = crawl.partition(2), a.leases.held[2].token
-    db("HSET", keys.reserved, 1, b"%d\n0:a.example\n0url" % token)
-    await a.heartbeat._look()
-    start(a.inbox.run())
-    assert db("HLEN", keys.reserved) == 1, "its reply may be on its way"
-
-    await a.heartbeat._look()
-    await until(lambda: len(a.inbox) == 1)
-    assert a.inbox.take().item == b"0url"
 
 
 class Apart(OutageRetry):

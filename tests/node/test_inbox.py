@@ -1,13 +1,10 @@
 import asyncio
-import time
 from collections import Counter
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from frontier.errors import StoreUnavailable
-from frontier.model import Order
 from frontier.node import inbox
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_RESERVE
@@ -48,25 +45,6 @@ def take_all(node):
     return taken
 
 
-async def test_what_is_ready_comes_once_and_in_order(ready, until):
-    node = await ready({0: [(url,) for url in urls(40)]}, cap=100)
-    taken = []
-    while len(taken) < 40:
-        await until(lambda: len(node.inbox))
-        taken += take_all(node)
-
-    assert [r.item for r in taken] == [b"0" + url for url in urls(40)]
-    assert set(node.inbox.open) == {r.key for r in taken}
-    assert node.inbox.take() is None
-
-
-async def test_the_engine_is_woken_when_something_has_come(ready):
-    node = await ready({0: [(b"1",)]})
-
-    await node.ready.wait()
-    assert node.inbox.take().item == b"01"
-
-
 async def test_what_is_queued_while_a_reply_says_that_nothing_is_left_comes(
     ready_on, late, store, new_push, until
 ):
@@ -100,14 +78,6 @@ async def test_no_queue_key_has_more_in_flight_than_its_cap(ready, until):
     assert (await node.scan(0)).reserved == 4
 
 
-async def test_priorities_of_one_key_share_its_cap(ready, until):
-    pushes = [(b"%d" % n, "a.example", n) for n in range(6)]
-    node = await ready({0: pushes}, cap=4)
-    await until(lambda: len(node.inbox) == 4)
-
-    assert [r.queue for r in take_all(node)] == [f"{n}:a.example" for n in (5, 4, 3, 2)]
-
-
 async def test_a_large_site_does_not_hide_a_small_one(ready, until):
     big = [(url, "big.example") for url in urls(500)]
     small = [(url, "small.example") for url in urls(4, 1_000)]
@@ -135,13 +105,6 @@ async def test_keys_take_turns(ready, until):
 
     assert len(seen) == 4
     assert max(seen.values()) <= min(seen.values()) + 4
-
-
-async def test_newest_first_is_newest_first(ready, until):
-    node = await ready({0: [(u,) for u in urls(5)]}, order=Order.DFS)
-    await until(lambda: len(node.inbox) == 5)
-
-    assert [r.item for r in take_all(node)] == [b"0" + u for u in reversed(urls(5))]
 
 
 async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready, until):
@@ -184,16 +147,6 @@ async def test_a_partition_whose_lease_is_not_current_hides_no_other(ready, unti
     assert {partition for partition, *_ in node.inbox._candidates()} == {0, 2}
 
 
-async def test_what_stands_on_a_lost_lease_is_dropped(ready, until, crawl, db):
-    node = await ready({0: [(b"1",)]})
-    await until(lambda: len(node.inbox))
-    node.leases.forget(node.leases.held[0])
-
-    assert node.inbox.take() is None
-    assert not node.inbox.open
-    assert (await node.scan(0)).reserved == 1, "it is the next holder's"
-
-
 async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
     ready, until, db, crawl
 ):
@@ -223,16 +176,6 @@ async def test_what_had_been_started_under_a_lost_lease_is_told(ready, until):
     assert 0 not in node.inbox.busy_partitions()
 
 
-async def test_a_reserve_that_the_store_refuses_loses_the_lease(
-    ready, until, db, crawl
-):
-    node = await ready({0: []})
-    db("HSET", crawl.partition(0).lease, "token", 1)
-    node.inbox.note_ready(0, ["0:a.example"])
-
-    await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
-
-
 async def test_what_was_not_handed_out_is_given_back(ready, until):
     node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
     await until(lambda: len(node.inbox) == 5)
@@ -254,15 +197,6 @@ async def test_a_partition_that_is_handed_over_is_not_reserved_from(ready, until
     await until(lambda: len(node.inbox) == 1)
 
     assert (await node.scan(0)).reserved == 0
-
-
-async def test_a_hint_of_another_node_is_followed(ready, until, new_push):
-    node = await ready({0: []})
-    await node.push(0, new_push(b"1"))
-    name = node.keys.hints("a")
-    await node.store.call(Call.command("RPUSH", name, "0 0:a.example"))
-
-    await until(lambda: len(node.inbox) == 1)
 
 
 @pytest.mark.parametrize(
@@ -291,18 +225,6 @@ async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(re
     assert node.inbox.idle, "or no node would ever look for the end of the crawl"
 
 
-async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
-    node = await ready({0: [(b"1",)]})
-    await until(lambda: len(node.inbox))
-    assert not node.inbox.idle
-    reservation = node.inbox.take()
-    node.inbox.finish(reservation)
-    assert not node.inbox.idle
-
-    node.inbox.forget(reservation)
-    assert node.inbox.idle
-
-
 async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
     ready_on, until, connect, wire, new_push
 ):
@@ -316,49 +238,3 @@ async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
         await until(lambda: len(node.inbox) == 5)
         assert [r.item for r in take_all(node)] == [b"0" + u for u in urls(5)]
         assert (await node.scan(0)).reserved == 5
-
-
-async def test_a_stopped_inbox_reserves_nothing(ready, parts, until, new_push):
-    node = await ready({0: []})
-    node.inbox.stopped = True
-    await node.push(0, new_push(b"1"))
-    node.inbox.note_ready(0, ["0:a.example"])
-    await until(lambda: not node.inbox._wake.is_set())
-
-    assert (await node.scan(0)).ready == 1
-
-
-@pytest.mark.usefixtures("own_crawl")
-async def test_a_server_that_is_away_is_waited_for(
-    ready_on, until, connect, own_server, new_push
-):
-    node = await ready_on(connect(own_server), {0: []})
-    await node.push(0, *map(new_push, urls(3)))
-    own_server.kill()
-    with pytest.raises(StoreUnavailable):
-        await node.store.call(Call.command("PING"))
-    node.inbox.note_ready(0, ["0:a.example"])
-    await until(lambda: node.outage_retry.outages, "the outage")
-    own_server.start()
-
-    await until(lambda: len(node.inbox) == 3)
-
-
-async def test_a_host_that_another_node_has_asked_is_left_for_its_delay(
-    parts, start, new_push, until
-):
-    node = parts("a")
-    start(node.outbox.run())
-    await node.push(0, new_push(b"1"))
-    await node.leases.acquire([0])
-    keys, (lease,) = node.keys.partition(0), node.leases.held.values()
-    ((seconds, _),) = await node.store.run([Call.command("TIME")])
-    note = b"%d %d 600000" % (lease.token + 1, (int(seconds) + 600) * 1000)
-    await node.store.run([Call.command("HSET", keys.next_allowed, "a.example", note)])
-    await node.inbox.load_queues([0])
-    began = time.monotonic()
-    start(node.inbox.run())
-    await until(lambda: node.inbox._turns)
-
-    assert began < node.inbox._turns["a.example"] <= time.monotonic() + 600
-    assert not len(node.inbox)

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from owner import fetch, push
 
-from frontier.cluster import crawls
-from frontier.errors import CrawlLost, NodeReplaced
+from frontier.errors import CrawlLost
 from frontier.store.client import Call
 
 LOSE = """
@@ -54,26 +53,6 @@ async def fill(node):
     for number in range(40):
         push(node, b"%d" % number, f"h{number}.example")
     await node.outbox.flush()
-
-
-async def test_a_store_that_was_emptied_is_not_the_end_of_the_crawl(
-    open_node, lose, store, until
-):
-    a, b = await open_node("a"), await open_node("b")
-    await fill(a)
-    await until(lambda: b.partitions_held, "the hand-over")
-    a._owner.busy = b._owner.busy = False
-    pattern = await lose(a.keys)
-
-    for node in (a, b):
-        await until(failed(node), "a failure")
-        assert not node.finished
-        await node.close()
-        (error,) = node._owner.failures
-        assert isinstance(error, CrawlLost)
-        assert f"the crawl {a.keys.crawl_id}," in str(error)
-        assert "frontier crawl rebuild" in str(error)
-    assert await store.call(Call.command("KEYS", pattern)) == []
 
 
 async def test_an_emptied_part_of_a_store_is_found_by_who_pushes(
@@ -143,24 +122,6 @@ async def test_the_parts_of_an_earlier_crawl_of_the_name_are_not_taken_over(
     await joins_in_vain(again, a.keys.crawl_id)
 
 
-async def test_another_crawl_of_the_name_is_not_joined(
-    open_node, lose, store, until, unique
-):
-    a = await open_node()
-    await fill(a)
-    await lose(a.keys)
-    again = await crawls.enter(
-        store.run, unique, "site", a.keys.crawl_id, {"FRONTIER_PARTITIONS": 16}
-    )
-
-    await until(failed(a), "a failure")
-    await a.close()
-    assert again.born != a.keys.born
-    assert await store.call(Call.command("EXISTS", again.nodes())) == 0
-    counts = await store.call(Call.command("HGETALL", again.partition(3).counts))
-    assert counts == {b"born": again.born.encode()}
-
-
 async def test_a_node_that_leaves_a_store_that_was_emptied_says_so(
     open_node, lose, store
 ):
@@ -191,13 +152,3 @@ async def test_a_crawl_without_a_mark_goes_on(open_node, lose, store):
     fetched = []
     await fetch(b, lambda url: [], fetched)
     assert len(fetched) == 40
-
-
-async def test_of_two_nodes_with_one_id_the_first_goes(open_node, until):
-    a, b = await open_node("same"), await open_node("same")
-
-    await until(failed(a), "a failure")
-    assert isinstance(a._owner.failures[0], NodeReplaced)
-    await a.close()
-    assert await until(lambda: b.partitions_held == 16, "the hand-over")
-    assert not b._owner.failures

@@ -7,8 +7,7 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.cluster.crawls import LIMIT, cancel_call, enter
-from frontier.cluster.shared_settings import crawl_settings
+from frontier.cluster.crawls import LIMIT, cancel_call
 from frontier.errors import (
     ConfigurationError,
     CrawlOpen,
@@ -17,13 +16,11 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.node import node as node_module
 from frontier.node.remove_frontier import remove_frontier
 from frontier.settings.values import Percent
 from frontier.store.address import address_of
-from frontier.store.client import BlockingStore, Call, Store, max_memory
+from frontier.store.client import BlockingStore, Call, max_memory
 from frontier.store.keys import collection_keys
-from frontier.store.scripts import LEASE_ACQUIRE, NODE_BEAT
 
 
 def tree(url):
@@ -33,101 +30,6 @@ def tree(url):
     return [(b"%d" % n, f"h{n % 8}.example") for n in children]
 
 
-async def test_a_reservation_is_lost_with_its_lease(new_node, server, until):
-    a = new_node(server, "a")
-    a._owner.busy = True
-    await a.open()
-    await until(lambda: a.partitions_held == a.config.partitions)
-    push(a, b"1", "h1.example")
-    await a.outbox.flush()
-    await until(lambda: len(a.inbox))
-    reservation = a.inbox.take()
-
-    assert not a.has_lost(reservation)
-    await a._leases.release([reservation.lease.partition])
-    assert a.has_lost(reservation)
-    assert not a.may_send(reservation)
-    await a.close()
-
-
-async def test_two_nodes_fetch_each_page_once_and_find_the_end(
-    new_node, server, store, unique, until
-):
-    a, b = new_node(server, "a"), new_node(server, "b")
-    a._owner.busy = True  # it loads the seeds
-    await a.open()
-    await b.open()
-    await until(
-        lambda: b.partitions_held and a.partitions_held + b.partitions_held > 15
-    )
-    push(a, b"1", "h1.example")
-    push(b, b"1", "h1.example")
-    await a.outbox.flush()
-    a._owner.busy = False
-    by_a, by_b = [], []
-
-    await asyncio.gather(fetch(a, tree, by_a), fetch(b, tree, by_b))
-    await a.close()
-    await b.close()
-
-    assert sorted(map(int, by_a + by_b)) == list(range(1, 200))
-    assert by_a
-    assert by_b
-    assert not a._owner.failures + b._owner.failures
-    keys = await enter(store.run, unique, "site", "", crawl_settings(a.config))
-    assert keys.crawl_id == "site-2", "the next start is a new crawl"
-
-
-async def test_a_node_that_closes_while_it_takes_partitions_keeps_none(
-    new_node, server, store, until, monkeypatch
-):
-    a, b = new_node(server, "a"), new_node(server, "b")
-    a._owner.busy = b._owner.busy = True
-    await a.open()
-    await b.open()
-    await until(lambda: b.partitions_held and a.partitions_held < 16)
-    run, taken, go = b._store.run, asyncio.Event(), asyncio.Event()
-
-    async def late(calls, **options):
-        replies = await run(calls, **options)
-        if calls[0].script is LEASE_ACQUIRE and any(replies):
-            taken.set()
-            await go.wait()
-        return replies
-
-    monkeypatch.setattr(b._store, "run", late)
-    await a.close()
-    await taken.wait()
-    closing = asyncio.ensure_future(b.close())
-    await until(lambda: b._composition.heartbeat._stopped or closing.done())
-    go.set()
-    await closing
-
-    names = [b.keys.partition(partition).lease for partition in range(16)]
-    asked = [Call.command("HEXISTS", name, "holder") for name in names]
-    assert await store.run(asked) == 16 * [0]
-
-
-async def test_a_node_that_leaves_takes_nothing_with_it(new_node, server, store, until):
-    a = new_node(server, "a")
-    a._owner.busy = True
-    await a.open()
-    for n in range(50):
-        push(a, b"%d" % n, f"h{n}.example")
-    await a.outbox.flush()
-    await until(lambda: len(a.inbox) > 0)
-    await a.close()
-
-    b = new_node(server, "b")
-    await b.open()
-    assert b.keys == a.keys
-    fetched = []
-    await fetch(b, lambda url: [], fetched)
-    await b.close()
-    assert sorted(map(int, fetched)) == list(range(50))
-    assert b.reclaimed == 0
-
-
 async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, servers):
     node = new_node(servers("any"), "a")
 
@@ -135,28 +37,6 @@ async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, ser
 
     assert node.watchdog._child.poll() is None
     await node.close()
-
-
-async def test_a_node_of_another_shape_is_refused_and_leaves_no_trace(
-    new_node, server, store
-):
-    a, b = new_node(server, "a"), new_node(server, "b", partitions=8)
-    a._owner.busy = True  # the crawl does not end meanwhile
-    await a.open()
-
-    with pytest.raises(ConfigurationError, match="FRONTIER_PARTITIONS = 8.*16"):
-        await b.open()
-    members = await store.call(Call.command("HKEYS", a.keys.nodes()))
-    assert members == [b"a"]
-    await a.close()
-
-
-async def test_a_server_that_may_forget_is_refused(new_node, own_server, connect):
-    store = connect(own_server)
-    await store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
-
-    with pytest.raises(StoreRefused, match="noeviction"):
-        await new_node(own_server, "a").open()
 
 
 async def test_a_share_of_the_memory_of_a_server_without_a_limit_is_refused(
@@ -200,27 +80,6 @@ async def test_a_node_waits_for_a_store_that_is_yet_to_come(
 
     await asyncio.to_thread(own_server.start)
     await opening
-    await until(lambda: node.partitions_held == 16, "its partitions")
-    await node.close()
-
-
-async def test_a_node_that_is_not_answered_while_it_starts_asks_again(
-    new_node, servers, monkeypatch, until
-):
-    run, lost = Store.run, []
-
-    async def once(self, calls, **options):
-        names = {call.script.name if call.script else call.name for call in calls}
-        if NODE_BEAT.name in names and not lost:
-            lost.append(names)
-            raise StoreUnavailable(self.where, "it is slow")
-        return await run(self, calls, **options)
-
-    monkeypatch.setattr(Store, "run", once)
-    node = new_node(servers("any"), "a")
-    await node.open()
-
-    assert lost
     await until(lambda: node.partitions_held == 16, "its partitions")
     await node.close()
 
@@ -271,62 +130,6 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     assert names.canceled() in said
     assert f"frontier collection commit --crawl {node.keys.crawl_id}" in said
     assert node._owner.undone
-
-
-async def test_a_busy_owner_keeps_the_crawl_open(new_node, server, until):
-    a = new_node(server, "a")
-    a._owner.busy = True
-    await a.open()
-    assert a.reclaimed == 0
-    looks = a._composition.end_of_crawl._idle
-    count = []
-    a._composition.end_of_crawl._idle = lambda: count.append(1) or looks()
-    await until(lambda: len(count) > 5)
-    assert not a.finished
-
-    a._owner.busy = False
-    await a._composition.heartbeat.beat()
-    await a._owner.finished.wait()
-    await a.close()
-
-
-async def test_a_node_that_is_closed_learns_first_that_the_crawl_is_over(
-    new_node, server, until, monkeypatch
-):
-    node = new_node(server, "a")
-    node._owner.busy = True
-    await node.open()
-    fetched, acks = node._composition.fetched, node.acks
-    without, drain, known = fetched.without, acks.drain, []
-
-    async def late():
-        await until(lambda: node.inbox.stopped, "the beginning of its end")
-        return await without()
-
-    async def drained():
-        known.append(node.finished)
-        await drain()
-
-    monkeypatch.setattr(fetched, "without", late)
-    monkeypatch.setattr(acks, "drain", drained)
-    node.on_finished()
-    await node.close()
-
-    assert known == [True], "else it would leave the crawl to be resumed"
-
-
-async def test_a_loop_that_fails_stops_the_node_loudly(
-    new_node, server, db, until, monkeypatch
-):
-    monkeypatch.setattr(node_module, "CLOSE_TIMEOUT", 3_600.0)
-    a = new_node(server, "a")
-    await a.open()
-    db("SET", a.keys.nodes(), "not a hash")
-
-    await until(lambda: a._owner.failures, "the failure")
-    assert isinstance(a._owner.failures[0], KeyDamaged)
-    assert a.keys.nodes() in str(a._owner.failures[0])
-    await a.close()  # and nobody waits for what it will not do
 
 
 async def test_a_damaged_key_ends_a_node_once(new_node, server):

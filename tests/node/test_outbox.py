@@ -1,36 +1,13 @@
-import asyncio
-
-import pytest
-
 from frontier.cluster.ring import Ring
 from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.outbox import MAX_PER_FLIGHT, hints_of
 from frontier.queue.push import FORCE, MARK
 from frontier.seen.config import MAX_URLS
-from frontier.store.client import Call
 
 
 def urls(count, start=0):
     return [b"%d" % n for n in range(start, start + count)]
-
-
-async def test_flush_returns_when_everything_is_stored(parts, start, new_push):
-    node = parts()
-    start(node.outbox.run())
-    for n, url in enumerate(urls(100)):
-        node.outbox.put(n % 4, new_push(url))
-    assert node.outbox.pending == 100
-
-    await node.outbox.flush()
-
-    assert node.outbox.pending == 0
-    scans = [await node.scan(p) for p in range(4)]
-    assert [scan.ready for scan in scans] == [25] * 4
-
-
-async def test_an_empty_outbox_is_flushed_at_once(parts):
-    await parts().outbox.flush()  # nobody runs it
 
 
 async def test_each_push_gets_one_verdict_in_the_order_of_put(parts, start, new_push):
@@ -53,23 +30,6 @@ async def test_more_than_a_round_takes_is_stored_in_order(parts, start, new_push
     assert len(node.verdicts) == count
 
 
-async def test_two_nodes_that_push_to_one_partition_queue_each_url_once(
-    parts, start, new_push
-):
-    a, b = parts("a"), parts("b")
-    start(a.outbox.run(), b.outbox.run())
-    for n in range(0, 3_000, 100):
-        a_urls, b_urls = urls(200, n), urls(200, n + 50)
-        await asyncio.gather(
-            a.push(0, *map(new_push, a_urls)), b.push(0, *map(new_push, b_urls))
-        )
-
-    items = await a.items(0)
-    assert len(items) == len(set(items)) == 3_150
-    new = [v for _, v in a.verdicts + b.verdicts if v == "n"]
-    assert len(new) == len(items)
-
-
 async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push):
     node = parts()
     start(node.outbox.run())
@@ -77,34 +37,6 @@ async def test_owners_are_told_of_queues_that_were_empty(parts, start, new_push)
     await node.push(2, new_push(b"3"))
 
     assert sorted(node.became_ready) == [(2, "0:a.example"), (2, "3:a.example")]
-
-
-@pytest.mark.usefixtures("own_crawl")
-async def test_what_was_put_survives_a_server_that_is_paused(
-    parts_on, start, new_push, connect, own_server, until
-):
-    node = parts_on(connect(own_server, socket_timeout=0.5))
-    start(node.outbox.run())
-    await node.push(0, *map(new_push, urls(10)))
-    while node.outage_retry._since is not None:  # it may be slow without a pause, too
-        await node.outage_retry.retry([Call.command("PING")])
-    before = node.outage_retry.outages
-    own_server.pause()
-    for url in urls(500, 10):
-        node.outbox.put(0, new_push(url))
-    flush = asyncio.ensure_future(node.outbox.flush())
-
-    await until(lambda: node.outage_retry.outages > before, "the outage")
-    first = node.outage_retry._failed_at
-    await until(lambda: node.outage_retry._failed_at > first, "another try")
-    assert node.outage_retry.outages == before + 1
-    assert not flush.done()
-    assert node.outbox.pending == 500
-    own_server.resume()
-    await flush
-
-    assert sorted(await node.items(0)) == sorted(b"0" + url for url in urls(510))
-    assert len(node.verdicts) == 510
 
 
 class OneIsSilent:
@@ -151,44 +83,6 @@ async def test_what_came_while_a_server_was_silent_is_sent_once_it_answers(
     assert await node.items(0) == [b"00", b"02"]
 
 
-@pytest.mark.usefixtures("own_crawl")
-async def test_what_was_put_survives_a_server_that_is_killed(
-    parts_on, start, new_push, connect, own_server, until
-):
-    node = parts_on(connect(own_server))
-    start(node.outbox.run())
-    await node.push(0, *map(new_push, urls(700)))
-    own_server.kill()
-    for url in urls(1_300, 200):
-        node.outbox.put(0, new_push(url))
-    flush = asyncio.ensure_future(node.outbox.flush())
-    await until(lambda: node.outage_retry.outages, "the outage")
-    assert not flush.done()
-
-    own_server.start()
-    await flush
-
-    assert await node.items(0) == [b"0" + url for url in urls(1_500)]
-    assert "".join(v for _, v in node.verdicts[700:]) == "s" * 500 + "n" * 800
-
-
-async def test_a_push_whose_reply_is_lost_is_stored_once(
-    parts_on, start, new_push, connect, wire, until
-):
-    async with wire:
-        node = parts_on(connect(wire))
-        start(node.outbox.run())
-        await node.push(0, new_push(b"0"))
-        wire.lose_replies = True
-        node.outbox.put(0, new_push(b"1"))
-        await until(lambda: wire.lost, "the loss")
-        wire.lose_replies = False
-        await node.outbox.flush()
-
-        assert await node.items(0) == [b"00", b"01"]
-        assert [verdict for _, verdict in node.verdicts] == ["n", "n"]
-
-
 async def test_a_push_that_is_repeated_does_nothing_and_is_told_the_same(
     parts_on, start, new_push, connect, wire, until
 ):
@@ -216,17 +110,6 @@ async def test_a_push_that_is_repeated_does_nothing_and_is_told_the_same(
         assert (0, "0:b.example") in node.became_ready
         await node.push(0, new_push(b"later"))
         assert (await node.scan(0)).pushed == 5
-
-
-@pytest.mark.parametrize("mode", [FORCE])
-async def test_what_is_forced_comes_as_often_as_it_was_put(
-    parts, start, new_push, mode
-):
-    node = parts()
-    start(node.outbox.run())
-    await node.push(0, *(new_push(b"x", mode=mode) for _ in range(3)))
-
-    assert (await node.scan(0)).ready == 3
 
 
 async def test_what_is_not_kept_any_more_is_told_apart(

@@ -1,25 +1,21 @@
 import datetime as dt
 import enum
-import math
-import pickle
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from decimal import Decimal
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import lxml.html
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier.errors import CodecError, NotSerializable
 from frontier.queue import item as codec
 from frontier.queue.item import MAX_BYTES, VERSION, decode, encode
-from tests.harness.cases import each
 
 ZONES = st.one_of(
     st.none(),
@@ -82,28 +78,12 @@ def test_what_goes_in_comes_out_with_its_types(meta):
 @pytest.mark.parametrize(
     "value",
     [
-        b"\x00\xff",
-        (1, (2, [3, (4,)])),
-        {(1, 2): {3, 4}},
-        frozenset({dt.date(2026, 1, 2)}),
-        dt.datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=dt.UTC),
-        Decimal("1.10"),
-        {None: True, 1: 1.5, "1": 2},
-        math.inf,
-        bytearray(b"\x00\xff"),
-        {"deep": [{"er": (bytearray(b"a"), {"x": [bytearray()]})}]},
-        OrderedDict([("b", 1), ("a", OrderedDict())]),
         defaultdict(list, {"a": [1]}),
         defaultdict(None, {1: 2}),
         Counter("abca"),
         deque([1, (2,)], maxlen=3),
         MappingProxyType({"a": [1]}),
-        2**64,
         -(2**200),
-        1 - 2j,
-        UUID(int=2**127),
-        dt.time(1, 2, 3, 4, tzinfo=dt.timezone(dt.timedelta(hours=2))),
-        dt.timedelta(days=-1, microseconds=1),
         dt.datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin")),
         dt.datetime(2026, 10, 25, 2, 30, tzinfo=dt.UTC, fold=1),
         dt.time(2, 30, tzinfo=ZoneInfo("Europe/Berlin")),
@@ -310,35 +290,16 @@ def with_extension(code, content):
     return b"0\x02" + msgpack.packb({"url": "u", "x": value})
 
 
-@each("length", range(len(GOOD)))
-def test_a_truncated_item_is_refused(length):
-    with pytest.raises(CodecError):
-        decode(GOOD[:length])
-
-
 @pytest.mark.parametrize(
     "item",
     [
-        b"",
-        b"0",
-        b"0\x03" + GOOD[2:],
         GOOD + b"x",
-        b"0\x02" + msgpack.packb([1]),
-        b"0\x02" + msgpack.packb({"url": 1}),
         b"0\x02" + msgpack.packb({"url": b"http://a.example/"}),
-        b"0\x02" + msgpack.packb({"method": "GET"}),
-        b"0\x02" + msgpack.packb({"url": "u", "x": msgpack.ExtType(99, b"")}),
-        b"0\x02" + msgpack.packb({"url": "u", "x": msgpack.ExtType(5, b"\xa1x")}),
-        b"0\x02" + msgpack.packb({"url": "u", "x": msgpack.ExtType(2, b"\x05")}),
-        with_extension(codec._DEFAULTDICT, ["eval", {}]),
         with_extension(codec._DEFAULTDICT, [["list"], {}]),
         with_extension(codec._DEQUE, [-1, []]),
         with_extension(codec._DEQUE, [2**63, []]),
         with_extension(codec._BIG, bytes(codec._MAX_INT + 1)),
-        with_extension(codec._BYTEARRAY, 2**40),
         with_extension(codec._TIMEDELTA, [2**60]),
-        with_extension(codec._UUID, b"x"),
-        with_extension(codec._DATETIME, ["2026-01-01", "../../etc/passwd", 0]),
         with_extension(codec._DATETIME, ["2026-01-01", "No/Such", 0]),
         with_extension(codec._DATETIME, ["2026-01-01", 5, 0]),
         with_extension(codec._TIME, ["01:00", "", 7]),
@@ -346,26 +307,12 @@ def test_a_truncated_item_is_refused(length):
         with_extension(codec._COUNTER, 5),
         with_extension(codec._ORDERED, [1]),
         with_extension(codec._PROXY, [1]),
-        b"0\x02" + b"\x91" * 5000,
-        b"0\x02" + b"\xdf\xff\xff\xff\xff",
-        b"0\x02" + b"\xdb\xff\xff\xff\xffx",
-        pickle.dumps({"url": "http://a.example/"}),
-        b'{"url": "http://a.example/"}',
     ],
 )
 def test_a_foreign_item_is_refused(item):
+    """Beside those that `tests/hostile/inputs/items.py` has."""
     with pytest.raises(CodecError):
         decode(item)
-
-
-@settings(max_examples=300)
-@given(st.binary(max_size=200))
-def test_hostile_bytes_are_refused_and_nothing_else(data):
-    try:
-        record = decode(b"0" + bytes([VERSION]) + data)
-    except CodecError:
-        return
-    assert isinstance(record["url"], str)
 
 
 def nested(depth):
@@ -373,15 +320,6 @@ def nested(depth):
     for _ in range(depth):
         value = (value,)
     return value
-
-
-def test_hostile_extensions_in_each_other_do_not_end_the_process():
-    inner = msgpack.packb([])
-    for _ in range(3_000):
-        inner = msgpack.packb([msgpack.ExtType(codec._TUPLE, inner)])
-
-    with pytest.raises(CodecError, match="more than 32"):
-        decode(b"0\x02" + b"\x82" + b"\xa3url\xa1u" + b"\xa1x" + inner)
 
 
 def test_tuples_in_each_other_are_stored_as_deep_as_they_can_be_read():

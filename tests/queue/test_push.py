@@ -32,12 +32,16 @@ class Model:
 
     def __init__(self):
         self.seen, self.ready, self.pushed = set(), {}, 0
+        self.became_ready = set()
+        """Queues that had nothing before, and have."""
 
     def push(self, push):
         new = push.mode != TEST or push.mark not in self.seen
         if push.mode != FORCE:
             self.seen.add(push.mark)
         if new:
+            if push.queue not in self.ready:
+                self.became_ready.add(push.queue)
             self.ready.setdefault(push.queue, []).append(push.item)
             self.pushed += 1
         return new
@@ -63,14 +67,18 @@ def test_the_exact_tiers_do_what_a_set_and_lists_do(
 ):
     node, model = client(shape), Model()
     for batch in random_batches(new_push, seed):
-        verdicts = node.push(batch).verdicts
+        done, model.became_ready = node.push(batch), set()
+        verdicts = done.verdicts
 
         assert [v != "s" for v in verdicts] == [model.push(push) for push in batch]
         assert [v == "f" for v in verdicts] == [push.mode != TEST for push in batch]
+        assert set(done.became_ready) == model.became_ready
 
     for queue, items in model.ready.items():
         assert db("LRANGE", keys.ready(queue), 0, -1) == items
-    assert {q.decode() for q in db("ZRANGE", keys.queues, 0, -1)} == set(model.ready)
+    queues = [q.decode() for q in db("ZRANGE", keys.queues, 0, -1)]
+    assert set(queues) == set(model.ready)
+    assert queues == sorted(queues, key=lambda queue: -int(queue.partition(":")[0]))
     scan = node.scan()
     assert scan.ready == scan.pushed == model.pushed
     assert scan.seen == len(model.seen) == node.layout.count
@@ -116,57 +124,15 @@ def test_without_shared_tiers_everything_is_queued(client):
     assert node.scan().pushed == 6
 
 
-@pytest.mark.parametrize(
-    ("shape", "again"), [("set", "s"), ("bloom+set", "s"), ("bloom", "b")]
-)
-def test_a_url_twice_in_one_batch_is_queued_once(client, shape, again):
-    node = client(shape)
-
-    assert node.push_urls(urls(1, 1, 2, 1)) == "n" + again + "n" + again
-    assert node.scan().ready == 2
-
-
-@pytest.mark.parametrize("shape", TESTED)
-def test_what_is_marked_is_queued_always_and_seen_from_then_on(client, shape):
-    node = client(shape)
-
-    assert node.push_urls(urls(1), MARK) == "f"
-    assert node.push_urls(urls(1), MARK) == "f"
-    assert node.push_urls(urls(1), TEST) in {"s", "b"}
-    assert node.scan().ready == 2
-
-
-@pytest.mark.parametrize("shape", TESTED)
-def test_what_is_forced_is_queued_always_and_not_remembered(client, shape):
-    node = client(shape)
+def test_bloom_alone_remembers_what_is_marked_and_not_what_is_forced(client):
+    node = client("bloom")
 
     assert node.push_urls(urls(1), FORCE) == "f"
-    assert node.push_urls(urls(1), TEST) == "n"
-    assert node.push_urls(urls(1), FORCE) == "f"
-    assert node.scan().ready == 3
-
-
-def test_a_queue_that_was_empty_is_said_to_have_become_ready(
-    client, new_push, db, keys
-):
-    node = client()
-    a, b = "0:a.example", "5:b.example"
-
-    assert set(
-        node.push([new_push(b"1", queue=a), new_push(b"2", queue=b)]).became_ready
-    ) == {
-        a,
-        b,
-    }
-    assert node.push([new_push(b"3", queue=a)]).became_ready == ()
-    assert db("ZRANGE", keys.queues, 0, -1) == [b.encode(), a.encode()]
-
-
-def test_a_push_of_what_was_seen_raises_nothing(client, new_push):
-    node = client()
-    node.push([new_push(b"1", queue="0:a")])
-
-    assert node.push([new_push(b"1", queue="0:b")]).became_ready == ()
+    assert node.push_urls(urls(1), MARK) == "f"
+    assert node.push_urls(urls(1, 1), MARK) == "ff"
+    assert node.push_urls(urls(1), TEST) == "b"
+    assert node.push_urls(urls(2, 2), TEST) == "nb"
+    assert node.scan().ready == 5
 
 
 def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
