@@ -4,7 +4,12 @@ The source directory is the repository's root, so that a link which works on a G
 host works on the site too, and the other way round (docs/decisions/tests.md).
 """
 
+import sys
 from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / ".ci"))
+from reference import expand
 
 project = "frontier"
 author = "The frontier authors"
@@ -76,8 +81,14 @@ def leave_out(app, _):
         app.env.metadata[app.env.docname]["nosearch"] = True
 
 
+def fill_in(_app, _page, source):
+    """Put tables of the code in the place of the blocks that stand for them."""
+    source[0] = expand(source[0])
+
+
 def setup(app):
     """Connect what is above."""
+    app.connect("source-read", fill_in)
     app.connect("doctree-read", leave_out)
     app.connect("html-page-context", mend, priority=900)  # after the theme
     app.connect("autodoc-process-docstring", draw)

@@ -82,11 +82,20 @@ class RegistryKeys:
     namespace: str
 
     def crawls(self) -> str:
-        """Set of the ids of all crawls of the namespace."""
+        """Set of the ids of all crawls of the namespace.
+
+        A crawl is added when its first node enters it. `frontier crawl list` reads the
+        set. Only `frontier crawl delete` and the duplicate filter's `clear` remove a
+        crawl from it.
+        """
         return f"{self.namespace}:crawls"
 
     def deleted(self) -> str:
-        """Set of the marks of crawls that were deleted; see `CrawlKeys`."""
+        """Set of the marks of crawls that were deleted; see `CrawlKeys`.
+
+        By it a node knows that journals which it finds are of a crawl that was deleted,
+        and not lost.
+        """
         return f"{self.namespace}:deleted"
 
     def store(self) -> str:
@@ -94,11 +103,25 @@ class RegistryKeys:
         return f"{self.namespace}:store"
 
     def collections(self) -> str:
-        """Set of the names of the collections that crawls of the namespace joined."""
+        """Set of the names of the collections that crawls of the namespace joined.
+
+        A node with an archive adds its own, the default one as an empty name. Those on
+        another server (`FRONTIER_COLLECTION_REDIS_URL`) are not here. So that a status
+        page need not search for keys.
+        """
         return f"{self.namespace}:collections"
 
     def spider(self, name: str) -> str:
-        """Hash ``{serial, open}``: the last number used, the crawl that is open."""
+        """Hash: the last number used, *serial*, and which crawl is whose.
+
+        *open* is the crawl that was opened last, whether it has ended or not;
+        `crawl:<job>` that of a job; *free* one that a command has made, which the first
+        job that comes makes its own. *job* is the id that `meta` has. These are for
+        crawls without a name of their own (`FRONTIER_CRAWL_ID`). Fields
+        `run:<job>:<run>` name the crawl of the nodes of a run (`FRONTIER_RUN_ID`),
+        whatever its name. `frontier crawl delete` removes the fields that name its
+        crawl.
+        """
         return f"{self.namespace}:spider:{name}"
 
 
@@ -112,111 +135,314 @@ class CrawlKeys:
     """Its mark; empty for a crawl of an older version, which has none."""
 
     def meta(self) -> str:
-        """Hash: the crawl's state and the settings that it was created with."""
+        """Hash: the crawl's state, and the settings that it was created with.
+
+        * *schema*: the version of a crawl's keys and values, 4; a node or command of
+          another version does nothing and says so in one line
+        * *state*: `open`, `finished`, `canceled` or `limit`
+        * *limit*: the limit at which it ended, `<name> <value>`
+        * *shape*: JSON of the settings that all nodes must share
+        * *spider*: its name
+        * *job*: JSON of what it was begun for, `[spider, digest of it and the
+          arguments, id, arguments, start URLs]`. Arguments and start URLs are as
+          messages tell them: shortened, and without what may be a secret
+        * *created_ms*, *finished_ms*: when it began and ended
+        * *seeding_ms*: it does not end before this time, because seeds are being loaded
+        * *seeding*: the digest of the list that is loaded, or `several`
+        * *swept_ms*: when a heartbeat last looked for silent nodes
+        * *ttl_ms*: for how long its nodes may be silent, by which commands take them
+          for dead
+        * *resumed_ms*: since when nodes send heartbeats again, after all had stopped
+        * *fetched*: a page was fetched, from these schemes, hosts and ports, one of
+          each node; robots.txt and redirects do not count
+        * *rebuilt*: it was made by `frontier crawl rebuild`
+        * *born*, *marked*: the crawl's random mark, and whether all partitions have it
+        * *address:CLASS*: `typed` if a seed has an address of that class, `named` if a
+          seed's host name led to one; see `FRONTIER_ALLOW_ADDRESSES`
+        * *removed_ms*: when its queues and its seen-set were removed
+        * *twice*: `<time, ms> <node id>`: two live processes had that id, which was
+          found then
+        * *deleting_ms*: when `frontier crawl delete` began
+        * *paused*: `<time, ms> <who>`: an operator has [paused](crawls.md#live-control)
+          it
+        * *controls*: the version of *paused*, and of the keys `controls` and
+          `control_log`; each heartbeat brings it
+        * *start_salt*: only after `frontier seen import --new`: salt of a second hash
+          of start requests, by which they are queued once whatever was imported
+        * *imported*: only after an [import](migrate.md#what-was-seen) of what another
+          scheduler had seen: there is the set `imported`
+        * *taken:KEY*: `frontier migrate` has taken over that key of scrapy-redis: nodes
+          do not warn of it
+        """
         return f"{self._tag()}:meta"
 
     def nodes(self) -> str:
-        """Hash: node id to ``<beat, ms> <weight> <busy 0|1> <process> <number>``."""
+        """Hash: node id to `<beat, server ms> <weight> <busy 0|1> <process> <number>`.
+
+        Each heartbeat writes its entry, with the server's clock. *process* is random:
+        by it a node finds out that another process has its id. `<node
+        id>/<process>/<number>` is the *name* under which a node holds leases; one that
+        was silent for too long comes back with the next number. Once a second a
+        heartbeat removes nodes that were silent for longer than `FRONTIER_LEASE_TTL`.
+        """
         return f"{self._tag()}:nodes"
 
     def former(self) -> str:
-        """Hash: name to ``<beat, ms>`` of processes whose node id another one has."""
+        """Hash: name to ``<beat, ms>`` of processes whose node id another one has.
+
+        A process that begins under the id of another moves it here. What that holds is
+        taken when it has been silent for `FRONTIER_LEASE_TTL`.
+        """
         return f"{self._tag()}:former"
 
     def ended(self) -> str:
-        """Hash: ``<node id>/<process>`` to what ran as it ended; expires in a day."""
+        """Hash: ``<node id>/<process>`` to what ran as it ended: partition, token, id.
+
+        Its watchdog writes it. Whoever takes over what the process had counts that page
+        as delivered in full, and those beside it as a third.
+        """
         return f"{self._tag()}:ended"
 
     def epoch(self) -> str:
-        """Integer; grows when a node joins, leaves or is found dead."""
+        """Integer; grows when a node joins, leaves or is found dead.
+
+        Nodes that know the same epoch have the same ring.
+        """
         return f"{self._tag()}:epoch"
 
     def membership(self) -> str:
-        """List of ``<epoch> <time, ms> <what> <weight> <node>``, the oldest first."""
+        """List of `<epoch> <time, ms> <what> <weight> <node>`, the oldest first.
+
+        What has happened to the members of the crawl: the last 500 entries. The scripts
+        that change `nodes` write them, each in the same call as the change; a heartbeat
+        that changes nothing writes none. *what* is
+
+        * `joined`, `left`, `weight`: with its weight in the ring; 0 while it leaves;
+        * `died`: it was silent for longer than a lease, and another node's heartbeat
+          has found that;
+        * `removed`: an operator did it (`frontier node remove`);
+        * `replaced`: another process began under its id, as after a crash;
+        * `twice`: and the first of the two still lived. It stops.
+
+        [The status page](dashboard.md) and `frontier crawl status` show them. They stay
+        when the frontier is removed. A crawl that was rebuilt has none from before.
+        """
         return f"{self._tag()}:membership"
 
     def reports(self) -> str:
-        """Hash: node id to the JSON of its last report; ``*`` to the sum of others."""
+        """Hash: node id to the JSON of its last report; ``*`` to the sum of others.
+
+        `<node id>~<server ms>` has the last one of an earlier process of that node,
+        until it is in the sum.
+
+        `frontier crawl status` adds these up. The 32 nodes that went last have entries
+        of their own. Twice a minute the first node by name puts older ones into the
+        sum: of nodes that left, and of nodes that have not been on the map for a day.
+        One that was frozen for longer than that, and goes on, counts twice. The sum is
+        a report like the others, with *nodes*, their number, and the 200 hosts and
+        media types with most hits. It has nothing of what went with the nodes: their
+        memory, what they had in flight, their machines. A report has at most 64 KiB, or
+        it is not read; it names at most 50 hosts with their errors and 50 that are
+        slow, and 4,000 characters of partitions. [Status](status.md#node-stats) says
+        what each field means.
+        """
         return f"{self._tag()}:reports"
 
     def seed_lists(self) -> str:
-        """Hash: digest of a seed list to ``done``, or to how many lines of it are."""
+        """Hash: digest of a seed list to ``done``, or to how many lines of it are.
+
+        The digest is the id of the job: of the spider, its arguments and start URLs.
+        Nodes with other start URLs that name the crawl have another digest, and load
+        theirs. A list that `frontier crawl seed` loads is here, with the number of
+        lines that are in the store, until it is loaded.
+        """
         return f"{self._tag()}:seed_lists"
 
     def start_lock(self, start_id: str) -> str:
-        """String: the node that loads this seed list; expires with its lease."""
+        """String: the node that loads this seed list; expires with its lease.
+
+        Renewed while the seeds are loaded. A `frontier crawl seed` that loads a list
+        holds it too; then it expires after 10 s.
+        """
         return f"{self._tag()}:start:{start_id}"
 
     def hints(self, node_id: str) -> str:
-        """List of ``<partition> <queue>``: what became ready at this node."""
+        """List of `<partition> <queue>`: what became ready at this node.
+
+        In the place of *queue*, `due` says that something is due there before all else
+        that waits. Written by whoever pushes, emptied by the node. Expires after twice
+        the lease if it is not read.
+        """
         return f"{self._tag()}:hints:{node_id}"
 
     def order(self, node_id: str) -> str:
-        """String ``drain`` or ``remove``: what an operator wants of this node."""
+        """String `drain` or `remove`: what an operator wants of this node.
+
+        The node's heartbeat reads it. Removed when the node leaves, and by the first
+        heartbeat of a new process with its name. Expires after an hour (`drain`) or a
+        minute (`remove`).
+        """
         return f"{self._tag()}:order:{node_id}"
 
     def process(self, name: str) -> str:
-        """String: the node of a process that has requests of its own; expires."""
+        """String: the node of a process that has requests of its own; expires.
+
+        While it is there, nobody else resolves the
+        [claims](architecture.md#requests-that-cannot-be-stored) of that process.
+        """
         return f"{self._tag()}:process:{name}"
 
     def spent(self) -> str:
-        """Hash ``{pages, items, errors, bytes, active_ms, active_at}`` of all nodes."""
+        """Hash `{pages, items, errors, bytes, active_ms, active_at}` of all nodes.
+
+        Only if a [limit](crawls.md#limits-of-a-whole-crawl) is set. It has what the
+        nodes did, counted before the ack, and the time for which at least one of them
+        was alive.
+        """
         return f"{self._tag()}:spent"
 
     def allowances(self) -> str:
-        """Hash: node id to ``<process> <number> <held>``, with a limit only."""
+        """Hash: node id to `<process> <number> <held>`, with a limit only.
+
+        *number* is that of the node's last report, so that a report that comes twice
+        counts once. *held* is how many requests the node has begun, or may begin. Nodes
+        that are not in `nodes` do not count, and are removed when there are more than
+        100.
+        """
         return f"{self._tag()}:allowances"
 
     def controls(self) -> str:
-        r"""Hash: what was changed while it runs to ``<time, ms> <who>\n<value>``."""
+        r"""Hash: what was changed while it runs to `<time, ms> <who>\n<value>`.
+
+        See [Live control](crawls.md#live-control). Only if something was changed. A
+        field is `exclude <host|prefix|pattern> <value>`, with the value `yes`, or `set
+        <setting>`, or `set <setting> <host>`. At most 1,000.
+        """
         return f"{self._tag()}:controls"
 
     def control_log(self) -> str:
-        r"""List of ``<version> <time, ms> <verb> <who>\n<what>``, the oldest first."""
+        r"""List of `<version> <time, ms> <verb> <who>\n<what>`, the oldest first.
+
+        What operators did to the crawl while it was open: the last 500 entries.
+        `frontier crawl log` shows it.
+        """
         return f"{self._tag()}:control_log"
 
     def back_off(self) -> str:
-        """Hash: host to ``<until, ms> <since, ms> <failures> <reason>``, if shared."""
+        """Hash: host to `<until, ms> <since, ms> <failures> <reason>`, if shared.
+
+        As the key of the same name that partitions have, of a crawl with
+        `FRONTIER_HOST_SHARDS` or with `FRONTIER_QUEUE_KEY = "url"`: any node may have
+        URLs of any host then. Every node looks four times a second whether the field
+        `""` has changed.
+        """
         return f"{self._tag()}:back_off"
 
     def addresses(self) -> str:
-        """Hash: host to its address, where the queue key is ``ip``."""
+        """Hash: host to its address, if the queue key is `ip`.
+
+        The first address that a node noted stays as long as the crawl. A host without
+        one is noted by its name.
+        """
         return f"{self._tag()}:addresses"
 
     def cookies(self) -> str:
-        """Sorted set: names of the jars of cookies, scored by their versions."""
+        """Sorted set: names of the cookie jars, scored by their versions.
+
+        Only with `FRONTIER_COOKIES_SHARED`. A name is JSON `[cookiejar, registered
+        domain]`. Each change of a jar gives it the highest version of all, so nodes ask
+        only for what is above the last version that they know. Removed with the crawl's
+        frontier, and the jars with it.
+        """
         return f"{self._tag()}:cookies"
 
     def jar(self, name: str) -> str:
-        """Hash: JSON ``[domain, path, name]`` to ``<expires, s> <JSON>``, a cookie."""
+        """Hash: JSON `[domain, path, name]` to `<expires, s> <JSON>`, a cookie.
+
+        **These are secrets.** *expires* is in seconds since the Unix epoch, 0 for a
+        session cookie. The JSON is `[value, secure, domain given, path given, discard,
+        port, HttpOnly]`. A jar has at most 300.
+        """
         return f"{self._tag()}:jar:{name}"
 
     def sites(self) -> str:
-        """Sorted set: names of sites of feeds, scored by when to look at them, ms."""
+        """Sorted set: names of sites of feeds, scored by when to look at them, ms.
+
+        In ms since the Unix epoch, by the server's clock: when the next round of the
+        site is due; or, until the feeds of a round are queued, when another node queues
+        them. A site that is paused or has ended has the score `+inf`.
+        """
         return f"{self._tag()}:sites"
 
     def site(self, name: str) -> str:
-        """Hash ``{state, want, config, round, ...}`` of a site, and of its feeds."""
+        r"""Hash ``{state, want, config, round, ...}`` of a site, and of its feeds.
+
+        * *state*: `waiting`, `crawling`, `paused` or `ended`
+        * *want*: `active`, `paused` or `ended`: what the configuration says
+        * *config*: msgpack of its feeds, `[[url, [implied page, ...]], ...]`
+        * *wait_min*, *wait_max*, *wait*: seconds between two rounds: at least, at most,
+          now
+        * *round*: the number of the last round
+        * *emitted*: when it began, in ms
+        * *whole*: 1 once all its feeds are queued
+        * *feeds*, *answered*: feeds that it asked for, and those of them that have
+          answered
+        * *found*, *failed*: new items, and pages of items that failed, since a round
+          ended last
+        * *urls*: its URLs that are queued or under way, about: they are counted, not
+          listed
+        * *items*: new items of all rounds
+        * *feed:*\<digest\>: msgpack of a `FeedRecord`: what is known of the feed whose
+          URL has that digest
+        * *items:*\<digest\>: what is known of its items, in bytes of
+          `frontier.feeds.items`
+        * *at:*\<digest\>: the round in which it answered last
+        * *asked:*\<digest\>: `<round> <ms>`: which round asked for it last, and when
+        """
         return f"{self._tag()}:site:{name}"
 
     def claimed(self, name: str) -> str:
-        """Hash: fingerprint of a page of a site's round to the feed that queues it."""
+        """Hash: fingerprint of a page of a site's round to the feed that queues it.
+
+        So that an item or an implied page of two feeds is fetched once in a round.
+        Removed when the next round begins.
+        """
         return f"{self._tag()}:claimed:{name}"
 
     def failed(self, name: str) -> str:
-        """Hash: fingerprint of a page of a site that failed to what is known of it."""
+        """Hash: fingerprint of a page of a site that failed to what is known of it.
+
+        Msgpack `{url, feed, failures, resume, reason, asked}`. The round *resume* asks
+        for it again. At most 10,000 pages of a site. A page
+        goes from here when it is got, or when its *feed* does not have it any more,
+        unless an operator has *asked* for it.
+        """
         return f"{self._tag()}:failed:{name}"
 
     def rounds(self, name: str) -> str:
-        """List of a site's last rounds, the newest first."""
+        """List of the last 100 rounds of a site, the newest first.
+
+        `<number> <begun, ms> <feeds> <feeds that did not answer> <new items> <failed
+        pages> <wait, s>`
+        """
         return f"{self._tag()}:rounds:{name}"
 
     def sitemaps(self) -> str:
-        """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each."""
+        """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each.
+
+        Only where pages are visited again, to know which dates have changed; the items
+        of [feeds](feeds.md#which-items-are-new) are remembered in the same way. The
+        first byte is 1; then come 8 bytes of a URL and 4 of its date, for each URL that
+        has one, 50,000 at most. Removed with the crawl's frontier.
+        """
         return f"{self._tag()}:sitemaps"
 
     def imported(self) -> str:
-        """Set of marks of what another scheduler had seen, integers; and -1."""
+        """Set of marks of what another scheduler had seen, integers; and -1.
+
+        Nodes read it only. An import begins by adding -1: a set without it was lost.
+        Removed with the crawl's frontier.
+        """
         return f"{self._tag()}:imported"
 
     def partition(self, number: int) -> PartitionKeys:
@@ -256,82 +482,159 @@ class PartitionKeys:
 
     @property
     def lease(self) -> str:
-        """Hash ``{token, holder}``, which stays; no holder if nobody has it."""
+        """Hash `{token, holder}`, which stays; no holder if nobody has it.
+
+        *holder* is the name of a process on the map of members, `<node
+        id>/<process>/<number>`: the lease ends with that. *token* is the server's time
+        in milliseconds, or one more than the last token if that is greater. A release
+        makes it one more.
+        """
         return f"{self.tag}:lease"
 
     @property
     def counts(self) -> str:
-        """Hash ``{born, ready, pushed, seq, acked, dead, ...}``.
+        """Hash `{born, ready, pushed, seq, acked, dead, ...}`.
 
-        *born* is the crawl's mark, which each partition has from the start. *ready*,
-        *waiting* and *dead* are levels, *pushed* and *acked* only grow, *seq* is the
-        last id given to a reservation.
+        * *born*: the crawl's mark; each partition has it from the start, and what lacks
+          it was lost
+        * *ready*, *waiting*, *dead*: how many there are now
+        * *pushed*, *acked*: how many there ever were
+        * *seq*: the id of the last reservation
+        * *skipped*: how many the quotas of hosts left out
         """
         return f"{self.tag}:counts"
 
     @property
     def queues(self) -> str:
-        """Sorted set of the queues that have ready URLs, scored by -priority."""
+        """Sorted set of the queues that have ready URLs, scored by -priority.
+
+        A queue is a `<priority>:<queue key>`; that of a request that names its
+        downloader slot ends in `~<slot>`. The holder reads this set when it takes the
+        partition, and when it learns of ready URLs and knows of none.
+        """
         return f"{self.tag}:queues"
 
     def ready(self, queue: str) -> str:
-        """List of the items of *queue*, a ``<priority>:<queue key>``."""
+        """List of the items of *queue*, a `<priority>:<queue key>`.
+
+        An item is at most 4 MiB:
+
+        * one digit: how often it was delivered without an ack, and three for each third
+          of a delivery ([why](decisions/delivery.md));
+        * one byte: the version. 2 has whole URLs. Those of 3 lack `https://` and the
+          queue key, those of 4 `http://` and the queue key ([why](decisions/store.md));
+        * a msgpack map of what differs from a plain GET request, with places in
+          `frontier.queue.item.NAMES` instead of names. Types that msgpack lacks have
+          extension codes, `_PACKERS` there ([what
+          travels](spiders.md#what-a-request-may-carry)); a class of the project is its
+          module and name.
+
+        With `FRONTIER_QUEUE_KEY = "url"` the queue key is `*`: one queue for each
+        priority.
+        """
         return f"{self.tag}:ready:{queue}"
 
     @property
     def due(self) -> str:
-        """Sorted set of the buckets of what waits, scored by when they are due, ms."""
+        """Sorted set of the buckets of what waits, scored by when they are due.
+
+        A [bucket](decisions/delivery.md) is a time in milliseconds. The score is the
+        same, or later if the clock of whoever chose the bucket was behind the server's.
+        """
         return f"{self.tag}:due"
 
     def waiting(self, bucket: str) -> str:
-        r"""List of ``<queue>\n<item>`` that are not ready before *bucket* is due."""
+        r"""List of `<queue>\n<item>` that are not ready before *bucket* is due.
+
+        `queue_push` and `queue_again` append to it; `queue_due` moves what is due to
+        the ready lists, and `queue_hasten` to the list of a time that has come.
+        """
         return f"{self.tag}:waiting:{bucket}"
 
     @property
     def reserved(self) -> str:
-        r"""Hash: reservation id to ``<token>\n<queue>\n<item>``."""
+        r"""Hash: reservation id to `<token>\n<queue>\n<item>`.
+
+        *token* is that of the lease under which it was reserved.
+        """
         return f"{self.tag}:reserved"
 
     @property
     def started(self) -> str:
-        """Set of the ids of reservations that were started; expires in a day."""
+        """Set of the ids of reservations that were started; expires in a day.
+
+        The holder adds to it, and removes after an ack. What is reserved and not here
+        has not been tried, so a kill brings it no nearer to a dead letter.
+        """
         return f"{self.tag}:started"
 
     @property
     def next_allowed(self) -> str:
-        """Hash: queue key to ``<token> <time, ms> <delay, ms>``, when to ask it."""
+        """Hash: queue key to `<token> <time, ms> <delay, ms>`, when to ask it next.
+
+        The holder writes it after it has sent a request, with the token of its lease.
+        Before that time `queue_reserve` gives no URL of the queue key to a lease with
+        another token. Within a lease the node keeps the delay itself. Expires some
+        minutes after the last delay is over.
+        """
         return f"{self.tag}:next_allowed"
 
     @property
     def back_off(self) -> str:
-        """Hash: queue key to ``<until, ms> <since, ms> <failures> <reason>``."""
+        """Hash: queue key to `<until, ms> <since, ms> <failures> <reason>`.
+
+        Hosts that are [left alone](crawls.md#hosts-that-say-later), and those that have
+        failed and not answered yet. *until* and *since* are on the store's clock;
+        *failures* are the back-offs in a row; *reason* is `throttled` (429),
+        `unavailable` (503), `unresolved`, `unconnected` or `tls`. The field `""` is a
+        mark of the last change. The node that hears it writes it, before it acks the
+        request; a node that takes the partition reads it before it reserves. An answer
+        removes the host. Expires a week after the last back-off is over.
+        """
         return f"{self.tag}:back_off"
 
     @property
     def spent(self) -> str:
-        """Hash ``{<what>:<queue key>}`` of *pages*, *bytes* and what was *skipped*."""
+        """Hash `{<what>:<queue key>}` of *pages*, *bytes* and what was *skipped*.
+
+        Only if [hosts have quotas](crawls.md#quotas-of-hosts). Counted with the ack of
+        each request.
+        """
         return f"{self.tag}:spent"
 
     @property
     def groups(self) -> str:
-        """Hash: mark of a group of URLs to how many were new, as nodes have told."""
+        """Hash: mark of a group of URLs to how many were new, as nodes have reported.
+
+        Groups are what `FRONTIER_TRAP_QUERY_URLS`, `_DIRECTORY_URLS` and `_HOST_URLS`
+        limit, of the hosts that are hashed to this partition. A node reports a group
+        each time it has queued a fiftieth of the limit, so only groups with many URLs
+        are here.
+        """
         return f"{self.tag}:groups"
 
     @property
     def dead(self) -> str:
-        r"""List of ``<reason>\n<queue>\n<item>`` that were given up."""
+        r"""List of `<reason>\n<queue>\n<item>` that were given up.
+
+        *reason* is one line. `frontier crawl status` shows the first few, `frontier
+        crawl dead` more.
+        """
         return f"{self.tag}:dead"
 
     @property
     def seen(self) -> str:
-        """Hash ``{buckets, count, blooms, last, era, ...}``: the seen-set's layout.
+        """Hash `{buckets, count, blooms, last, era, ...}`: the seen-set's layout.
 
-        *count* is the number of URLs in the set, *blooms* the number of Bloom
-        generations, *last* how many URLs the last of them has, *era* how many
-        sets were given up. Then there are *lost_from*, the URLs in Bloom when
-        the first was, *given_up*, the URLs of all of them, and *old*, the
-        buckets of the last while they are being deleted, and *claims*, 1 if any
-        mark is *claimed*.
+        * *buckets*, *count*: the buckets of the set, and the URLs in it
+        * *blooms*, *last*: Bloom generations, and how many URLs the last of them has
+        * *era*: how many sets were given up
+        * *lost_from*: the URLs in Bloom when the first set was given up
+        * *given_up*: the URLs of all sets that were
+        * *old*: the buckets of the last of them while they are being deleted
+        * *claims*: 1 if any mark is *claimed*
+
+        A missing field is 0; *buckets*, 1.
         """
         return f"{self.tag}:seen"
 
@@ -339,31 +642,56 @@ class PartitionKeys:
     def claimed(self) -> str:
         """Hash: mark whose request one process has, or had, to nothing or deliveries.
 
-        A number says that the process is gone: the next push finds the URL new.
+        A number says that the process is gone: the next push finds the URL new, and its
+        item begins with that number.
         """
         return f"{self.tag}:claimed"
 
     @property
     def forced(self) -> str:
-        """Set of the ids of forced pushes whose parents are not acked yet."""
+        """Set of the ids of forced pushes whose parents are not acked yet.
+
+        A page that is delivered again, as its node was killed, pushes what it has with
+        `dont_filter` once more. What is here is not queued again. An id is made of the
+        parent's item, the request's fingerprint and its place among the parent's equal
+        ones. The ack of the parent removes it.
+        """
         return f"{self.tag}:forced"
 
     @property
     def items(self) -> str:
-        """Hash: digest of an item's id to the mark of the page that it came from."""
+        """Hash: digest of an item's id to the mark of the page that it came from.
+
+        Only with [`UniqueItemsPipeline`](spiders.md#items-once-over-all-nodes). Digests
+        and marks have 16 bytes. The partition is that of the id, not of the page.
+        """
         return f"{self.tag}:items"
 
     @property
     def pushers(self) -> str:
-        """Hash: process to ``<number> <time, s> <verdicts>`` of its last push here."""
+        """Hash: process to `<number> <time, s> <verdicts>` of its last push here.
+
+        By it a process finds out that a failover lost what it had pushed
+        ([why](decisions/store.md)), and a push that is sent again is done once. A
+        process removes its entry when it ends. Entries of killed processes are removed
+        when there are more than 16 and they were silent for an hour.
+        """
         return f"{self.tag}:pushers"
 
     def bloom(self, generation: int) -> str:
-        """Bitmap of one Bloom generation; or the server's own filter."""
+        """Bitmap of one Bloom generation.
+
+        Numbered from 0. Made at its full length when it is begun.
+        """
         return f"{self.tag}:bloom:{generation}"
 
     def bucket(self, era: int, number: int) -> str:
-        """Set of the members, integers, of one bucket of the set of *era*."""
+        """Set of the members, integers, of one bucket of the set of *era*.
+
+        Numbered from 0. A member is 62 hash bits plus 2^62, so it has 19 decimal
+        digits. A bucket has about 200, and never more than the 512 up to which Redis
+        keeps such a set compact (8 bytes an entry).
+        """
         return f"{self.tag}:set:{era}:{number}"
 
 
@@ -380,11 +708,28 @@ class CollectionKeys:
     """Whether the store is a cluster."""
 
     def alldupes(self) -> str:
-        """Hash: payload digest to the committed crawl that has its original."""
+        """Hash: payload digest to the committed crawl that has its original.
+
+        The digest is SHA-256 in lower-case hex, without a prefix. Imports also bring
+        SHA-1, in upper-case base32, and BLAKE3 with its label.
+        """
         return self._name("alldupes")
 
     def crawl(self, crawl_id: str) -> str:
-        """Hash: payload digest to ``<waczIndex> <date> <url> <size>``."""
+        """Hash: payload digest to `<waczIndex> <date> <url> <size>`.
+
+        Only of responses that are on disk. The WACZ index is 0 while a crawl of ours
+        runs; for an import it is the place of the file in `c:<crawl_id>:wacz`. The date
+        has 20 digits (microseconds) from a crawl of ours, mostly 14 from an import, and
+        17 from Browsertrix itself.
+
+        Ours keeps the 20 digits because the id of an original's record follows from its
+        URL, date and digest: without the last three no revisit could name it
+        (WARC-Refers-To). Browsertrix's crawler takes the digits after the 14th as a
+        fraction of the second, and Node cuts that to milliseconds. So a revisit that it
+        writes of an original of ours has WARC-Refers-To-Date in milliseconds. Replay
+        tools compare the first 14 digits.
+        """
         return self._name(f"h:{crawl_id}")
 
     def uncommitted(self) -> str:
@@ -396,19 +741,37 @@ class CollectionKeys:
         return self._name("allcrawls")
 
     def canceled(self) -> str:
-        """Set of the ids of crawls whose nodes forget their digests when they end."""
+        """Set of the ids of crawls whose nodes forget their digests when they end.
+
+        `frontier collection cancel` adds a crawl that is open; its last node removes
+        it.
+        """
         return self._name("canceledcrawls")
 
     def counts(self, crawl_id: str) -> str:
-        """Hash ``{totalUrls, dupeUrls, conservedSize, totalCrawlSize}`` of a crawl."""
+        """Hash `{totalUrls, dupeUrls, conservedSize, totalCrawlSize}` of a crawl.
+
+        Captures, how many of them are revisits, the bytes that these saved, the bytes
+        of its files.
+        """
         return self._name(f"h:{crawl_id}{_COUNTS}")
 
     def allcounts(self) -> str:
-        """Hash: the sums of the counts of all committed crawls, and a few more."""
+        """Hash: the sums of the counts of all committed crawls, and a few more.
+
+        Imports add *redundantUrls* and *estimatedRedundantSize* (what captures of known
+        payloads take since the last purge, less 1,000 bytes each), *removedCrawls* and
+        *removedCrawlSize* (committed crawls that the last manifest did not list; a
+        purge removes both), and *updateProgress*, from 0 to 1.
+        """
         return self._name("allcounts")
 
     def waczs(self, crawl_id: str) -> str:
-        """List of JSON ``{filename, hash, size}``: the WACZ files of a crawl."""
+        """List of JSON `{filename, hash, size}`: the WACZ files of a crawl.
+
+        The WACZ index of an entry is a place in this list. An import puts `{filename}`
+        there when it begins, and the rest when it ends.
+        """
         return self._name(f"c:{crawl_id}:wacz")
 
     def done(self) -> str:
@@ -416,7 +779,11 @@ class CollectionKeys:
         return self._name("src:d")
 
     def importing(self) -> str:
-        """Hash: name of a source whose import has begun to its WACZ index."""
+        """Hash: name of a source whose import has begun to its WACZ index.
+
+        Not of Browsertrix. The step that removes it adds the source's counts, so that
+        these are added once.
+        """
         return self._name("src:at")
 
     def updated(self) -> str:
@@ -424,31 +791,68 @@ class CollectionKeys:
         return self._name("last_update_ts")
 
     def commit_rounds(self, crawl_id: str) -> str:
-        """Hash ``{open, committed, at_ms}``: how far a crawl's commit rounds are."""
+        """Hash `{open, committed, at_ms}`: how far a crawl's commit rounds are.
+
+        Not of Browsertrix. Only with `FRONTIER_COMMIT_EVERY`. *open* is the number of
+        the round that its nodes add to, and is removed when the crawl is committed;
+        *committed* the last one that all crawls see; *at_ms* when that was. A round is
+        uncommitted like a crawl `<crawl_id>~<number>`: it is in `uncommittedcrawls`,
+        and `h:<crawl_id>~<number>` has its digests, which move to `h:<crawl_id>`.
+        """
         return self._name(f"commitrounds:{crawl_id}")
 
     def committer(self) -> str:
-        """String: the random name of who commits a round, or purges; expires."""
+        """String: the random name of who commits a round, or purges; expires.
+
+        It lives for five seconds after each step.
+        """
         return self._name("frontier:committer")
 
     def shadow(self, what: str) -> str:
-        """What a purge builds, beside the key *what* whose place it takes."""
+        """What a purge builds, beside the key *what* that it will replace.
+
+        Not of Browsertrix. Of `alldupes`, `allcounts`, `allcrawls` and `src:d`; only
+        while a purge runs, or after one was interrupted. The next purge, or `frontier
+        collection check --repair`, removes them.
+        """
         return self._name(f"purge:{what}")
 
     def minted(self) -> str:
-        """Set of the ids of crawls whose record ids follow from the index."""
+        """Set of the ids of crawls whose record ids follow from the index.
+
+        A crawl is in it before it has a digest. Only its originals are named by
+        WARC-Refers-To in other crawls. This key and the next three are ours;
+        Browsertrix does not know them.
+        """
         return self._name("frontier:minted")
 
     def owners(self) -> str:
-        """Hash: crawl id to the random name of the store that it is of."""
+        """Hash: crawl id to the random name of the store that it is of.
+
+        A node enters its crawl only if the collection does not have that name from
+        another store, or from an import; otherwise it takes the next number. Nothing
+        removes an entry: the name of a crawl that was purged, or deleted while its
+        digests are here, is not used again.
+        """
         return self._name("frontier:owners")
 
     def urls(self) -> str:
-        """Hash: URL key to ``<crawl> <date> <url> <size>`` of an original."""
+        """Hash: URL key to `<crawl> <date> <url> <size>` of an original.
+
+        Only with another `FRONTIER_REVISIT_MATCH` than `digest`. The URL key is `url:`
+        and 128 bits of BLAKE2b of digest and URL, in hex. An entry counts only while
+        its crawl is the reader's or in `allcrawls`. A crawl that is committed in rounds
+        is named with its round, `<crawl>~<number>`, and counts from when that is
+        committed.
+        """
         return self._name("frontier:urls")
 
     def history(self) -> str:
-        """Hash: URL key to JSON about the last capture with an ETag or a date."""
+        """Hash: URL key to JSON about the last capture with an ETag or a date.
+
+        Only with `FRONTIER_REVISIT_CONDITIONAL_GET` or `FRONTIER_RECRAWL`. The key is
+        made of the URL alone.
+        """
         return self._name("frontier:history")
 
     def _name(self, what: str) -> str:

@@ -1,0 +1,182 @@
+"""What the site has in the place of the blocks ``reference`` of its pages.
+
+A block has one line: what it stands for, one of `MAKERS`. The text is Markdown, made of
+the tables, docstrings and headers in the code, where each thing is said once.
+"""
+
+import ast
+import inspect
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from frontier.cli import app
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.metrics.crawl import CRAWL
+from frontier.metrics.node import ABOUT, NODE, Reading
+from frontier.settings import config
+from frontier.settings.config import PREFIX, Config
+from frontier.store import keys
+
+BLOCK = re.compile(r"^```reference\n(.+)\n```$", re.MULTILINE)
+KEYS = {
+    "namespace": keys.RegistryKeys("<namespace>"),
+    "crawl": keys.CrawlKeys("<namespace>", "<crawl>"),
+    "partition": keys.PartitionKeys("{<namespace>:<crawl>:<partition>}"),
+    "collection": keys.CollectionKeys(""),
+}
+
+
+def expand(page: str) -> str:
+    """The text *page*, with what its blocks stand for."""
+    return BLOCK.sub(lambda found: "\n".join(MAKERS[found[1]]()), page)
+
+
+def settings() -> Iterator[str]:
+    """Each setting: its default, and the docstring of its field."""
+    shared = crawl_settings(Config())
+    said = texts_of_settings()
+    for one in sorted(fields(Config), key=lambda each: each.name.upper()):
+        name = PREFIX + one.name.upper()
+        checked = " All nodes of a crawl must agree." if name in shared else ""
+        yield f"### {name}\n\nDefault: `{spelled(one.default)}`.{checked}\n"
+        yield said[one.name] + "\n"
+
+
+def texts_of_settings() -> dict[str, str]:
+    """The docstring of each field of `Config`, which Python itself forgets."""
+    tree = ast.parse(Path(config.__file__).read_text("utf-8"))
+    (body,) = (
+        node.body
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == "Config"
+    )
+    found = {}
+    for node, behind in itertools.pairwise(body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            text: Any = behind
+            found[node.target.id] = inspect.cleandoc(text.value.value)
+    return found
+
+
+def spelled(value: Any) -> str:
+    """A default as it would stand in a settings module."""
+    if isinstance(value, tuple):
+        value = ",".join(value)
+    return f'"{value}"' if isinstance(value, str | Path) else str(value)
+
+
+def patterns_of(one: Any) -> Iterator[tuple[str, str, str]]:
+    """Each method of *one* that names a key, the name, and what is said of it."""
+    data = {field.name for field in fields(one)}
+    for name, value in vars(type(one)).items():
+        if name.startswith("_") or name in data or name == "partition":
+            continue
+        if isinstance(value, property):
+            yield name, getattr(one, name), inspect.getdoc(value) or ""
+        else:
+            _, *parameters = inspect.signature(value).parameters
+            pattern = getattr(one, name)(*(f"<{each}>" for each in parameters))
+            yield name, pattern, inspect.getdoc(value) or ""
+
+
+def keys_of(kind: str) -> Iterator[str]:
+    """The keys of a *kind*, each with its docstring."""
+    for name, pattern, text in patterns_of(KEYS[kind]):
+        yield f"### {name}\n\n`{pattern}`\n\n{text.replace('``', '`')}\n"
+
+
+def scripts() -> Iterator[str]:
+    """Each script, and the first line of its header."""
+    yield "| script | does |\n|---|---|"
+    place = files("frontier.store") / "lua"
+    for path in sorted(place.iterdir(), key=lambda each: each.name):
+        if path.name.endswith(".lua"):
+            name, _, does = path.read_text("utf-8").split("\n", 1)[0].partition(": ")
+            yield f"| `{name.removeprefix('-- ')}` | {does} |"
+
+
+def commands() -> Iterator[str]:
+    """Each command with its options, as its help has them."""
+    for path, command in leaves(typer.main.get_command(app)):
+        yield f"### {path}\n\n{paragraphs(command.help)}\n"
+        rows = [row for one in command.params if (row := option(one))]
+        if rows:
+            yield "\n".join(["| option | does |\n|---|---|", *rows, ""])
+
+
+def leaves(group: Any, path: str = "frontier") -> Iterator[tuple[str, Any]]:
+    """The commands of *group* and of the nouns in it, by what one types."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from leaves(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def option(one: Any) -> str:
+    """A row of the table; nothing for what each command has."""
+    if one.param_type_name != "option" or one.name in {"help", "version"}:
+        return ""
+    return f"| `{', '.join(one.opts)}` | {escaped(one.help or '')} |"
+
+
+def paragraphs(text: str | None) -> str:
+    """A help text, without what only a terminal understands."""
+    return escaped(inspect.cleandoc((text or "").replace("\b", "")))
+
+
+def escaped(text: str) -> str:
+    """*text* as Markdown shows it: no placeholder is an element of HTML."""
+    return text.replace("<", "&lt;").replace("|", "\\|")
+
+
+class Asked:
+    """Stats that note which of them they are asked for."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def get(self, name: str) -> None:
+        """Nothing."""
+        self.names.append(name)
+
+
+def metrics_of_nodes() -> Iterator[str]:
+    """Each metric of a node, with the stats of Scrapy that it is made of."""
+    yield "| metric | type | labels | stats | meaning |\n|---|---|---|---|---|"
+    for metric in NODE:
+        asked: Any = Asked()
+        metric.read(Reading(dict.fromkeys(ABOUT, ""), {}, asked, {}))
+        labels, stats = listed(metric.labels), listed(asked.names)
+        about = metric.about
+        yield f"| `{metric.name}` | {metric.kind} | {labels} | {stats} | {about} |"
+
+
+def metrics_of_crawls() -> Iterator[str]:
+    """Each metric of a crawl."""
+    yield "| metric | type | labels | meaning |\n|---|---|---|---|"
+    for metric in CRAWL:
+        labels = listed(metric.labels)
+        yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.about} |"
+
+
+def listed(names: Any) -> str:
+    """*names* in a cell of a table."""
+    return ", ".join(f"`{name}`" for name in names) or " "
+
+
+MAKERS = {
+    "settings": settings,
+    "scripts": scripts,
+    "commands": commands,
+    "metrics of nodes": metrics_of_nodes,
+    "metrics of crawls": metrics_of_crawls,
+    **{f"keys of a {kind}": lambda kind=kind: keys_of(kind) for kind in KEYS},
+}
