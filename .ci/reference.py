@@ -22,6 +22,7 @@ from frontier.metrics.crawl import CRAWL
 from frontier.metrics.node import ABOUT, NODE, Reading
 from frontier.settings import config
 from frontier.settings.config import PREFIX, Config
+from frontier.status.figures import Figures
 from frontier.store import keys
 
 BLOCK = re.compile(r"^```reference\n(.+)\n```$", re.MULTILINE)
@@ -153,7 +154,7 @@ def metrics_of_nodes() -> Iterator[str]:
     yield "| metric | type | labels | stats | meaning |\n|---|---|---|---|---|"
     for metric in NODE:
         asked: Any = Asked()
-        metric.read(Reading(dict.fromkeys(ABOUT, ""), {}, asked, {}))
+        metric.read(Reading(dict.fromkeys(ABOUT, ""), Figures(), asked, {}))
         labels, stats = listed(metric.labels), listed(asked.names)
         about = metric.about
         yield f"| `{metric.name}` | {metric.kind} | {labels} | {stats} | {about} |"
