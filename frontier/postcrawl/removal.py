@@ -17,15 +17,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from frontier.dedupe.digest import PayloadDigest
 from frontier.errors import BadWarc, ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.actions import PLACE, Pass
@@ -42,30 +40,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from frontier.dedupe.digest import PayloadDigest
     from frontier.postcrawl.actions import Action
-    from frontier.postcrawl.engines import Engine
     from frontier.warc.records import Record
 
-WITH_PAYLOAD = """
-SELECT file, record_offset, record_id, url, date, claimed_digest, agrees FROM manifest
-WHERE type IN ('response', 'resource', 'conversion')
-  AND (payload_digest IN (SELECT digest FROM payloads)
-    OR body_digest IN (SELECT digest FROM payloads))
+LEAVING = """
+SELECT file, record_offset, record_length, record_id, type, url, date FROM leaving
+ORDER BY file, record_offset
 """
-WITHOUT_PAYLOAD = """
-SELECT file, record_offset, record_id, url, date, claimed_digest, refers_to_id,
-  refers_to_url, refers_to_date
-FROM manifest
-WHERE type IN ('response', 'resource', 'revisit', 'conversion')
-  AND payload_digest IS NULL
+UNKNOWN = """
+SELECT file, record_offset, record_id, algorithm FROM leaving
+  CROSS JOIN (SELECT DISTINCT split_part(claim, ':', 1) AS algorithm FROM unnamed) of
+WHERE type IN ('response', 'resource')
+  AND NOT starts_with(coalesce(claim, ''), algorithm || ':')
+  AND NOT starts_with(coalesce(payload_digest, ''), algorithm || ':')
+  AND NOT starts_with(coalesce(body_digest, ''), algorithm || ':')
+ORDER BY ALL
 """
-"""Revisits, and what cannot be read."""
-CAPTURES = """
-SELECT file, record_offset, payload_digest, claimed_digest, agrees FROM manifest
-WHERE type IN ('response', 'resource', 'revisit', 'conversion')
-"""
-_PAYLOADS = frozenset({"response", "resource"})
-_CAPTURES = _PAYLOADS | {"revisit"}
+"""What leaves without a digest of the algorithm that such a revisit has."""
 TOMBSTONES = """
 SELECT *, 'tombstone' AS do, '' AS original_file, 0 AS original_offset,
   '' AS original_id, '' AS original_url, '' AS original_date
@@ -77,7 +69,9 @@ _LEFT = [
     ("record_length", pa.int64()),
     ("record_id", pa.string()),
 ]
-_PLACES = pa.schema([("file", pa.string()), ("record_offset", pa.int64())])
+_COMPUTED = pa.schema(
+    [("file", pa.string()), ("record_offset", pa.int64()), ("digest", pa.string())]
+)
 _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
 
@@ -166,34 +160,11 @@ class Leaving:
     kind: str
     url: str
     date: str
-    claimed_digest: str | None = None
-    payload_digest: str | None = None
-    body_digest: str | None = None
-    agrees: bool | None = None
 
     @property
     def at(self) -> tuple[str, str]:
         """What revisits name it by: its URL, and its date to the second."""
         return self.url, to_second(self.date)
-
-    @property
-    def digests(self) -> set[PayloadDigest]:
-        """Those that a manifest has of it."""
-        found = (self.claimed_digest, self.payload_digest, self.body_digest)
-        return {digest for text in found if (digest := parsed(text or ""))}
-
-    @property
-    def sure(self) -> set[PayloadDigest]:
-        """Those of its payload: what it claims wrongly is not one."""
-        claimed = self.claimed_digest if self.agrees is not False else None
-        found = (self.payload_digest, claimed)
-        return {digest for text in found if (digest := parsed(text or ""))}
-
-    @property
-    def label(self) -> str:
-        """One of `sure`, as `--payload` takes it."""
-        claimed = self.claimed_digest if self.agrees is not False else None
-        return claimed or self.payload_digest or ""
 
 
 @dataclass(slots=True)
@@ -209,10 +180,6 @@ class Found:
     same: dict[str, int] = field(default_factory=dict)
     """How many captures that stay have the payload of one that leaves, by its digest;
     of no bytes not."""
-
-    def files(self) -> list[str]:
-        """Those that have something that leaves."""
-        return list(dict.fromkeys(one.file for one in self.leaving))
 
 
 def wanted_of(
@@ -268,18 +235,17 @@ def _payload(text: str) -> PayloadDigest:
         raise ConfigurationError(
             f"--payload {text!r} needs: pip install 'frontier-crawl[blake3]'"
         )
-    if _is_empty(digest):
+    if digest.value == _of_nothing(digest.algorithm):
         raise ConfigurationError(f"--payload {text!r} is the digest of no bytes")
     return digest
 
 
-def _is_empty(digest: PayloadDigest) -> bool:
-    """Whether it is known to be that of no bytes."""
+def _of_nothing(algorithm: str) -> bytes:
+    """The digest of no bytes; of an algorithm that is not here nothing."""
     try:
-        empty: bytes = hashing(digest.algorithm).digest()
+        return bytes(hashing(algorithm).digest())
     except ImportError:
-        return False
-    return digest.value == empty
+        return b""
 
 
 def _id(text: str) -> str:
@@ -312,164 +278,55 @@ def find(directory: Path, wanted: Wanted) -> Found:
     """What of the files with manifests in *directory* is to leave.
 
     The manifests have rows of all records. The result is held in memory.
+
+    Raises:
+        ConfigurationError: A digest of a revisit cannot be computed here.
     """
     found = Found()
+    tables = (
+        ("urls", "url", wanted.urls),
+        ("ids", "record_id", wanted.ids),
+        ("payloads", "digest", {spelled(*one) for one in wanted.payloads}),
+        ("empty", "digest", {spelled(name, _of_nothing(name)) for name in ALGORITHMS}),
+    )
     with duckdb_of_manifests(directory) as engine:
-        for name, column, values in (
-            ("urls", "url", wanted.urls),
-            ("ids", "record_id", wanted.ids),
-        ):
-            schema = pa.schema([(column, pa.string())])
-            engine.table(name, pa.table([sorted(values)], schema))
-        places = _with_payload(engine, wanted.payloads)
-        engine.table("places", pa.Table.from_pylist(places, _PLACES))
-        found.leaving = [Leaving(*row) for row in engine.rows(query("leaving"))]
-        _note_dependent(found, engine.rows(query("dependent")))
-        found.same = _same(found.leaving, engine)
+        for name, column, values in tables:
+            table = pa.table({column: pa.array(sorted(values), pa.string())})
+            engine.table(name, table)
+        for name in ("refers", "unnamed", "leaving"):
+            engine.keep(name, query(name))
+        found.leaving = [Leaving(*row) for row in engine.rows(LEAVING)]
+        engine.table("computed", _computed(engine.rows(UNKNOWN)))
+        for file, offset, record_id, *at in engine.rows(query("needs")):
+            ids = found.dependent.setdefault(file, [])
+            if record_id not in ids[-1:]:
+                ids.append(record_id)
+            found.needed.setdefault((at[0], at[1]), f"{file} at byte {offset:,}")
+        found.same = dict(engine.rows(query("same")))
     return found
 
 
-def _with_payload(
-    engine: Engine, payloads: frozenset[PayloadDigest]
-) -> list[dict[str, Any]]:
-    """Where the captures with *payloads* are.
+def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
+    """Of each of *captures* the digest that is asked for.
 
-    They are those whose bytes have the digest, revisits that claim it or another digest
-    of these bytes, and revisits that refer to one of these and have no digest that
-    could be compared.
+    Raises:
+        ConfigurationError: It cannot be computed here.
     """
-    if not payloads:
-        return []
-    texts = sorted(spelled(*one) for one in payloads)
-    engine.table("payloads", pa.table({"digest": texts}))
-    places: list[tuple[str, int]] = []
-    names: set[str | tuple[str, str]] = set()
-    meant: set[PayloadDigest | None] = set(payloads)
-
-    def take(file: str, offset: int, record_id: str, url: str, date: str) -> None:
-        places.append((file, offset))
-        names.update((record_id or "", (url, to_second(date or ""))))
-
-    for *one, claimed, agrees in engine.rows(WITH_PAYLOAD):
-        take(*one)
-        if agrees:
-            meant.add(parsed(claimed))
-    silent, algorithms = [], {digest.algorithm for digest in meant if digest}
-    for *one, claimed, of_id, of_url, of_date in engine.rows(WITHOUT_PAYLOAD):
-        digest = parsed(claimed or "")
-        if digest is None or digest.algorithm not in algorithms:
-            silent.append((one, {of_id, (of_url, to_second(of_date or ""))}))
-        elif digest in meant:
-            take(*one)
-    left = len(silent) + 1
-    while left > len(silent):  # once more for each link of the longest chain
-        left = len(silent)
-        for one, of in silent:
-            if of & names:
-                take(*one)
-        silent = [(one, of) for one, of in silent if not of & names]
-    return [{"file": file, "record_offset": offset} for file, offset in places]
-
-
-def _same(leaving: Sequence[Leaving], engine: Engine) -> dict[str, int]:
-    """What `Found.same` says of *leaving*."""
-    labels: dict[PayloadDigest | None, str] = {}
-    places = {(one.file, one.record_offset) for one in leaving}
-    for one in leaving:
-        if one.kind in _CAPTURES or one.kind == "conversion":
-            digests = {digest for digest in one.sure if not _is_empty(digest)}
-            known = [labels[digest] for digest in digests if digest in labels]
-            for digest in digests:
-                labels.setdefault(digest, known[0] if known else one.label)
-    if not labels:
-        return {}
-    same: Counter[str] = Counter()
-    for file, offset, payload, claimed, agrees in engine.rows(CAPTURES):
-        if (file, offset) in places:
-            continue
-        said = labels.get(parsed(payload or ""))
-        if said is None and agrees is not False:
-            said = labels.get(parsed(claimed or ""))
-        if said is not None:
-            same[said] += 1
-    return dict(same.most_common())
-
-
-def _note_dependent(found: Found, revisits: Iterable[tuple[Any, ...]]) -> None:
-    """Note in *found* which of *revisits*, rows of dependent.sql, need what leaves."""
-    captures = [one for one in found.leaving if one.kind in _CAPTURES]
-    places = {(one.file, one.record_offset) for one in captures}
-    names = {one.at for one in captures}
-    ids = {one.record_id: one.at for one in captures}
-    digests = _Digests([one for one in captures if one.kind in _PAYLOADS])
-    further: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    """By URL and second of a revisit that leaves: what it refers to itself."""
-    for file, offset, record_id, url, date, of_id, *of, claimed, is_named in revisits:
-        needs = {ids[of_id]} if of_id in ids else set()
-        if all(of):
-            needs |= {(of[0], to_second(of[1]))} & names
-        if not is_named:
-            needs |= digests.captures(parsed(claimed or ""))
-        if (file, offset) in places:
-            further.setdefault((url, to_second(date)), set()).update(needs)
-        elif needs:
-            found.dependent.setdefault(file, []).append(record_id)
-            for at in needs:
-                found.needed.setdefault(at, f"{file} at byte {offset:,}")
-    left = list(found.needed)
-    while left:
-        last = left.pop()
-        for at in further.get(last, set()) - found.needed.keys():
-            found.needed[at] = found.needed[last]
-            left.append(at)
-
-
-class _Digests:
-    """Which of *captures* a revisit means that names a digest and no capture."""
-
-    def __init__(self, captures: Sequence[Leaving]) -> None:
-        self._captures = captures
-        self._known: dict[PayloadDigest, set[tuple[str, str]]] = {}
-        self._algorithms: set[str] = set()
-        for one in captures:
-            for digest in one.digests:
-                self._known.setdefault(digest, set()).add(one.at)
-
-    def captures(self, digest: PayloadDigest | None) -> set[tuple[str, str]]:
-        """URL and second of those with *digest*.
-
-        Raises:
-            ConfigurationError: It cannot be computed here.
-        """
-        if digest is None:
-            return set()
-        if digest.algorithm not in self._algorithms:
-            self._algorithms.add(digest.algorithm)
-            self._compute(digest.algorithm)
-        return self._known.get(digest, set())
-
-    def _compute(self, algorithm: str) -> None:
-        """Read the captures of which no digest of *algorithm* is known."""
-        for one in self._captures:
-            if any(known.algorithm == algorithm for known in one.digests):
-                continue
-            try:
-                digest = PayloadDigest(algorithm, _computed(one, algorithm))
-            except (BadWarc, OSError, ValueError):
-                continue  # what cannot be read gives no revisit a payload either
-            except ImportError as error:
-                raise ConfigurationError(f"a revisit has a digest: {error}") from None
-            self._known.setdefault(digest, set()).add(one.at)
-
-
-def _computed(one: Leaving, algorithm: str) -> bytes:
-    computed = hashing(algorithm)
-    with open_input(one.file) as stream:
-        found = record_at(stream, one.file, one.record_offset, one.record_id)
-        for part in payload_of(stream, found):
-            computed.update(part)
-    digest: bytes = computed.digest()
-    return digest
+    rows = []
+    for file, offset, record_id, algorithm in captures:
+        try:
+            computed = hashing(algorithm)
+            with open_input(file) as stream:
+                found = record_at(stream, file, offset, record_id)
+                for part in payload_of(stream, found):
+                    computed.update(part)
+        except (BadWarc, OSError, ValueError):
+            continue  # what cannot be read gives no revisit a payload either
+        except ImportError as error:
+            raise ConfigurationError(f"a revisit has a digest: {error}") from None
+        digest = spelled(algorithm, computed.digest())
+        rows.append({"file": file, "record_offset": offset, "digest": digest})
+    return pa.Table.from_pylist(rows, _COMPUTED)
 
 
 def removing(
