@@ -128,7 +128,7 @@ class ImportedFilterMiddleware:
         except FrontierError as error:
             state.waits = True
             request.errback = None
-            session.fail(error)
+            session.node.fail(error)
             raise LeaseGone(str(error)) from None
         if is_seen:
             request.errback = None  # its spider need not know, as of any link

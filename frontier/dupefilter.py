@@ -23,12 +23,13 @@ from scrapy.dupefilters import RFPDupeFilter
 from typing_extensions import override
 
 from frontier.errors import FrontierError
+from frontier.node.ends import FAILED, REFUSED
 from frontier.queue.push import SEEN, SEEN_BY_BLOOM
 from frontier.scrapy_internals import close_now, end_with_error
 from frontier.seen.blocking_test import BlockingSeenTest
 from frontier.seen.recent import Recent
 from frontier.session.launch import developing, fail_program, server_of
-from frontier.session.session import REFUSED, session_of
+from frontier.session.session import session_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -202,12 +203,12 @@ class RedisDupeFilter(RFPDupeFilter):
         crawler = self._crawler
         fail_program()
         end_with_error(crawler)
-        close_now(crawler, REFUSED)
+        close_now(crawler, REFUSED.reason)
 
     def _fail(self, error: FrontierError) -> None:
         """Close the spider; from now on everything is new and nobody is asked."""
         self.close("")
-        session_of(self._crawler).fail(error)
+        session_of(self._crawler).on_end(FAILED.of(error))
 
 
 def _is_plain(request: Request) -> bool:

@@ -38,6 +38,7 @@ from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt
+from frontier.node.context import Owner, Target
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
 from frontier.queue.item import EXEMPT, FORCED, RECRAWL, Codec, claim_of
@@ -84,9 +85,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from frontier.cluster.controls import Controls
     from frontier.feeds.rounds import Rounds
-    from frontier.node.uplink import Target
+    from frontier.node.ends import End
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
     from frontier.urls.partition import QueueAddress
@@ -113,7 +113,7 @@ MAX_PENDING = 10_000
 """URLs that wait for the store above which this node starts nothing new."""
 
 
-class Scheduler(BaseScheduler):
+class Scheduler(BaseScheduler, Owner):
     """Replaces Scrapy's scheduler and its duplicate filter."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -442,11 +442,18 @@ class Scheduler(BaseScheduler):
 
     # What the node tells its owner.
 
+    @override
     def on_ready(self) -> None:
         """Wake the engine, which would look only every five seconds."""
         self._session.wake_engine()
 
-    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+    @override
+    def on_end(self, end: End) -> None:
+        """Have the session close the spider."""
+        self._session.on_end(end)
+
+    @override
+    def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the shared tiers said of requests."""
         if self._held_back and self._node.outbox.pending <= MAX_PENDING:
             self._held_back = False
@@ -455,8 +462,6 @@ class Scheduler(BaseScheduler):
             pushes, verdicts = _queued(pushes, verdicts)
         if self._node.claims.waiting:
             self._local_requests.on_verdicts(pushes, verdicts)
-        if self._rounds is not None:
-            self._rounds.on_verdicts(pushes, verdicts)
         seen = sum(map(verdicts.count, ARE_SEEN))
         new = len(verdicts) - seen - verdicts.count(NOTED)
         self._request_stats.counts["scheduler/enqueued"] += new
@@ -488,35 +493,13 @@ class Scheduler(BaseScheduler):
         self._session.requests.of(request).is_retested = True
         return True
 
-    def on_forgotten(self) -> None:
+    @override
+    def went_back(self) -> None:
         """Know nothing as seen any more: the store may have forgotten it."""
         if self._recent is not None:
             self._recent = Recent(self._config.seen_recent_size)
 
-    def on_finished(self) -> None:
-        """Let the engine find that there is nothing left."""
-        self._session.wake_engine()
-
-    def on_nothing_fetched(self, queued: int, dead: int) -> None:
-        """Have the process end badly, unless there was nothing to fetch."""
-        self._session.end_without_pages(queued, dead)
-
-    def on_undone(self) -> None:
-        """Have the process end badly, though the crawl is whole."""
-        self._session.note_undone()
-
-    def on_failure(self, error: BaseException) -> None:
-        """Stop this node: its frontier does not work any more."""
-        self._session.fail(error)
-
-    def on_order(self, order: str) -> None:
-        """Close the spider: an operator wants this node to go."""
-        self._session.obey(order)
-
-    def on_controls(self, controls: Controls) -> None:
-        """Do what an operator wants of the crawl."""
-        self._session.obey_controls(controls)
-
+    @override
     async def start_again(self, start_ids: set[str]) -> set[str]:
         """Run `Spider.start` again if its requests are among *start_ids*."""
         session = self._session
@@ -531,22 +514,14 @@ class Scheduler(BaseScheduler):
             return set()
         return {session.start_id}
 
-    def on_limit(self, limit: str) -> None:
-        """Close the spider: the crawl has ended at a limit."""
-        self._session.end_at(limit)
-
-    def on_uplink(self) -> None:
-        """Heed whether any host answers this node."""
-        self._session.obey_uplink()
-
+    @override
     async def probe(self, target: Target) -> bool:
         """Whether a host answers anything at all."""
         return await probe(self._crawler, target)
 
-    def is_busy(self) -> bool:
+    @override
+    def busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
-        if self._rounds is not None and self._rounds.live:
-            return True
         return bool(self._session.starting or self._session.holds_requests())
 
     # Inside.
@@ -807,7 +782,7 @@ class Scheduler(BaseScheduler):
                 self._rounds.complete(request, reservation)
             self._recrawls.end(request)
             if state.unread is not None:
-                self._do_aside(self._bury_unread(reservation, state.unread))
+                self._do_aside(self._node.acks.bury(reservation, state.unread))
             else:
                 again = state.again
                 if again is None and state.visit is not None:
@@ -841,12 +816,6 @@ class Scheduler(BaseScheduler):
         await asyncio.sleep(min(max(LEAST_WAIT, left), CLAIM_WAIT))
         if not self._session.closing:
             await self._node.acks.put_back(reservation)
-
-    async def _bury_unread(self, reservation: Reservation, reason: str) -> None:
-        """Give up a page that could not be read, when what it gave is stored."""
-        await self._node.outbox.flush()
-        await self._node.archived()
-        await self._node.acks.bury(reservation, reason)
 
     def _on_idle(self) -> None:
         if not self._session.opened or self._node.finished:
@@ -885,11 +854,12 @@ class Scheduler(BaseScheduler):
                     "pages that are queued or under way elsewhere"
                 )
 
-    def figures(self) -> dict[str, Any]:
-        """What Scrapy and its components have counted, for the crawl's report."""
+    @override
+    def report(self) -> dict[str, Any]:
+        """What is under way; and when it closes, what Scrapy has counted."""
         self.publish()
         self._session.publish_archive()
-        figures = {**self._session.figures(), "in_flight": len(self._delivered)}
+        figures: dict[str, Any] = {"in_flight": len(self._delivered)}
         if self._closes:
             figures["stats"] = counts_in(self._stats.get_stats())
         return figures

@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from frontier.errors import CoordinationError, StoreError, WriterStopped
+from frontier.node.ends import START_FAILED
 from frontier.scrapy_internals import (
     serve_start_requests,
     tell_of_start_middlewares,
@@ -86,8 +87,7 @@ class StartMiddleware:
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
-            await node.outbox.flush()
-            await node.journaled()
+            await node.acks.settle(())
             await lock.done()
             node.has_seeds = True
         except CloseSpider as error:
@@ -96,7 +96,8 @@ class StartMiddleware:
         except NOT_OF_START as error:
             node.fail(error)  # raised, Scrapy would log a traceback
         except Exception as error:
-            session.note_start_failed(error)
+            kind = type(error).__name__
+            session.on_end(START_FAILED.of(error, kind=kind))
             raise
         finally:
             # Also where `Spider.start` has failed, as it will on other nodes: the

@@ -58,7 +58,8 @@ from frontier.download.origin import (
     status_of,
 )
 from frontier.download.politeness import LeaseGone
-from frontier.node.uplink import Target
+from frontier.node.context import Target
+from frontier.node.ends import UNDONE
 from frontier.queue.priority import split_name
 from frontier.session.session import session_of
 from frontier.urls.partition import SPREAD, origin_of
@@ -215,7 +216,7 @@ class LeftAlone:
         state = self._session.requests.of(request)
         if state.reservation is not None:
             state.unread = why
-            self._session.note_given_up()
+            self._session.on_end(UNDONE)
 
     def _hold(self, request: Request, host: str) -> None:
         """Have *request* wait here for a moment, if it may.

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
+from typing_extensions import override
 
 from frontier.errors import FrontierError, StoreUnavailable
 from frontier.feeds.failed_pages import FailedPage, read_page, read_pages
@@ -50,6 +51,7 @@ from frontier.feeds.round_state import (
     taken_of,
     update_call,
 )
+from frontier.node.context import Part
 from frontier.queue.push import ARE_SEEN
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
@@ -140,7 +142,7 @@ def admitted(request: Request) -> Place | None:
     return place
 
 
-class Rounds:
+class Rounds(Part):
     """Begins, accounts for and ends rounds, on one node.
 
     Built by `Session.component`; it does nothing before `open`.
@@ -177,12 +179,12 @@ class Rounds:
         self._node, self._spider = node, spider
         self._live = LiveSites(sites, node.config.feeds_refresh)
         self._keys = node.keys
-        node.acks.before_ack = self.settle
+        node.parts.add(self)  # last of all, see `before_ack`
         self._live.start()
         self._task = asyncio.create_task(self._run())
 
-    @property
-    def live(self) -> bool:
+    @override
+    def busy(self) -> bool:
         """Whether rounds are still to begin: the crawl has not ended then."""
         return self._task is not None and not self._stopped.is_set()
 
@@ -397,7 +399,8 @@ class Rounds:
             }
         return ours
 
-    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+    @override
+    def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has queued the requests of *pushes*, or not, as they were seen."""
         for push, verdict in zip(pushes, verdicts, strict=True):
             if push.tag is None or (place := place_of(push.tag)) is None:
@@ -412,7 +415,8 @@ class Rounds:
             known, pages = self._known.pop(request, []), self._pages.pop(request, [])
             self._done[reservation.key] = (place, known, pages)
 
-    async def settle(self, reservations: Iterable[Reservation]) -> None:
+    @override
+    async def before_ack(self, reservations: Iterable[Reservation]) -> None:
         """Note that what stood on *reservations* is done with; before they are acked.
 
         What they led to is in the store by now, and their records are on disk.

@@ -26,7 +26,10 @@ import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
 from frontier.queue.due import again_calls, put_again
 from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
 from frontier.store.client import Call
@@ -34,7 +37,7 @@ from frontier.store.outage_retry import ASK_AGAIN
 from frontier.store.scripts import QUEUE_STARTED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.errors import KeyDamaged
     from frontier.model import Lease
@@ -53,7 +56,7 @@ MOST = 5000
 """Marks of one partition per call, and while its server does not answer."""
 
 
-class DeliveryMarks:
+class DeliveryMarks(Part):
     """Marks what one node has started."""
 
     def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
@@ -64,17 +67,20 @@ class DeliveryMarks:
         self._some = asyncio.Event()
         self._unsent = False
 
+    @override
     def begin(self, reservation: Reservation) -> None:
         """Mark *reservation* as started."""
         self._begun[reservation.lease.partition].append(reservation.id)
         self._some.set()
 
-    def end(self, reservations: Iterable[Reservation]) -> None:
-        """Remove the marks of *reservations*, which are acked."""
+    @override
+    def ended(self, reservations: Sequence[Reservation]) -> None:
+        """Remove the marks of *reservations*."""
         for reservation in reservations:
             self._ended[reservation.lease.partition].append(reservation.id)
         self._some.set()
 
+    @override
     async def run(self) -> None:
         """Send marks, until cancelled."""
         while True:
@@ -129,9 +135,7 @@ class Acks:
         inbox: Inbox,
         outbox: Outbox,
         *,
-        archived: Callable[[], Awaitable[None]],
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
-        on_ended: Callable[[list[Reservation]], None] = lambda _: None,
         journal: Callable[..., None] | None = None,
     ) -> None:
         self._outage_retry = context.outage_retry
@@ -139,10 +143,9 @@ class Acks:
         self._keys = context.keys
         self._inbox = inbox
         self._outbox = outbox
-        self._archived = archived
-        self.on_acked = [on_acked]
-        """Called with the reservations that this node has done with."""
-        self._on_ended = on_ended
+        self._parts = context.parts
+        self._on_acked = on_acked
+        """Called with the reservations that have left the store."""
         self._journal = journal
         self._completed: list[Reservation] = []
         self._replaced: set[tuple[int, int, int]] = set()
@@ -150,8 +153,6 @@ class Acks:
         self._forced: dict[tuple[int, int, int], Forced] = {}
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
-        self.before_ack: Callable[[list[Reservation]], Awaitable[None]] | None = None
-        """Called with what is about to be acked: all that it led to is stored."""
         self.acked = 0
         self.fault: KeyDamaged | None = None
         """What this node has met: it acks nothing more, as of what it does now some may
@@ -182,21 +183,20 @@ class Acks:
         self._some.set()
 
     async def bury(self, reservation: Reservation, reason: str) -> None:
-        """Move *reservation* to the dead letter."""
-        if self.before_ack is not None:
-            await self.before_ack([reservation])
+        """Move *reservation* to the dead letter, when all that came of it is stored."""
+        await self.settle([reservation])
         keys = self._keys.partition(reservation.lease.partition)
         call = bury_call(keys, reservation, reason)
         if not await self._inbox.send_fenced([(reservation.lease, call)], buried):
-            self._on_ended([reservation])
+            self._on_acked([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
-        self._tell_acked([reservation])
+        self._tell_ended([reservation])
 
     async def put_back(self, reservation: Reservation) -> None:
         """Have *reservation* wait in the store again: its request was not sent."""
         await self._inbox.put_back([reservation])
-        self._tell_acked([reservation])
+        self._tell_ended([reservation])
         self._inbox.note_ready(reservation.lease.partition, [reservation.queue])
 
     async def run(self) -> None:
@@ -213,13 +213,22 @@ class Acks:
             completed, self._completed = self._completed, []
             if not completed:
                 return
-            await self._outbox.flush()
-            await self._archived()
-            if self.fault is not None:
-                raise self.fault
-            if self.before_ack is not None:
-                await self.before_ack(completed)
+            await self.settle(completed)
             await self._ack(completed)
+
+    async def settle(self, reservations: Sequence[Reservation]) -> None:
+        """Return when nothing that came of *reservations* is on this node alone.
+
+        First their links, then what parts have of them.
+
+        Raises:
+            KeyDamaged: The node has met it, now or before.
+        """
+        await self._outbox.flush()
+        for before_ack in self._parts.each(Part.before_ack):
+            await before_ack(reservations)
+        if self.fault is not None:
+            raise self.fault
 
     async def _ack(self, completed: list[Reservation]) -> None:
         groups: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
@@ -245,13 +254,13 @@ class Acks:
         self._replaced.difference_update(r.key for r in completed)
         acked = [r for k, group in groups.items() if k not in lost for r in group]
         await self._forget_forced(acked)
-        self._on_ended(acked)
+        self._on_acked(acked)
         for reservation in completed:
             self._inbox.forget(reservation)
             self._forced.pop(reservation.key, None)
             if self._again:
                 self._again.pop(reservation.key, None)
-        self._tell_acked(completed)
+        self._tell_ended(completed)
 
     async def _forget_forced(self, reservations: Iterable[Reservation]) -> None:
         """Remove the ids of what *reservations* forced: they come no more."""
@@ -267,9 +276,9 @@ class Acks:
         if calls:
             await self._outage_retry.retry(calls)
 
-    def _tell_acked(self, done: list[Reservation]) -> None:
-        for tell in self.on_acked:
-            tell(done)
+    def _tell_ended(self, done: list[Reservation]) -> None:
+        for ended in self._parts.each(Part.ended):
+            ended(done)
 
     def _calls(
         self, groups: Iterable[Sequence[Reservation]]

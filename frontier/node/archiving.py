@@ -11,6 +11,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.collection.commit import Collection
 from frontier.collection.rounds import Round
@@ -27,6 +29,7 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.files import make_directory, mode_of, open_input
+from frontier.node.context import Part
 from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.model import Attempt, Exchange, Outlinks, Stored
+    from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.client import Store
     from frontier.urls.canon.rulesets import RuleSet
@@ -215,7 +219,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split(",") if name)
 
 
-class Archive:
+class Archive(Part):
     """Takes exchanges from the event loop and tells when they are on disk."""
 
     def __init__(
@@ -471,12 +475,12 @@ class Archive:
         return future
 
     def note(self, attempt: Attempt) -> None:
-        """Have *attempt* written to the crawl log; `durable` waits for it."""
+        """Have *attempt* written to the crawl log; `before_ack` waits for it."""
         if self._config.warc_log:
             self._sequence = self._thread.note(attempt)
 
     def note_outlinks(self, found: Outlinks) -> None:
-        """Have the links of a page written; `durable` waits for it."""
+        """Have the links of a page written; `before_ack` waits for it."""
         self._sequence = self._thread.note_outlinks(found)
 
     def heed(self, store: Store) -> None:
@@ -489,7 +493,14 @@ class Archive:
         self._store.leave()
         self._indexed.leave()
 
-    async def durable(self) -> None:
+    @override
+    def report(self) -> dict[str, Any]:
+        """What was written, and whether the disk takes nothing."""
+        figures = {"disk_full": self.stuck, "archive": self.counters.report()}
+        return {**figures, "shares": self.counters.statistics.report()}
+
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when everything submitted so far is on disk and indexed."""
         if self._sequence >= 0:
             await asyncio.wrap_future(self._thread.durable(self._sequence))
@@ -518,7 +529,8 @@ class Archive:
         if any(new):
             self._collection.count(*new)
 
-    async def commit_rounds(self) -> None:
+    @override
+    async def run(self) -> None:
         """Count what was written, and commit it in rounds, until cancelled.
 
         Each node asks whether a round is due; one at a time does it.

@@ -25,10 +25,13 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
 from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
 from frontier.queue.back_off import (
     ABSENT,
     BUSY,
@@ -48,11 +51,12 @@ from frontier.store.outage_retry import ASK_AGAIN
 from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
     from frontier.queue.back_off import BackOff
+    from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.client import Call
 
@@ -85,7 +89,7 @@ class _Known:
         return sent >= (self.until if self.reason in BUSY else self.since)
 
 
-class BackOffs:
+class BackOffs(Part):
     """What one node knows of hosts that are left alone."""
 
     def __init__(self, context: NodeContext, config: Config) -> None:
@@ -273,6 +277,7 @@ class BackOffs:
 
     # The store.
 
+    @override
     async def run(self) -> None:
         """Tell the store what this node hears, and learn what others do."""
         while True:
@@ -302,7 +307,18 @@ class BackOffs:
                     self._settle(one[0], _Known.of(said(reply)))
             self._untold = untold + self._untold
 
-    def tell_again(self) -> None:
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
+        """Return when the store knows what was heard so far."""
+        await self.leaving()
+
+    @override
+    def report(self) -> dict[str, Any]:
+        """How many requests were given up."""
+        return {"given_up": self.given_up.total()}
+
+    @override
+    def went_back(self) -> None:
         """Have the store told what it may have forgotten in a failover."""
         now = time.monotonic()
         for host, known in self._known.items():
@@ -311,7 +327,8 @@ class BackOffs:
                 self._untold.append((host, now, failure))
                 self._some.set()
 
-    async def stored(self) -> None:
+    @override
+    async def leaving(self) -> None:
         """Return when the store knows what was heard so far."""
         while self._untold or self._telling.locked():  # somebody else may be at it
             await self.flush()
@@ -408,6 +425,7 @@ class BackOffs:
         for partition in partitions:
             self._learned.pop(partition, None)
 
+    @override
     def tell(self) -> None:
         """Say what this node has given up."""
         if self.given_up:

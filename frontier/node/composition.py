@@ -20,7 +20,7 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.back_off import BackOffs
-from frontier.node.context import NodeContext, Reporting
+from frontier.node.context import NodeContext, Part, Reporting
 from frontier.node.controls import Controlling
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import Portions, Spending
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.model import Attempt
-    from frontier.node.context import Owner
+    from frontier.node.archiving import Archive
+    from frontier.node.context import Owner, Parts
     from frontier.node.crawl_limits import Limits
     from frontier.node.host_politeness import HostConcurrency
     from frontier.node.journal.writer import Journaling
@@ -111,30 +112,27 @@ class Whole(Reporting, Protocol):
     limits: Limits
     host_concurrency: HostConcurrency
 
-    async def archived(self) -> None:
-        """Return when what was handed over is on disk, and in the journal."""
+    archive: Archive | None
+
+    parts: Parts
 
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """The store has decided about *pushes*: a letter for each."""
+        """See `Part.stored`."""
 
     def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Calls that announce queues that have just become non-empty."""
 
     def on_limit(self, limit: str) -> None:
-        """The crawl has ended at a limit; see `Owner.on_limit`."""
+        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
 
     def on_uplink(self) -> None:
         """What the node thinks of its uplink has changed."""
 
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* in the crawl log, if there is one."""
-
-
-async def _nothing() -> None:
-    """Do nothing."""
 
 
 def answer_time(lease_ttl: float) -> float:
@@ -173,6 +171,7 @@ class Composition:
             partitions=config.partitions,
             order=config.order,
             ttl=ttl,
+            parts=node.parts,
         )
         self._make_outbox(journal)
         self._make_shared()
@@ -182,6 +181,7 @@ class Composition:
         self._make_heartbeat()
         self._make_watchdog()
         self._make_end_of_crawl()
+        self._order_parts(journal)
 
     def _make_outbox(self, journal: Journaling) -> None:
         """What sends requests to the store, and those again that it has lost."""
@@ -243,10 +243,14 @@ class Composition:
         """What each host may have, if there is a limit."""
         if config.host_max_pages or config.host_max_bytes:
             self._make_quotas(config.host_max_pages, config.host_max_bytes)
-        self.spending: Spending | None = None
-        """Who counts what the node does, if the crawl has a limit."""
-        if self._node.limits:
-            self._make_spending(self._node.limits)
+        self.spending = Spending(
+            self.context,
+            self._node.limits,
+            waiting=lambda: 0 if self.inbox.stopped else len(self.inbox),
+            on_allowed=self._owner.on_ready,
+            on_limit=self._node.on_limit,
+            stands_still=lambda: self.uplink.since is not None,
+        )
         self.memory_limit: SeenMemoryLimit | None = None
         """Who looks after the memory of the sets, if there is a limit."""
         if config.seen_set_max_bytes:
@@ -259,45 +263,22 @@ class Composition:
                 max_bytes=config.seen_set_max_bytes,
             )
 
-    def _make_quotas(self, max_pages: int, max_bytes: int) -> Quotas:
-        made = self.quotas = self.inbox.quotas = Quotas(
+    def _make_quotas(self, max_pages: int, max_bytes: int) -> None:
+        self.quotas = self.inbox.quotas = Quotas(
             self._outage_retry,
             self._keys,
             order=self._config.order,
             max_pages=max_pages,
             max_bytes=max_bytes,
         )
-        return made
-
-    def _make_spending(self, limits: Limits) -> Spending:
-        made = self.spending = Spending(
-            self.context,
-            limits,
-            waiting=lambda: len(self.inbox),
-            on_allowed=self._owner.on_ready,
-            on_limit=self._node.on_limit,
-        )
-        made.stands_still = lambda: self.uplink.since is not None
-        return made
+        self.context.parts.add(self.quotas)
 
     def change_quotas(self, max_pages: int, max_bytes: int) -> None:
         """Have hosts keep to these; without quotas so far, they count from now on."""
         if self.quotas is not None:
             self.quotas.change(max_pages, max_bytes)
         else:
-            self.acks.on_acked.append(self._make_quotas(max_pages, max_bytes).settle)
-
-    def change_limits(self, limits: Limits) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Have the crawl keep to these; without limits so far, they count from now on.
-
-        What has to run for that, from now on; nothing, if it does already.
-        """
-        if self.spending is not None:
-            self.spending.change(limits)
-            return _nothing
-        spending = self._make_spending(limits)
-        self.acks.on_acked.append(lambda done: spending.end(len(done)))
-        return spending.run
+            self._make_quotas(max_pages, max_bytes)
 
     def _make_acks(self, journal: Journaling) -> None:
         """What ends reservations, and what is done with those of the dead."""
@@ -305,16 +286,9 @@ class Composition:
             self.context,
             self.inbox,
             self.outbox,
-            archived=self._node.archived,
-            on_acked=self.delivery_marks.end,
-            on_ended=self.claims.ended,
+            on_acked=self.claims.ended,
             journal=journal.acked,
         )
-        if self.quotas is not None:
-            self.acks.on_acked.append(self.quotas.settle)
-        if self.spending is not None:
-            spending = self.spending
-            self.acks.on_acked.append(lambda done: spending.end(len(done)))
         self.recovery = Recovery(
             self.context,
             self.inbox,
@@ -337,7 +311,7 @@ class Composition:
             self._store,
             self.inbox,
             self.outbox,
-            on_forgotten=self._owner.on_forgotten,
+            on_forgotten=self._note_loss,
         )
         self._outage_retry.on_change(self._examine)
         self.heartbeat = Heartbeat(
@@ -345,19 +319,10 @@ class Composition:
             self.membership,
             self.inbox,
             self._node,
-            before_release=self._note_hosts,
             lending=self.lending,
         )
         self.heartbeat.on_leases = self.due_times.note_waiting
         self.lending.on_change = self.heartbeat.hurry
-        self._gone_nodes = GoneNodes(
-            self._outage_retry.call, self._keys, lambda: self.membership.rank
-        )
-
-    async def _note_hosts(self) -> None:
-        """Have the next holders know when hosts may be asked."""
-        await self.host_delays.flush()
-        await self.back_offs.stored()
 
     def _make_watchdog(self) -> None:
         config = self._config
@@ -385,28 +350,40 @@ class Composition:
 
     async def _examine(self) -> None:
         await self._failover.examine()
-        self.back_offs.tell_again()
-        self.fetched.forget()
+        self.back_offs.went_back()
+        self.fetched.went_back()
+
+    def _note_loss(self) -> None:
+        for went_back in self.context.parts.each(Part.went_back):
+            went_back()
+
+    def _order_parts(self, journal: Journaling) -> None:
+        """Have the kernel know the parts, each in its place."""
+        parts = self.context.parts
+        if self._config.queue_key != "url":  # else there is no host to spare
+            parts.add(self.host_delays)
+            if self._config.host_shards == 1:
+                ready = self.inbox.ready_by_key
+                parts.add(SingleHostWarning(lambda: self.membership.nodes, ready))
+        parts.add(self.controls, self.uplink, self.delivery_marks, self.portions)
+        # What was fetched is on disk first: what follows says that it was fetched.
+        if self._node.archive is not None:
+            parts.add(self._node.archive)
+        parts.add(journal, self.back_offs, self.fetched)
+        # Last asked for room, as one that is asked in vain asks the store for more.
+        parts.add(self.spending)
+        run = self._outage_retry.call
+        parts.add(GoneNodes(run, self._keys, lambda: self.membership.rank))
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
-        loops += [self.heartbeat.run, self.heartbeat.look, self.delivery_marks.run]
+        loops += [self.heartbeat.run, self.heartbeat.look]
         loops += [self.claims.run, self.lending.run]
-        loops += [self.portions.run, self._gone_nodes.run]
-        loops.append(self.due_times.run)
-        loops += [self.back_offs.run, self.uplink.run, self._outage_retry.watch_memory]
+        loops += [self.due_times.run, self._outage_retry.watch_memory]
+        loops += self.context.parts.each(Part.run)
         if self.watchdog is not None:
             loops.append(self.watchdog.run)
-        if self._config.queue_key != "url":  # else there is no host to spare
-            loops.append(self.host_delays.run)
-            if self._config.host_shards == 1:
-                warning = SingleHostWarning(
-                    lambda: self.membership.nodes, self.inbox.ready_by_key
-                )
-                loops.append(warning.run)
-        if self.spending is not None:
-            loops.append(self.spending.run)
         if self.memory_limit is not None:
             loops.append(self.memory_limit.run)
         if not self._config.keep_alive:

@@ -1,6 +1,8 @@
 """What the components of a node share: where the node is, its loops, whom they tell.
 
-The components are put together in `frontier.node.composition`. What always holds:
+A *part* is a feature that hangs on the kernel of a node. The kernel knows the hooks of
+`Part`, and no part by name. The components are put together in
+`frontier.node.composition`. What always holds:
 
 1.  A loop that fails for good is told to the owner, once, and makes `unless_broken`
     return: nobody waits for what only that loop would have done.
@@ -12,7 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+)
 
 from frontier.errors import FrontierError
 from frontier.queue.due import ServerClock
@@ -20,15 +29,100 @@ from frontier.queue.due import ServerClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from frontier.cluster.controls import Controls
     from frontier.cluster.lease import Leases
     from frontier.model import Order
-    from frontier.node.uplink import Target
+    from frontier.node.ends import End
     from frontier.queue.push import Push
+    from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+class Part:
+    """A feature of a node, which overrides the hooks that it needs.
+
+    Nobody calls the others.
+    """
+
+    async def run(self) -> None:
+        """Do what there is to do while the node is open, until cancelled."""
+
+    def room(self) -> bool:
+        """Whether one more request may be started now."""
+        return True
+
+    def begin(self, reservation: Reservation) -> None:
+        """The request of *reservation* is started."""
+
+    def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """The store has decided about *pushes*: a letter for each."""
+
+    async def before_ack(self, reservations: Sequence[Reservation]) -> None:
+        """Return when what came of *reservations*, and all before, outlives the node.
+
+        Their links are in the store.
+        """
+
+    def ended(self, reservations: Sequence[Reservation]) -> None:
+        """This node has done with *reservations*, whatever became of them."""
+
+    async def leaving(self) -> None:
+        """Have those know of the hosts here who hold their partitions next."""
+
+    def busy(self) -> bool:
+        """Whether there is work of which the store does not know."""
+        return False
+
+    def steered(self) -> None:
+        """An operator wants something else, or the uplink is another; see the node."""
+
+    def went_back(self) -> None:
+        """The store may have forgotten what it was told."""
+
+    def report(self) -> Mapping[str, Any]:
+        """Figures for the crawl's report."""
+        return {}
+
+    def tell(self) -> None:
+        """Say what there is to say as the node closes."""
+
+
+class Parts:
+    """The parts of one node, in their order; see `frontier.node.composition`."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Part, ...] = ()
+        self._hooks: dict[str, list[Any]] = {}
+
+    def add(self, *parts: Part) -> None:
+        """Have *parts* behind those that there are."""
+        self._parts += parts
+        self._hooks.clear()
+
+    def each(
+        self, hook: Callable[Concatenate[Any, _Given], _Result]
+    ) -> Sequence[Callable[_Given, _Result]]:
+        """What is to be called at *hook*, such as `Part.report`: of whom has it."""
+        name = hook.__name__
+        if name not in self._hooks:
+            having = [p for p in self._parts if getattr(type(p), name) is not hook]
+            self._hooks[name] = [getattr(part, name) for part in having]
+        return self._hooks[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom to ask, and how."""
+
+    origin: str
+    """Scheme, host and port."""
+    proxy: str = ""
+    """By which proxy, if its request named one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +139,7 @@ class NodeContext:
     """Seconds of silence after which a node is dead."""
     clock: ServerClock = field(default_factory=ServerClock)
     """The server's, as far as this node knows it."""
+    parts: Parts = field(default_factory=Parts)
 
 
 class Reporting(Protocol):
@@ -60,7 +155,7 @@ class Reporting(Protocol):
         """The crawl is over on every node."""
 
     def on_order(self, order: str) -> None:
-        """What an operator wants; see `Owner.on_order`."""
+        """What an operator wants; told with each heartbeat."""
 
     async def on_controls(self, version: str) -> None:
         """An operator wants something else of the crawl than before.
@@ -70,59 +165,22 @@ class Reporting(Protocol):
         """
 
 
-class Owner(Protocol):
-    """What a node tells the one that runs it."""
+class Owner(Part):
+    """Who runs a node: the first of its parts."""
 
     def on_ready(self) -> None:
         """Something can be taken."""
 
-    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """The store has decided about *pushes*: a letter for each."""
+    def on_end(self, end: End) -> None:
+        """The node is to close, or something is not as it should be."""
 
-    def on_finished(self) -> None:
-        """The crawl is over on every node."""
-
-    def on_nothing_fetched(self, queued: int, dead: int) -> None:
-        """The crawl is over on every node, and has no page.
-
-        *queued* requests were in it, of which *dead* were given up.
-        """
-
-    def on_undone(self) -> None:
-        """Something that the last node does is not done, as the log tells."""
-
-    def on_forgotten(self) -> None:
-        """The store has gone back: what was seen here may not be seen there."""
-
-    def on_failure(self, error: BaseException) -> None:
-        """The node cannot go on."""
-
-    def on_order(self, order: str) -> None:
-        """An operator wants it to ``drain``, or says ``remove``, or ``cancel`` to all.
-
-        Told again with each heartbeat.
-        """
-
-    def on_controls(self, controls: Controls) -> None:
-        """An operator wants this of the crawl, on all its nodes."""
-
-    async def start_again(self, start_ids: set[str]) -> set[str]:
+    async def start_again(self, start_ids: set[str]) -> set[str]:  # noqa: ARG002
         """Push the start requests of *start_ids* again; return those that were."""
+        return set()
 
-    def on_limit(self, limit: str) -> None:
-        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
-
-    def on_uplink(self) -> None:
-        """What the node thinks of its uplink has changed; see `Uplink.waits`."""
-
-    async def probe(self, target: Target) -> bool:
+    async def probe(self, target: Target) -> bool:  # noqa: ARG002
         """Whether a host answers anything at all."""
-
-    def is_busy(self) -> bool:
-        """Whether there is work that is not in the store."""
-
-    def figures(self) -> Mapping[str, Any]:
-        """What it has counted that the node does not know, for the crawl's report."""
+        return True
 
 
 class Loops:

@@ -17,12 +17,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from frontier.cluster import controls as wanted
 from frontier.cluster.controls import Controls, Entry
 from frontier.errors import KeyDamaged
 from frontier.model import Attempt
+from frontier.node.context import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +39,7 @@ NOT_A_FETCH = 0
 """The status of the crawl log's lines about what an operator did."""
 
 
-class Controlling:
+class Controlling(Part):
     """Learns what is wanted, and says so."""
 
     def __init__(
@@ -60,6 +63,16 @@ class Controlling:
         """The version of the last entry that this node has told."""
         self._going = asyncio.Event()
         self._going.set()
+
+    @override
+    def room(self) -> bool:
+        """Whether the crawl is not paused."""
+        return not self.paused
+
+    @override
+    def report(self) -> dict[str, Any]:
+        """What is in force, if anything was ever wanted."""
+        return {"controls": self.version} if self.version else {}
 
     async def resumed(self, seconds: float) -> bool:
         """Wait until the crawl is not paused, but no longer than *seconds*."""

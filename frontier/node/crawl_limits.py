@@ -33,16 +33,20 @@ from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
+from typing_extensions import override
+
 from frontier.errors import StoreRefused
+from frontier.node.context import Part
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import CRAWL_SPEND
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from frontier.node.context import NodeContext
+    from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
     from frontier.urls.traps import Group
@@ -54,7 +58,7 @@ DELAY = 0.05
 """Seconds that a portion waits for others."""
 
 
-class Portions:
+class Portions(Part):
     """Tells the store of portions, and *on_total* of the sum of a group after each."""
 
     def __init__(
@@ -73,6 +77,7 @@ class Portions:
         self._waiting[group] += count
         self._some.set()
 
+    @override
     async def run(self) -> None:
         """Tell, until cancelled."""
         while True:
@@ -185,7 +190,7 @@ def described(limit: str) -> str:
     return f"{what} ({LIMITS[name].setting})"
 
 
-class Spending:
+class Spending(Part):
     """Counts what one node does, and learns when the crawl has reached a limit."""
 
     def __init__(
@@ -196,12 +201,15 @@ class Spending:
         waiting: Callable[[], int],
         on_allowed: Callable[[], None],
         on_limit: Callable[[str], None],
+        stands_still: Callable[[], bool] = lambda: False,
     ) -> None:
         keys = context.keys
         self._outage_retry = context.outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
         self._born = keys.born
         self._limits = limits
+        self.is_counting = bool(limits)
+        """Whether there is a limit, or was one."""
         self._node_id = context.node_id
         self._ttl_ms = int(context.ttl * 1000)
         self._waiting = waiting
@@ -215,14 +223,15 @@ class Spending:
         self._under_way = 0
         self._starved = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
-        self.stands_still: Callable[[], bool] = lambda: False
+        self._stands_still = stands_still
         """Whether this is no time of the crawl, as no host answers this node."""
         self.ended_at = ""
         """The limit that the crawl has ended at, and its value; empty before."""
 
     def change(self, limits: Limits) -> None:
-        """Keep to *limits* from now on."""
+        """Keep to *limits* from now on; without any so far, count from now on."""
         self._limits = limits
+        self.is_counting = self.is_counting or bool(limits)
         self._starved.set()  # it may begin something now
 
     def add(self, name: str, count: int = 1) -> None:
@@ -233,39 +242,46 @@ class Spending:
         """Say that the limit of *name* is reached, as this node's Scrapy found."""
         self._reached = self._reached or name
 
-    def may_begin(self) -> bool:
+    @override
+    def room(self) -> bool:
         """Whether a request may be begun; if not, `on_allowed` tells when one may."""
         if self._allowed or not self._limits.pages:
             return not self.ended_at
         self._starved.set()
         return False
 
-    def begin(self) -> None:
+    @override
+    def begin(self, reservation: Reservation) -> None:
         """Count a request as begun."""
         self._under_way += 1
         self._allowed = max(0, self._allowed - 1)
 
-    def end(self, count: int) -> None:
-        """Count *count* requests as over, whatever became of them."""
-        self._under_way = max(0, self._under_way - count)
+    @override
+    def ended(self, reservations: Sequence[Reservation]) -> None:
+        """Count the requests of *reservations* as over."""
+        self._under_way = max(0, self._under_way - len(reservations))
 
+    @override
     async def run(self) -> None:
         """Report, until cancelled."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL):
                     await self._starved.wait()
-            await self.report()
+            await self.before_ack()
             if self._starved.is_set() and not self._allowed:
                 await asyncio.sleep(AGAIN)
             self._starved.clear()
 
-    async def report(self, *, last: bool = False) -> None:
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Have the store count what is not counted yet, and ask for allowances."""
+        if not self.is_counting:
+            return
         async with self._one_at_a_time:
             counts, self._counts = self._counts, Counter()
             self._number += 1
-            waiting = 0 if last else self._waiting()
+            waiting = self._waiting()
             self._allowed = min(self._allowed, waiting)
             call = self._call(counts, waiting - self._allowed)
             (reply,) = await self._outage_retry.retry([call])
@@ -281,7 +297,7 @@ class Spending:
         limits = self._limits
         args: list[Argument] = [self._node_id, self._process, self._number]
         args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
-        span = 0 if self.stands_still() else int(limits.seconds * 1000)
+        span = 0 if self._stands_still() else int(limits.seconds * 1000)
         args += [span, self._born]
         for name in COUNTED:
             args += [counts[name], getattr(limits, name)]

@@ -33,8 +33,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.cluster import crawls
 from frontier.errors import CrawlLost, KeyDamaged, StoreUnavailable
+from frontier.node.context import Part
 from frontier.queue.reserve import Scan, scan_call
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_FETCHED
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
+    from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
 
@@ -260,7 +264,7 @@ class EndOfCrawl:
             raise KeyDamaged("", counts, reason)
 
 
-class Fetched:
+class Fetched(Part):
     """Whether the crawl has fetched a page, on whatever node.
 
     A page is a response of a request of the crawl that is no redirect, whatever its
@@ -295,11 +299,13 @@ class Fetched:
         words = found[:MAX_ORIGINS].decode("utf-8", "replace").split(" ")
         return [w for w in words if w.startswith(("http://", "https://"))]
 
-    def forget(self) -> None:
+    @override
+    def went_back(self) -> None:
         """The store may have forgotten what this node has said."""
         self._stored = False
 
-    async def store(self) -> None:
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when the store knows what was noted. Costs one call of each node."""
         if self._origin and not self._stored:
             keys = self._keys

@@ -35,6 +35,7 @@ from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.cluster.lease import NOBODY
 from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.acks import forget_call, started_call
+from frontier.node.context import Part
 from frontier.node.outbox import WANTED, hint_calls
 from frontier.queue.reserve import (
     list_reserved,
@@ -46,7 +47,7 @@ from frontier.queue.reserve import (
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Callable, Iterable
 
     from frontier.cluster.lease import Acquired
     from frontier.cluster.membership import Membership, View
@@ -125,7 +126,6 @@ class Heartbeat:
         inbox: Inbox,
         node: Reporting,
         *,
-        before_release: Callable[[], Awaitable[None]] | None = None,
         lending: Lending | None = None,
     ) -> None:
         self._outage_retry = context.outage_retry
@@ -137,7 +137,7 @@ class Heartbeat:
         self._node_id = context.node_id
         self._order = context.order
         self._ttl = context.ttl
-        self._before_release = before_release
+        self._parts = context.parts
         self._lending = lending
         self.on_leases: Callable[[], object] = lambda: None
         """Told when leases were taken or looked at."""
@@ -383,8 +383,8 @@ class Heartbeat:
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
-        if done and self._before_release is not None:
-            await self._before_release()
+        for leaving in self._parts.each(Part.leaving) if done else ():
+            await leaving()
         # What was asked for before may have come meanwhile, and been started.
         await self._leases.release(done - self._inbox.busy_partitions())
 

@@ -19,7 +19,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import sent_call
 from frontier.urls.partition import SPREAD, host_of_shard
@@ -97,7 +100,7 @@ NOTE_INTERVAL = 0.02
 """Seconds between two rounds of notes."""
 
 
-class HostDelays:
+class HostDelays(Part):
     """Notes which queue keys a node has asked."""
 
     def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
@@ -113,14 +116,16 @@ class HostDelays:
             self._sent[lease.partition, lease.token][queue_key] = delay
             self._some.set()
 
+    @override
     async def run(self) -> None:
         """Write notes, until cancelled."""
         while True:
             await self._some.wait()
-            await self.flush()
+            await self.leaving()
             await asyncio.sleep(NOTE_INTERVAL)
 
-    async def flush(self) -> None:
+    @override
+    async def leaving(self) -> None:
         """Write what was noted; what is not answered is noted again."""
         self._some.clear()
         sent, self._sent = self._sent, defaultdict(dict)
@@ -146,7 +151,7 @@ MANY = 1_000
 """URLs of one host that make it worth to divide it."""
 
 
-class SingleHostWarning:
+class SingleHostWarning(Part):
     """Says once that one big host is crawled by one node of several."""
 
     def __init__(
@@ -155,6 +160,7 @@ class SingleHostWarning:
         self._nodes = nodes
         self._ready = ready
 
+    @override
     async def run(self) -> None:
         """Look until there is something to say, and say it."""
         while not self.look():  # noqa: ASYNC110 (it is a look at the store's figures)

@@ -17,14 +17,17 @@ import logging
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import KeyDamaged
+from frontier.node.context import Part
 from frontier.queue.damage import is_number
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import skip_call
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from frontier.model import Lease, Order
     from frontier.queue.reserve import Reservation
@@ -39,7 +42,7 @@ NAMED = 5
 """Hosts that the line at a node's end names."""
 
 
-class Quotas:
+class Quotas(Part):
     """Counts what the queue keys of one node's partitions have had."""
 
     def __init__(
@@ -81,7 +84,8 @@ class Quotas:
         pages, size = self._costs.get(reservation.key, (0, 0))
         return f"{reservation.id} {pages} {size} {split_name(reservation.queue)[1]}"
 
-    def settle(self, reservations: Iterable[Reservation]) -> None:
+    @override
+    def ended(self, reservations: Sequence[Reservation]) -> None:
         """Forget what *reservations*, which are acked or lost, have brought."""
         for reservation in reservations:
             self._costs.pop(reservation.key, None)
@@ -133,6 +137,7 @@ class Quotas:
         self._spent.pop((lease.partition, lease.token), None)
         self._unknown.pop((lease.partition, lease.token), None)
 
+    @override
     def tell(self) -> None:
         """Say what this node has skipped."""
         if not self.skipped:

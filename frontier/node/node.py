@@ -36,8 +36,18 @@ from frontier.errors import (
 )
 from frontier.node.archiving import Archive, claim
 from frontier.node.composition import Composition, NodeServer, answer_time
-from frontier.node.context import Loops
-from frontier.node.crawl_limits import Limits
+from frontier.node.context import Loops, Part, Parts
+from frontier.node.crawl_limits import Limits, described, reason_of
+from frontier.node.ends import (
+    AT_LIMIT,
+    DAMAGED,
+    EMPTY,
+    FAILED,
+    FINISHED,
+    NOTHING_FETCHED,
+    ORDERS,
+    UNDONE,
+)
 from frontier.node.heartbeat import CANCEL
 from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling, refuse_lost
@@ -63,7 +73,6 @@ if TYPE_CHECKING:
     from frontier.cluster.membership import Departure
     from frontier.model import Attempt
     from frontier.node.context import Owner
-    from frontier.node.crawl_limits import Spending
     from frontier.node.host_quotas import Quotas
     from frontier.queue.reserve import Reservation
     from frontier.seen.seen_set import SeenState
@@ -110,6 +119,7 @@ class Node:
     """What all nodes have counted, once this one has left as the last."""
     _closed = False
     _canceled = False
+    _is_open = False
     _at_limit = False
     _departure: Departure | None = None
     """What it has learned as it left the crawl."""
@@ -143,6 +153,8 @@ class Node:
         )
         """How its process is; who serves a port notes it there."""
         self._owner = owner
+        self.parts = Parts()
+        self.parts.add(owner)
         self._spider = spider
         self.host_concurrency = HostConcurrency(
             config, concurrency or Concurrency(), lambda: self.share
@@ -153,6 +165,8 @@ class Node:
         self._opened = contextlib.AsyncExitStack()
         """Closes what was opened, the last first."""
         self._journal = Journaling()
+        self._orders: set[str] = set()
+        """Those of operators that its owner has heard of."""
         self._damaged: set[str] = set()
         """Keys of the crawl that have ended this node, each told once."""
         self.opened_at = time.time()
@@ -175,6 +189,7 @@ class Node:
         except BaseException:
             await self._opened.aclose()
             raise
+        self._is_open = True
 
     async def _enter(self, settings: Mapping[str, Any]) -> None:
         await self._connect(settings)
@@ -194,7 +209,7 @@ class Node:
         if config.warc_enabled:
             await self._open_archive(settings)
         facts = (self._spider, shape, self._launch.job)
-        self._journal = await Journaling.begin(config, self.keys, *facts)
+        self._journal = await Journaling.of(config, self.keys, *facts)
         self._opened.push_async_callback(self._journal.close)
         await self._start()
         logger.info(
@@ -253,7 +268,7 @@ class Node:
         self.cookies, self.portions = parts.cookies, parts.portions
         self.fetched, self.back_offs = parts.fetched, parts.back_offs
         self.controls, self.uplink = parts.controls, parts.uplink
-        self.address_classes = parts.address_classes
+        self.address_classes, self.spending = parts.address_classes, parts.spending
         self._leases, self._membership = parts.leases, parts.membership
         await self._reach(parts.due_times.ask_time)
         await self._reach(self._keep_to_the_end)
@@ -263,8 +278,6 @@ class Node:
             await parts.watchdog.start()
         for loop in (*parts.loops(), self._watch, self._pulse, self.process_stats.run):
             self._loops.start(loop())
-        if self.archive is not None:
-            self._loops.start(self.archive.commit_rounds())
         self._outage_retry.on_damaged = self.fail
 
     async def _keep_to_the_end(self) -> None:
@@ -378,16 +391,14 @@ class Node:
 
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        if self.paused or self.uplink.waits or self._outage_retry.is_full:
+        if self._outage_retry.is_full:
             return None
-        spending = self._composition.spending
-        if spending is not None and len(self.inbox) and not spending.may_begin():
+        if len(self.inbox) and not all(room() for room in self.parts.each(Part.room)):
             return None
         reservation = self.inbox.take()
         if reservation is not None:
-            self._composition.delivery_marks.begin(reservation)
-            if spending is not None:
-                spending.begin()
+            for begin in self.parts.each(Part.begin):
+                begin(reservation)
         return reservation
 
     async def recover(self, reservation: Reservation) -> None:
@@ -399,15 +410,10 @@ class Node:
         """Who is told which request's callback runs, unless there is nobody."""
         return self._composition.watchdog
 
-    @property
-    def spending(self) -> Spending | None:
-        """Who counts what this node does, if the crawl has a limit."""
-        return self._composition.spending
-
     def change_limits(self, limits: Limits) -> None:
         """Have the crawl keep to *limits* from now on."""
         self.limits = limits
-        self._loops.start(self._composition.change_limits(limits)())
+        self.spending.change(limits)
 
     def change_quotas(self, max_pages: int, max_bytes: int) -> None:
         """Have each host keep to these from now on."""
@@ -490,26 +496,19 @@ class Node:
             "reclaimed": self.reclaimed,
             "partitions": self.partitions_held,
             "done": self.acks.acked,
-            "given_up": self.back_offs.given_up.total(),
             "inbox": len(self.inbox),
-            "uplink_seconds": round(self.uplink.seconds, 1),
-            "disk_full": self.archive is not None and self.archive.stuck,
+            "disk_full": False,
             **self.process_stats.report(self._leases.held),
-            **self._owner.figures(),
         }
+        for report in self.parts.each(Part.report):
+            figures |= report()
         figures |= self.process_stats.pace({n: figures.get(n, 0) for n in PACES})
         if taken := self._composition.heartbeat.taken:
             figures["taken"] = list(taken)
-        if self._composition.controls.version:
-            figures["controls"] = self._composition.controls.version
         limit = self._composition.memory_limit
         if limit is not None and limit.max_bytes:
             figures["set_limit"] = str(self.config.seen_set_max_bytes)
             figures["set_limit_bytes"] = limit.max_bytes
-        if self.archive is not None:
-            counters = self.archive.counters
-            figures["archive"] = counters.report()
-            figures["shares"] = counters.statistics.report()
         return figures
 
     def moment(self) -> dict[str, float]:
@@ -568,9 +567,8 @@ class Node:
             )
         await self._loops.stop()
         await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
-        if self._composition.quotas is not None:
-            self._composition.quotas.tell()
-        self.back_offs.tell()
+        for tell in self.parts.each(Part.tell):
+            tell()
         if not self._outside:
             await self._add_up()
             await self._conclude()
@@ -618,12 +616,9 @@ class Node:
             if told is not None:
                 await told
         await self.acks.drain()
-        await self.outbox.flush()
-        await self.archived()
-        if self._composition.spending is not None:
-            await self._composition.spending.report(last=True)
-        await self._composition.host_delays.flush()
-        await self.back_offs.stored()
+        await self.acks.settle(())
+        for leaving in self.parts.each(Part.leaving):
+            await leaving()
         await self._composition.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> dict[str, Any]:
@@ -731,7 +726,7 @@ class Node:
         if self.archive is not None and await self._settle(self.archive, gone.state):
             made = gone.state == crawls.CANCELED or await self.archive.package()
             if not made:
-                self._owner.on_undone()
+                self._owner.on_end(UNDONE)
         if self.archive is None:
             await self._require_settled()
         if not self.config.keep_frontier:
@@ -815,7 +810,7 @@ class Node:
     def _undone(self, message: str, *arguments: object) -> None:
         """Say what of the crawl's end is not done, also by the exit code."""
         logger.error(message, *arguments)
-        self._owner.on_undone()
+        self._owner.on_end(UNDONE)
 
     async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """What *ask*, which may be done twice, returns once the store answers."""
@@ -867,23 +862,17 @@ class Node:
             self.acks.fault = error
         if isinstance(error, CrawlLost) and not error.crawl_id:
             error = CrawlLost(self.keys.crawl_id)
-        self._owner.on_failure(error)
+        end = DAMAGED if isinstance(error, KeyDamaged) else FAILED
+        self._owner.on_end(end.of(error))
+        of_crawl = self.keys.meta().removesuffix("}:meta")
+        if isinstance(error, KeyDamaged) and error.key.startswith(of_crawl):
+            logger.critical(
+                "nothing is lost: stop the other nodes, run frontier crawl repair "
+                "--crawl %s, and start them again",
+                self.keys.crawl_id,
+            )
 
     # What its parts ask of the node, or tell it.
-
-    async def archived(self) -> None:
-        """Return when what was handed over is on disk, in the journal, and counted."""
-        if self.archive is not None:
-            await self.archive.durable()
-        await self.journaled()
-        await self.back_offs.stored()
-        await self._composition.fetched.store()
-        if self._composition.spending is not None:
-            await self._composition.spending.report()
-
-    async def journaled(self) -> None:
-        """Return when what the store has of this node is in its journal too."""
-        await self._journal.durable()
 
     async def nothing_left(self) -> bool:
         """Whether no node has, or will get, anything to do; see `EndOfCrawl`.
@@ -913,12 +902,13 @@ class Node:
 
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
-        return self._owner.is_busy()
+        return any(busy() for busy in self.parts.each(Part.busy))
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""
         self.verdicts.update(verdicts)
-        self._owner.on_verdicts(pushes, verdicts)
+        for stored in self.parts.each(Part.stored):
+            stored(pushes, verdicts)
 
     def on_finished(self) -> None:
         """Pass it on, once, that the crawl is over."""
@@ -956,19 +946,23 @@ class Node:
             self.fail(error)
             return
         self.finished = True  # from now on the owner may close by itself
-        if counts is None:
-            self._owner.on_finished()
-        else:
-            self._owner.on_nothing_fetched(*counts)
+        end = FINISHED
+        if counts is not None:
+            queued, dead = counts
+            end = NOTHING_FETCHED if queued else EMPTY
+            end = end.of(crawl=self.keys.crawl_id, queued=queued, dead=dead)
+        self._owner.on_end(end)
 
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""
         if order == LIMIT:
-            if self._composition.spending is None and not self._telling:
+            if not self._telling:
                 self._telling = asyncio.create_task(self._tell_limit())
             return
         self._canceled = self._canceled or order == CANCEL
-        self._owner.on_order(order)
+        if self._is_open and order not in self._orders:
+            self._orders.add(order)
+            self._owner.on_end(ORDERS[order])
 
     async def _learn_of_imports(self) -> None:
         (found,) = await self.run([about_call(self.keys)])
@@ -976,19 +970,20 @@ class Node:
 
     async def on_controls(self, version: str) -> None:
         """Put into force what an operator wants, and pass it on."""
-        wanted = await self._composition.controls.heed(version)
+        await self.controls.heed(version)
         await self._learn_of_imports()
+        self._steer()
+
+    def _steer(self) -> None:
         self.inbox.paused = self.paused or self.uplink.waits
-        self._owner.on_controls(wanted)
-        if not self.paused:
-            self._owner.on_ready()
+        for steered in self.parts.each(Part.steered):
+            steered()
 
     def on_uplink(self) -> None:
         """Start nothing while no host answers, and leave the crawl to other nodes."""
-        self.inbox.paused = self.paused or self.uplink.waits
         self._membership.away = self.uplink.since is not None
         self._composition.heartbeat.hurry()
-        self._owner.on_uplink()
+        self._steer()
 
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* in the crawl log, if there is one."""
@@ -1001,7 +996,9 @@ class Node:
             self._at_limit = True
             self.inbox.stopped = True
             self._composition.heartbeat.leave()
-            self._owner.on_limit(limit)
+            reason, text = reason_of(limit), described(limit)
+            end = AT_LIMIT.of(crawl=self.keys.crawl_id, reason=reason, described=text)
+            self._owner.on_end(end)
 
     def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""

@@ -28,10 +28,12 @@ import math
 import random
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from frontier.errors import FrontierError
+from frontier.node.context import Part, Target
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -51,17 +53,7 @@ ASKED = 3
 """Hosts of each kind that are probed at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Whom to ask, and how."""
-
-    origin: str
-    """Scheme, host and port."""
-    proxy: str = ""
-    """By which proxy, if its request named one."""
-
-
-class Uplink:
+class Uplink(Part):
     """What one node thinks of its own way to the web."""
 
     def __init__(
@@ -143,6 +135,17 @@ class Uplink:
             self._doubt.set()
             self._on_change()
 
+    @override
+    def room(self) -> bool:
+        """Whether it does not wait."""
+        return not self.waits
+
+    @override
+    def report(self) -> dict[str, Any]:
+        """For how long it has paused."""
+        return {"uplink_seconds": round(self.seconds, 1)}
+
+    @override
     async def run(self) -> None:
         """Probe where there is a doubt, and pause until a host answers."""
         while True:

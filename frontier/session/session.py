@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 import scrapy
 from scrapy import signals
 from scrapy.exceptions import CloseSpider
+from typing_extensions import override
 
 from frontier import json_log
 from frontier.cluster.controls import Controls
@@ -34,7 +35,9 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, RunOver
 from frontier.metrics.exposition import require_library
-from frontier.node.crawl_limits import described, limit_of_spider, reason_of
+from frontier.node.context import Part
+from frontier.node.crawl_limits import limit_of_spider
+from frontier.node.ends import REFUSED, RUN_OVER
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.requests.spider_output import Marks, SpiderOutput
@@ -51,6 +54,7 @@ from frontier.scrapy_internals import (
     wake_engine,
 )
 from frontier.session.launch import (
+    FAILED,
     FAULTY,
     arguments_of,
     fail_program,
@@ -83,6 +87,7 @@ if TYPE_CHECKING:
     from frontier.metrics.node import Reading
     from frontier.model import Stored
     from frontier.node.context import Owner
+    from frontier.node.ends import End
     from frontier.queue.due import Again
     from frontier.queue.item import Claim, Lineage
     from frontier.queue.push import Forced
@@ -90,22 +95,6 @@ if TYPE_CHECKING:
     from frontier.urls.exclusions import Exclusions, Rule
 
 logger = logging.getLogger(__name__)
-
-REFUSED = "frontier_refused"
-"""Why a spider closes whose node cannot take part."""
-FAILED = "frontier_failed"
-"""Why a spider closes whose node cannot go on."""
-DRAINED = "frontier_drained"
-"""Why a spider closes whose node was told to by ``frontier node drain``."""
-REMOVED = "frontier_removed"
-"""Why a spider closes whose node was taken out by ``frontier node remove``."""
-CANCELED = "frontier_canceled"
-"""Why the spiders of a crawl close that was ended by ``frontier crawl cancel``."""
-NOTHING_FETCHED = "frontier_nothing_fetched"
-"""Why the spiders of a crawl close that has ended without one page."""
-RUN_OVER = "frontier_run_over"
-"""Why a spider closes that comes when the crawl of its run has ended."""
-REASONS = {"drain": DRAINED, "remove": REMOVED, "cancel": CANCELED}
 
 MAX_WAITING = 10_000
 """Requests in the outbox above which a page with more links waits."""
@@ -258,7 +247,7 @@ def session_of(crawler: Crawler) -> Session:
     return _sessions[crawler]
 
 
-class Session:
+class Session(Part):
     """The node of one crawler, and what its components tell each other."""
 
     node: Node
@@ -352,6 +341,7 @@ class Session:
             limits=self._limits,
         )
         self.node = node
+        node.parts.add(self)
         json_log.name(spider, self.config.node_id)
         try:
             self.queue_addresses = QueueAddresses(self.config, self._address)
@@ -359,13 +349,11 @@ class Session:
             await self._bind_exporter(spider)
             await node.open()
         except RunOver as over:
-            logger.warning("%s", over)
-            self._close_with(RUN_OVER)
+            self._refuse(RUN_OVER.of(over))
             return
         except FrontierError as error:
-            logger.critical("%s", error)
-            self._close_with(REFUSED)
-            self._end_badly(error)
+            damaged = isinstance(error, KeyDamaged)
+            self._refuse(replace(REFUSED.of(error), code=FAULTY if damaged else FAILED))
             return
         self._opened = True
         json_log.name(spider, self.config.node_id, node.keys.crawl_id)
@@ -446,21 +434,33 @@ class Session:
         if ends and isinstance(error, CloseSpider):
             self.node.end_crawl(limit_of_spider(error.reason or "cancelled"))
 
-    def _close_with(self, reason: str) -> None:
+    def _refuse(self, end: End) -> None:
         """Have the spider closed as soon as everything has been opened."""
+        self._say(end)
 
         def close() -> None:
-            close_now(self._crawler, reason)
+            close_now(self._crawler, end.reason)
 
         self._crawler.signals.connect(close, signal=signals.spider_opened, weak=False)
 
-    def _end_badly(self, error: BaseException | None = None) -> None:
-        """Have the process exit with 1 after the spider is closed; 7 for a damaged key.
+    def on_end(self, end: End) -> None:
+        """Say it, and close the spider if that is to be."""
+        self._say(end)
+        if not end.reason:
+            self.wake_engine()
+        elif not self.closing:
+            close_spider(self._crawler, end.reason)
+
+    def _say(self, end: End) -> None:
+        """Log *end*, and have the process exit with its code.
 
         ``scrapy crawl`` exits with 1 where the crawler has no spider at the end.
         """
-        fail_program(*[FAULTY] if isinstance(error, KeyDamaged) else ())
-        end_with_error(self._crawler)
+        if end.message:
+            logger.log(end.level, "%s", end.message)
+        if end.code:
+            fail_program(end.code)
+            end_with_error(self._crawler)
 
     async def close(self) -> None:
         """Close the node, if it was opened."""
@@ -525,14 +525,6 @@ class Session:
             for r in self.in_progress()
         )
 
-    def obey(self, order: str) -> None:
-        """Close the spider, once, because an operator wants this node to go."""
-        if self.closing or not self._opened:
-            return
-        reason = REASONS[order]
-        logger.info("an operator has told this node to stop: %s", reason)
-        close_spider(self._crawler, reason)
-
     def excludes(self, url: str) -> bool:
         """Whether *url* is excluded, which is then counted; the first is logged."""
         rule = None if self.exclusions is None else self.exclusions.why(url)
@@ -546,19 +538,27 @@ class Session:
         self._crawler.stats.inc_value("frontier/queue/excluded")
         return True
 
-    def obey_controls(self, controls: Controls) -> None:
-        """Do what an operator wants of the crawl, on all its nodes."""
-        self._controls = controls
+    @override
+    def steered(self) -> None:
+        """Do what an operator wants of the crawl, and send what may be sent.
+
+        While it is paused, or no host answers, the time does not count.
+        """
+        controls = self.node.controls.wanted
         self.exclusions = controls.exclusions or None
-        if self._running:
-            self._apply_controls()
+        if self._live is not None and controls is not self._controls:
+            self._controls = controls
+            self._live.change(controls.settings)
+        if self._running and (self.node.paused or self.node.uplink.since is not None):
+            forget_timeout(self._crawler)
+        self.wake_engine()
 
     def _begin(self) -> None:
         """Do what was wanted of the crawl before this node came."""
         self._running = True
         pace = self.component(Pace)
         self._live = LiveSettings(self._crawler, self, self.node, pace)
-        self._apply_controls()
+        self.steered()
         if self._exporter is not None:
             self._exporter.serve(self._reading, asyncio.get_running_loop())
 
@@ -569,7 +569,7 @@ class Session:
 
     def count_for_limits(self) -> None:
         """Count what limits of the crawl are about, if nobody does."""
-        if self.node.spending is not None and self._counted is None:
+        if self.node.spending.is_counting and self._counted is None:
             self._counted = Counted(self._crawler, self.node.spending)
 
     def count_for_quotas(self) -> None:
@@ -582,60 +582,6 @@ class Session:
     def own_settings(self) -> dict[str, str]:
         """What this node was started with, of what can be changed while it runs."""
         return {} if self._live is None else self._live.own()
-
-    def _apply_controls(self) -> None:
-        if self._live is not None:
-            self._live.change(self._controls.settings)
-        if self._controls.paused is not None:
-            forget_timeout(self._crawler)
-
-    def obey_uplink(self) -> None:
-        """Have the time not count in which no host answers; send what may be sent."""
-        if self.node.uplink.since is not None and self._running:
-            forget_timeout(self._crawler)
-        self.wake_engine()
-
-    def end_at(self, limit: str) -> None:
-        """Close the spider because the crawl has ended at *limit*, on all nodes."""
-        crawl_id = self.node.keys.crawl_id
-        logger.warning(
-            "the crawl %s has ended at its limit: %s", crawl_id, described(limit)
-        )
-        if not self.closing and self._opened:
-            reason = reason_of(limit)
-            close_spider(self._crawler, reason)
-
-    def note_given_up(self) -> None:
-        """Exit with 1 later: a host was given up, which the log tells."""
-        self._end_badly()
-
-    def note_undone(self) -> None:
-        """Exit with 1: what the last node does is not done, which the log tells."""
-        self._end_badly()
-
-    def end_without_pages(self, queued: int, dead: int) -> None:
-        """Close the spider: the crawl has ended, and nothing was fetched."""
-        crawl_id = self.node.keys.crawl_id
-        if not queued:
-            logger.warning(
-                "the crawl %s has ended and had nothing to fetch: no request was new",
-                crawl_id,
-            )
-            self.wake_engine()
-            return
-        logger.error(
-            "the crawl %s has ended without one page: of %d requests %d were given up, "
-            "and the others had no answer or were not sent, as robots.txt forbids "
-            "them or they are out of scope; frontier crawl "
-            "status --crawl %s counts them",
-            crawl_id,
-            queued,
-            dead,
-            crawl_id,
-        )
-        self._end_badly()
-        if not self.closing and self._opened:
-            close_spider(self._crawler, NOTHING_FETCHED)
 
     def _note_answer(self, request: Request, response: Response) -> None:
         """A page counts though a middleware then gives it another request."""
@@ -651,30 +597,6 @@ class Session:
         """Learn why the spider closes."""
         if self._counted is not None:
             self._counted.closing(reason)
-
-    def fail(self, error: BaseException) -> None:
-        """Close the spider because the frontier of this node does not work."""
-        logger.critical("the frontier of this node cannot go on: %s", error)
-        if isinstance(error, KeyDamaged):
-            keys = self.node.keys
-            if error.key.startswith(keys.meta().removesuffix("}:meta")):
-                logger.critical(
-                    "nothing is lost: stop the other nodes, run frontier crawl repair "
-                    "--crawl %s, and start them again",
-                    keys.crawl_id,
-                )
-        self._end_badly(error)
-        close_spider(self._crawler, FAILED)
-
-    def note_start_failed(self, error: Exception) -> None:
-        """Say that the crawl has not all of its start requests; exit with 1 later."""
-        logger.warning(  # the error itself is logged by Scrapy
-            "the spider's start ended with an error (%s: %s): the crawl goes on with "
-            "the start requests that it has made before, and lacks the others",
-            type(error).__name__,
-            error,
-        )
-        self._end_badly()
 
     def count(self, stat: str) -> None:
         """Add one to *stat* of Scrapy's."""
@@ -695,7 +617,8 @@ class Session:
         self.trapped[trap] += count
         self._crawler.stats.inc_value(STATS[trap], count)
 
-    def figures(self) -> dict[str, Any]:
+    @override
+    def report(self) -> dict[str, Any]:
         """What Scrapy and its components have counted, for the crawl's report."""
         stats = self._crawler.stats
         forbidden = stats.get_value("robotstxt/forbidden", 0)  # Scrapy's exceptions

@@ -20,7 +20,10 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
 from frontier.settings.values import NAME
 from frontier.status.figures import MOST_SHARES, figures_of, report_of, together
 from frontier.status.validate import MAX_JSON, mapping, printable, real, text, whole
@@ -168,7 +171,7 @@ def to_fold(
     return [*replaced, *(name for _, name in sorted(gone)[: max(0, len(gone) - KEPT)])]
 
 
-class GoneNodes:
+class GoneNodes(Part):
     """Sums up the reports of nodes that are gone, while its node is the first."""
 
     def __init__(
@@ -181,6 +184,7 @@ class GoneNodes:
         self._keys = keys
         self._rank = rank
 
+    @override
     async def run(self) -> None:
         """Look at once, for short-lived nodes, and again and again, until cancelled."""
         while True:

@@ -68,7 +68,7 @@ class Crawl:
                 archive.submit(exchange)
             for attempt in attempts:
                 archive.note(attempt)
-            await archive.durable()
+            await archive.before_ack()
             await archive.close()
 
         asyncio.run(write())

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from frontier.cluster import crawls
 from frontier.cluster.membership import Membership
 from frontier.node import outbox
+from frontier.node.context import Part
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
@@ -41,8 +42,8 @@ def given_up_while_started(engine):
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
-        if done and self._before_release is not None:
-            await self._before_release()
+        for leaving in self._parts.each(Part.leaving):
+            await leaving()
         await self._leases.release(done)
 
     Heartbeat._hand_over = hand_over

@@ -56,6 +56,8 @@ from tests.harness.virtual import (
 from frontier.errors import ConfigurationError
 from frontier.node import inbox
 from frontier.node import node as nodes
+from frontier.node.context import Owner
+from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.process_stats import ProcessStats
@@ -185,7 +187,7 @@ class Life(NamedTuple):
     until: float
 
 
-class Engine:
+class Engine(Owner):
     """What runs a node: slots, a guard before the wire, a spider that follows links."""
 
     last_look = True
@@ -267,6 +269,12 @@ class Engine:
         """All that it leads to is enqueued."""
         self.node.acks.complete(reservation)
 
+    def drain(self):
+        """Have the node leave."""
+        self.leaving = True
+        self.node.leave()
+        self._ready.set()
+
     def kill(self):
         """End the process; what it has sent is on its way."""
         self.process.dead = True
@@ -322,52 +330,17 @@ class Engine:
     def on_ready(self):
         self._ready.set()
 
-    def on_finished(self):
-        self.finished = self.finished or CLOCK.now
+    def on_end(self, end):
+        if end == ORDERS["drain"]:
+            self.drain()
+        elif end.error is not None or end == UNDONE:
+            self.failures.append(end.error or "its end is not done")
+        elif end not in ORDERS.values():
+            self.finished = self.finished or CLOCK.now
         self._ready.set()
 
-    def on_nothing_fetched(self, queued, dead):
-        self.on_finished()
-
-    def on_limit(self, limit):
-        self.on_finished()
-
-    def on_failure(self, error):
-        self.failures.append(error)
-        self._ready.set()
-
-    def on_verdicts(self, pushes, verdicts):
-        pass
-
-    def on_forgotten(self):
-        pass
-
-    def on_undone(self):
-        self.failures.append("its end is not done")
-
-    def on_uplink(self):
-        pass
-
-    def on_order(self, order):
-        if order == "drain" and not self.leaving:
-            self.leaving = True
-            self.node.leave()
-            self._ready.set()
-
-    def on_controls(self, controls):
-        pass
-
-    async def start_again(self, start_ids):
-        return set()
-
-    async def probe(self, target):
-        return True
-
-    def is_busy(self):
+    def busy(self):
         return bool(self._active) or not self._begun or self._trial.goes_on
-
-    def figures(self):
-        return {}
 
 
 class Trial:
@@ -478,7 +451,7 @@ class Trial:
             self._note(f"drain {process.name}", now, now)
             if len(alive) == 1:
                 self.start()
-            engine.on_order("drain")
+            engine.drain()
         else:
             self._note("open", now, now)
             self.start()

@@ -3,64 +3,38 @@
 import asyncio
 import math
 
+from frontier.node.context import Owner as AnOwner
+from frontier.node.ends import ORDERS, UNDONE
 from frontier.queue.push import TEST
 from frontier.urls.partition import QueueAddresses
 
 
-class Owner:
+class Owner(AnOwner):
     """What runs a node: a spider that follows links as it is told."""
 
     def __init__(self):
         self.ready, self.finished = asyncio.Event(), asyncio.Event()
-        self.verdicts, self.failures, self.orders = [], [], []
-        self.busy = False
+        self.verdicts, self.failures, self.ends = [], [], []
+        self.is_busy = False
 
     def on_ready(self):
         self.ready.set()
 
-    def on_verdicts(self, pushes, verdicts):
+    def stored(self, pushes, verdicts):
         self.verdicts += zip((push.tag for push in pushes), verdicts, strict=True)
 
-    def on_forgotten(self):
-        self.forgot = True
+    def on_end(self, end):
+        self.ends.append(end)
+        if end.error is not None:
+            self.failures.append(end.error)
+        elif end not in {UNDONE, *ORDERS.values()}:
+            self.finished.set()
+            self.ready.set()
 
-    def on_undone(self):
-        self.undone = True
+    def busy(self):
+        return self.is_busy
 
-    def on_nothing_fetched(self, queued, dead):
-        self.on_finished()
-
-    def on_finished(self):
-        self.finished.set()
-        self.ready.set()
-
-    def on_failure(self, error):
-        self.failures.append(error)
-
-    def on_uplink(self):
-        pass
-
-    async def probe(self, target):
-        return True
-
-    def on_order(self, order):
-        self.orders.append(order)
-
-    def on_controls(self, controls):
-        self.controls = controls
-
-    async def start_again(self, start_ids):
-        return set()
-
-    def on_limit(self, limit):
-        self.limit = limit
-        self.finished.set()
-        self.ready.set()
-
-    def is_busy(self):
-        return self.busy
-
-    def figures(self):
+    def report(self):
         return {"pages": len(self.verdicts)}
 
 

@@ -134,13 +134,12 @@ class Parts:
                 self.outage_retry, crawl, order=order, max_pages=pages, max_bytes=size
             )
         self.starts = DeliveryMarks(self.outage_retry, crawl)
+        self.context.parts.add(self.starts)
         self.acks = Acks(
             self.context,
             self.inbox,
             self.outbox,
-            archived=lambda: self.archived(),
-            on_acked=self.starts.end,
-            on_ended=self.claims.ended,
+            on_acked=self.claims.ended,
             journal=lambda *done: self.journal.append(("ack", *done)),
         )
         self.started_again = []
@@ -190,9 +189,6 @@ class Parts:
     async def _start_again(self, start_ids):
         self.started_again.append(start_ids)
         return start_ids & self.start_ids
-
-    async def archived(self):
-        """The archive's barrier."""
 
     def is_idle(self):
         return self.inbox.idle and not self.outbox.pending and not self.busy

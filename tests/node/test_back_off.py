@@ -75,7 +75,7 @@ def hosts_of(reservations):
 async def test_a_host_is_left_alone_at_once_and_others_go_on(node_of, holder, until):
     node = node_of()
     refuse(node)
-    await node.back_offs.stored()
+    await node.back_offs.leaving()
     node = await holder(HOST, OTHER, name="b")
 
     assert hosts_of(await taken(node, until, 3)) == [OTHER] * 3
@@ -145,7 +145,7 @@ async def test_hundreds_that_are_left_alone_keep_no_other_waiting(holder, until)
 async def test_the_next_holder_knows_it_before_it_reserves(holder, node_of, until):
     first = await holder(HOST, OTHER)
     refuse(first, asked=500.0)
-    await first.back_offs.stored()
+    await first.back_offs.leaving()
     await first.inbox.give_back([0])
     await first.leases.release([0])
     second = node_of("b")
@@ -175,7 +175,7 @@ async def test_a_store_that_is_away_is_told_later(
     with pytest.raises(StoreUnavailable):
         await node.store.call(Call.command("PING"))
     refuse(node, asked=50.0)
-    stored = asyncio.create_task(node.back_offs.stored())
+    stored = asyncio.create_task(node.back_offs.leaving())
     await until(lambda: node.outage_retry.outages)
     assert not stored.done()
     assert node.back_offs.waits(HOST)
@@ -189,11 +189,11 @@ async def test_a_store_that_is_away_is_told_later(
 async def test_what_a_failover_has_lost_is_told_again(node_of, db, crawl):
     node, key = node_of(), crawl.partition(0).back_off
     refuse(node, asked=50.0)
-    await node.back_offs.stored()
+    await node.back_offs.leaving()
     db("DEL", key)
-    node.back_offs.tell_again()
+    node.back_offs.went_back()
 
-    await node.back_offs.stored()
+    await node.back_offs.leaving()
     until_ms = int(db("HGET", key, HOST).split(b" ")[0])
     now = int(db("TIME")[0])
     assert 40 < until_ms / 1000 - now < 1000
@@ -229,7 +229,7 @@ async def test_a_host_is_given_up_after_so_many_times(node_of, until):
     for _ in range(3):
         refuse(node)
         given_up.append(node.back_offs.gives_up(HOST))
-        await node.back_offs.stored()
+        await node.back_offs.leaving()
         await until(lambda: not node.back_offs.left(HOST))
 
     assert given_up == [False, False, True]

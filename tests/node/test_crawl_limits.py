@@ -27,11 +27,11 @@ def node(store, crawl):
         made = Spending(
             NodeContext(OutageRetry(run), crawl, None, name, 4, Order.BFS, ttl),
             Limits(**limits),
-            waiting=lambda: waiting,
+            waiting=lambda: made.inbox,
             on_allowed=lambda: None,
             on_limit=lambda limit: made.told.append(limit),
         )
-        made.told = []
+        made.told, made.inbox = [], waiting
         return made
 
     return node
@@ -42,9 +42,9 @@ async def begin_all(node):
     count, before = 0, -1
     while before < count:
         before = count
-        await node.report()
-        while node.may_begin():
-            node.begin()
+        await node.before_ack()
+        while node.room():
+            node.begin(None)
             count += 1
     return count
 
@@ -54,9 +54,9 @@ async def test_nodes_together_begin_no_more_than_the_limit(node):
     begun = [0, 0, 0]
     for _ in range(60):
         for i, one in enumerate(nodes):
-            await one.report()
-            if one.may_begin():
-                one.begin()
+            await one.before_ack()
+            if one.room():
+                one.begin(None)
                 begun[i] += 1
 
     assert sum(begun) == 50
@@ -67,13 +67,13 @@ async def test_what_leads_to_no_page_may_be_begun_again(node):
     one = await node(pages=10)
     assert await begin_all(one) == 10
     one.add("pages", 7)
-    one.end(10)  # three have failed
+    one.ended(range(10))  # three have failed
 
     assert await begin_all(one) == 3
     one.add("pages", 3)
-    await one.report()
+    await one.before_ack()
     assert one.told == ["pages 10"]
-    assert not one.may_begin()
+    assert not one.room()
 
 
 async def test_what_nodes_were_allowed_that_are_gone_is_forgotten(node, crawl, store):
@@ -81,8 +81,8 @@ async def test_what_nodes_were_allowed_that_are_gone_is_forgotten(node, crawl, s
     await store.call(Call.command("HSET", crawl.allowances(), *gone))
     one, other = await node("a", errors=10**6), await node("b", pages=50)
 
-    await one.report()
-    await other.report()
+    await one.before_ack()
+    await other.before_ack()
 
     names = await store.call(Call.command("HKEYS", crawl.allowances()))
     assert sorted(names) == [b"a", b"b"]
@@ -90,10 +90,10 @@ async def test_what_nodes_were_allowed_that_are_gone_is_forgotten(node, crawl, s
 
 async def test_allowances_that_are_not_used_are_given_back(node):
     a, b = await node("a", pages=10), await node("b", pages=10)
-    await a.report()
+    await a.before_ack()
     assert await begin_all(b) == 5
     a._waiting = lambda: 0  # another node has its hosts now
-    await a.report()
+    await a.before_ack()
 
     assert await begin_all(b) == 5
     assert await begin_all(a) == 0
@@ -116,21 +116,21 @@ async def test_what_cannot_be_known_before_is_counted_for_all(
 ):
     a, b = await node("a", **{name: limit}), await node("b", **{name: limit})
     each = limit // 3
-    assert a.may_begin()
+    assert a.room()
     a.add(name, each)
     b.add(name, each)
-    await a.report()
-    await b.report()
+    await a.before_ack()
+    await b.before_ack()
     assert a.told == b.told == []
     a.add(name, each)
-    await a.report()
-    await b.report()
+    await a.before_ack()
+    await b.before_ack()
 
     assert a.told == b.told == [f"{name} {limit}"]
     state, what = db("HMGET", crawl.meta(), "state", "limit")
     assert (state, what) == (b"limit", f"{name} {limit}".encode())
     b.add(name, each)  # in flight at that moment: it is counted, and nothing changes
-    await b.report()
+    await b.before_ack()
     assert int(db("HGET", crawl.spent(), name)) == 4 * each
     assert len(b.told) == 1
 
@@ -138,12 +138,12 @@ async def test_what_cannot_be_known_before_is_counted_for_all(
 async def test_time_is_that_with_a_live_node(node, db, crawl):
     one = await node(seconds=0.3, ttl=0.2)
     db("HSET", crawl.spent(), "active_ms", 200, "active_at", 1)  # before the last stop
-    await one.report()
+    await one.before_ack()
     assert one.told == []
     assert int(db("HGET", crawl.spent(), "active_ms")) == 200
 
     while not one.told:
-        await one.report()
+        await one.before_ack()
     assert one.told == ["time 300"]
     assert 300 <= int(db("HGET", crawl.spent(), "active_ms")) < 500
 
@@ -162,10 +162,10 @@ async def test_a_report_whose_reply_is_lost_is_counted_once(node, store, db, cra
 
     one = await node(run=Lossy(), items=100)
     one.add("items", 5)
-    await one.report()
+    await one.before_ack()
     again = await node(items=100)  # another process of its name
     again.add("items", 2)
-    await again.report()
+    await again.before_ack()
 
     assert int(db("HGET", crawl.spent(), "items")) == 7
 
@@ -173,7 +173,7 @@ async def test_a_report_whose_reply_is_lost_is_counted_once(node, store, db, cra
 async def test_a_node_that_scrapy_has_stopped_ends_the_crawl(node, db, crawl):
     one = await node(seconds=3600)
     one.reach("time")
-    await one.report(last=True)
+    await one.before_ack()
 
     assert db("HGET", crawl.meta(), "limit") == b"time 3600000"
 
@@ -182,7 +182,7 @@ async def test_a_crawl_that_is_not_there_is_not_made(node, db, crawl):
     one = await node(pages=10)
     db("DEL", crawl.meta())
     one.add("pages", 10)
-    await one.report()
+    await one.before_ack()
 
     assert not db("EXISTS", crawl.meta())
     assert not db("EXISTS", crawl.spent())
@@ -193,11 +193,12 @@ async def test_a_node_that_may_not_begin_asks_until_it_may(node, until):
     a, b = await node("a", pages=10), await node("b", pages=10)
     await begin_all(a)
     asking = asyncio.create_task(b.run())
-    assert not b.may_begin()
-    a.end(10)  # they have failed
-    await a.report(last=True)
+    assert not b.room()
+    a.ended(range(10))  # they have failed
+    a.inbox = 0
+    await a.before_ack()
 
-    await until(b.may_begin)
+    await until(b.room)
     asking.cancel()
 
 

@@ -248,14 +248,14 @@ async def run_crawl(new_node, server, names, fetched, after=lambda keys: None):
         new_node(server, name, limits=Limits(pages=10**9), **SETTINGS) for name in names
     ]
     for node in nodes:
-        node._owner.busy = True  # the crawl is not over before it has begun
+        node._owner.is_busy = True  # the crawl is not over before it has begun
         await node.open()
     fetching = [asyncio.create_task(slowly(node, fetched)) for node in nodes]
     if len(nodes) > 1:
         push(nodes[0], b"0", "h0.example")
         await nodes[0].outbox.flush()
     for node in nodes:
-        node._owner.busy = False
+        node._owner.is_busy = False
     while after and len(fetched) < BEFORE:
         await asyncio.sleep(0.001)
         assert not any(task.done() for task in fetching), fetching

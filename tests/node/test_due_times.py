@@ -10,6 +10,7 @@ import pytest
 from owner import push
 
 from frontier.node import end_of_crawl as ending
+from frontier.node.ends import FINISHED
 from frontier.queue import due
 from frontier.queue.due import DUE, Again
 
@@ -32,7 +33,7 @@ async def fetch(node, fetched, again=None):
 def opened(new_node, stack):
     async def opened(server, name, **settings):
         node = new_node(server, name, **settings)
-        node._owner.busy = True
+        node._owner.is_busy = True
         await node.open()
         stack.push_async_callback(node.close)
         return node
@@ -50,7 +51,7 @@ async def test_what_waits_is_fetched_once_and_not_before_its_time(
         push((a, b)[n % 2], url, f"h{n % 7}.example", seconds)
     await a.outbox.flush()
     await b.outbox.flush()
-    a._owner.busy = b._owner.busy = False
+    a._owner.is_busy = b._owner.is_busy = False
     fetched = []
     await asyncio.gather(fetch(a, fetched), fetch(b, fetched))
     over = time.time()
@@ -66,7 +67,7 @@ async def test_a_page_is_fetched_again_as_often_as_it_is_put_back(opened, server
     node = await opened(server, "a")
     push(node, b"page", "h.example")
     await node.outbox.flush()
-    node._owner.busy = False
+    node._owner.is_busy = False
     fetched = []
 
     def again(node, reservation, url):
@@ -105,7 +106,7 @@ async def test_a_node_hears_of_what_another_has_due_before_all_it_knows(
 
     assert all(url.startswith(b"near") for url, _ in fetched)
     for node, task in ((a, at_a), (b, fetching)):
-        node._owner.on_finished()
+        node._owner.on_end(FINISHED)
         await task
 
 
@@ -147,7 +148,7 @@ async def test_what_is_due_after_the_end_that_was_set_keeps_no_crawl_open(
     push(node, b"2", "h.example", 600)
     push(node, b"3", "h.example", 700)
     await node.outbox.flush()
-    node._owner.busy = False
+    node._owner.is_busy = False
     fetched = []
     with caplog.at_level("INFO"):
         await fetch(node, fetched)
@@ -195,7 +196,7 @@ async def test_a_node_whose_clock_is_ahead_has_nothing_be_late(
 
     push(node, b"1", "h.example", 0.2)
     await node.outbox.flush()
-    node._owner.busy = False
+    node._owner.is_busy = False
     fetched = []
     await fetch(node, fetched)
     assert [url for url, _ in fetched] == [b"1"]

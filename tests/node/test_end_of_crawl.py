@@ -169,18 +169,18 @@ async def test_a_page_is_told_once_and_again_after_the_store_has_changed(
 ):
     fetched = parts().fetched
     db("HSET", crawl.meta(), "state", "open")
-    await fetched.store()
+    await fetched.before_ack()
     assert db("HGET", crawl.meta(), "fetched") is None
     assert await fetched.without() == (0, 0)
 
     fetched.note("http://a.example/1")
-    await fetched.store()
+    await fetched.before_ack()
     assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
     db("HDEL", crawl.meta(), "fetched")
-    await fetched.store()
+    await fetched.before_ack()
     assert db("HGET", crawl.meta(), "fetched") is None
-    fetched.forget()
-    await fetched.store()
+    fetched.went_back()
+    await fetched.before_ack()
     assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
 
 
@@ -188,6 +188,6 @@ async def test_a_page_makes_no_crawl_that_is_not_there(parts, db, crawl):
     fetched = parts().fetched
     db("DEL", crawl.meta())
     fetched.note("http://a.example/1")
-    await fetched.store()
+    await fetched.before_ack()
 
     assert db("EXISTS", crawl.meta()) == 0

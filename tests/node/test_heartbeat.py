@@ -4,6 +4,7 @@ import pytest
 
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
+from frontier.node.context import Part
 from frontier.store.calls import Copies
 from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import LEASE_ACQUIRE
@@ -21,6 +22,16 @@ async def settle(*nodes):
         if all([await node.heartbeat.beat() for node in nodes]):
             return
     raise AssertionError("partitions still change hands")
+
+
+class Leaving(Part):
+    """What is done before partitions are given back."""
+
+    def __init__(self, do):
+        self.do = do
+
+    async def leaving(self):
+        await self.do()
 
 
 @pytest.fixture
@@ -51,7 +62,7 @@ async def test_a_partition_with_a_request_that_came_at_the_last_moment_is_not_gi
             await a.inbox._reserve(sent)
             taken.append(a.inbox.take())
 
-    a.heartbeat._before_release = replied
+    a.context.parts.add(Leaving(replied))
     await a.heartbeat._hand_over({0})
 
     (reservation,) = taken
@@ -80,7 +91,7 @@ async def test_a_partition_whose_request_ends_during_the_flush_waits_for_the_nex
             a.acks.complete(reservation)
             await a.acks.drain()
 
-    a.heartbeat._before_release = ended
+    a.context.parts.add(Leaving(ended))
     await a.heartbeat._hand_over({0, 1})
     assert sorted(a.leases.held) == [0]
     await a.heartbeat._hand_over({0})

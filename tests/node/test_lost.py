@@ -37,7 +37,7 @@ def lose(server):
 def open_node(new_node, server, stack):
     async def open_node(name="a", **settings):
         node = new_node(server, name, **{"lease_ttl": 4.0, **settings})
-        node._owner.busy = True  # it loads seeds
+        node._owner.is_busy = True  # it loads seeds
         await node.open()
         stack.push_async_callback(node.close)
         return node
@@ -87,7 +87,7 @@ async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
     a = await open_node(lease_ttl=60.0)
     keys = a.keys.partition(5)
     await store.call(Call.command("UNLINK", keys.counts))
-    a._owner.busy = False
+    a._owner.is_busy = False
 
     await until(failed(a), "a failure")
     assert not a.finished
@@ -148,7 +148,7 @@ async def test_a_crawl_without_a_mark_goes_on(open_node, lose, store):
     assert b.keys.crawl_id == a.keys.crawl_id
     assert b.keys.born == ""
     await fill(b)
-    b._owner.busy = False
+    b._owner.is_busy = False
     fetched = []
     await fetch(b, lambda url: [], fetched)
     assert len(fetched) == 40

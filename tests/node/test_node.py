@@ -16,6 +16,7 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
+from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.remove_frontier import remove_frontier
 from frontier.settings.values import Percent
 from frontier.store.address import address_of
@@ -129,7 +130,7 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     assert "are not committed: " in said
     assert names.canceled() in said
     assert f"frontier collection commit --crawl {node.keys.crawl_id}" in said
-    assert node._owner.undone
+    assert UNDONE in node._owner.ends
 
 
 async def test_a_damaged_key_ends_a_node_once(new_node, server):
@@ -162,7 +163,7 @@ async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server
 
 async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
     a = new_node(server, "a", queue_key="url")
-    a._owner.busy = True
+    a._owner.is_busy = True
     await a.open()
     a.inbox.stopped = True
     for n in range(200):
@@ -192,12 +193,12 @@ async def test_what_a_crawl_has_seen_is_removed_when_it_ends_if_it_is_not_to_be_
     new_node, server, db, unique
 ):
     a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
-    a._owner.busy = True
+    a._owner.is_busy = True
     await a.open()
     await b.open()
     push(a, b"1", "h1.example")
     await a.outbox.flush()
-    a._owner.busy = False
+    a._owner.is_busy = False
     await asyncio.gather(fetch(a, tree, []), fetch(b, tree, []))
 
     await a.close()
@@ -212,7 +213,7 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     new_node, server, db, store, unique, until
 ):
     a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
-    a._owner.busy = True  # or the crawl might end before anything is pushed
+    a._owner.is_busy = True  # or the crawl might end before anything is pushed
     await a.open()
     await b.open()
     for number in range(200):
@@ -223,7 +224,7 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     await store.run([cancel_call(a.keys, ttl=60.0)])
 
     for node in (a, b):
-        await until(lambda node=node: "cancel" in node._owner.orders)
+        await until(lambda node=node: ORDERS["cancel"] in node._owner.ends)
         node.leave()
         await node.close()
 
@@ -250,11 +251,11 @@ def secured(binary):
 async def crawled(node):
     """What *node* fetches of a tree, alone."""
     fetched = []
-    node._owner.busy = True
+    node._owner.is_busy = True
     await node.open()
     push(node, b"1", "h1.example")
     await node.outbox.flush()
-    node._owner.busy = False
+    node._owner.is_busy = False
     await fetch(node, tree, fetched)
     await node.close()
     return fetched
@@ -406,8 +407,8 @@ async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
     node = new_node(server, "a")
     await node.open()
     node.on_order(LIMIT)
-    await until(lambda: hasattr(node._owner, "limit"))
+    await until(lambda: node._owner.ends)
 
-    assert node._owner.limit == ""
+    assert node._owner.ends[0].reason == "frontier_limit"
     assert node.inbox.stopped
     await node.close()

@@ -46,7 +46,7 @@ def test_collections_may_be_on_a_server_of_their_own(
         config = Config.from_settings(settings)
         archive = Archive(config, blocking(), crawl_id, settings)
         stored = archive.submit(an_exchange())
-        await archive.durable()
+        await archive.before_ack()
         await archive.close()
         return stored.result()
 
@@ -120,7 +120,7 @@ def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path
         archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
         for number, body in enumerate(bodies):
             archive.submit(an_exchange(number, body))
-            await asyncio.wait_for(archive.durable(), 300)
+            await asyncio.wait_for(archive.before_ack(), 300)
         await archive.close()
 
     asyncio.run(crawl())

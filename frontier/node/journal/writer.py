@@ -35,6 +35,7 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.group_commit import GroupCommit
+from frontier.node.context import Part
 from frontier.node.journal.entries import (
     OPEN,
     SUFFIX,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from frontier.cluster.job import Job
     from frontier.queue.due import Again
     from frontier.queue.push import Push
+    from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
 
@@ -316,7 +318,7 @@ def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
 
 
-class Journaling:
+class Journaling(Part):
     """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
 
     def __init__(
@@ -326,7 +328,7 @@ class Journaling:
         self._journal = journal
 
     @classmethod
-    async def begin(
+    async def of(
         cls,
         config: Config,
         keys: CrawlKeys,
@@ -375,7 +377,8 @@ class Journaling:
         if self._journal is not None:
             self._journal.acked(partition, queue, item, again)
 
-    async def durable(self) -> None:
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when all that was noted is on disk."""
         if self._journal is not None:
             await asyncio.wrap_future(self._journal.durable())

@@ -185,7 +185,7 @@ async def test_a_node_notes_what_it_pushed_unless_it_was_only_gone(journal, tmp_
         for mode in (FORCE, CLAIM, GONE[2])
     )
     noting.pushed(1, [queued, claimed, gone])
-    await noting.durable()
+    await noting.before_ack()
 
     assert entries(tmp_path / "j") == [
         Pushed(1, FORCE, queued.mark, queued.queue, queued.item),
