@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from frontier.model import Attempt, Exchange, Outlinks, Stored
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
-    from frontier.store.client import Store
     from frontier.urls.canon.rulesets import RuleSet
     from frontier.wacz.create import Made
     from frontier.warc.batch import Counters
@@ -482,11 +481,6 @@ class Archive(Part):
     def note_outlinks(self, found: Outlinks) -> None:
         """Have the links of a page written; `before_ack` waits for it."""
         self._sequence = self._thread.note_outlinks(found)
-
-    def heed(self, store: Store) -> None:
-        """Ask the index nothing while *store*, where it is, knows it to be silent."""
-        key = collection_keys(self._indexed, self._config.collection).alldupes()
-        self._thread.heed(lambda: store.is_silent(key))
 
     def leave_primary(self) -> None:
         """Ask Sentinel for the primary again before the next call of the store."""

@@ -253,8 +253,6 @@ class Node:
             Archive, self.config, blocking, keys.crawl_id, settings, keys.born
         )
         self._opened.push_async_callback(self._close_archive)
-        if not self.config.collection_redis_url:
-            self.archive.heed(self._store)
 
     async def _start(self) -> None:
         """Put the node together, take a place in the ring, run what has to."""

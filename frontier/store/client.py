@@ -273,10 +273,6 @@ class Store:
         """The server that has *key*, as far as is known."""
         return self._router.owner(key)
 
-    def is_silent(self, key: str) -> bool:
-        """Whether the server that has *key* is; may be called in any thread."""
-        return self._router.owner(key) in self._silent
-
     async def _lives(self, server: Server) -> bool:
         """Whether *server* answers, or refuses to, which is an error by itself."""
         _began.set(self.changes)

@@ -3,21 +3,18 @@
 What always holds:
 
 1.  A digest enters the index after its response is on disk, never before; and
-    a `Stored` is returned after both, or while the index does not answer. (With
-    fsync ``close``, "on disk" means handed to the operating system: it survives
-    this process, not a power cut.)
-2.  A revisit refers to an original in the index, to a response that the index has
-    yet to get, or to one before it in the same batch. The last two precede it in
-    the file, or are in a file closed before: a file cut off at any record never has
-    a revisit without its original.
+    a `Stored` is returned after both. (With fsync ``close``, "on disk" means handed
+    to the operating system: it survives this process, not a power cut.)
+2.  A revisit refers to an original in the index, or to a response before it in the
+    same batch. That precedes it in the file, or is in a file closed before: a file
+    cut off at any record never has a revisit without its original.
 3.  A batch is written whole, in order. If an `OSError` interrupts it, it is rolled
     back and written again.
 
 Each batch costs one lookup, one sync (or one per exchange, by the setting) and one
-addition to the index. If the disk fails, it is tried again after 0.1 s, then after
-longer and longer pauses up to 2 s, until it works or the archive is stopped. So is
-the index, for `INDEX_PATIENCE`; then responses are stored as originals without it,
-and it gets them when it answers again.
+addition to the index. While the disk or the index fails, it is tried again after 0.1 s,
+then after longer and longer pauses up to 2 s, until it works or the archive is stopped:
+a stopped one stores what it has as originals, without the index.
 """
 
 from __future__ import annotations
@@ -55,12 +52,6 @@ logger = logging.getLogger(__name__)
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 2.0
 """Seconds between two attempts: at first, and at most."""
-INDEX_PATIENCE = 1.0
-"""Seconds for which an index that fails is waited for."""
-UNTOLD_BATCH = 500
-"""Originals that it gets in one call."""
-MOST_UNTOLD = 100_000
-"""Originals that are kept to tell the index of, while it does not answer."""
 
 T = TypeVar("T")
 
@@ -182,12 +173,6 @@ class BatchWriter:
         limited = config.room is not None and config.room.is_limited
         self._room = config.room if limited else None
         self._index_given_up = False
-        self.is_silent: Callable[[], bool] = lambda: False
-        """Whether the index is known not to answer, so that it is not asked."""
-        self._away_since: float | None = None
-        self._ask_again = 0.0
-        self._untold: dict[str, tuple[Entry, Original]] = {}
-        self._past_untold: list[LastCapture] = []
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
         """Store *exchanges* and return, for each, where it is.
@@ -235,12 +220,7 @@ class BatchWriter:
         digests = list(dict.fromkeys(key for item in items for key in item.keys))
         if not digests:
             return {}
-        self.tell()
-        known = self._ask(lambda: self._timed_lookup(digests)) or {}
-        for digest in digests if self._untold else ():
-            if digest in self._untold:
-                known.setdefault(digest, self._untold[digest][1])
-        return known
+        return self._ask(lambda: self._timed_lookup(digests)) or {}
 
     def _ask_servers(
         self, items: list[Item], known: dict[str, Original]
@@ -345,24 +325,18 @@ class BatchWriter:
             self._writer.sync()
 
     def _add(self, items: list[Item], stored: list[Stored]) -> None:
-        new = [
-            (item, at)
-            for item, at in zip(items, stored, strict=True)
-            if item.eligible and at.original is None
+        captures = [
+            (item, at) for item, at in zip(items, stored, strict=True) if item.eligible
         ]
-        entries = [self._entry(item, at) for item, at in new]
-        if entries and self._ask(lambda: self._add_all(entries)) is None:
-            for (item, at), entry in zip(new, entries, strict=True):
-                self._keep(item.keys, entry, self._original(item, at))
+        new = [self._entry(item, at) for item, at in captures if at.original is None]
+        if new and not self._ask(lambda: self._add_all(new)):
+            self.unindexed += len(new)
         history = self._history
         if history is not None:
-            past = [
-                each
-                for item, at in zip(items, stored, strict=True)
-                if item.eligible and (each := self._past(item, at)) is not None
-            ]
-            if past and self._ask(lambda: history.add(past)) is None:
-                self._past_untold = [*self._past_untold, *past][-MOST_UNTOLD:]
+            past = [self._past(item, at) for item, at in captures]
+            known = [each for each in past if each is not None]
+            if known:
+                self._ask(lambda: history.add(known))
 
     def _entry(self, item: Item, at: Stored) -> Entry:
         url = target_uri(item.exchange.url)
@@ -377,88 +351,26 @@ class BatchWriter:
         self._index.add(entries)
         return True
 
-    def _keep(self, keys: Sequence[str], entry: Entry, original: Original) -> None:
-        """Have the index get *entry* later; or never, if there are too many."""
-        if self._index_given_up or len(self._untold) >= MOST_UNTOLD:
-            self.unindexed += 1
-            return
-        for key in keys:
-            self._untold.setdefault(key, (entry, original))
-
-    @property
-    def owes(self) -> bool:
-        """Whether the index is to get something when it answers again."""
-        return bool(self._untold or self._past_untold)
-
-    def tell(self) -> None:
-        """Tell the index of what it has missed, if it answers again."""
-        if not self.owes:
-            return
-        entries = self._entries_untold()
-        past, history = self._past_untold, self._history
-
-        def add_all() -> bool:
-            for first in range(0, len(entries), UNTOLD_BATCH):
-                self._index.add(entries[first : first + UNTOLD_BATCH])
-            if past and history is not None:
-                history.add(past)
-            return True
-
-        if self._ask(add_all):
-            self._untold.clear()
-            self._past_untold = []
-            logger.warning("the index has been given %d payloads", len(entries))
-
-    def end(self) -> None:
-        """Tell the index of the rest, or count what it did not get."""
-        self._ask_again = 0.0
-        self.tell()
-        self.unindexed += len(self._entries_untold())
-        self._untold.clear()
-
-    def _entries_untold(self) -> list[Entry]:
-        return list({id(entry): entry for entry, _ in self._untold.values()}.values())
-
     def _ask(self, call: Callable[[], T]) -> T | None:
-        """Return what *call* returns; ``None`` if the index does not answer in time.
+        """What *call* returns when the index answers.
 
-        One that has not is asked again now and then, and not waited for.
+        ``None`` if it does not, and *stopping* is set: nothing is asked from then on.
         """
-        attempt, began = 0, time.monotonic()
-        away = self._away_since is not None
-        if away and began < self._ask_again:
-            return None
-        if self.is_silent() and not self._stopping.is_set():
-            self._give_up_for_now(began)
-            return None
+        attempt = 0
         while not self._index_given_up:
             try:
                 answer = call()
             except StoreUnavailable as error:
-                if attempt == 0 and not away:
+                if attempt == 0:
                     logger.warning("the archive waits for its index: %s", error)
                 self._index_given_up = self._stopping.is_set()
-                now = time.monotonic()
-                if away or now - began >= INDEX_PATIENCE:
-                    self._give_up_for_now(now)
-                    return None
                 self._stopping.wait(_delay(attempt))
                 attempt += 1
             else:
-                if attempt or away:
+                if attempt:
                     logger.info("the archive's index answers again")
-                    self._away_since = None
                 return answer
         return None
-
-    def _give_up_for_now(self, now: float) -> None:
-        self._ask_again = now + LONGEST_DELAY
-        if self._away_since is None:
-            self._away_since = now
-            logger.warning(
-                "payloads are stored as originals, without the index, until it "
-                "answers; then it gets them"
-            )
 
     def _wait_for_disk(self, attempt: int, error: OSError) -> None:
         directory = self._writer.config.directory

@@ -26,7 +26,6 @@ from frontier.warc.batch import LONGEST_DELAY, ArchiveConfig, BatchWriter, Count
 from frontier.warc.crawl_log import entry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from concurrent.futures import Future
 
     from frontier.dedupe.digest_index import Index
@@ -83,10 +82,6 @@ class ArchiveThread(GroupCommit[_Job]):
         self._cannot_close = False
         self._thread.start()
 
-    def heed(self, is_silent: Callable[[], bool]) -> None:
-        """Ask the index nothing while *is_silent* says that it would not answer."""
-        self._batches.is_silent = is_silent
-
     @property
     def counters(self) -> Counters:
         """What was written so far; up to date after each batch."""
@@ -139,9 +134,8 @@ class ArchiveThread(GroupCommit[_Job]):
                     break
                 if batch:
                     self._write(batch)
-                else:
-                    self._do_what_is_due()
-            self._batches.end()
+                elif self._writer.seconds_left() == 0:
+                    self._close_old_file()
         finally:
             if self._servers is not None:
                 self._servers.close()
@@ -184,26 +178,20 @@ class ArchiveThread(GroupCommit[_Job]):
         left = self._writer.seconds_left()
         if left is not None and self._cannot_close:
             left = max(left, LONGEST_DELAY)
-        if self._batches.owes:
-            left = LONGEST_DELAY if left is None else min(left, LONGEST_DELAY)
         return left
 
-    def _do_what_is_due(self) -> None:
-        """Close the file if it is old enough; tell the index what it has missed."""
-        if self._writer.seconds_left() == 0:
-            try:
-                self._writer.close()
-            except OSError as error:
-                if not self._cannot_close:
-                    logger.warning(
-                        "a WARC file cannot be closed: %s; trying again", error
-                    )
-                self._cannot_close = True
-            else:
-                if self._cannot_close:
-                    logger.info("the WARC file is closed now")
-                self._cannot_close = False
-        self._batches.tell()
+    def _close_old_file(self) -> None:
+        """Close the file, which is old enough; a failure is said once."""
+        try:
+            self._writer.close()
+        except OSError as error:
+            if not self._cannot_close:
+                logger.warning("a WARC file cannot be closed: %s; trying again", error)
+            self._cannot_close = True
+        else:
+            if self._cannot_close:
+                logger.info("the WARC file is closed now")
+            self._cannot_close = False
 
     def _close_file(self) -> None:
         """Close the file, without what a failure left behind the last sync."""

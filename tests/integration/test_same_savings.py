@@ -4,15 +4,13 @@ Two crawls of a site are made with revisits off, deduplicated, verified and rest
 and again with revisits on. Each capture that only one of them stores as a revisit is
 told with its reason: ``pytest -m compat -rP tests/integration/test_same_savings.py``.
 
-There are three reasons:
+There are two reasons:
 
 * Two nodes had equal payloads at once: each had asked the collection's index before any
   had stored it, so each stored it. The server says in which order it was asked and told
   (``MONITOR``), and each difference is looked up there.
 * Each node that gets a host asks for its robots.txt, so that this is fetched more often
   where a host was given from node to node.
-* The index did not answer for a second, as on a busy machine. The node's log says that
-  payloads are stored without it.
 """
 
 import contextlib
@@ -37,7 +35,6 @@ pytestmark = [
 ]
 SITE = {"urls": 300, "hosts": 4, "calendar_months": 12, "slow_seconds": 0.2}
 CRAWLS = ("site-1", "site-2")
-WITHOUT_INDEX = "payloads are stored as originals, without the index"
 
 
 @dataclass(frozen=True)
@@ -81,8 +78,6 @@ class Asked:
         self._client = redis.Redis.from_url(url, socket_timeout=None)
         self._monitor = self._client.monitor().__enter__()
         self.commands = []
-        self.without_index = set()
-        """Crawls and nodes that stored payloads unasked, as the node's log says."""
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
@@ -131,9 +126,6 @@ def crawled(directory, server, nodes, **settings):
                 cluster.join()
                 server.delay = 0
                 assert set(cluster.wait()) == {0}, cluster.text_of(nodes[0])
-                for node in nodes:
-                    if WITHOUT_INDEX in cluster.text_of(node):
-                        asked.without_index.add((crawl, node))
                 cluster.nodes.clear()
                 assert list((directory / "w").glob(f"{crawl}-*.warc.gz"))
                 assert not list((directory / "w").glob("*.open"))
@@ -179,10 +171,6 @@ def differences(ours, asked):
                     f"{before} nodes asked for {digest[:12]} before one had stored it: "
                     f"{first.node} as {first.url} at {first.date}"
                 )
-            for each in () if reason else (one, *stored):
-                if (each.crawl, each.node) in asked.without_index:
-                    reason = f"the index did not answer {each.node}, as its log says"
-                    break
             found.append((one, reason))
     return found
 
@@ -220,4 +208,4 @@ def test_deduplicating_later_saves_what_the_same_crawls_save(nodes, tmp_path):
     expected.update(digest for (_, _, digest), _ in fewer)
     expected.subtract(digest for (_, _, digest), _ in more)
     assert later == +expected
-    assert len(nodes) > 1 or asked.without_index or later == during
+    assert len(nodes) > 1 or later == during

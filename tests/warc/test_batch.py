@@ -15,7 +15,6 @@ from frontier.dedupe.digest import sha256_hex
 from frontier.dedupe.revisit_policy import Rules
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
-from frontier.warc import batch
 from frontier.warc.batch import ArchiveConfig, BatchWriter
 from frontier.warc.disk_space import Room
 from tests.warc.judges import assert_sound, read_warcio
@@ -338,35 +337,3 @@ def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):
     stopping.set()
     with pytest.raises(WriterStopped, match="FRONTIER_WARC_MIN_FREE_BYTES"):
         new_batches(room=Room(tmp_path, min_free=2 * disk.total)).write([an_exchange()])
-
-
-def test_an_index_that_is_away_gets_to_know_later_and_is_not_waited_for(
-    batches, index, writer, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(batch, "INDEX_PATIENCE", 0.0)
-    monkeypatch.setattr(batch, "LONGEST_DELAY", 0.0)
-    index.down.set()
-    first, second = batches.write([an_exchange(0)]) + batches.write([an_exchange(1)])
-    assert first.original is None
-    assert second.original.url == "http://example.com/0", "it is remembered meanwhile"
-    assert index.log == []
-    assert batches.owes
-
-    index.down.clear()
-    batches.tell()
-    assert not batches.owes
-    assert index.log == [("add", [DIGEST])]
-    (third,) = batches.write([an_exchange(2)])
-    writer.close()
-    assert third.original == second.original
-    assert batches.unindexed == 0
-
-
-def test_an_index_that_is_known_to_be_silent_is_not_asked(batches, index, writer):
-    batches.is_silent = lambda: True
-    index.lookup = index.add = None
-    (stored,) = batches.write([an_exchange(0)])
-
-    assert stored.original is None
-    assert batches.owes
-    writer.close()

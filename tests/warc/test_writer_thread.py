@@ -13,7 +13,7 @@ import warm
 from frontier.dedupe.digest import sha256_hex
 from frontier.errors import WriterStopped
 from frontier.model import Outlinks
-from frontier.warc import batch, writer_thread
+from frontier.warc import writer_thread
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.writer_thread import BATCH_SIZE, ArchiveThread
 from tests.warc.judges import assert_sound, read_warcio
@@ -31,12 +31,6 @@ def archive(writer, index):
     yield archive
     index.down.clear()
     archive.close()
-
-
-@pytest.fixture
-def patient(monkeypatch):
-    """The archive waits for its index for as long as the test lasts."""
-    monkeypatch.setattr(batch, "INDEX_PATIENCE", 3600.0)
 
 
 class Gate:
@@ -161,9 +155,7 @@ def test_many_threads_may_submit(archive, index, tmp_path):
     assert_sound(tmp_path / NAME)
 
 
-def test_nothing_is_acknowledged_while_the_index_is_waited_for(
-    patient, archive, index, caplog
-):
+def test_nothing_is_acknowledged_while_the_index_is_waited_for(archive, index, caplog):
     caplog.set_level(logging.INFO)
     index.down.set()
     sequence, future = archive.submit(an_exchange())
@@ -183,9 +175,7 @@ def test_nothing_is_acknowledged_while_the_index_is_waited_for(
     assert "answers again" in messages[1]
 
 
-def test_an_index_that_goes_down_before_the_addition_is_waited_for(
-    patient, archive, index
-):
+def test_an_index_that_goes_down_before_the_addition_is_waited_for(archive, index):
     real = index.lookup
 
     def lookup(digests):
