@@ -20,6 +20,7 @@ import logging
 import os
 import re
 import time
+import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -38,9 +39,9 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.wacz import layout
-from frontier.wacz.check import check, readable
+from frontier.wacz.check import RATIO_LIMIT, SMALL, check, readable
 from frontier.wacz.indexing import Indexing
-from frontier.wacz.packing import Pack
+from frontier.wacz.packing import LEVEL, Pack
 from frontier.warc.file_rotation import safe_name
 from frontier.warc.records import software
 
@@ -277,7 +278,10 @@ class _Maker:
 
     def _add(self, name: str, file: BinaryIO) -> None:
         size = os.fstat(file.fileno()).st_size
-        self._pack.add(name, layout.blocks(file.read), size)
+        if size > SMALL and _is_repetitive(file):
+            self._pack.copy(name, file)
+        else:
+            self._pack.add(name, layout.blocks(file.read), size)
 
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name
@@ -304,6 +308,18 @@ class _Maker:
         value = f"sha256:{hashlib.sha256(data).hexdigest()}"
         digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
         self._pack.add(layout.DIGEST, [digest])
+
+
+def _is_repetitive(file: BinaryIO) -> bool:
+    """Whether *file* would be taken for a zip bomb, if it were compressed."""
+    deflate = zlib.compressobj(LEVEL)
+    size = packed = 0
+    for block in layout.blocks(file.read):
+        size += len(block)
+        packed += len(deflate.compress(block))
+    file.seek(0)
+    # Half of the limit: zipfile cuts the blocks in its own way.
+    return 2 * size > RATIO_LIMIT * (packed + len(deflate.flush()))
 
 
 def requires(

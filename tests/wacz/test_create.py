@@ -52,6 +52,21 @@ def test_others_accept_it_and_so_do_we(tmp_path, write_warc):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c-1.wacz", "warcs"]
 
 
+def test_a_log_that_says_the_same_over_and_over_is_no_zip_bomb(tmp_path, write_warc):
+    log = tmp_path / "c-1.crawl.log"
+    attempt = (
+        f"2026-11-25T00:00:00.000Z    -2          - http://a.example/{'x' * 9000}\n"
+    )
+    log.write_text(attempt * 1000)
+    out = tmp_path / "c-1.wacz"
+
+    create(out, warc_files([write_warc("c-1", PAGES)]), Options(logs=[log]))
+
+    assert check(out) == []
+    with zipfile.ZipFile(out) as archive:
+        assert archive.read("logs/c-1.crawl.log") == log.read_bytes()
+
+
 def test_the_index_leads_to_the_records(tmp_path, write_warc):
     out = tmp_path / "c.wacz"
     create(out, warc_files([write_warc("c-1", [*PAGES, PAGES[0]])]))
