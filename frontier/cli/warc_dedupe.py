@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions
 from frontier.cli.output import ExitCode, complain, say
@@ -31,7 +30,6 @@ from frontier.cli.warc_files import (
     originals_of,
     require_closed,
     rewritten,
-    troubles,
 )
 from frontier.errors import ConfigurationError
 
@@ -293,8 +291,11 @@ def manifest(
         trouble.record(reason)
     if form is Form.WARCSUM:
         _write_warcsum(paths, out, running)
-    output.result(facts | troubles(trouble), [Text(_noted(facts))])
-    trouble.exit()
+    line = (
+        f"{facts['files']:,} files: {facts['records']:,} records with "
+        f"{facts['payload_bytes']:,} bytes of payload"
+    )
+    trouble.end(output, facts, [line])
 
 
 def plan(
@@ -325,8 +326,7 @@ def plan(
     if facts["files_with_copies"] > len(facts["most"]):
         more = facts["files_with_copies"] - len(facts["most"])
         lines.append(f"and {more:,} more files, in {directory / PLAN_FILES}")
-    output.result(facts | troubles(trouble), map(Text, lines))
-    trouble.exit()
+    trouble.end(output, facts, lines)
 
 
 def apply(
@@ -356,10 +356,9 @@ def apply(
     line = rewritten(facts, "revisits")
     if dry_run:
         line = f"nothing is written; it would be: {line}"
-    output.result(facts | troubles(trouble), [Text(line)])
     if in_place and facts["replaced"]:
         say(STALE)
-    trouble.exit()
+    trouble.end(output, facts, [line])
 
 
 def convert(given: Files, out: Out, output: Output, running: Running) -> None:
@@ -394,8 +393,7 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
         f"{facts['written']:,} files written, with {facts['records']:,} records: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
     )
-    output.result(facts | troubles(trouble), [Text(line)])
-    trouble.exit()
+    trouble.end(output, facts, [line])
 
 
 def dedupe(
@@ -420,8 +418,7 @@ def dedupe(
     facts |= _plan(directory, running, which, trouble, indexed)
     facts |= _apply(directory, out, running, trouble, bar=bar)
     lines = [*_planned(facts), rewritten(facts, "revisits")]
-    output.result(facts | troubles(trouble), map(Text, lines))
-    trouble.exit()
+    trouble.end(output, facts, lines)
 
 
 def verify(
@@ -454,10 +451,8 @@ def verify(
         done = verified(paths, made, work, trouble.file, further, roots)
     for fault in done.named:
         complain(fault)
-    output.result(done.facts() | troubles(trouble), [_table_of(done)])
-    if done.faults:
-        raise typer.Exit(ExitCode.FAULTY)
-    trouble.exit()
+    code = ExitCode.FAULTY if done.faults else ExitCode.OK
+    trouble.end(output, asdict(done), [_table_of(done)], code)
 
 
 def _table_of(done: Verified) -> Table:
@@ -521,23 +516,13 @@ def _apply(
     dry: bool = False,
     bar: Bar | None = None,
 ) -> dict[str, Any]:
-    from frontier.postcrawl.many_files import outs_of, performed
+    from frontier.postcrawl.many_files import outs_of
     from frontier.postcrawl.plan import applying, files_of
     from frontier.postcrawl.remote_files import path_of
 
     paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
-    with bar or Bar("comparing" if dry else "writing", paths) as progress:
-        work = running.work(directory, progress)
-        todo = applying(directory, dry=dry)
-        return collected(performed(todo, paths, outs, work), trouble)
-
-
-def _noted(facts: dict[str, Any]) -> str:
-    return (
-        f"{facts['files']:,} files: {facts['records']:,} records with "
-        f"{facts['payload_bytes']:,} bytes of payload"
-    )
+    return running.performed(applying(directory, dry=dry), paths, outs, trouble, bar)
 
 
 def _planned(facts: dict[str, Any]) -> list[str]:

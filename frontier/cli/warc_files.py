@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
 
 from frontier.cli.options import Output
 from frontier.cli.output import ExitCode, complain, messages, say
@@ -25,7 +26,11 @@ from frontier.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rich.console import RenderableType
+
+    from frontier.postcrawl.actions import Pass
     from frontier.postcrawl.many_files import Work
+    from frontier.postcrawl.rewriting import Rewritten
     from frontier.postcrawl.wacz_files import Unpacked
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
@@ -80,6 +85,23 @@ class Running:
         mode = mode_of_environment()
         return Work(directory, self._processes(), mode, self._master(), progress)
 
+    def performed(
+        self,
+        todo: Pass,
+        paths: Sequence[Path],
+        outs: Sequence[Path],
+        trouble: Trouble,
+        bar: Bar | None = None,
+        done: Callable[[Path, Rewritten], None] = lambda _, __: None,
+    ) -> dict[str, Any]:
+        """Do *todo* with each of *paths*; what that comes to, and *done* which were."""
+        from frontier.postcrawl.many_files import performed
+
+        with bar or Bar("comparing" if todo.dry else "writing", paths) as progress:
+            work = self.work(todo.directory, progress)
+            outcomes = performed(todo, paths, outs, work)
+            return collected(outcomes, trouble, done=done)
+
     def _processes(self) -> int:
         return self.workers or len(os.sched_getaffinity(0))
 
@@ -131,19 +153,23 @@ class Trouble:
         self.records.append(reason)
         complain(reason)
 
-    def exit(self) -> None:
-        """End the command with another exit code, if there was any.
+    def end(
+        self,
+        output: Output,
+        facts: dict[str, Any],
+        lines: Iterable[RenderableType],
+        code: ExitCode = ExitCode.OK,
+    ) -> None:
+        """Print *facts* with what was left, or *lines*; exit if there was any.
 
         Raises:
-            Exit: There was.
+            Exit: There was, or *code* is to be the exit code.
         """
-        if self.files or self.records:
-            raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def troubles(trouble: Trouble) -> dict[str, Any]:
-    """What was left, for the result of a command."""
-    return {"files_left": trouble.files, "records_left": trouble.records}
+        left = {"files_left": self.files, "records_left": self.records}
+        text = (Text(one) if isinstance(one, str) else one for one in lines)
+        output.result(facts | left, text)
+        if code or self.files or self.records:
+            raise typer.Exit(code or ExitCode.INCOMPLETE)
 
 
 class Bar:
@@ -235,8 +261,7 @@ def require_closed(trouble: Trouble, output: Output) -> None:
     """
     if trouble.is_unclosed:
         complain("nothing is done: close it, or leave it out")
-        output.result(troubles(trouble), [])
-        trouble.exit()
+        trouble.end(output, {}, [])
 
 
 def require_files(paths: Sequence[Path]) -> None:
@@ -294,13 +319,16 @@ def manifests_of(
     trouble: Trouble,
     bar: Bar | None = None,
 ) -> dict[str, Any]:
-    """Make the manifests of *paths* in *out*; what they come to."""
+    """Make the manifests of *paths* in *out*; what they come to.
+
+    Their faults, and records without a date, are for the caller to tell.
+    """
     from frontier.postcrawl.manifest import Manifest, Options
     from frontier.postcrawl.many_files import Failure, manifests
 
-    files = records = size = 0
-    faults: list[str] = []
-    undated: list[str] = []
+    facts: dict[str, Any] = {"files": 0, "records": 0, "payload_bytes": 0}
+    faults = facts["faults"] = list[str]()
+    undated = facts["undated"] = list[str]()
     with bar or Bar("reading", paths) as progress:
         work = running.work(out, progress)
         for _, outcome in manifests(paths, work, options or Options()):
@@ -311,14 +339,17 @@ def manifests_of(
                 undated += outcome.undated_named
                 if (more := outcome.undated - len(outcome.undated_named)) > 0:
                     undated.append(f"{outcome.file}: {more:,} more without such a date")
-                files, records = files + 1, records + outcome.records
-                size += outcome.payload_bytes
-    facts = {"files": files, "records": records, "payload_bytes": size}
-    return facts | {"faults": faults, "undated": undated}
+                facts["files"] += 1
+                facts["records"] += outcome.records
+                facts["payload_bytes"] += outcome.payload_bytes
+    return facts
 
 
 def collected(
-    outcomes: Iterator[tuple[Path, object]], trouble: Trouble, counted: str = "replaced"
+    outcomes: Iterator[tuple[Path, object]],
+    trouble: Trouble,
+    counted: str = "replaced",
+    done: Callable[[Path, Rewritten], None] = lambda _, __: None,
 ) -> dict[str, Any]:
     """What *outcomes*, of files that were written, come to, with their *counted*."""
     from frontier.postcrawl.convert import Converted
@@ -326,7 +357,7 @@ def collected(
     from frontier.postcrawl.rewriting import Rewritten
 
     facts = {"written": 0, counted: 0, "bytes_before": 0, "bytes_after": 0}
-    for _, outcome in outcomes:
+    for path, outcome in outcomes:
         if isinstance(outcome, Failure):
             trouble.file(outcome.reason)
         elif isinstance(outcome, Rewritten | Converted):
@@ -335,6 +366,8 @@ def collected(
                 facts[name] += getattr(outcome, name)
             for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
                 trouble.record(reason)
+            if isinstance(outcome, Rewritten):
+                done(path, outcome)
     return facts
 
 

@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from frontier.cli.options import Output, StoreOptions, Yes
 from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.warc_files import (
-    Bar,
     Files,
     Out,
     Running,
     Trouble,
-    collected,
     collection_named,
     files_given,
     hold,
@@ -28,7 +25,6 @@ from frontier.cli.warc_files import (
     originals_of,
     require_closed,
     rewritten,
-    troubles,
     unpacked_of,
 )
 from frontier.errors import ConfigurationError
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
 
     from frontier.postcrawl.originals import Servers
     from frontier.postcrawl.removal import Found, Leaving, Wanted
+    from frontier.postcrawl.rewriting import Rewritten
     from frontier.postcrawl.selection import Selection
     from frontier.postcrawl.wacz_files import Unpacked
 
@@ -139,15 +136,16 @@ def remove(
     with beside(paths[0], COMMAND) if yes else temporary("remove") as scratch:
         waczs, warcs = unpacked_of(paths, scratch / "waczs", trouble)
         logs = logs_in(map(Path, given))
-        removal = _Removal(warcs, waczs, scratch, running, wanted, trouble, logs)
+        removal = _Removal(
+            warcs, waczs, scratch / "manifests", running, wanted, trouble, logs
+        )
         facts = removal.run(index, yes=yes)
     what = "removed" if yes else "to remove, with --yes"
-    output.result(facts | troubles(trouble), map(Text, _lines(facts, what)))
     if yes and facts["records"]:
         say(STALE)
         if index.collection is None:
             say("A collection's index in Redis has them still: name it (--collection).")
-    trouble.exit()
+    trouble.end(output, facts, _lines(facts, what))
     if not (facts["records"] or facts["index_entries"]):
         complain("nothing that was given has what is to leave")
         raise typer.Exit(ExitCode.NOT_FOUND)
@@ -185,7 +183,8 @@ class _Removal:
 
     warcs: Sequence[Path]
     waczs: Sequence[Unpacked]
-    scratch: Path
+    manifests: Path
+    """The directory of theirs."""
     running: Running
     wanted: Wanted
     trouble: Trouble
@@ -203,35 +202,34 @@ class _Removal:
 
     def run(self, index: FromIndex, *, yes: bool) -> dict[str, Any]:
         """Do it, or with *yes* false tell what would be done."""
-        from frontier.postcrawl.removal import find, near_misses, with_urls
+        from frontier.postcrawl.removal import find, with_urls
 
-        if not self._goes_on(0) or not self._all_read("before"):
+        if not self._goes_on(0) or not self._all_read():
             return self._facts()
-        self.wanted = with_urls(self.scratch / "before", self.wanted)
-        self.near = near_misses(self.scratch / "before", self.wanted)
-        found, manifests = find(self.scratch / "before", self.wanted), "before"
+        self.wanted, self.near = with_urls(self.manifests, self.wanted)
+        found = find(self.manifests, self.wanted)
         self.gone = found.leaving
         self.dependent = sum(map(len, found.dependent.values()))
         if not yes:
-            self._note_left(found, self.scratch / manifests)
+            self._note_left(found)
             self._leave_index(index, found.leaving, dry=True)
             return self._facts()
         self.gone, self.dependent = [], 0
         if found.dependent:
-            if not self._restore(found) or not self._all_read("after"):
+            if not self._restore(found) or not self._all_read():
                 return self._facts()
-            found, manifests = find(self.scratch / "after", self.wanted), "after"
-        self._note_left(found, self.scratch / manifests)
+            found = find(self.manifests, self.wanted)
+        self._note_left(found)
         for at, where in found.needed.items():
             self.trouble.record(
                 f"{at[0]} of {at[1]} stays: the revisit in {where} needs it"
             )
         leaving = [one for one in found.leaving if one.at not in found.needed]
         self._leave_index(index, leaving, dry=False)
-        self._remove(leaving, self.scratch / manifests)
+        self._remove(leaving)
         return self._facts()
 
-    def _note_left(self, found: Found, manifests: Path) -> None:
+    def _note_left(self, found: Found) -> None:
         """Note, and say, what names the URLs of what leaves, and has its payload."""
         from frontier.postcrawl.mentions import lines_naming, records_naming
 
@@ -250,23 +248,28 @@ class _Removal:
                 say(f"{path}: {count:,} lines name what leaves, and stay")
         places = {(one.file, one.record_offset) for one in found.leaving}
         names = self._names()
-        for file, count in records_naming(manifests, urls, places).items():
+        for file, count in records_naming(self.manifests, urls, places).items():
             self.named_in[names.get(file, file)] = count
             say(
                 f"{names.get(file, file)}: {count:,} metadata and request records of "
                 "other captures name what leaves, and stay"
             )
 
-    def _all_read(self, side: str) -> bool:
-        """Whether a revisit that needs what would leave is known, if there is one."""
+    def _all_read(self) -> bool:
+        """Whether a revisit that needs what would leave is known, if there is one.
+
+        Of files that have not changed the manifests are those of the first time.
+        """
         from frontier.postcrawl.manifest import Options
 
         named = len(self.trouble.files)
-        options, where = Options(self.wanted.algorithm, every=True), self.scratch / side
-        facts = manifests_of(self.warcs, where, self.running, options, self.trouble)
+        options = Options(self.wanted.algorithm, every=True)
+        facts = manifests_of(
+            self.warcs, self.manifests, self.running, options, self.trouble
+        )
         for fault in facts["faults"]:
             self.trouble.file(fault)
-        return self._goes_on(named if side == "after" else 0)
+        return self._goes_on(named)
 
     def _goes_on(self, named: int) -> bool:
         """Whether no files were named since *named* of them were."""
@@ -276,20 +279,18 @@ class _Removal:
 
     def _restore(self, found: Found) -> bool:
         """Make responses of the revisits that need what leaves."""
-        from frontier.postcrawl.many_files import performed
+        from frontier.files import mode_of_environment
         from frontier.postcrawl.restore import restoring
         from frontier.postcrawl.selection import Selection
 
         files = [Path(file) for file in found.dependent]
         ids = frozenset(each for some in found.dependent.values() for each in some)
-        with Bar("restoring", files) as progress:
-            work = self.running.work(self.scratch / "before", progress)
-            todo = restoring(work.directory, files, Selection(ids=ids), work.mode)
-            outcomes = list(performed(todo, files, files, work))
-        done = collected(iter(outcomes), self.trouble)
+        mode = mode_of_environment()
+        todo = restoring(self.manifests, files, Selection(ids=ids), mode)
+        done = self.running.performed(todo, files, files, self.trouble)
         self.dependent, self.written = done["replaced"], done["written"]
         named = len(self.trouble.files)
-        self._put_back({path for path, _ in outcomes}, lambda _, __: False, None)
+        self._put_back(set(files), lambda _, __: False, None)
         return self._goes_on(named)
 
     def _leave_index(
@@ -307,17 +308,24 @@ class _Removal:
             keys = collection_keys(store, name)
             self.index_entries = remove_captures(store, keys, captures, dry=dry)
 
-    def _remove(self, leaving: Sequence[Leaving], manifests: Path) -> None:
-        from frontier.postcrawl.many_files import performed
+    def _remove(self, leaving: Sequence[Leaving]) -> None:
+        from frontier.files import mode_of_environment
         from frontier.postcrawl.removal import removing
 
-        files = [Path(file) for file in dict.fromkeys(one.file for one in leaving)]
-        with Bar("removing", files) as progress:
-            work = self.running.work(manifests, progress)
-            todo = removing(manifests, leaving, self.wanted.reason, work.mode)
-            outcomes = performed(todo, files, files, work)
-            told = _told_gone(outcomes, leaving, self.gone)
-            self.written += collected(told, self.trouble)["written"]
+        by_file: dict[Path, list[Leaving]] = {}
+        for one in leaving:
+            by_file.setdefault(Path(one.file), []).append(one)
+
+        def note(path: Path, done: Rewritten) -> None:
+            some = by_file[path]
+            self.gone += [o for o in some if o.record_offset not in done.kept_at]
+
+        files = list(by_file)
+        todo = removing(
+            self.manifests, leaving, self.wanted.reason, mode_of_environment()
+        )
+        done = self.running.performed(todo, files, files, self.trouble, done=note)
+        self.written += done["written"]
         left = {one.at for one in self.gone}
         changed = {Path(one.file) for one in self.gone}
 
@@ -378,24 +386,6 @@ class _Removal:
             "near_misses": self.near,
             "named_in": self.named_in,
         }
-
-
-def _told_gone(
-    outcomes: Iterator[tuple[Path, object]],
-    leaving: Sequence[Leaving],
-    gone: list[Leaving],
-) -> Iterator[tuple[Path, object]]:
-    """*outcomes*; those of *leaving* that have left are *gone* then."""
-    from frontier.postcrawl.rewriting import Rewritten
-
-    by_file: dict[str, list[Leaving]] = {}
-    for one in leaving:
-        by_file.setdefault(one.file, []).append(one)
-    for path, outcome in outcomes:
-        if isinstance(outcome, Rewritten):
-            stay = set(outcome.kept_at)
-            gone += [o for o in by_file[str(path)] if o.record_offset not in stay]
-        yield path, outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -515,8 +505,7 @@ def restore(
             trouble.record(reason)
         facts = _restore(paths, out, running, selection, servers, trouble)
         line = rewritten(facts, "responses")
-    output.result(facts | troubles(trouble), [Text(line)])
-    trouble.exit()
+    trouble.end(output, facts, [line])
 
 
 def _extract(
@@ -529,15 +518,13 @@ def _extract(
     """Write what is selected of *read*, and its originals; change nothing."""
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import Options
-    from frontier.postcrawl.many_files import outs_of, performed
+    from frontier.postcrawl.many_files import outs_of
     from frontier.postcrawl.selection import extracting
 
     outs, directory = outs_of(read, out), out / "manifests"
     manifests_of(read, directory, running, Options(every=True), trouble)
     todo = extracting(directory, selection, trouble.record, mode_of_environment())
-    with Bar("writing", read) as progress:
-        work = running.work(directory, progress)
-        facts = collected(performed(todo, read, outs, work), trouble)
+    facts = running.performed(todo, read, outs, trouble)
     facts["left_out"] = facts.pop("replaced")
     return facts
 
@@ -551,12 +538,11 @@ def _restore(
     trouble: Trouble,
 ) -> dict[str, Any]:
     """Make responses of the revisits of *paths*."""
-    from frontier.postcrawl.many_files import outs_of, performed
+    from frontier.files import mode_of_environment
+    from frontier.postcrawl.many_files import outs_of
     from frontier.postcrawl.restore import restoring
 
-    outs = outs_of(paths, out)
-    with Bar("restoring", paths) as progress:
-        work = running.work(out / "manifests", progress)
-        todo = restoring(work.directory, paths, selection, work.mode)
-        todo = replace(todo, servers=servers)
-        return collected(performed(todo, paths, outs, work), trouble)
+    directory, mode = out / "manifests", mode_of_environment()
+    todo = restoring(directory, paths, selection, mode)
+    todo = replace(todo, servers=servers)
+    return running.performed(todo, paths, outs_of(paths, out), trouble)

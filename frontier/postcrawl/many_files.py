@@ -64,7 +64,9 @@ def manifests(
 ) -> Iterator[tuple[Path, object]]:
     """Make the manifest of each of *paths*; yield it, or a `Failure`."""
     make_directory(work.directory, work.mode)
-    step = functools.partial(_manifest, work.directory, options, work.mode)
+    step = functools.partial(
+        make, directory=work.directory, options=options, mode=work.mode
+    )
     yield from _each(step, [(path,) for path in paths], work)
 
 
@@ -72,7 +74,7 @@ def performed(
     todo: Pass, paths: Sequence[Path], outs: Sequence[Path], work: Work
 ) -> Iterator[tuple[Path, object]]:
     """Do *todo* with each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_perform, todo, work.mode)
+    step = functools.partial(perform, todo, mode=work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
@@ -115,7 +117,7 @@ def converted(
     paths: Sequence[Path], outs: Sequence[Path], work: Work
 ) -> Iterator[tuple[Path, object]]:
     """Convert each of *paths*; yield what was done, or a `Failure`."""
-    step = functools.partial(_convert, work.mode)
+    step = functools.partial(convert, mode=work.mode)
     yield from _each(step, list(zip(paths, outs, strict=True)), work)
 
 
@@ -143,18 +145,6 @@ def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
                 "or apply a plan with --in-place"
             )
     return outs
-
-
-def _convert(mode: int, path: Path, out: Path) -> object:
-    return convert(path, out, mode)
-
-
-def _manifest(directory: Path, options: Options, mode: int, path: Path) -> object:
-    return make(path, directory, options, mode=mode)
-
-
-def _perform(todo: Pass, mode: int, path: Path, out: Path) -> object:
-    return perform(todo, path, out, mode=mode)
 
 
 def _each(

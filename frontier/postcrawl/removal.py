@@ -252,26 +252,19 @@ def _id(text: str) -> str:
     return f"<{text.strip('<>')}>"
 
 
-def with_urls(directory: Path, wanted: Wanted) -> Wanted:
-    """*wanted*, with each of its `several` URLs that the files have named."""
-    if not wanted.several:
-        return wanted
-    with duckdb_of_manifests(directory) as engine:
-        rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
-        found = {url for (url,) in rows if url and wanted.several.has(url)}
-    return replace(wanted, urls=wanted.urls | found)
+def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
+    """*wanted*, with each of its `several` URLs that the files have named.
 
-
-def near_misses(directory: Path, wanted: Wanted) -> list[str]:
-    """URLs that stay, and that replay tools show as one that leaves.
-
-    They differ from it in their fragment, their scheme, ``www.`` or capitals, say.
+    And the URLs that stay, and that replay tools show as one that leaves: they differ
+    from it in their fragment, their scheme, ``www.`` or capitals, say.
     """
-    keys = {key_of(url) for url in wanted.urls}
     with duckdb_of_manifests(directory) as engine:
         rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
-        others = (url for (url,) in rows if url and url not in wanted.urls)
-        return sorted(url for url in others if key_of(url) in keys)
+        found = {url for (url,) in rows if url}
+    urls = wanted.urls | {url for url in found if wanted.several.has(url)}
+    keys = {key_of(url) for url in urls}
+    near = sorted(url for url in found - urls if key_of(url) in keys)
+    return replace(wanted, urls=urls), near
 
 
 def find(directory: Path, wanted: Wanted) -> Found:
