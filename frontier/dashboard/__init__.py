@@ -1,11 +1,10 @@
 """The status page: what a crawl looks like now, in a browser and as JSON.
 
-It reads and never writes. One thread looks at the store for all viewers (`poller`);
-what it has seen is rendered once (`page`) and sent to each of them as events (`app`).
-`access` says who may ask, `server` runs it all, in a command or beside a node.
+It reads and never writes. One thread at a time looks at the store, for all viewers
+(`looks`); what it has seen is rendered once (`page`) and sent to each of them as events
+(`app`). `access` says who may ask, `server` runs it all, in a command or beside a node.
 
-Callers: the command ``frontier dashboard``, which waits for it, and a session, whose
-reactor never does: there it has a thread and an event loop of its own.
+Called by the command ``frontier dashboard``.
 """
 
 from __future__ import annotations

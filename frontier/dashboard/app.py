@@ -25,8 +25,8 @@ from starlette.routing import Route
 from typing_extensions import override
 
 from frontier.dashboard.history import CrawlHistory
+from frontier.dashboard.looks import Looks
 from frontier.dashboard.page import Pages
-from frontier.dashboard.poller import Poller
 from frontier.errors import FrontierError, NoStore, StoreUnavailable, UnknownCrawl
 from frontier.status.document import (
     VERSION,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from frontier.dashboard.poller import PollResult
+    from frontier.dashboard.looks import Result
     from frontier.store.client import BlockingStore
 
 logger = logging.getLogger(__name__)
@@ -84,22 +84,21 @@ async def application(source: Source) -> AsyncIterator[Starlette]:
     Its ``state.stop`` ends the streams of those who look.
     """
     app = _Application(source)
-    app.poller.start()
     served = Starlette(routes=app.routes())
-    served.state.stop = app.poller.stop
+    served.state.stop = app.looks.stop
     try:
         yield served
     finally:
-        await app.poller.stop()
+        app.looks.stop()
 
 
 class _Application:
-    """Answers requests; everything it knows of the store, `Poller` has seen."""
+    """Answers requests; everything it knows of the store, `Looks` has seen."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._pages = Pages(source.where)
-        self.poller = Poller(self._watch)
+        self.looks = Looks(self._watch)
         self._viewers = 0
         self._machine = socket.gethostname()[:255]
         self._left_out: tuple[str, ...] = ()
@@ -144,17 +143,17 @@ class _Application:
         ]
 
     async def _index(self, _: Request) -> Response:
-        return self._page(INDEX, await self.poller.newest(INDEX))
+        return self._page(INDEX, await self.looks.newest(INDEX))
 
     async def _crawl(self, request: Request) -> Response:
         name = request.path_params["crawl"]
-        return self._page(name, await self.poller.newest(name))
+        return self._page(name, await self.looks.newest(name))
 
-    def _page(self, name: str, result: PollResult) -> Response:
+    def _page(self, name: str, result: Result) -> Response:
         if result.view is None:
             text, code = _failure(result.error)
             return HTMLResponse(self._pages.failure(text, code), code)
-        version = f"{self.poller.instance}-{result.number}"
+        version = f"{self.looks.instance}-{result.number}"
         return HTMLResponse(self._pages.page(name, result, version))
 
     async def _events(self, request: Request) -> Response:
@@ -162,18 +161,18 @@ class _Application:
         given = request.headers.get("last-event-id", "")
         given = given or request.query_params.get("after", "")
         instance, _, number = given.rpartition("-")
-        is_ours = instance == self.poller.instance and number.isascii()
+        is_ours = instance == self.looks.instance and number.isascii()
         after = int(number[:18]) if is_ours and number.isdecimal() else 0
         if self._viewers >= MOST_VIEWERS:
             return PlainTextResponse("too many viewers\n", 503, {"Retry-After": "30"})
         return _Events(self, name, after)
 
     async def _api_index(self, _: Request) -> Response:
-        return _document(await self.poller.newest(INDEX), overview_document)
+        return _document(await self.looks.newest(INDEX), overview_document)
 
     async def _api_crawl(self, request: Request) -> Response:
         name = request.path_params["crawl"]
-        return _document(await self.poller.newest(name), watch_document)
+        return _document(await self.looks.newest(name), watch_document)
 
     async def _api_schema(self, _: Request) -> Response:
         return JSONResponse(schema())
@@ -188,15 +187,15 @@ class _Application:
             )
         from frontier.metrics.crawl import Reading, exported, exposition
 
-        index = await self.poller.newest(INDEX)
-        memory = await self.poller.newest(MEMORY)
+        index = await self.looks.newest(INDEX)
+        memory = await self.looks.newest(MEMORY)
         for result in (index, memory):
             if result.view is None or result.error is not None:
                 text, code = _failure(result.error)
                 return PlainTextResponse(f"{text}\n", code)
         chosen, left_out = exported(index.view.crawls, time.time() * 1000)
         names = [crawl.crawl_id for crawl in chosen]
-        results = await asyncio.gather(*map(self.poller.newest, names))
+        results = await asyncio.gather(*map(self.looks.newest, names))
         known = [s.view for s in results if s.view is not None and s.error is None]
         seen = [one.crawl for one in known]
         left_out += len(results) - len(seen)
@@ -207,7 +206,7 @@ class _Application:
 
     async def _targets(self, _: Request) -> Response:
         """Where Prometheus finds the nodes; an error where that is not of now."""
-        result = await self.poller.newest(TARGETS)
+        result = await self.looks.newest(TARGETS)
         if result.view is None or result.error is not None:
             return _document(result, dict)
         return JSONResponse(result.view)
@@ -245,7 +244,7 @@ def _failure(error: FrontierError | None) -> tuple[str, int]:
     return str(error), 500
 
 
-def _document(result: PollResult, made: Callable[[Any], dict[str, Any]]) -> Response:
+def _document(result: Result, made: Callable[[Any], dict[str, Any]]) -> Response:
     """What was seen as JSON; an error where nothing of now was."""
     if result.view is None or result.error is not None:
         text, code = _failure(result.error)
@@ -290,14 +289,14 @@ class _Events(Response):
             await asyncio.gather(sending, leaving, return_exceptions=True)
 
     async def _send_all(self, send: Send) -> None:
-        poller, seen = self._app.poller, self._after
-        instance = poller.instance
+        looks, seen = self._app.looks, self._after
+        instance = looks.instance
         lines = "retry: 2000\n\n"
-        while not poller.stopped:
+        while not looks.stopped:
             async with asyncio.timeout(SLOW):
                 body = {"type": "http.response.body", "body": lines.encode()}
                 await send({**body, "more_body": True})
-            result = await poller.newest(self._name, seen)
+            result = await looks.newest(self._name, seen)
             if result.view is None:
                 break
             changed = result.newer_than(seen)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 POINTS = 180
 """Looks that the trend has."""
+GAP_MS = 5_000
+"""Between two looks, from which on nobody has looked, and a new trend begins."""
 EVENTS = 200
 GONE = {"lost", "left"}
 """States of nodes that take no part."""
@@ -72,6 +74,7 @@ class CrawlHistory:
         self._told: HandOver | None = None
         self._log: frozenset[MemberEvent] = frozenset()
         self._count = 0
+        self._at = 0
         self.trend: deque[float] = deque(maxlen=POINTS)
         """Pages per second, the latest last."""
         self.events: deque[Event] = deque(maxlen=EVENTS)
@@ -81,6 +84,10 @@ class CrawlHistory:
 
     def note(self, seen: Watched) -> None:
         """Remember what there is to remember of *seen*."""
+        at = seen.crawl.taken_ms
+        if at - self._at > GAP_MS:
+            self.trend.clear()
+        self._at = at
         self.trend.append(seen.crawl.totals.lately.pages)
         self._note_members(seen)
         if self._states is None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frontier.dashboard.history import CrawlHistory
-    from frontier.dashboard.poller import PollResult
+    from frontier.dashboard.looks import Result
     from frontier.errors import FrontierError
     from frontier.status.snapshot import Overview
     from frontier.status.watch import Watched
@@ -71,7 +71,7 @@ class Pages:
         """The parts of the list of crawls."""
         return {"crawls": self._render("crawls", seen=view, error=error)}
 
-    def page(self, name: str, result: PollResult, version: str) -> str:
+    def page(self, name: str, result: Result, version: str) -> str:
         """The whole page."""
         parts = {n: part.content for n, part in result.parts.items()}
         context = {"name": name, "parts": parts, "version": version}

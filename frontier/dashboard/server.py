@@ -81,7 +81,7 @@ class _Server(uvicorn.Server):
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Send those who look what is left, and close."""
-        await self._app.state.stop()
+        self._app.state.stop()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager

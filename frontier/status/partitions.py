@@ -65,13 +65,8 @@ def look_at(
     keys: CrawlKeys,
     numbers: Sequence[int],
     tiers: SeenConfig | None,
-    *,
-    waits: bool = True,
 ) -> Iterator[PartitionLook]:
-    """The partitions *numbers*, one after the other.
-
-    Without *waits* it is not asked which hosts are left alone.
-    """
+    """The partitions *numbers*, one after the other."""
     for first in range(0, len(numbers), BATCH):
         batch = numbers[first : first + BATCH]
         parts = [keys.partition(number) for number in batch]
@@ -80,13 +75,12 @@ def look_at(
             [
                 *map(scan_call, parts),
                 *map(state_call, parts),
-                *(read_call(part.back_off) for part in parts if waits),
+                *(read_call(part.back_off) for part in parts),
             ],
             tolerant=True,
         )
         for place, number in enumerate(batch):
-            scanned, state, *alone = replies[place::count]
-            yield _seen(keys, number, tiers, (scanned, state, alone))
+            yield _seen(keys, number, tiers, replies[place::count])
 
 
 def _seen(
@@ -111,7 +105,7 @@ def _seen(
         (),
         tier,
         is_foreign,
-        tuple(left_alone(alone[0])[:MOST_BACK_OFFS]) if alone else (),
+        tuple(left_alone(alone)[:MOST_BACK_OFFS]),
     )
 
 

@@ -4,11 +4,9 @@
 all who watch. What always holds:
 
 1.  Looking changes nothing.
-2.  The first look is at everything. Each later one reads the crawl as a whole and some
-    reports, and only so many partitions that all are seen again within `ROUND_S`
-    seconds. `HOLDERS_S` and `QUEUES_S` are for leases and queues. So the load on the
-    store does not grow with the number of those who watch. Of hosts only those are
-    asked for whose queues may be among the longest.
+2.  Each look reads the crawl as a whole and some reports; partitions only as often as
+    `SCANNED_A_SECOND` says, leases and queues as `HOLDERS_S` and `QUEUES_S` do. Of
+    hosts only those are asked for whose queues may be among the longest.
 3.  No keys are searched for, and what is kept is bounded in size.
 4.  Hand-overs are of what this watch has seen itself. Who joined,
     left and died is in the store, and so known from before it began.
@@ -43,7 +41,7 @@ from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from frontier.status.back_offs import LeftAlone
     from frontier.status.figures import Figures
@@ -53,9 +51,9 @@ if TYPE_CHECKING:
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
-ROUND_S = 20.0
-"""Seconds in which all partitions are seen again; every other time without asking which
-hosts are left alone."""
+SCANNED_A_SECOND = 100
+"""Partitions that are looked at, on average: of a crawl with more than so many, all are
+looked at less often than each second."""
 MOST_REPORTS = 32
 """Reports that one look reads, if there are more: each has kilobytes."""
 HOLDERS_S = 1.9
@@ -129,7 +127,7 @@ class Watched:
     hand_overs: tuple[HandOver, ...]
     """That were seen, the newest first."""
     oldest_s: float
-    """How long ago the partition was seen that was not seen for longest."""
+    """How long ago the partitions were looked at."""
     membership: tuple[MemberEvent, ...] = ()
     """Who joined, left and died, also before this watch began; the newest first."""
     membership_unread: int = 0
@@ -159,11 +157,8 @@ class Watch:
         self._clock = clock
         self._lock = threading.Lock()
         self._looks: list[PartitionLook] = []
-        self._seen_at: list[float] = []
         self._queues: dict[int, dict[str, int]] = {}
-        self._queues_due: dict[int, float] = {}
-        self._next = self._round = 0
-        self._looked = -math.inf
+        self._scanned = self._scan_due = self._queues_due = -math.inf
         self._holders: tuple[str, ...] = ()
         self._figures: dict[str, Figures] = {}
         self._turn = 0
@@ -205,7 +200,6 @@ class Watch:
         seen = assembled(crawl, self._figures, self._looks, held, self._letters)
         seen = replace(seen, harmed=(*seen.harmed, *self._harmed))
         self._note_holders(held, seen.taken_ms)
-        self._looked = now
         return Watched(
             crawl=seen,
             epoch=self._epoch,
@@ -213,7 +207,7 @@ class Watch:
             holders=held,
             hosts=self._hosts(seen),
             hand_overs=tuple(reversed(self._events)),
-            oldest_s=round(now - min(self._seen_at, default=now), 1),
+            oldest_s=round(now - self._scanned, 1),
             membership=self._log[0],
             membership_unread=self._log[1],
             recrawl=self._recrawl,
@@ -269,44 +263,32 @@ class Watch:
         self._epoch = epoch
 
     def _see_partitions(self, crawl: StoredCrawl, now: float) -> None:
-        """Look at all partitions, or at those whose turn it is."""
+        """Look at all partitions, if it is time to."""
         count = crawl.partitions
+        if now < self._scan_due and len(self._looks) == count:
+            return
         if len(self._looks) != count:
-            self._looks = [PartitionLook()] * count
-            self._seen_at, self._next = [now] * count, 0
-            self._queues, self._queues_due = {}, {}
-            numbers = list(range(count))
-        else:
-            share = math.ceil(count * max(0.0, now - self._looked) / ROUND_S)
-            numbers = [(self._next + n) % count for n in range(min(share, count))]
-        waits = self._round % 2 == 0 or len(numbers) == count
-        found = look_at(self._store, self._keys, numbers, crawl.tiers, waits=waits)
-        for number, look in zip(numbers, found, strict=True):
-            before, self._seen_at[number] = self._looks[number], now
-            kept = look if waits else replace(look, left_alone=before.left_alone)
-            self._looks[number] = kept
-        self._round += (self._next + len(numbers)) // count
-        self._next = (self._next + len(numbers)) % count
-        self._see_queues(numbers, now)
+            self._queues, self._queues_due = {}, -math.inf
+        numbers = range(count)
+        self._looks = list(look_at(self._store, self._keys, numbers, crawl.tiers))
+        self._scanned, self._scan_due = now, now + count / SCANNED_A_SECOND
+        if now >= self._queues_due:
+            self._queues_due = now + QUEUES_S
+            self._see_queues()
 
-    def _see_queues(self, numbers: Sequence[int], now: float) -> None:
+    def _see_queues(self) -> None:
         """Learn the lengths of queues, where one may be among the longest."""
         known = (length for q in self._queues.values() for length in q.values())
         longest = heapq.nlargest(MOST_HOSTS, known)
         least = longest[-1] if len(longest) == MOST_HOSTS else 0
-        looks = {number: self._looks[number] for number in numbers}
+        looks = dict(enumerate(self._looks))
         asked = [
             number
-            for number in numbers
-            if now >= self._queues_due.get(number, -math.inf)
-            and looks[number].scan.ready >= least + (number not in self._queues)
+            for number, look in looks.items()
+            if look.scan.ready >= least + (number not in self._queues)
         ]
-        for number in numbers:
-            if not looks[number].scan.queues or number in asked:
-                self._queues.pop(number, None)
         found = longest_queues(self._store, self._keys, asked, looks, OF_PARTITION)
-        self._queues |= {number: queues for number, queues in found.items() if queues}
-        self._queues_due |= dict.fromkeys(asked, now + QUEUES_S)
+        self._queues = {number: queues for number, queues in found.items() if queues}
 
     def _queued_hosts(self) -> int:
         """How many hosts have something queued, as far as their names are known."""

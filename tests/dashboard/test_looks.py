@@ -1,4 +1,4 @@
-"""One thread looks for all who ask, and goes on whatever it meets."""
+"""All who ask share a look, and looking goes on whatever it meets."""
 
 import asyncio
 import itertools
@@ -6,47 +6,47 @@ import threading
 
 import pytest
 
-from frontier.dashboard import poller
-from frontier.dashboard.poller import Poller
+from frontier.dashboard import looks
+from frontier.dashboard.looks import Looks
 from frontier.errors import FrontierError
 
 SOON = 60.0
 
 
 def asked(look, render, ask):
-    """What *ask* returns, of a poller that has *look* and *render* for any name."""
+    """What *ask* returns, of looks that have *look* and *render* for any name."""
 
     async def run():
-        made = Poller(lambda _: (look, render))
-        made.start()
+        made = Looks(lambda _: (look, render))
         try:
             async with asyncio.timeout(SOON):
                 return await ask(made)
         finally:
-            await made.stop()
+            made.stop()
 
     return asyncio.run(run())
 
 
-def test_who_asks_after_a_while_is_told_what_is_so_now(monkeypatch):
-    monkeypatch.setattr(poller, "FRESH", 0.0)
-    monkeypatch.setattr(poller, "SELDOM", 3600.0)
-    looks = itertools.count()
+def test_who_asks_at_once_shares_a_look_and_who_asks_later_has_one(monkeypatch):
+    monkeypatch.setattr(looks, "EVERY", 0.05)
+    count = itertools.count()
 
-    async def twice(made):
-        return [(await made.newest("x")).view for _ in range(2)]
+    async def often(made):
+        together = await asyncio.gather(*(made.newest("x") for _ in range(9)))
+        return {one.view for one in together}, await made.newest("x", 1)
 
-    first, second = asked(lambda: next(looks), lambda *_: {}, twice)
+    together, later = asked(lambda: next(count), lambda *_: {}, often)
 
-    assert first < second
+    assert together == {0}
+    assert later.view == 1
 
 
 @pytest.mark.parametrize("part", ["look", "render"])
 def test_a_fault_of_ours_is_told_and_what_was_seen_stays_until_it_is_over(
     part, monkeypatch
 ):
-    monkeypatch.setattr(poller, "EVERY", 0.01)
-    looks, wrong, healed = itertools.count(), threading.Event(), threading.Event()
+    monkeypatch.setattr(looks, "EVERY", 0.01)
+    count, wrong, healed = itertools.count(), threading.Event(), threading.Event()
 
     def checked(view):
         if wrong.is_set() and not healed.is_set():
@@ -54,7 +54,7 @@ def test_a_fault_of_ours_is_told_and_what_was_seen_stays_until_it_is_over(
         return view
 
     def look():
-        view = next(looks)
+        view = next(count)
         return checked(view) if part == "look" else view
 
     def render(view, error):

@@ -1,0 +1,183 @@
+"""Looks at the store for all who ask, and only while somebody does.
+
+What always holds:
+
+1.  One thread at a time speaks to the store, and it only reads.
+2.  A crawl is looked at once in `EVERY` seconds at most, however many ask for it. What
+    was seen of the `MOST` that were asked for last is kept.
+3.  What was seen last stays until something newer is seen. Nothing is queued: who
+    is slow gets the newest result, and never hears of those between.
+4.  The event loop never waits for the store, nor does the end of the process.
+5.  A fault of ours is an error of that look; the next is as any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from frontier.errors import FrontierError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+logger = logging.getLogger(__name__)
+
+EVERY = 1.0
+"""Seconds between two looks at a crawl."""
+MOST = 16
+"""Crawls, and other things, of which something is kept."""
+PATIENCE = 15.0
+"""Seconds for which somebody who asks waits for a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a page, or some data of it."""
+
+    content: Any
+    """HTML, or what becomes JSON."""
+    since: int
+    """The first result in a row that has it as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was seen of something at one look."""
+
+    number: int
+    """Those of all results count up; 0 if nothing was seen yet."""
+    view: Any = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    error: FrontierError | None = None
+    """Why this look failed; the rest is then of the last that did not."""
+
+    def newer_than(self, number: int) -> dict[str, Any]:
+        """The parts that have changed after result *number*."""
+        return {n: p.content for n, p in self.parts.items() if p.since > number}
+
+
+@dataclass(slots=True)
+class _Sight:
+    """Something that is looked at."""
+
+    look: Callable[[], Any]
+    render: Callable[[Any, FrontierError | None], Mapping[str, Any]]
+    result: Result = field(default_factory=lambda: Result(0))
+    due: float = 0.0
+    """From when on it is looked at again."""
+    looking: asyncio.Task[None] | None = None
+
+
+class Looks:
+    """What viewers ask for, by name; made in the event loop that it tells.
+
+    *watch* gives for a name what looks at it, and what makes parts of a page of that.
+    """
+
+    def __init__(
+        self,
+        watch: Callable[
+            [str],
+            tuple[
+                Callable[[], Any],
+                Callable[[Any, FrontierError | None], Mapping[str, Any]],
+            ],
+        ],
+    ) -> None:
+        self._watch = watch
+        self._sights: dict[str, _Sight] = {}
+        """Those that were asked for last are the last."""
+        self._numbers = itertools.count(1)
+        self._one_at_a_time = threading.Lock()
+        self._end = asyncio.get_running_loop().create_future()
+        self.instance = secrets.token_hex(4)
+        """Whose numbers the results have."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing new will be seen."""
+        return self._end.done()
+
+    def stop(self) -> None:
+        """Look no more; a look that waits for the store is not waited for."""
+        if not self.stopped:
+            self._end.set_result(None)
+        for sight in self._sights.values():
+            if sight.looking is not None:
+                sight.looking.cancel()
+
+    async def newest(self, name: str, after: int = 0) -> Result:
+        """What *name* is like now, once that is newer than the result *after*.
+
+        Or, if nothing newer is seen in `PATIENCE` seconds, what there is.
+        """
+        sight = self._sights.pop(name, None)
+        if sight is None:
+            sight = _Sight(*self._watch(name))
+        self._sights[name] = sight
+        while len(self._sights) > MOST:
+            del self._sights[next(iter(self._sights))]
+        until = time.monotonic() + PATIENCE
+        while self._is_old(sight, after) and not self.stopped:
+            if (left := until - time.monotonic()) <= 0:
+                break
+            if sight.looking is None or sight.looking.done():
+                sight.looking = asyncio.create_task(self._look(sight))
+            first = {sight.looking, self._end}
+            await asyncio.wait(first, timeout=left, return_when="FIRST_COMPLETED")
+        return sight.result
+
+    @staticmethod
+    def _is_old(sight: _Sight, after: int) -> bool:
+        return sight.result.number <= after or sight.due <= time.monotonic()
+
+    async def _look(self, sight: _Sight) -> None:
+        await asyncio.sleep(sight.due - time.monotonic())
+        seen: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        # Not of a pool: at the end of the process those are waited for.
+        threading.Thread(target=self._see, args=(sight, seen), daemon=True).start()
+        sight.result = await seen
+        sight.due = time.monotonic() + EVERY
+
+    def _see(self, sight: _Sight, seen: asyncio.Future[Result]) -> None:
+        """Look, in a thread, and say so to the event loop, if that still runs."""
+        with self._one_at_a_time:
+            result = self._result(sight)
+        with contextlib.suppress(RuntimeError):
+            seen.get_loop().call_soon_threadsafe(_tell, seen, result)
+
+    def _result(self, sight: _Sight) -> Result:
+        before, error = sight.result, None
+        try:
+            view = sight.look()
+            contents = sight.render(view, None)
+        except FrontierError as failed:
+            error = failed
+        except Exception as failed:  # whatever it meets, others are looked at
+            error = FrontierError(f"the page has a fault ({failed!r}), see its log")
+            if str(error) != str(before.error):
+                logger.exception("the status page cannot show what the store has")
+        if error is not None:
+            view = before.view
+            contents = {} if view is None else sight.render(view, error)
+        number = next(self._numbers)
+        parts = {
+            name: part
+            if (part := before.parts.get(name)) and part.content == content
+            else Part(content, number)
+            for name, content in contents.items()
+        }
+        return replace(before, number=number, view=view, parts=parts, error=error)
+
+
+def _tell(seen: asyncio.Future[Result], result: Result) -> None:
+    if not seen.done():
+        seen.set_result(result)
