@@ -6,7 +6,6 @@ removes all that the store has of one that has ended.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
-from frontier.cli.output import ExitCode, bar, complain, say, show
+from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.report import facts
 from frontier.errors import (
     CollectionInUse,
@@ -26,12 +25,10 @@ from frontier.errors import (
 from frontier.store.keys import CrawlKeys, collection_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frontier.node.delete_crawl import Deleted, Deletion
+    from frontier.node.remove_crawl import Deleted
     from frontier.seen.seen_set import StoredCrawl
     from frontier.status.views import CrawlSnapshot
-    from frontier.store.client import BlockingStore, Call
+    from frontier.store.client import BlockingStore
 
 RemoveFrontier = Annotated[
     bool,
@@ -63,6 +60,7 @@ def close(
     new crawl.
     """
     from frontier.cluster.membership import crawl_ttl
+    from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
     from frontier.store.client import Call
     from frontier.store.scripts import CRAWL_CLOSE
@@ -72,8 +70,9 @@ def close(
         if not yes:
             _require_consent(seen, remove_frontier=remove_frontier)
         keys = CrawlKeys(options.namespace, crawl_id)
-        ttl_ms = int(crawl_ttl(store, keys) * 1000)
-        done = store.call(Call.to(CRAWL_CLOSE, [keys.meta(), keys.nodes()], [ttl_ms]))
+        ttl = crawl_ttl(store, keys)
+        names = [keys.meta(), keys.nodes()]
+        done = store.call(Call.to(CRAWL_CLOSE, names, [int(ttl * 1000)]))
         if done == 0:
             complain(f"the crawl {crawl_id} is in use; stop its nodes first")
             raise typer.Exit(ExitCode.IN_USE)
@@ -84,7 +83,7 @@ def close(
                 f"that, or {_commit_command(crawl_id, name)}"
             )
         if remove_frontier:
-            _remove(store, options.namespace, crawl_id)
+            remove(store, keys, ttl=ttl)
             show([Text("its queues and what it had seen are removed")])
 
 
@@ -161,18 +160,6 @@ def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> No
     Collection(store, collection, crawl_id, revisits=False).cancel()
 
 
-def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
-    from frontier.node.remove_frontier import remove_frontier
-    from frontier.seen.seen_set import stored_crawl
-
-    async def run(calls: Sequence[Call]) -> list[Any]:
-        return store.run(calls)
-
-    crawl = stored_crawl(store, namespace, crawl_id)
-    with bar("partitions", crawl.config.partitions) as progress:
-        asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
-
-
 def delete(
     options: CrawlsOptions,
     output: Output,
@@ -187,7 +174,11 @@ def delete(
     cut off is gone on with by the same command.
     """
     from frontier.cluster.membership import crawl_ttl
-    from frontier.node.delete_crawl import Deletion, forget_call
+    from frontier.node.remove_crawl import (
+        delete_crawl,
+        forget_call,
+        require_removable,
+    )
     from frontier.seen.seen_set import stored_crawl
 
     with options.connected() as store:
@@ -198,31 +189,16 @@ def delete(
                 raise
             show([Text(f"{crawl_id} is deleted; only its name was left")])
             return
-        deletion = Deletion(store, crawl, ttl=crawl_ttl(store, crawl.keys))
-        deletion.check()
+        ttl = crawl_ttl(store, crawl.keys)
+        require_removable(store, crawl.keys, ttl=ttl)
         _require_committed(store, options.namespace, collection, crawl_id)
         _require_deletion(store, crawl, yes=yes)
-        done = _deleted(deletion, crawl)
+        try:
+            done = delete_crawl(store, crawl.keys, crawl.spider, ttl=ttl)
+        except BaseException:
+            say(f"{crawl_id} is deleted in part; run the same command again to go on")
+            raise
     output.result({"crawl_id": crawl_id, **asdict(done)}, _said(crawl, done))
-    for key in done.unreadable:
-        complain(f"{key} could not be read; keys that it named may still be there")
-    if done.unreadable:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-def _deleted(deletion: Deletion, crawl: StoredCrawl) -> Deleted:
-    """Do it; if it is cut off, say how far it came."""
-    partitions = crawl.config.partitions
-    try:
-        with bar("partitions", partitions) as progress:
-            return deletion.run(progress)
-    except BaseException:
-        gone = deletion.done.partitions
-        say(
-            f"{gone:,} of {partitions:,} partitions of {crawl.keys.crawl_id} are "
-            "deleted; run the same command again to go on"
-        )
-        raise
 
 
 def _require_committed(

@@ -53,7 +53,7 @@ from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.journal.writer import Journaling, refuse_lost
 from frontier.node.outbox import hint_calls, hints_of
 from frontier.node.process_stats import ProcessStats
-from frontier.node.remove_frontier import remove_frontier
+from frontier.node.remove_crawl import remove_frontier
 from frontier.queue.damage import is_number
 from frontier.queue.push import Push
 from frontier.seen.imported_filter import about_call
@@ -819,9 +819,9 @@ class Node:
                 await asyncio.sleep(REACH_PAUSE)
 
     async def _remove_frontier(self) -> None:
-        keys, undone = self.keys, list[str]()
+        keys = self.keys
         try:
-            undone = await remove_frontier(self._outage_retry.call, keys, self.config)
+            await asyncio.to_thread(self._remove_frontier_here)
         except FrontierError as error:
             self._undone(
                 "the frontier of %s is not removed: %s; frontier crawl close "
@@ -831,13 +831,11 @@ class Node:
             )
             return
         logger.info("removed the frontier of %s", keys.crawl_id)
-        if undone:
-            self._undone(
-                "keys of %s could not be read, and what they named may still be there: "
-                "%s",
-                keys.crawl_id,
-                ", ".join(undone[:10]),
-            )
+
+    def _remove_frontier_here(self) -> None:
+        store = BlockingStore.from_settings(self._reached, INDEX_TIMEOUT)
+        with contextlib.closing(store):
+            remove_frontier(store, self.keys, ttl=self.config.lease_ttl)
 
     async def _close_archive(self) -> None:
         if self.archive is not None:

@@ -10,14 +10,12 @@ from secured import SECRET, SecuredServer, certify
 from frontier.cluster.crawls import LIMIT, cancel_call
 from frontier.errors import (
     ConfigurationError,
-    CrawlOpen,
     KeyDamaged,
     StoreError,
     StoreRefused,
     StoreUnavailable,
 )
 from frontier.node.ends import ORDERS, UNDONE
-from frontier.node.remove_frontier import remove_frontier
 from frontier.settings.values import Percent
 from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call, max_memory
@@ -219,8 +217,6 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     for number in range(200):
         push(a, b"%d" % number, f"h{number % 8}.example")
     await a.outbox.flush()
-    with pytest.raises(CrawlOpen):
-        await remove_frontier(store.run, a.keys, a.config)
     await store.run([cancel_call(a.keys, ttl=60.0)])
 
     for node in (a, b):
@@ -229,13 +225,6 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
         await node.close()
 
     assert not a.finished
-    assert kinds(db, unique) <= TELLING
-    part = a.keys.partition(3)
-    db("ZADD", part.queues, 0, "0:h.example")
-    db("RPUSH", part.ready("0:h.example"), "0url")
-    db("ZADD", part.due, 1000, "1000", 0, b"\xff")
-    db("RPUSH", part.waiting("1000"), "0:h.example\n0url")
-    await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm
     assert kinds(db, unique) <= TELLING
 
 
