@@ -45,7 +45,7 @@ from frontier.postcrawl.remote_files import (
 )
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import compress
-from frontier.warc.reader import GZIP, blocks_of, line_ends_at, records_in
+from frontier.warc.reader import GZIP, blocks_of, line_ends_at, pulled_from
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
@@ -389,12 +389,12 @@ class Opened:
 
 
 def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
-    """The record at *offset* of *stream*, which has to have *record_id*.
+    """The record at *offset* of *stream*, which has to have *record_id*, to be read.
 
     Raises:
         BadWarc: There is no such record.
     """
-    found = next(records_in(stream, name, offset), None)
+    found = next(pulled_from(stream, name, offset), None)
     if found is None or found.headers.get("warc-record-id") != record_id:
         raise BadWarc(name, offset, f"not the record {record_id}")
     return found
