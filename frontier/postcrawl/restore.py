@@ -18,7 +18,6 @@ response with a body (WARC 1.1, section 6.7.3).
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import tempfile
 from typing import IO, TYPE_CHECKING
@@ -28,6 +27,7 @@ import pyarrow as pa
 from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE
+from frontier.model import FileBody, slices_of
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
@@ -177,11 +177,10 @@ def _body(original: Found, wanted: PayloadDigest, *, is_chunked: bool) -> Body:
 
 
 def _held(spool: IO[bytes]) -> Body:
-    """All of *spool*, which is at its end: in memory, or mapped if it is large."""
+    """All of *spool*, which is at its end: in memory, or in its file if it is large."""
     size = spool.tell()
     if size > _IN_MEMORY:
-        spool.flush()
-        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+        return FileBody(spool)
     spool.seek(0)
     return spool.read()
 
@@ -204,7 +203,8 @@ def _head(found: Found, original: Found) -> bytes:
 def _made(found: Found, block: bytes, body: Body) -> Record:
     headers = found.headers
     computed = hashlib.sha256(block)
-    computed.update(body)
+    for part in slices_of(body):
+        computed.update(part)
     identifier = headers.get(REPLACES.lower()) or headers.get("warc-record-id")
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _REVISITS]
     lines = [

@@ -17,6 +17,7 @@ import functools
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
@@ -29,6 +30,7 @@ from frontier.files import (
     rewriting,
     sync_directory,
 )
+from frontier.model import slices_of
 from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from frontier.model import Body
     from frontier.postcrawl.actions import Action
     from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.remote_files import State
@@ -259,13 +260,13 @@ class _Form:
     """How the records of a file are packed."""
 
     def __init__(
-        self, pack: Callable[[Record], Iterable[Body]], plain: IO[bytes] | None = None
+        self, pack: Callable[[Record], Iterable[bytes]], plain: IO[bytes] | None = None
     ) -> None:
         """In the file *plain*, line ends are behind each that are not in its length."""
         self._pack = pack
         self._plain = plain
 
-    def parts(self, record: Record | None) -> Iterable[Body]:
+    def parts(self, record: Record | None) -> Iterable[bytes]:
         """What *record* is in the file: nothing if it is left out."""
         return () if record is None else self._pack(record)
 
@@ -295,7 +296,9 @@ def _form_of(source: IO[bytes], path: Path) -> _Form:
         return _Form(lambda record: frames.compressed(record.parts))
     if begin.startswith(GZIP):
         return _Form(compress)
-    return _Form(lambda record: record.parts, source)
+    return _Form(
+        lambda record: chain.from_iterable(map(slices_of, record.parts)), source
+    )
 
 
 def _fill(
