@@ -60,6 +60,7 @@ from frontier.node.context import Owner
 from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
+from frontier.node.parts import parts_of
 from frontier.node.process_stats import ProcessStats
 from frontier.queue.push import TEST
 from frontier.settings.config import Config
@@ -230,6 +231,7 @@ class Engine(Owner):
             self,
             spider="sim",
             concurrency=Concurrency(requests=2 * SLOTS, per_host=SLOTS),
+            parts=parts_of,
         )
         self._places = QueueAddresses(config)
         try:
@@ -319,7 +321,7 @@ class Engine(Owner):
         self._ready.set()
 
     async def _covered(self, reservation):
-        while not self.node.may_send(reservation):
+        while not self.node.leases.covers(reservation.lease):
             if self.node.has_lost(reservation):
                 return False
             await asyncio.sleep(PATIENCE)

@@ -23,6 +23,7 @@ from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
+from frontier.node.parts import parts_of
 from frontier.node.recovery import Recovery
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push, Pusher
@@ -308,7 +309,13 @@ def new_node(unique, monkeypatch):
         found = redis or {"REDIS_URL": server.url}
         few = Concurrency(requests=8, per_host=4)
         return Node(
-            config, found, Owner(), spider="site", limits=limits, concurrency=few
+            config,
+            found,
+            Owner(),
+            spider="site",
+            limits=limits,
+            concurrency=few,
+            parts=parts_of,
         )
 
     return new_node

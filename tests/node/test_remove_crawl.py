@@ -116,12 +116,12 @@ async def test_nothing_is_left_of_a_crawl_that_nodes_have_run(
     new_node, server, blocking, everything, unique
 ):
     a, b = (new_node(server, name) for name in "ab")
-    a._owner.is_busy = True
+    a.owner.is_busy = True
     await a.open()
     await b.open()
     push(a, b"1", "h1.example")
     await a.outbox.flush()
-    a._owner.is_busy = False
+    a.owner.is_busy = False
     await asyncio.gather(fetch(a, links, []), fetch(b, links, []))
     with pytest.raises(CrawlInUse, match=r"are alive: a, b; stop them first"):
         require_removable(blocking(), a.keys, ttl=TTL)
