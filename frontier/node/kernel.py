@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from frontier.model import Attempt
     from frontier.node.archiving import Archive
     from frontier.node.context import Owner
-    from frontier.node.crawl_limits import Limits
     from frontier.node.host_politeness import Concurrency
     from frontier.queue.push import Push
     from frontier.settings.config import Config
@@ -128,12 +127,9 @@ class Kernel:
         config: Config,
         owner: Owner,
         concurrency: Concurrency,
-        limits: Limits,
     ) -> None:
         self.config = config
         self.owner = owner
-        self.limits = limits
-        """What the settings say of the whole crawl."""
         self.parts = Parts()
         self.parts.add(owner)
         self.host_concurrency = HostConcurrency(config, concurrency, lambda: self.share)

@@ -37,7 +37,7 @@ from frontier.errors import (
 )
 from frontier.node.archiving import Archive, claim
 from frontier.node.context import Loops, Part
-from frontier.node.crawl_limits import Limits, described, reason_of
+from frontier.node.crawl_limits import described, reason_of
 from frontier.node.ends import (
     AT_LIMIT,
     DAMAGED,
@@ -135,12 +135,9 @@ class Node(Kernel):
         spider: str,
         concurrency: Concurrency | None = None,
         launch: crawls.Launch = crawls.NOBODY,
-        limits: Limits | None = None,
         parts: Callable[[Kernel], Iterable[Part]] = lambda _: (),
     ) -> None:
-        super().__init__(
-            config, owner, concurrency or Concurrency(), limits or Limits()
-        )
+        super().__init__(config, owner, concurrency or Concurrency())
         self._launch = launch
         self._parts_of = parts
         self.has_imported = False

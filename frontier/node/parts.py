@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frontier.node.cookies import Cookies
-from frontier.node.crawl_limits import Portions, Spending
+from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.host_addresses import AddressClasses, Addresses
 from frontier.node.host_politeness import SingleHostWarning
 from frontier.settings.values import SEEDS
@@ -17,11 +17,12 @@ from frontier.status.reports import GoneNodes
 
 if TYPE_CHECKING:
     from frontier.node.context import Part
+    from frontier.node.crawl_limits import Limits
     from frontier.node.kernel import Kernel
 
 
-def parts_of(node: Kernel) -> tuple[Part, ...]:
-    """The features of *node*, which is built."""
+def parts_of(node: Kernel, limits: Limits = NO_LIMITS) -> tuple[Part, ...]:
+    """The features of *node*, which is built, in a crawl that has *limits*."""
     config, outage_retry, keys = node.config, node.outage_retry, node.keys
     allowed = frozenset(config.allow_addresses)
     return (
@@ -39,7 +40,7 @@ def parts_of(node: Kernel) -> tuple[Part, ...]:
         # last before an ack, as it says of what is on disk that it was fetched.
         Spending(
             node.context,
-            node.limits,
+            limits,
             waiting=lambda: 0 if node.inbox.stopped else len(node.inbox),
             on_allowed=node.owner.on_ready,
             on_limit=node.on_limit,

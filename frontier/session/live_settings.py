@@ -73,7 +73,7 @@ class LiveSettings:
         self._session = session
         self._node = node
         self._pace = pace
-        self._limits = node.limits
+        self._limits = node.parts[Spending].limits
         self._config = session.config
         self._concurrency = node.host_concurrency.whole
         self._now: dict[str, Any] = {}

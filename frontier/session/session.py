@@ -340,8 +340,7 @@ class Session(Part):
             spider=spider.name,
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
-            limits=self._limits,
-            parts=parts_of,
+            parts=functools.partial(parts_of, limits=self._limits),
         )
         self.node = node
         node.parts.add(self)

@@ -60,7 +60,6 @@ from frontier.node.context import Owner
 from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
-from frontier.node.parts import parts_of
 from frontier.node.process_stats import ProcessStats
 from frontier.queue.push import TEST
 from frontier.settings.config import Config
@@ -213,7 +212,7 @@ class Engine(Owner):
     # The verbs.
 
     async def open(self):
-        """Have the node enter the crawl, and crawl to its end."""
+        """Have the node enter the crawl, and crawl to its end, without any feature."""
         config = Config(
             namespace="sim",
             node_id=self._node_id,
@@ -231,7 +230,6 @@ class Engine(Owner):
             self,
             spider="sim",
             concurrency=Concurrency(requests=2 * SLOTS, per_host=SLOTS),
-            parts=parts_of,
         )
         self._places = QueueAddresses(config)
         try:

@@ -14,6 +14,7 @@ from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.context import NodeContext
+from frontier.node.crawl_limits import NO_LIMITS
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
@@ -302,7 +303,7 @@ def late():
 def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
 
-    def new_node(server, node_id, redis=None, limits=None, **settings):
+    def new_node(server, node_id, redis=None, limits=NO_LIMITS, **settings):
         usual = {"partitions": 16, "lease_ttl": TTL, "store_wait": TTL}
         usual["warc_enabled"] = False
         config = Config(namespace=unique, node_id=node_id, **{**usual, **settings})
@@ -313,9 +314,8 @@ def new_node(unique, monkeypatch):
             found,
             Owner(),
             spider="site",
-            limits=limits,
             concurrency=few,
-            parts=parts_of,
+            parts=partial(parts_of, limits=limits),
         )
 
     return new_node
