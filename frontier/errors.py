@@ -2,12 +2,8 @@
 
 FrontierError
 ├── ConfigurationError      a setting or a seed list is wrong; fix it and restart
-│   ├── CannotCarry         what the crawl saw cannot leave it, or enter it
-│   ├── CannotForget        a Bloom filter decides what this crawl has seen
-│   ├── InputBroken         a file of feeds, schedules or rules has something wrong
-│   ├── OtherSchema         another version of this package made the crawl
-│   ├── SeenFileBroken      an exported seen-set is cut, damaged, or no such file
-│   └── SeenFileMismatch    it was made by other rules than those it is to serve
+│   ├── InputBroken         a file of feeds, schedules, rules or seen URLs is wrong
+│   └── OtherSchema         another version of this package made the crawl
 ├── InvalidURL              the original of a rule set refuses the URL; so do we
 ├── StoreError
 │   ├── StoreUnavailable    Redis did not answer; the caller may try again
@@ -19,23 +15,20 @@ FrontierError
 │   └── PushForgotten       the store has gone back to before what it confirmed
 ├── CoordinationError
 │   ├── LeaseLost           somebody else owns the partition now; stop writing
-│   ├── UnknownCrawl        there is no such crawl in the store
+│   ├── NotFound            the store does not have what was asked for
+│   │   ├── UnknownCrawl    there is no such crawl
+│   │   └── CrawlClosed     the crawl has ended; nothing can be put into it
+│   ├── InUse               nobody may do that now, because somebody else works there
+│   │   └── CrawlInUse      the crawl has not ended, or nodes of it are alive
 │   ├── CrawlLost           it was there, and is not any more, in whole or in part
-│   ├── CrawlClosed         the crawl has ended; nothing can be put into it
 │   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
 │   ├── NoCrawlYet          there is no crawl for a node that opens none
-│   ├── CrawlOpen           the crawl has not ended; nothing of it is removed
-│   ├── CrawlInUse          nodes of the crawl are alive; it is not deleted
-│   ├── FrontierRemoved     the crawl has ended, and what it had seen is removed
-│   ├── UnknownNode         the crawl has no such node
-│   ├── NodeReplaced        another process takes part under this node's id
-│   └── NodeLives           a live node is not removed without force
+│   └── NodeReplaced        another process takes part under this node's id
 ├── NotAFeed                what a server sent for a feed is something else
 ├── WorkerFailed            what a server sent is too much for a worker process
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
-    ├── BodyArchivedOnly    a callback that did not ask for it would get no body
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── DirectoryInUse      another command works in it
@@ -45,19 +38,23 @@ FrontierError
     ├── Unwritable          other records cannot be put into a file of its format
     ├── FileTaken           a file is there; it is overwritten only when told
     ├── NotUncommitted      there is nothing of that crawl to commit or to cancel
-    ├── UnknownCollection   the store has nothing of that name
     ├── SourceBroken        a source cannot be imported; the others can
     ├── WriterStopped       the archive cannot take records any more
     ├── BadWarc             a WARC file is cut, damaged, or none
     └── BadWacz             a WACZ file is not what it has to be, or cannot be made
 
 An error carries the facts as attributes. Its message is derived from them,
-so that callers match on types and fields and never on text.
+so that callers match on types and fields and never on text. Its ``code`` is that
+with which a command ends (`frontier.cli.output.ExitCode`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NOTHING_TO_DO = "it has nothing to do"
 """How the message of `RunOver` ends, by which it is found in the logs of nodes."""
@@ -66,9 +63,14 @@ NOTHING_TO_DO = "it has nothing to do"
 class FrontierError(Exception):
     """Base class of every error raised by this package."""
 
+    code = 1
+    """The exit code of a command that it ends."""
+
 
 class ConfigurationError(FrontierError):
     """A setting, an argument or a file given by the operator cannot work."""
+
+    code = 2
 
 
 class OtherSchema(ConfigurationError):
@@ -86,9 +88,9 @@ class OtherSchema(ConfigurationError):
 
 
 class InputBroken(ConfigurationError):
-    """A file that people write, or a database of theirs, cannot be used.
+    """A file, or a database, that people give cannot be used.
 
-    Feeds, schedules, rules of canonicalization.
+    Feeds, schedules, rules of canonicalization, seen URLs.
     """
 
     def __init__(self, where: str, reason: str, line: int = 0) -> None:
@@ -110,51 +112,10 @@ class InvalidURL(FrontierError, ValueError):
         self.reason = reason
 
 
-class CannotCarry(ConfigurationError):
-    """What a crawl saw cannot be exported, or cannot be imported to this crawl."""
-
-    def __init__(self, crawl_id: str, reason: str) -> None:
-        super().__init__(f"the crawl {crawl_id} {reason}")
-        self.crawl_id = crawl_id
-        self.reason = reason
-
-
-class CannotForget(ConfigurationError):
-    """The crawl has no set, and nothing can be taken out of a Bloom filter."""
-
-    def __init__(self, crawl_id: str) -> None:
-        super().__init__(
-            f"the crawl {crawl_id} keeps no set of what it saw, and a Bloom filter "
-            "cannot forget; only a crawl with 'set' in FRONTIER_SEEN_TIERS can"
-        )
-        self.crawl_id = crawl_id
-
-
-class SeenFileBroken(ConfigurationError):
-    """A file is not a whole seen-set as this version exports it."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path}: {reason}; nothing was imported")
-        self.path = path
-        self.reason = reason
-
-
-class SeenFileMismatch(ConfigurationError):
-    """A seen-set was made by other rules than those that it is to serve."""
-
-    def __init__(self, path: str, what: str, has: object, wanted: object) -> None:
-        super().__init__(
-            f"{path} was made with {what} {has!r}, but {wanted!r} is needed; "
-            "nothing was imported"
-        )
-        self.path = path
-        self.what = what
-        self.has = has
-        self.wanted = wanted
-
-
 class StoreError(FrontierError):
     """Base class of errors that come from Redis."""
+
+    code = 3
 
 
 class StoreUnavailable(StoreError):
@@ -188,6 +149,8 @@ class StoreRefused(StoreError):
 
 class KeyDamaged(StoreRefused):
     """A key of the store has a type, or a value, that nobody here writes."""
+
+    code = 7
 
     def __init__(self, where: str, key: str, reason: str) -> None:
         at = f" of the store at {where}" if where else ""
@@ -234,7 +197,19 @@ class LeaseLost(CoordinationError):
         self.token = token
 
 
-class UnknownCrawl(CoordinationError):
+class NotFound(CoordinationError):
+    """The store does not have what was asked for, or not any more."""
+
+    code = 4
+
+
+class InUse(CoordinationError):
+    """It was not stopped, removed or worked on, because it is in use."""
+
+    code = 5
+
+
+class UnknownCrawl(NotFound):
     """There is no such crawl in the store."""
 
     def __init__(self, namespace: str, crawl_id: str) -> None:
@@ -273,7 +248,7 @@ class NodeReplaced(CoordinationError):
         """Where that process is, if it has said so."""
 
 
-class CrawlClosed(CoordinationError):
+class CrawlClosed(NotFound):
     """The crawl has ended, so that nothing can be put into it."""
 
     def __init__(self, crawl_id: str) -> None:
@@ -307,60 +282,19 @@ class NoCrawlYet(CoordinationError):
         self.spider = spider
 
 
-class CrawlOpen(CoordinationError):
-    """The crawl has not ended, so that nothing of it is removed."""
+class CrawlInUse(InUse):
+    """The crawl has not ended; or *nodes* of it are alive."""
 
-    def __init__(self, crawl_id: str) -> None:
-        super().__init__(
-            f"the crawl {crawl_id} has not ended; end it with frontier crawl cancel, "
-            "or with frontier crawl close"
-        )
-        self.crawl_id = crawl_id
-
-
-class CrawlInUse(CoordinationError):
-    """Nodes of the crawl are alive, so that it is not deleted."""
-
-    def __init__(self, crawl_id: str, nodes: list[str]) -> None:
+    def __init__(self, crawl_id: str, nodes: Sequence[str] = ()) -> None:
         named = ", ".join(nodes[:5])
         more = f" and {len(nodes) - 5:,} more" if len(nodes) > 5 else ""
         super().__init__(
             f"nodes of the crawl {crawl_id} are alive: {named}{more}; stop them first"
+            if nodes
+            else f"the crawl {crawl_id} has not ended; end it with frontier crawl end"
         )
         self.crawl_id = crawl_id
         self.nodes = nodes
-
-
-class FrontierRemoved(CoordinationError):
-    """The queues of a crawl that has ended, and what it had seen, are removed."""
-
-    def __init__(self, crawl_id: str) -> None:
-        super().__init__(
-            f"the crawl {crawl_id} has ended, and what it had seen was removed "
-            "(FRONTIER_KEEP_FRONTIER)"
-        )
-        self.crawl_id = crawl_id
-
-
-class UnknownNode(CoordinationError):
-    """The crawl has no such node, or not any more."""
-
-    def __init__(self, crawl_id: str, node_id: str) -> None:
-        super().__init__(f"the crawl {crawl_id} has no node {node_id}")
-        self.crawl_id = crawl_id
-        self.node_id = node_id
-
-
-class NodeLives(CoordinationError):
-    """A node is alive, and is not removed without force."""
-
-    def __init__(self, crawl_id: str, node_id: str) -> None:
-        super().__init__(
-            f"the node {node_id} of the crawl {crawl_id} is alive; drain it, "
-            "or remove it with --force"
-        )
-        self.crawl_id = crawl_id
-        self.node_id = node_id
 
 
 class WorkerFailed(FrontierError):
@@ -400,36 +334,14 @@ class ArchiveError(FrontierError):
     """Base class of errors about WARC files and their index."""
 
 
-class BodyArchivedOnly(ArchiveError):
-    """A body is larger than a spider is to get, and its callback needs one.
-
-    Unless *is_archived*, rules keep it out of the archive, too.
-    """
-
-    def __init__(self, url: str, *, is_archived: bool) -> None:
-        where = "in the archive alone" if is_archived else "not archived either"
-        super().__init__(
-            f"the body of {url[:200]} is larger than FRONTIER_WARC_ONLY_BYTES, and "
-            f"{where}"
-        )
-        self.url = url
-        self.is_archived = is_archived
-
-
 class WriterStopped(ArchiveError):
     """The writer thread ended; nothing submitted after that is on disk."""
 
 
-class UnknownCollection(ArchiveError):
-    """The store has no collection of that name."""
-
-    def __init__(self, collection: str) -> None:
-        super().__init__(f"there is no collection {collection} in the store")
-        self.collection = collection
-
-
 class CollectionInUse(ArchiveError):
     """A collection is not purged now, because somebody adds to it."""
+
+    code = InUse.code
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the collection is in use: {reason}")
@@ -446,6 +358,8 @@ class CrawlCanceled(ArchiveError):
 
 class NotUncommitted(ArchiveError):
     """The collection has nothing of a crawl that could be committed or canceled."""
+
+    code = NotFound.code
 
     def __init__(self, crawl_id: str) -> None:
         super().__init__(f"the collection has no uncommitted crawl {crawl_id}")
@@ -464,6 +378,8 @@ class SourceBroken(ArchiveError):
 class BadWarc(ArchiveError):
     """A WARC file is cut off or damaged."""
 
+    code = KeyDamaged.code
+
     def __init__(self, file: str, offset: int, reason: str) -> None:
         super().__init__(f"{file}: {reason} at byte {offset:,}")
         self.file = file
@@ -473,6 +389,8 @@ class BadWarc(ArchiveError):
 
 class DirectoryInUse(ArchiveError):
     """Another process works in a directory in which only one can."""
+
+    code = InUse.code
 
     def __init__(self, directory: str, user: str) -> None:
         super().__init__(f"{directory} is in use by {user}")
@@ -503,6 +421,8 @@ class StaleManifest(ArchiveError):
 class FileTaken(ArchiveError):
     """There is a file already where one was to be made."""
 
+    code = ConfigurationError.code
+
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is there; it is not overwritten")
         self.path = path
@@ -518,6 +438,8 @@ class FileInUse(ArchiveError):
 
 class BadWacz(ArchiveError):
     """A WACZ file breaks a rule, or cannot be made from what was given."""
+
+    code = KeyDamaged.code
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
+from typer.main import get_command
 from typing_extensions import override
 
-from frontier.cli.dashboard import dashboard
-from frontier.cli.demo import demo
-from frontier.cli.options import say_version, with_groups
-from frontier.cli.output import ExitCode, complain, exit_code_of
+from frontier.cli.options import say_version
+from frontier.cli.output import (
+    ExitCode,
+    complain,
+    forget_what_was_told,
+    note,
+    show_refusal,
+)
 from frontier.errors import FrontierError
 
 if TYPE_CHECKING:
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
 
 NOUNS = (
     "crawl",
-    "url",
     "node",
     "seen",
     "recrawl",
@@ -42,7 +45,8 @@ NOUNS = (
     "migrate",
 )
 """Each is a module here, whose ``app`` has the commands, in the order of the help."""
-
+ALONE = ("demo", "dashboard", "explain")
+"""Commands that have no noun, each in a module of its name."""
 
 GONE = {
     "version": "use --version",
@@ -53,32 +57,42 @@ GONE = {
     "canon check": "cdxj-indexer writes an index again from its WARC files",
     "canon compare": "frontier canon explain URL --rules NAME shows one set at work",
     "canon rules": "docs/canonicalization.md lists the rule sets",
-    "seen check": "frontier url explain URL says which tiers have it",
+    "seen check": "frontier explain URL says which tiers have it",
+    "url": "use frontier explain URL",
+    "node list": "use frontier crawl status --nodes",
+    "crawl log": "use frontier crawl status --log",
+    "crawl close": "use frontier crawl end",
+    "crawl cancel": "use frontier crawl end --discard",
+    "feeds report": "use frontier feeds status --rounds",
 }
 """Commands that people may look for, and what there is in their place."""
 
 
 class _ByName(Mapping[str, Any]):
-    """The commands by name. A noun's module is imported when it is first asked for."""
+    """The commands by name. The module of one is imported when it is asked for."""
 
-    def __init__(self, made: Mapping[str, Any]) -> None:
-        self._made = dict(made)
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
 
     @override
     def __getitem__(self, name: str) -> Any:
-        if name in NOUNS and name not in self._made:
-            group = get_group(import_module(f"frontier.cli.{name}").app)
-            group.name = name
-            self._made[name] = group
+        if name in self and name not in self._made:
+            made = get_command(import_module(f"frontier.cli.{name}").app)
+            made.name = name
+            self._made[name] = made
         return self._made[name]
 
     @override
+    def __contains__(self, name: object) -> bool:
+        return name in ALONE or name in NOUNS
+
+    @override
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys((*self._made, *NOUNS))
+        yield from (*ALONE, *NOUNS)
 
     @override
     def __len__(self) -> int:
-        return len({*self._made, *NOUNS})
+        return len(ALONE) + len(NOUNS)
 
 
 class _Commands(TyperGroup):
@@ -86,7 +100,7 @@ class _Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.commands: Any = _ByName(self.commands)
+        self.commands: Any = _ByName()
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -106,8 +120,14 @@ class _Commands(TyperGroup):
         except BrokenPipeError:
             _discard_output()
             raise typer.Exit(ExitCode.OK) from None
+        except UsageError as error:
+            note(error.format_message())
+            raise
 
 
+UsageError: Any = typer.BadParameter.__base__
+"""What click raises of a command line that is wrong; typer may carry a click of its
+own."""
 app = typer.Typer(
     name="frontier",
     cls=_Commands,
@@ -115,8 +135,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(with_groups(demo))
-app.command()(with_groups(dashboard))
 
 
 @app.callback(invoke_without_command=True)
@@ -140,27 +158,37 @@ def main() -> None:
     So is one of the system about a file. What a stream cannot encode is escaped.
     """
     gc.freeze()  # what is imported stays: nobody looks for garbage in it any more
+    forget_what_was_told()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding != "utf-8":
             stream.reconfigure(errors="backslashreplace")
+    code = _run()
+    show_refusal(code)
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         try:
             app()
         finally:
             sys.stdout.flush()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
     except FrontierError as error:
         complain(str(error))
-        sys.exit(exit_code_of(error))
+        return error.code
     except UnicodeEncodeError as error:  # a name that the system took as bytes
         complain(f"{error.object[:200]!r} is not UTF-8")
-        sys.exit(ExitCode.USAGE)
+        return ExitCode.USAGE
     except OSError as error:
         _discard_output()
         if isinstance(error, BrokenPipeError):  # `| head` has read enough
-            sys.exit(ExitCode.OK)
+            return ExitCode.OK
         where = error.filename or "the output"
         complain(f"{where}: {error.strerror or error}")
-        sys.exit(ExitCode.UNWRITABLE)
+        return ExitCode.UNWRITABLE
+    return ExitCode.OK
 
 
 def _discard_output() -> None:

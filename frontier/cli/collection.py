@@ -26,9 +26,9 @@ from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
     KeyDamaged,
+    NotFound,
     NotUncommitted,
     SourceBroken,
-    UnknownCollection,
 )
 from frontier.store.keys import collection_keys, names_a_crawl
 
@@ -225,7 +225,7 @@ def status(
     with options.connected() as store:
         seen = look(store, collection_keys(store, collection))
     if collection and seen.is_empty:
-        raise UnknownCollection(collection)
+        raise NotFound(f"there is no collection {collection} in the store")
     output.result(asdict(seen), collection_report(seen))
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.crawl_control import change, exclude, log, pause, resume, retry
-from frontier.cli.crawl_end import cancel, close, delete
+from frontier.cli.crawl_control import change, exclude, pause, resume, retry
+from frontier.cli.crawl_end import delete, end
 from frontier.cli.crawl_items import items
 from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_report import crawl_report
@@ -26,8 +26,8 @@ from frontier.cli.options import (
     StoreOptions,
     WarcDir,
 )
-from frontier.cli.output import ExitCode, complain, say, show, show_json
-from frontier.cli.report import WarcFiles, crawl_table
+from frontier.cli.output import ExitCode, complain, end_with, say, show
+from frontier.cli.report import WarcFiles, table
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
 from frontier.status.text import duration
@@ -37,6 +37,8 @@ from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import RenderableType
 
     from frontier.cli.crawl_run import Outcome, Plan
     from frontier.queue.dead_letters import Letter
@@ -244,19 +246,20 @@ def list_all(
     with options.connected() as store:
         crawls = list_crawls(store, options.namespace)
     damaged = [crawl.crawl_id for crawl in crawls if crawl.state == DAMAGED]
-    table = crawl_table([*map(_row, crawls)]) if crawls else Text("no crawls yet")
-    output.result(crawls_document(crawls), [table])
-    for crawl_id in damaged:
-        complain(
-            f"the key {CrawlKeys(options.namespace, crawl_id).meta()} of {crawl_id} "
-            "is damaged: delete it; frontier crawl rebuild then makes the crawl again "
-            "from journals, and frontier crawl close ends it"
-        )
+    shown: RenderableType = Text("no crawls yet")
+    if crawls:
+        columns = ("crawl", "spider", "state", "created", "lasted", "nodes")
+        shown = table(*columns, rows=map(_row, crawls))
+    output.result(crawls_document(crawls), [shown])
+    faults = [
+        f"the key {CrawlKeys(options.namespace, crawl_id).meta()} of {crawl_id} is "
+        "damaged: delete it; frontier crawl rebuild then makes the crawl again from "
+        "journals, and frontier crawl end ends it"
+        for crawl_id in damaged
+    ]
     others = [crawl for crawl in crawls if crawl.schema not in {"", f"{SCHEMA}"}]
-    for crawl in others:
-        complain(str(OtherSchema(crawl.crawl_id, crawl.schema, SCHEMA)))
-    if damaged or others:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    faults += [str(OtherSchema(c.crawl_id, c.schema, SCHEMA)) for c in others]
+    end_with(faults)
 
 
 def parse_pairs(option: str, given: list[str]) -> dict[str, str]:
@@ -340,10 +343,8 @@ def requeue(
         raise ConfigurationError("requeue needs either URLs or --all")
     with options.connected() as store:
         done = _revive(store, options, wanted, every=every)
-    if output.as_json:
-        show_json(asdict(done))
-    else:
-        say(f"{done.requeued:,} requests are queued again, {done.left:,} are left")
+    text = f"{done.requeued:,} requests are queued again, {done.left:,} are left"
+    output.result(asdict(done), [Text(text)])
     if done.open_crawl:
         name = "" if done.open_crawl == done.crawl_id else done.crawl_id
         setting = f" with FRONTIER_CRAWL_ID={name}" * bool(name)
@@ -351,10 +352,12 @@ def requeue(
             f"{done.crawl_id} had ended and can be resumed: start its "
             f"spider{setting} to fetch them"
         )
-    for url in sorted(wanted):
-        complain(f"{printable(url)!r} was not given up, or was requeued already")
-    if wanted:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    end_with(
+        [
+            f"{printable(url)!r} was not given up, or was requeued already"
+            for url in sorted(wanted)
+        ]
+    )
 
 
 @dataclass(slots=True)
@@ -477,7 +480,6 @@ app.command(
 app.command(
     examples=("crawl retry www.example.org", "crawl retry --all"),
 )(retry)
-app.command()(log)
 app.command()(dead)
 app.command(
     examples=("crawl requeue https://example.org/page", "crawl requeue --all"),
@@ -492,11 +494,10 @@ app.command()(repair)
 app.command(
     examples=("crawl rebuild --crawl news-7 --journal journals",),
 )(rebuild)
-app.command(examples=("crawl cancel --crawl news-7 --yes",))(cancel)
 app.command(
     examples=(
-        "crawl close --crawl news-7 --yes",
-        "crawl close --crawl news-7 --remove-frontier --yes",
+        "crawl end --crawl news-7 --yes",
+        "crawl end --crawl news-7 --discard --yes",
     )
-)(close)
+)(end)
 app.command(examples=("crawl delete --crawl news-7 --yes",))(delete)

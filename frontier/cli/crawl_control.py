@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output, Yes
-from frontier.cli.output import ExitCode, bar, complain, say
-from frontier.cli.report import controls_table, excluded_table, settings_table
+from frontier.cli.output import bar, end_with, say
+from frontier.cli.report import table
 from frontier.errors import ConfigurationError
 from frontier.status.text import local_moment as when
 
@@ -94,28 +94,6 @@ def retry(
     require_all(reached)
 
 
-def log(options: CrawlOptions, output: Output) -> None:
-    """List what operators have done to a crawl while it ran, the oldest first."""
-    from frontier.cluster.controls import KEPT
-    from frontier.status.controls import wanted_of
-
-    with options.connected() as store:
-        keys = crawl_keys(options, store)
-        found = wanted_of(store, keys)
-    entries = [asdict(entry) for entry in found.log]
-    shown: list[RenderableType] = [Text("nothing was changed")]
-    if entries:
-        shown = [controls_table(found.log)]
-    if len(entries) == KEPT:
-        shown.append(Text(f"these are the last {KEPT}"))
-    facts = {"crawl_id": keys.crawl_id, "entries": entries, "damaged": found.strange}
-    output.result(facts, shown)
-    for what in found.strange:
-        complain(f"damaged, left out: {what}")
-    if found.strange:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
 def exclude(
     options: CrawlOptions,
     output: Output,
@@ -178,9 +156,10 @@ def _list_excluded(options: CrawlOptions, output: Output, store: BlockingStore) 
     keys = crawl_keys(options, store)
     seen = ControlsView.of(wanted_of(store, keys))
     found = [asdict(one) for one in seen.excluded]
+    rows = [(one.kind, one.value, when(one.at_ms), one.who) for one in seen.excluded]
     shown: RenderableType = Text("nothing is excluded")
-    if found:
-        shown = excluded_table(seen.excluded)
+    if rows:
+        shown = table("excluded", "", "since", "by", rows=rows)
     output.result({"crawl_id": keys.crawl_id, "excluded": found}, [shown])
 
 
@@ -198,34 +177,27 @@ def _exclude(
 
     crawl = options.crawl(store)
     keys = crawl.keys
+    facts = {"crawl_id": keys.crawl_id, "kind": rule.kind, "value": rule.value}
     if not yes:
         wanted_of(store, keys).exclusions.add(rule)  # or it says why it cannot be
-        _show_plan(output, crawl, rule, _purge(store, crawl, rule, dry=True))
-        return
+        found = _purge(store, crawl, rule, dry=True)
+        output.require_consent(
+            {"store": store.where, **facts, **asdict(found)},
+            f"Exclude {rule}? What is found would not be fetched, nor any link to it.",
+            "nothing is done yet; add --yes to exclude it",
+            yes=yes,
+        )
     _, reached = put_into_force(store, keys, excluding(rule))
     done = _purge(store, crawl, rule, dry=False)
     if done.skipped:
         said = f"{done.skipped:,} queued requests of {rule}"
         change(store, keys, Change(SKIPPED, said), operator())
     skipped = f"{done.skipped:,} queued requests skipped"
-    facts = {"crawl_id": keys.crawl_id, "kind": rule.kind, "value": rule.value}
     output.result(
         {**facts, **asdict(done), **asdict(reached)},
         [Text(f"{rule} is excluded{_where(reached)}; {skipped}")],
     )
     require_all(reached)
-
-
-def _show_plan(output: Output, crawl: StoredCrawl, rule: Rule, found: Purged) -> None:
-    """Say what would not be fetched, and that nothing is done."""
-    crawl_id = crawl.keys.crawl_id
-    text = (
-        f"{found.found:,} of {found.queued:,} queued requests of {crawl_id} are of "
-        f"{rule}; they would not be fetched, nor any link to it"
-    )
-    facts = {"crawl_id": crawl_id, "kind": rule.kind, "value": rule.value}
-    output.result({**facts, **asdict(found)}, [Text(text)])
-    raise ConfigurationError("nothing is done yet; add --yes to exclude it")
 
 
 def _purge(
@@ -350,7 +322,8 @@ def _list_settings(options: CrawlOptions, output: Output, store: BlockingStore) 
             }
         )
     output.result(
-        {"crawl_id": keys.crawl_id, "settings": facts}, [settings_table(rows)]
+        {"crawl_id": keys.crawl_id, "settings": facts},
+        [table("setting", "host", "is", "from", rows=rows)],
     )
 
 
@@ -395,9 +368,10 @@ def require_all(reached: Reach) -> None:
         Exit: So it is.
     """
     if reached.lacking:
-        complain(
+        line = (
             f"no word from {', '.join(reached.lacking[:5])}"
             f"{', ...' if len(reached.lacking) > 5 else ''}: each does it with its "
-            "next heartbeat, unless it is dead; frontier node list shows which are"
+            "next heartbeat, unless it is dead; frontier crawl status --nodes shows "
+            "which are"
         )
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        end_with([line])

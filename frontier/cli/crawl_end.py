@@ -1,12 +1,12 @@
-"""``frontier crawl close``, ``cancel`` and ``delete``: how a crawl ends, and what goes.
+"""``frontier crawl end`` and ``delete``: how a crawl ends, and what goes.
 
-`close` and `cancel` end a crawl, and delete nothing unless they are told to; `delete`
-removes all that the store has of one that has ended.
+`end` deletes nothing unless it is told to; `delete` removes all that the store has of a
+crawl that has ended.
 """
 
 from __future__ import annotations
 
-import sys
+import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,22 +14,34 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
-from frontier.cli.output import ExitCode, complain, say, show
+from frontier.cli.output import bar, end_with, say
 from frontier.cli.report import facts
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
     CrawlClosed,
+    InUse,
     UnknownCrawl,
 )
 from frontier.store.keys import CrawlKeys, collection_keys
 
 if TYPE_CHECKING:
-    from frontier.node.remove_crawl import Deleted
+    from collections.abc import Sequence
+
+    from frontier.node.delete_crawl import Deleted, Deletion
     from frontier.seen.seen_set import StoredCrawl
     from frontier.status.views import CrawlSnapshot
-    from frontier.store.client import BlockingStore
+    from frontier.store.client import BlockingStore, Call
 
+NOT_DONE = "{:,} requests of {} are not done and would not be fetched"
+Discard = Annotated[
+    bool,
+    typer.Option(
+        "--discard",
+        help="End it on nodes that run, too, and offer no payload of it to other "
+        "crawls.",
+    ),
+]
 RemoveFrontier = Annotated[
     bool,
     typer.Option(
@@ -48,109 +60,127 @@ CollectionOfCrawl = Annotated[
 ]
 
 
-def close(
+def end(
     options: CrawlsOptions,
+    output: Output,
     crawl_id: CrawlId,
     yes: Yes = False,
+    discard: Discard = False,
     remove_frontier: RemoveFrontier = False,
+    collection: CollectionOfCrawl = "",
 ) -> None:
     """End a crawl that no node runs. What is left in its queues is not fetched.
 
-    Deletes nothing without --remove-frontier. The next node of its spider starts a
-    new crawl.
+    The next node of its spider starts a new crawl. With --discard nodes may run: they
+    finish what is in flight, and exit with 0. Deletes nothing without
+    --remove-frontier. WARC files stay.
     """
     from frontier.cluster.membership import crawl_ttl
-    from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
+
+    if discard and remove_frontier:
+        raise ConfigurationError(
+            "--discard leaves its queues to the last node: give --remove-frontier when "
+            "it has ended"
+        )
+    with options.connected() as store:
+        seen = snapshot(store, options.namespace, crawl_id)
+        _require_wanted(
+            store, output, seen, yes=yes, discard=discard, remove=remove_frontier
+        )
+        keys = CrawlKeys(options.namespace, crawl_id)
+        ttl = crawl_ttl(store, keys)
+        if discard:
+            state, live = _discarded(store, keys, ttl, collection)
+        else:
+            state, live = _closed(store, keys, ttl), 0
+        waiting = _uncommitted_in(store, keys) if not discard else []
+        if remove_frontier:
+            _remove(store, options.namespace, crawl_id)
+    said = {"store": store.where, "crawl_id": crawl_id, "state": state, "nodes": live}
+    output.rows({**said, "removed": remove_frontier, "uncommitted": waiting or None})
+    _tell_what_is_left(crawl_id, waiting, live)
+
+
+def _require_wanted(
+    store: BlockingStore,
+    output: Output,
+    seen: CrawlSnapshot,
+    *,
+    yes: bool,
+    discard: bool,
+    remove: bool,
+) -> None:
+    """Return if nothing would be lost, or that is wanted."""
+    left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
+    is_open = seen.state == "open" and (left > 0 or discard)
+    if not (is_open or remove):
+        return
+    plan: dict[str, Any] = {
+        "store": store.where,
+        "crawl_id": seen.crawl_id,
+        "state": seen.state,
+        "not_fetched": left if seen.state == "open" else 0,
+        "payloads_discarded": discard,
+        "seen_urls_forgotten": seen.queue.seen if remove else 0,
+    }
+    lost = [
+        *([NOT_DONE.format(left, seen.crawl_id)] if is_open else []),
+        *(["its payloads would not be offered to other crawls"] if discard else []),
+        *([f"{seen.queue.seen:,} URLs would not be seen any more"] if remove else []),
+    ]
+    refusal = f"nothing is done yet: {', '.join(lost)}; add --yes to end it"
+    output.require_consent(plan, f"End {seen.crawl_id}?", refusal, yes=yes)
+
+
+def _closed(store: BlockingStore, keys: CrawlKeys, ttl: float) -> str:
     from frontier.store.client import Call
     from frontier.store.scripts import CRAWL_CLOSE
 
-    with options.connected() as store:
-        seen = snapshot(store, options.namespace, crawl_id)
-        if not yes:
-            _require_consent(seen, remove_frontier=remove_frontier)
-        keys = CrawlKeys(options.namespace, crawl_id)
-        ttl = crawl_ttl(store, keys)
-        names = [keys.meta(), keys.nodes()]
-        done = store.call(Call.to(CRAWL_CLOSE, names, [int(ttl * 1000)]))
-        if done == 0:
-            complain(f"the crawl {crawl_id} is in use; stop its nodes first")
-            raise typer.Exit(ExitCode.IN_USE)
-        show([Text(f"{crawl_id} is closed" if done == 1 else f"{crawl_id} had ended")])
-        for name in _uncommitted_in(store, options.namespace, crawl_id):
-            say(
-                "its payloads are not committed: the next crawl of the collection does "
-                f"that, or {_commit_command(crawl_id, name)}"
-            )
-        if remove_frontier:
-            remove(store, keys, ttl=ttl)
-            show([Text("its queues and what it had seen are removed")])
+    names = [keys.meta(), keys.nodes()]
+    done = store.call(Call.to(CRAWL_CLOSE, names, [int(ttl * 1000)]))
+    if done == 0:
+        raise InUse(
+            f"the crawl {keys.crawl_id} is in use; stop its nodes first, or add "
+            "--discard, which ends it on them"
+        )
+    return "ended" if done == 1 else "had ended before"
 
 
-def _uncommitted_in(store: BlockingStore, namespace: str, crawl_id: str) -> list[str]:
-    from frontier.collection.summary import uncommitted_in
+def _discarded(
+    store: BlockingStore, keys: CrawlKeys, ttl: float, collection: str
+) -> tuple[str, int]:
+    """What became of it, and how many nodes will stop."""
+    from frontier.cluster.crawls import cancel_call
 
-    return uncommitted_in(store, namespace, crawl_id)
+    done, live = store.call(cancel_call(keys, ttl=ttl))
+    if not done:
+        raise CrawlClosed(keys.crawl_id)
+    if not live:
+        _forget_payloads(store, collection, keys.crawl_id)
+    return "discarded" if done == 1 else "was discarded before", live
 
 
-def _commit_command(crawl_id: str, collection: str) -> str:
+def _tell_what_is_left(crawl_id: str, waiting: list[str], live: int) -> None:
     from frontier.collection.summary import commit_command
 
-    return commit_command(crawl_id, collection)
-
-
-def _require_consent(seen: CrawlSnapshot, *, remove_frontier: bool) -> None:
-    """Raise where a close would lose something."""
-    left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
-    if left and seen.state == "open":
-        raise ConfigurationError(
-            f"{left:,} requests of {seen.crawl_id} are not done and would not be "
-            "fetched; add --yes to close it"
+    for name in waiting:
+        say(
+            "its payloads are not committed: the next crawl of the collection does "
+            f"that, or {commit_command(crawl_id, name)}"
         )
-    if remove_frontier:
-        raise ConfigurationError(
-            f"what {seen.crawl_id} has seen, {seen.queue.seen:,} URLs, would be "
-            "forgotten, and its queues; add --yes to do so"
-        )
-
-
-def cancel(
-    options: CrawlsOptions,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    collection: CollectionOfCrawl = "",
-) -> None:
-    """End a crawl on all its nodes, and do not offer its payloads to other crawls.
-
-    Nodes finish what is in flight, and exit with 0. No node can join it again. WARC
-    files stay.
-    """
-    from frontier.cluster.crawls import cancel_call
-    from frontier.cluster.membership import crawl_ttl
-    from frontier.status.snapshot import snapshot
-
-    with options.connected() as store:
-        seen = snapshot(store, options.namespace, crawl_id)
-        if seen.state == "open" and not yes:
-            left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
-            raise ConfigurationError(
-                f"{left:,} requests of {crawl_id} are not done and would not be "
-                "fetched, and its payloads would not be offered to other crawls; add "
-                "--yes to cancel it"
-            )
-        keys = CrawlKeys(options.namespace, crawl_id)
-        done, live = store.call(cancel_call(keys, ttl=crawl_ttl(store, keys)))
-        if not done:
-            raise CrawlClosed(crawl_id)
-        if not live:
-            _forget_payloads(store, collection, crawl_id)
-    show([Text(f"{crawl_id} is canceled" if done == 1 else f"{crawl_id} was canceled")])
     if live:
         say(
-            f"its {live:,} nodes will stop; frontier node list --watch shows it. If "
+            f"its {live:,} nodes will stop; frontier crawl status --nodes shows it. If "
             "they were killed, repeat this when they are dead: else its payloads stay "
             "until the next crawl of the collection"
         )
+
+
+def _uncommitted_in(store: BlockingStore, keys: CrawlKeys) -> list[str]:
+    from frontier.collection.summary import uncommitted_in
+
+    return uncommitted_in(store, keys.namespace, keys.crawl_id)
 
 
 def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
@@ -158,6 +188,18 @@ def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> No
     from frontier.collection.commit import Collection
 
     Collection(store, collection, crawl_id, revisits=False).cancel()
+
+
+def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
+    from frontier.node.remove_frontier import remove_frontier
+    from frontier.seen.seen_set import stored_crawl
+
+    async def run(calls: Sequence[Call]) -> list[Any]:
+        return store.run(calls)
+
+    crawl = stored_crawl(store, namespace, crawl_id)
+    with bar("partitions", crawl.config.partitions) as progress:
+        asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
 
 
 def delete(
@@ -170,15 +212,11 @@ def delete(
     """Delete all that the store has of a crawl that has ended.
 
     Its queues, what it has seen, its counts, its report. WARC files stay, and so do its
-    payloads in the collection. It says what stays, and how to remove that. One that was
-    cut off is gone on with by the same command.
+    payloads in the collection. It says what stays, and how to remove that. If it is cut
+    off, the same command goes on.
     """
     from frontier.cluster.membership import crawl_ttl
-    from frontier.node.remove_crawl import (
-        delete_crawl,
-        forget_call,
-        require_removable,
-    )
+    from frontier.node.delete_crawl import Deletion, forget_call
     from frontier.seen.seen_set import stored_crawl
 
     with options.connected() as store:
@@ -187,59 +225,74 @@ def delete(
         except UnknownCrawl:
             if not store.call(forget_call(options.namespace, crawl_id)):
                 raise
-            show([Text(f"{crawl_id} is deleted; only its name was left")])
+            gone = Text(f"{crawl_id} is deleted; only its name was left")
+            output.result({"crawl_id": crawl_id, "keys": 0}, [gone])
             return
-        ttl = crawl_ttl(store, crawl.keys)
-        require_removable(store, crawl.keys, ttl=ttl)
-        _require_committed(store, options.namespace, collection, crawl_id)
-        _require_deletion(store, crawl, yes=yes)
-        try:
-            done = delete_crawl(store, crawl.keys, crawl.spider, ttl=ttl)
-        except BaseException:
-            say(f"{crawl_id} is deleted in part; run the same command again to go on")
-            raise
-    output.result({"crawl_id": crawl_id, **asdict(done)}, _said(crawl, done))
+        deletion = Deletion(store, crawl, ttl=crawl_ttl(store, crawl.keys))
+        deletion.check()
+        _require_committed(store, crawl.keys, collection)
+        if not yes:
+            output.require_consent(
+                _plan(store, crawl),
+                f"Delete {crawl_id}?",
+                "nothing was deleted; add --yes to delete it",
+                yes=yes,
+            )
+        done = _deleted(deletion, crawl)
+    said = {"store": store.where, "crawl_id": crawl_id, **asdict(done)}
+    output.result(said, _said(crawl, done))
+    end_with(
+        [
+            f"{key} could not be read; keys that it named may still be there"
+            for key in done.unreadable
+        ]
+    )
 
 
-def _require_committed(
-    store: BlockingStore, namespace: str, collection: str, crawl_id: str
-) -> None:
+def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
+    """What would go."""
+    from frontier.status.snapshot import snapshot
+
+    seen = snapshot(store, crawl.keys.namespace, crawl.keys.crawl_id)
+    return {
+        "store": store.where,
+        "crawl_id": crawl.keys.crawl_id,
+        "state": crawl.state,
+        "seen_urls": seen.queue.seen,
+        "queued": seen.queue.ready + seen.queue.waiting + seen.queue.reserved,
+        "pages_reported": seen.totals.pages,
+        "given_up": seen.queue.dead,
+    }
+
+
+def _deleted(deletion: Deletion, crawl: StoredCrawl) -> Deleted:
+    """Do it; if it is cut off, say how far it came."""
+    partitions = crawl.config.partitions
+    try:
+        with bar("partitions", partitions) as progress:
+            return deletion.run(progress)
+    except BaseException:
+        gone = deletion.done.partitions
+        say(
+            f"{gone:,} of {partitions:,} partitions of {crawl.keys.crawl_id} are "
+            "deleted; run the same command again to go on"
+        )
+        raise
+
+
+def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -> None:
     """Raise where nobody would commit the crawl's payloads any more."""
     from frontier.collection.commit import has_rounds
     from frontier.store.client import Call
 
-    keys = collection_keys(store, collection)
-    waits = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
-    others = _uncommitted_in(store, namespace, crawl_id)
-    if store.call(waits) or has_rounds(store, keys, crawl_id) or others:
+    within, crawl_id = collection_keys(store, collection), keys.crawl_id
+    waits = Call.command("SISMEMBER", within.uncommitted(), crawl_id)
+    others = _uncommitted_in(store, keys)
+    if store.call(waits) or has_rounds(store, within, crawl_id) or others:
         raise CollectionInUse(
             f"the payloads of {crawl_id} are not committed yet, and nobody would do it "
             "once the crawl is deleted; do frontier collection commit, or cancel, first"
         )
-
-
-def _require_deletion(store: BlockingStore, crawl: StoredCrawl, *, yes: bool) -> None:
-    """Say what would go, and raise unless that is wanted."""
-    from frontier.status.snapshot import snapshot
-
-    if yes:
-        return
-    crawl_id = crawl.keys.crawl_id
-    seen = snapshot(store, crawl.keys.namespace, crawl_id)
-    left = seen.queue.ready + seen.queue.waiting + seen.queue.reserved
-    rows = [
-        ("crawl", f"{crawl_id}, {crawl.state}"),
-        ("deleted", f"{seen.queue.seen:,} URLs that it has seen, {left:,} queued"),
-        (
-            "",
-            f"the report of {seen.totals.pages:,} pages, {seen.queue.dead:,} given up",
-        ),
-    ]
-    show([facts(rows)])
-    question = f"Delete {crawl_id}?"
-    if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True):
-        return
-    raise ConfigurationError("nothing was deleted; add --yes to delete it")
 
 
 def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:

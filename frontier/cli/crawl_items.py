@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frontier.cli.options import CrawlOptions, Force, Output
-from frontier.cli.output import ExitCode, complain
+from frontier.cli.output import ExitCode, end_with
 from frontier.cli.report import facts
 from frontier.errors import ConfigurationError
-from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from frontier.item_files import Joined
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 NODE = "%(frontier_node)s"
 """The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
-MAX_NAMED = 20
-"""Lines that are named; the rest are counted."""
 
 
 def items(
@@ -60,9 +57,7 @@ def items(
     missing = [path for path in named if path not in there and expected.get(path, 1)]
     faults += [f"{path} is missing" for path in missing]
     if not there:
-        for line in faults:
-            complain(printable(line))
-        raise typer.Exit(ExitCode.NOT_FOUND)
+        end_with(faults, ExitCode.NOT_FOUND)
     with published(out, mode_of_environment()) as file:
         done = join(there, origin_field, file)
         if done.items and done.without_origin == done.items:
@@ -77,12 +72,7 @@ def items(
         if path in there and done.found[path] < count
     ]
     output.result(_facts(out, there, missing, done), [facts(_rows(out, there, done))])
-    for line in faults[:MAX_NAMED]:
-        complain(printable(line))
-    if len(faults) > MAX_NAMED:
-        complain(f"and {len(faults) - MAX_NAMED:,} more")
-    if faults:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    end_with(faults)
 
 
 def _named(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output
-from frontier.cli.output import ExitCode, bar, complain, say
+from frontier.cli.output import MAX_NAMED, bar, end_with, say
 from frontier.cli.report import facts
 from frontier.status.validate import printable
 
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from frontier.node.journal.entries import Bad
     from frontier.node.journal.rebuild import Outcome
     from frontier.node.repair import Repaired
-
-
-MAX_NAMED = 20
-"""Partitions, keys or losses that are named; the rest are counted."""
 
 
 def repair(output: Output, options: CrawlsOptions, crawl_id: CrawlId) -> None:
@@ -45,9 +41,7 @@ def repair(output: Output, options: CrawlsOptions, crawl_id: CrawlId) -> None:
         for line in _removed(done):
             say(line)
     output.result(asdict(done), [facts(_repaired_rows(done))])
-    _complain([*done.lost, *done.anew])
-    if done.lost or done.anew:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    end_with([*done.lost, *done.anew])
 
 
 def _removed(done: Repaired) -> Iterator[str]:
@@ -68,13 +62,6 @@ def _repaired_rows(done: Repaired) -> Rows:
         ("waiting", f"{done.waiting:,}"),
     ]
     return rows
-
-
-def _complain(lost: list[str]) -> None:
-    for line in lost[:MAX_NAMED]:
-        complain(printable(line))
-    if len(lost) > MAX_NAMED:
-        complain(f"and {len(lost) - MAX_NAMED:,} more")
 
 
 Journals = Annotated[
@@ -117,8 +104,6 @@ def rebuild(
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
     _tell(outcome, output)
-    if outcome.bad:
-        raise typer.Exit(ExitCode.INCOMPLETE)
 
 
 def _tell(outcome: Outcome, output: Output) -> None:
@@ -130,10 +115,8 @@ def _tell(outcome: Outcome, output: Output) -> None:
     for line in outcome.anew:
         say(printable(line))
     if outcome.bad:
-        complain(
-            f"{len(outcome.bad):,} entries of journals were skipped, and what they say "
-            "is not restored"
-        )
+        skipped = f"{len(outcome.bad):,} entries of journals were skipped"
+        end_with([f"{skipped}, and what they say is not restored"])
 
 
 def _tell_skipped(every: Sequence[Bad]) -> None:

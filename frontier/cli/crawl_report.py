@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.report import (
@@ -21,6 +20,7 @@ from frontier.cli.report import (
     facts,
     node_table,
     said,
+    table,
     warc_files,
 )
 from frontier.status import sections
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from frontier.cli.report import WarcFiles
     from frontier.status.figures import Figures
@@ -170,24 +171,32 @@ def host_rows(watched: Watched) -> Rows:
 
 def hosts_table(hosts: Sequence[HostView]) -> Table:
     """A row for each of *hosts*: those with the longest queues first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("host", overflow="fold")
-    for heading in ("queued", "delay", "took", "errors"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for one in hosts:
-        about = [_by_kind(one.error_kinds)] if one.error_kinds else []
+
+    def about(one: HostView) -> str:
+        parts = [_by_kind(one.error_kinds)] if one.error_kinds else []
         if one.left_alone:
-            about.append(f"left alone until {when(one.until_ms)}: {one.left_alone}")
-        table.add_row(
-            Text(one.host),
-            f"{one.queued:,}",
-            f"{one.delay_ms / 1000:g} s" if one.delay_ms else "-",
-            f"{one.seconds:.2g} s" if one.requests else "-",
-            f"{one.errors:,}",
-            Text("; ".join(about)),
-        )
-    return table
+            parts.append(f"left alone until {when(one.until_ms)}: {one.left_alone}")
+        return "; ".join(parts)
+
+    return table(
+        "host",
+        ">queued",
+        ">delay",
+        ">took",
+        ">errors",
+        "",
+        rows=[
+            (
+                one.host,
+                f"{one.queued:,}",
+                f"{one.delay_ms / 1000:g} s" if one.delay_ms else "-",
+                f"{one.seconds:.2g} s" if one.requests else "-",
+                f"{one.errors:,}",
+                about(one),
+            )
+            for one in hosts
+        ],
+    )
 
 
 def _part(volume: int, whole: int) -> str:
@@ -199,21 +208,23 @@ def _part(volume: int, whole: int) -> str:
 
 def room_table(seen: CrawlSnapshot) -> Table:
     """A row for each node on the map: where it runs, and what it has left."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("node", overflow="ellipsis")
-    table.add_column("machine", overflow="ellipsis")
-    for heading in ("pid", "memory", "disk left", "in flight", "inbox", "lag", "cpu"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for node, figures in sections.on_the_map(seen):
-        table.add_row(
-            node.node_id,
-            Text(figures.machine or "-"),
-            f"{figures.pid or '-'}",
-            _part(figures.memory_bytes, figures.memory_limit_bytes),
-            _part(figures.disk_free_bytes, figures.disk_total_bytes),
-            f"{figures.in_flight:,}",
-            f"{figures.inbox:,}",
-            f"{figures.lag_ms:,} ms",
-            duration(figures.cpu_seconds),
-        )
-    return table
+    numbers = ("pid", "memory", "disk left", "in flight", "inbox", "lag", "cpu")
+    return table(
+        "node",
+        "machine",
+        *(f">{number}" for number in numbers),
+        rows=[
+            (
+                node.node_id,
+                figures.machine or "-",
+                f"{figures.pid or '-'}",
+                _part(figures.memory_bytes, figures.memory_limit_bytes),
+                _part(figures.disk_free_bytes, figures.disk_total_bytes),
+                f"{figures.in_flight:,}",
+                f"{figures.inbox:,}",
+                f"{figures.lag_ms:,} ms",
+                duration(figures.cpu_seconds),
+            )
+            for node, figures in sections.on_the_map(seen)
+        ],
+    )

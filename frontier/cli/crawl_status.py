@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.crawl_report import (
+    alert_lines,
     crawl_report,
     error_rows,
     headline,
@@ -18,21 +19,24 @@ from frontier.cli.crawl_report import (
     progress_rows,
     quota_rows,
     request_rows,
+    room_table,
 )
 from frontier.cli.options import WARC_DIR, CrawlOptions, Output, WarcDir
-from frontier.cli.output import ExitCode, complain
+from frontier.cli.output import ExitCode, end_with
 from frontier.cli.report import (
     WarcFiles,
     busy_nodes,
     facts,
     node_table,
     said,
+    table,
 )
 from frontier.cli.watch import LiveView, watch
-from frontier.errors import CrawlLost
+from frontier.errors import ConfigurationError, CrawlLost
 from frontier.status import sections
 from frontier.status.text import duration
 from frontier.status.text import local_moment as when
+from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +66,14 @@ class StatusOptions:
         bool,
         typer.Option("--hosts", help="List hosts: queues, errors, who is left alone."),
     ] = False
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="List nodes alone: live, silent, lost, or left."),
+    ] = False
+    log: Annotated[
+        bool,
+        typer.Option("--log", help="List what operators have done to the crawl."),
+    ] = False
     again: Annotated[
         bool,
         typer.Option("--watch", help="Look again until it ends, or Ctrl-C."),
@@ -82,23 +94,46 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
     """
     from frontier.status.watch import Watch
 
+    if how.log and (how.nodes or how.hosts or how.again):
+        raise ConfigurationError("--log is shown alone")
     with options.connected() as store:
         crawl_id = options.crawl_id(store)
+        if how.log:
+            _show_log(store, CrawlKeys(options.namespace, crawl_id), output)
+            return
         watching = Watch(store, options.namespace, crawl_id)
         look = partial(_look, store, options.namespace, watching, how)
         if how.again:
-            view = _view(hosts=how.hosts)
+            view = _view(how)
             found = watch(look, view, as_json=output.as_json, every=how.every)
             if found is None:
                 return
         else:
             found = look()
-            output.result(_facts(found), _report(found, hosts=how.hosts))
+            output.result(_facts(found), _report(found, how))
         undone = _uncommitted_in(store, options.namespace, found.watched.crawl)
     seen = found.watched.crawl
     if not how.again or seen.state != "open":
         _end(seen, failed=how.again)
         _require_committed(seen, undone)
+
+
+def _show_log(store: BlockingStore, keys: CrawlKeys, output: Output) -> None:
+    """List what operators have done to a crawl while it ran, the oldest first."""
+    from frontier.cluster.controls import KEPT
+    from frontier.status.controls import wanted_of
+
+    found = wanted_of(store, keys)
+    entries = [asdict(entry) for entry in found.log]
+    lines = [(when(one.at_ms), one.who, one.verb, one.what) for one in found.log]
+    shown: list[RenderableType] = [Text("nothing was changed")]
+    if lines:
+        shown = [table("when", "who", "has", "what", rows=lines)]
+    if len(entries) == KEPT:
+        shown.append(Text(f"these are the last {KEPT}"))
+    said = {"crawl_id": keys.crawl_id, "entries": entries, "damaged": found.strange}
+    output.result(said, shown)
+    end_with([f"damaged, left out: {what}" for what in found.strange])
 
 
 def _look(
@@ -107,7 +142,6 @@ def _look(
     """Look once; at all of a crawl that has ended."""
     from frontier.status.quotas import had
     from frontier.status.snapshot import snapshot
-    from frontier.store.keys import CrawlKeys
 
     watched = watching.look()
     crawl_id = watched.crawl.crawl_id
@@ -135,33 +169,30 @@ def _require_committed(seen: CrawlSnapshot, undone: list[str]) -> None:
     """Say what nobody has done before the next crawl, and end with that."""
     from frontier.collection.summary import commit_command
 
+    lines = []
     for name in undone:
         command = commit_command(seen.crawl_id, name)
         if seen.state == "canceled":
             command = command.replace("commit", "cancel", 1)
         what = "forgotten" if seen.state == "canceled" else "committed"
-        complain(
+        lines.append(
             f"the payloads of {seen.crawl_id} are not {what} yet: if its last node is "
             f"gone, the next crawl of the collection does that, or {command}"
         )
-    if undone:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    end_with(lines)
 
 
 def _end(seen: CrawlSnapshot, *, failed: bool) -> None:
     """End with the code of *seen*; with *failed* also that of a crawl of no page."""
     if seen.lost:
-        complain(str(CrawlLost(seen.crawl_id)))
-        raise typer.Exit(ExitCode.CRAWL_FAILED)
+        end_with([str(CrawlLost(seen.crawl_id))], ExitCode.CRAWL_FAILED)
     if seen.harmed:
-        complain(seen.harm)
-        raise typer.Exit(ExitCode.FAULTY)
+        end_with([seen.harm], ExitCode.FAULTY)
     if seen.left_out:
-        complain(seen.left_out)
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        end_with([seen.left_out])
     if failed and seen.has_failed:
-        complain(f"{seen.crawl_id} has ended without one page")
-        raise typer.Exit(ExitCode.CRAWL_FAILED)
+        no_page = f"{seen.crawl_id} has ended without one page"
+        end_with([no_page], ExitCode.CRAWL_FAILED)
 
 
 def _facts(found: _Seen) -> dict[str, Any]:
@@ -175,24 +206,43 @@ def _facts(found: _Seen) -> dict[str, Any]:
     return {**watch_document(found.watched), "quotas": quotas, "warcs": warcs}
 
 
-def _report(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
+def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
     watched = found.watched
+    if how.nodes:
+        yield from _nodes(watched.crawl)
+        return
     yield from crawl_report(watched.crawl, found.files, watched, found.quotas)
-    if hosts:
+    if how.hosts:
         yield Text()
         yield hosts_table(watched.hosts)
 
 
-def _view(*, hosts: bool) -> LiveView[_Seen]:
+def _nodes(seen: CrawlSnapshot) -> Iterator[RenderableType]:
+    """The nodes: what they did, what holds them up, where they run."""
+    yield node_table(seen, ring=True)
+    yield from busy_nodes(seen)
+    yield from alert_lines(seen)
+    room = room_table(seen)
+    if room.row_count:
+        yield Text()
+        yield room
+
+
+def _view(how: StatusOptions) -> LiveView[_Seen]:
+    shown = _report if how.nodes else _live
     return LiveView(
-        whole=lambda found: [*_live(found, hosts=hosts)],
-        lines=lambda found: [Text(_line(found.watched))],
+        whole=lambda found: [*shown(found, how)],
+        lines=lambda found: (
+            [*_nodes(found.watched.crawl)]
+            if how.nodes
+            else [Text(_line(found.watched))]
+        ),
         facts=_facts,
         ended=lambda found: found.watched.crawl.state != "open",
     )
 
 
-def _live(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
+def _live(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
     """What is most looked for first: a terminal shows as much as it has lines."""
     watched = found.watched
     seen = watched.crawl
@@ -204,7 +254,7 @@ def _live(found: _Seen, *, hosts: bool) -> Iterator[RenderableType]:
     yield Text()
     yield node_table(seen)
     yield from busy_nodes(seen)
-    if hosts:
+    if how.hosts:
         yield Text()
         yield hosts_table(watched.hosts)
 

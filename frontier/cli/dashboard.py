@@ -13,6 +13,7 @@ from frontier.cli.options import (
     Namespace,
     RedisUrl,
     StoreDir,
+    alone,
     connected,
     is_made,
 )
@@ -45,7 +46,7 @@ Token = Annotated[
         "--token",
         envvar="DASHBOARD_TOKEN",
         metavar="TEXT",
-        help="Show it only to who has this; better given in the environment.",
+        help="The password of the page; better given in the environment.",
     ),
 ]
 OneCrawl = Annotated[
@@ -113,3 +114,6 @@ def dashboard(
         path = f"crawls/{crawl}" if crawl else ""
         say(f"the status page is at http://{at}:{sock.getsockname()[1]}/{path}")
         serve_until_signal(sock, source, token)
+
+
+app = alone(dashboard)

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.crawl_report import crawl_report
-from frontier.cli.options import STORE_DIR, WARC_DIR, connected
+from frontier.cli.options import STORE_DIR, WARC_DIR, alone, connected
 from frontier.cli.output import ExitCode, complain, say, show
 from frontier.cli.report import Rows, WarcFiles, facts
 
@@ -234,3 +234,6 @@ def _rows(outcome: Outcome, verdict: Verdict) -> Rows:
         ]
         rows.append(("Fetched by", " and ".join(busy) or "nobody"))
     return rows
+
+
+app = alone(demo)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.feeds_rounds import refetch, report, status
+from frontier.cli.feeds_rounds import refetch, status
 from frontier.cli.options import Commands, Output
-from frontier.cli.output import ExitCode, complain
+from frontier.cli.output import end_with
 from frontier.errors import ConfigurationError
 from frontier.feeds.live_sites import VARIABLE, source_of
 from frontier.feeds.model import DEFAULT_WAIT, Site, format_wait, parse_wait
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 app = Commands("Follow the feeds of sites: which ones, and what was found in them.")
 app.command()(status)
-app.command()(report)
 app.command()(refetch)
-SHOWN = 20
-"""Faults that are printed; the others are counted."""
 
 Where = Annotated[
     str,
@@ -70,7 +67,7 @@ def list_(output: Output, which: SitesOptions) -> None:
         "left_out": notes,
     }
     output.result(said, _listed(sites.values()))
-    _end(notes)
+    end_with(notes)
 
 
 def _site_json(site: Site) -> dict[str, Any]:
@@ -141,7 +138,7 @@ def import_opml(
         "left_out": imported.faults,
     }
     output.result(said, _imported_text(source.where, before, wanted))
-    _end(imported.faults)
+    end_with(imported.faults)
 
 
 def _imported_text(where: str, before: Sites, wanted: Sites) -> Iterable[Text]:
@@ -158,14 +155,4 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)
 
 
-def _end(faults: list[str]) -> None:
-    """Say what was left out, and end with the code that says so."""
-    for fault in faults[:SHOWN]:
-        complain(fault)
-    if len(faults) > SHOWN:
-        complain(f"{len(faults) - SHOWN:,} more were left out")
-    if faults:
-        raise typer.Exit(ExitCode.INCOMPLETE)
-
-
-app.in_order("import-opml", "list", "status", "report", "refetch")
+app.in_order("import-opml", "list", "status", "refetch")

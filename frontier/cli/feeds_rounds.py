@@ -1,4 +1,4 @@
-"""``frontier feeds status`` and ``report``: what a crawl of feeds does, and did."""
+"""``frontier feeds status`` and ``refetch``: what a crawl of feeds does, and did."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output
-from frontier.cli.output import ExitCode, complain
+from frontier.cli.output import ExitCode, end_with
+from frontier.cli.report import table
+from frontier.errors import ConfigurationError, NotFound
+from frontier.feeds.model import format_wait
 from frontier.status.text import local_moment as when
 from frontier.status.validate import printable
 from frontier.store.client import Call
@@ -29,9 +31,15 @@ Names = Annotated[
     list[str] | None,
     typer.Option("--site", metavar="NAME", help="Only this site; may be repeated."),
 ]
-Last = Annotated[
+Rounds = Annotated[
     int,
-    typer.Option(min=1, max=100, metavar="N", help="Rounds of each site, the last."),
+    typer.Option(
+        min=0,
+        max=100,
+        metavar="N",
+        show_default=False,
+        help="List the last N rounds of each site.",
+    ),
 ]
 
 
@@ -39,35 +47,33 @@ FEED_ROW = "{:>8}  {:>11}  {:>11}  {:>7}  {}"
 """A line of a feed: its URL is last, for it may be longer than a line."""
 
 
-def status(options: CrawlOptions, output: Output, sites: Names = None) -> None:
-    """Show the state of each site and feed of a crawl, and when it is read next."""
-    from frontier.feeds.followed import followed
-
-    with options.connected() as store:
-        found = followed(store, options.crawl(store).keys, sites or ())
-    output.result(_status_facts(found), _status_text(found))
-    _end(found, sites)
-
-
-def report(
+def status(
     options: CrawlOptions,
     output: Output,
     sites: Names = None,
-    last: Last = 20,
+    rounds: Rounds = 0,
 ) -> None:
-    """List the rounds of each site: when they began, and what was new or failed."""
+    """Show the state of each site and feed of a crawl, and when it is read next.
+
+    With --rounds, the last so many rounds of each site in its place: when they began,
+    and what was new or failed.
+    """
     from frontier.feeds.followed import followed, past_rounds
 
     with options.connected() as store:
         keys = options.crawl(store).keys
         found = followed(store, keys, sites or ())
-        names = [site.name for site in found.sites]
-        rounds = past_rounds(store, keys, names, last)
-    facts: dict[str, Any] = {"crawl_id": found.crawl_id, "state": found.state}
-    facts["sites"] = {
-        name: [one._asdict() for one in past] for name, past in rounds.items()
-    }
-    output.result(facts, _report_text(found, rounds))
+        if rounds:
+            names = [site.name for site in found.sites]
+            past = past_rounds(store, keys, names, rounds)
+    if not rounds:
+        output.result(_status_facts(found), _status_text(found))
+    else:
+        said = {name: [one._asdict() for one in each] for name, each in past.items()}
+        output.result(
+            {"crawl_id": found.crawl_id, "state": found.state, "sites": said},
+            _rounds_text(found, past),
+        )
     _end(found, sites)
 
 
@@ -90,8 +96,7 @@ def refetch(
     try:
         page = canonical_url(url)
     except ValueError as error:
-        complain(str(error))
-        raise typer.Exit(ExitCode.USAGE) from None
+        raise ConfigurationError(str(error)) from None
     with options.connected() as store:
         crawl = options.crawl(store)
         key = Identities(crawl, store).fingerprint(Request(page))
@@ -135,24 +140,19 @@ def _site_of(
     if len(sites) == 1:
         return sites[0]
     if name:
-        complain(f"the crawl {found.crawl_id} has no feeds of a site {printable(name)}")
-        raise typer.Exit(ExitCode.NOT_FOUND)
+        raise NotFound(f"the crawl {found.crawl_id} has no feeds of a site {name}")
     many = "several sites have" if sites else "no site has"
-    complain(f"{many} feeds of the host of {page}: say which site with --site NAME")
-    raise typer.Exit(ExitCode.USAGE)
+    raise ConfigurationError(
+        f"{many} feeds of the host of {page}: say which site with --site NAME"
+    )
 
 
 def _end(found: Followed, sites: Sequence[str] | None) -> None:
     """Say what is not as it should be, and exit with that."""
-    for line in found.damaged:
-        complain(line)
     missing = set(sites or ()) - {site.name for site in found.sites}
-    for name in sorted(missing):
-        complain(f"the crawl {found.crawl_id} has no site {printable(name)}")
-    if missing:
-        raise typer.Exit(ExitCode.NOT_FOUND)
-    if found.damaged:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    lines = [f"the crawl {found.crawl_id} has no site {n}" for n in sorted(missing)]
+    code = ExitCode.NOT_FOUND if missing else ExitCode.INCOMPLETE
+    end_with([*found.damaged, *lines], code)
 
 
 def _status_facts(found: Followed) -> dict[str, Any]:
@@ -182,23 +182,25 @@ def _status_text(found: Followed) -> Iterator[RenderableType]:
         yield Text("It follows no feeds.")
         return
     now_ms = found.now_ms
-    sites = Table(box=None, pad_edge=False)
-    sites.add_column("site", overflow="fold", min_width=12)
-    sites.add_column("state")
-    for name in ("items", "round", "wait", "last", "next", "URLs"):
-        sites.add_column(name, justify="right", no_wrap=True)
-    for site in found.sites:
-        sites.add_row(
-            Text(printable(site.name)),
-            site.state,
-            f"{site.items:,}",
-            f"{site.round:,}",
-            _wait(site),
-            _time(site.emitted_ms, now_ms),
-            _time(site.next_ms, now_ms),
-            f"{site.urls:,}",
-        )
-    yield sites
+    numbers = ("items", "round", "wait", "last", "next", "URLs")
+    yield table(
+        "site",
+        "state",
+        *(f">{number}" for number in numbers),
+        rows=[
+            (
+                printable(site.name),
+                site.state,
+                f"{site.items:,}",
+                f"{site.round:,}",
+                _wait(site),
+                _time(site.emitted_ms, now_ms),
+                _time(site.next_ms, now_ms),
+                f"{site.urls:,}",
+            )
+            for site in found.sites
+        ],
+    )
     yield Text()
     yield Text(FEED_ROW.format("items", "newest", "answered", "implies", "feed"))
     for site in found.sites:
@@ -243,43 +245,36 @@ def _feed_lines(feed: FollowedFeed, now_ms: int) -> Iterator[Text]:
         yield Text(f"  {printable(record.remark)}")
 
 
-def _report_text(
+def _rounds_text(
     found: Followed, rounds: Mapping[str, Sequence[PastRound]]
 ) -> Iterator[RenderableType]:
     yield Text(f"{found.crawl_id}: {found.state}")
+    numbers = ("round", "began", "feeds", "unanswered", "new items", "failed", "wait")
     for name, past in rounds.items():
         yield Text()
         yield Text(f"{printable(name)}: {_count(len(past), 'round')}")
         if not past:
             continue
-        table = Table(box=None, pad_edge=False)
-        counts = ("feeds", "unanswered", "new items", "failed")
-        for title in ("round", "began", *counts, "wait"):
-            table.add_column(title, justify="right")
-        for one in past:
-            table.add_row(
-                f"{one.number:,}",
-                when(one.emitted_ms),
-                f"{one.feeds:,}",
-                f"{one.unanswered:,}",
-                f"{one.items:,}",
-                f"{one.failed:,}",
-                _span(one.wait_s),
-            )
-        yield table
+        yield table(
+            *(f">{number}" for number in numbers),
+            rows=[
+                (
+                    f"{one.number:,}",
+                    when(one.emitted_ms),
+                    f"{one.feeds:,}",
+                    f"{one.unanswered:,}",
+                    f"{one.items:,}",
+                    f"{one.failed:,}",
+                    format_wait(one.wait_s),
+                )
+                for one in past
+            ],
+        )
 
 
 def _wait(site: FollowedSite) -> str:
-    if site.wait_min_s == site.wait_max_s:
-        return _span(site.wait_s)
-    least, most = _span(site.wait_min_s), _span(site.wait_max_s)
-    return f"{_span(site.wait_s)} ({least} to {most})"
-
-
-def _span(seconds: int) -> str:
-    from frontier.feeds.model import format_wait
-
-    return format_wait(seconds)
+    now, least, most = map(format_wait, (site.wait_s, site.wait_min_s, site.wait_max_s))
+    return now if least == most else f"{now} ({least} to {most})"
 
 
 def _time(at_ms: int, now_ms: int) -> str:

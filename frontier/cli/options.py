@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from typer.models import ArgumentInfo, OptionInfo
 from typing_extensions import override
 
 from frontier.cli.output import show, show_json
-from frontier.errors import NoStore
+from frontier.cli.report import facts, rows_of
+from frontier.errors import ConfigurationError, NoStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -113,12 +115,33 @@ class Output:
 
     as_json: Json = False
 
-    def result(self, facts: dict[str, Any], text: Iterable[RenderableType]) -> None:
-        """Print *facts* as one JSON object, or else *text*."""
+    def result(self, said: dict[str, Any], text: Iterable[RenderableType]) -> None:
+        """Print *said* as one JSON object, or else *text*."""
         if self.as_json:
-            show_json(facts)
+            show_json(said)
         else:
             show(text)
+
+    def rows(self, said: dict[str, Any]) -> None:
+        """Print *said* as one JSON object, or else a row for each of it."""
+        self.result(said, [facts(rows_of(said))])
+
+    def require_consent(
+        self, plan: dict[str, Any], question: str, refusal: str, *, yes: bool
+    ) -> None:
+        """Return if *plan* is wanted: by ``--yes``, or by an answer on a terminal.
+
+        Raises:
+            ConfigurationError: It is not; the plan was printed, and *refusal* says
+                what to add.
+        """
+        if yes:
+            return
+        self.rows(plan)
+        is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not self.as_json
+        if is_asked and typer.confirm(question, err=True):
+            return
+        raise ConfigurationError(refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +247,13 @@ class Commands(typer.Typer):
             return command
 
         return declare
+
+
+def alone(command: Callable[..., None]) -> typer.Typer:
+    """A command that has no noun."""
+    app = typer.Typer(add_completion=False)
+    app.command()(with_groups(command))
+    return app
 
 
 def _of_a_noun(

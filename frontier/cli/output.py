@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.live import Live
 from rich.progress import (
@@ -28,30 +29,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from frontier.errors import (
-    BadWacz,
-    BadWarc,
-    CollectionInUse,
-    ConfigurationError,
-    CrawlClosed,
-    CrawlInUse,
-    CrawlOpen,
-    DirectoryInUse,
-    FileTaken,
-    FrontierError,
-    FrontierRemoved,
-    KeyDamaged,
-    NodeLives,
-    NotUncommitted,
-    StoreError,
-    UnknownCollection,
-    UnknownCrawl,
-    UnknownNode,
-)
+from frontier.errors import FrontierError
 from frontier.status.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -87,23 +69,6 @@ class ExitCode(IntEnum):
     """A signal ended it; the crawl is still open and can be resumed."""
 
 
-def exit_code_of(error: FrontierError) -> ExitCode:
-    """The code with which a command ends that *error* has ended."""
-    if isinstance(error, ConfigurationError | FileTaken):
-        return ExitCode.USAGE
-    if isinstance(error, BadWarc | BadWacz | KeyDamaged):
-        return ExitCode.FAULTY
-    if isinstance(error, StoreError):
-        return ExitCode.STORE_UNAVAILABLE
-    gone = UnknownCrawl | UnknownNode | CrawlClosed | NotUncommitted | FrontierRemoved
-    if isinstance(error, gone | UnknownCollection):
-        return ExitCode.NOT_FOUND
-    in_use = NodeLives | CollectionInUse | CrawlOpen | CrawlInUse
-    if isinstance(error, in_use | DirectoryInUse):
-        return ExitCode.IN_USE
-    return ExitCode.CRAWL_FAILED
-
-
 def results() -> Console:
     """The console for results. Colours and the width of a terminal if it is one."""
     return Console(highlight=False, markup=False, emoji=False)
@@ -123,10 +88,32 @@ def show(renderables: Iterable[RenderableType]) -> None:
         console.print(renderable, soft_wrap=isinstance(renderable, Text))
 
 
-def show_json(value: dict[str, Any]) -> None:
-    """Print *value* as the only thing on stdout."""
-    json.dump(value, sys.stdout, indent=2)
+class _Told:
+    """What this command has said so far, for who reads its JSON alone."""
+
+    complaint = ""
+    has_object = False
+
+
+def forget_what_was_told() -> None:
+    """Begin anew: a command begins."""
+    _Told.complaint, _Told.has_object = "", False
+
+
+def show_json(value: dict[str, Any], indent: int | None = 2) -> None:
+    """Print *value* as the only thing on stdout, or as a line of it."""
+    _Told.has_object = True
+    json.dump(value, sys.stdout, indent=indent)
     sys.stdout.write("\n")
+
+
+def show_refusal(code: int) -> None:
+    """With ``--json``, say as an object why the command ends with *code*.
+
+    Unless it was done, or has printed an object already.
+    """
+    if code and "--json" in sys.argv and not _Told.has_object:
+        show_json({"error": _Told.complaint, "exit_code": int(code)})
 
 
 def say(message: str) -> None:
@@ -136,7 +123,27 @@ def say(message: str) -> None:
 
 def complain(message: str) -> None:
     """Print *message* as one line on stderr."""
-    say(f"frontier: {' '.join(message.split())}")
+    note(message)
+    say(f"frontier: {_Told.complaint}")
+
+
+def note(complaint: str) -> None:
+    """Keep *complaint*, which somebody else prints, for `show_refusal`."""
+    _Told.complaint = " ".join(complaint.split())
+
+
+def end_with(lines: Sequence[str], code: ExitCode = ExitCode.INCOMPLETE) -> None:
+    """Complain of each of *lines*, and end the command with *code*; if there are any.
+
+    Raises:
+        Exit: There are.
+    """
+    for line in lines[:MAX_NAMED]:
+        complain(line)
+    if len(lines) > MAX_NAMED:
+        complain(f"and {len(lines) - MAX_NAMED:,} more")
+    if lines:
+        raise typer.Exit(code)
 
 
 def _harmless(text: str) -> str:
@@ -145,6 +152,8 @@ def _harmless(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 
 
+MAX_NAMED = 20
+"""Complaints of one kind that are printed; the rest are counted."""
 INTERVAL = 1.0
 """Seconds between two looks at the crawl."""
 WINDOW = 6

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Commands, CrawlOptions, Output
-from frontier.cli.output import ExitCode, bar, complain
-from frontier.cli.report import facts as rows_of
+from frontier.cli.output import ExitCode, bar, end_with
+from frontier.cli.report import facts, table
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable
 
@@ -54,19 +53,12 @@ def status(
                 store, crawl.keys, partitions, sample=sample, progress=progress
             )
     output.result(_status_facts(crawl, found, hosts), _status_text(crawl, found, hosts))
-    _tell_damaged(found.damaged)
-
-
-def _tell_damaged(damaged: list[str]) -> None:
-    """Say which keys were left out, and exit with a code that says that some were.
-
-    Raises:
-        Exit: Some were.
-    """
-    for key in damaged[:10]:
-        complain(f"left out: {printable(key)} is damaged; see frontier crawl repair")
-    if damaged:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    end_with(
+        [
+            f"left out: {printable(key)} is damaged; see frontier crawl repair"
+            for key in found.damaged
+        ]
+    )
 
 
 def _status_facts(crawl: StoredCrawl, found: Waiting, hosts: int) -> dict[str, Any]:
@@ -107,18 +99,22 @@ def _status_text(
         numbers.append(("no schedule", f"{found.unscheduled:,} of the sample"))
     if found.unreadable:
         numbers.append(("unreadable", f"{found.unreadable:,} of the sample"))
-    yield rows_of(numbers)
+    yield facts(numbers)
     if not found.intervals.pages:
         return
-    table = Table()
-    table.add_column("host")
-    for name in ("pages", "min", "mean", "max"):
-        table.add_column(name, justify="right")
-    for name, one in [*found.largest(hosts), ("all", found.intervals)]:
-        shown = (_told(one.least), _told(one.mean), _told(one.most))
-        table.add_row(name, f"{one.pages:,}", *shown)
+    each = [*found.largest(hosts), ("all", found.intervals)]
     yield Text()
-    yield table
+    yield table(
+        "host",
+        ">pages",
+        ">min",
+        ">mean",
+        ">max",
+        rows=[
+            (name, f"{one.pages:,}", *map(_told, (one.least, one.mean, one.most)))
+            for name, one in each
+        ],
+    )
     if found.sampled < found.waiting:
         yield Text(f"a sample of {found.sampled:,}, spread over all that waits")
 
@@ -156,15 +152,12 @@ def now(
         "unreadable": done.unreadable,
         "contended": done.contended,
     }
-    said = {"crawl_id": crawl.keys.crawl_id, **numbers}
-    rows = [(name.replace("_", " "), f"{n:,}") for name, n in numbers.items() if n]
-    output.result(said, [rows_of([("crawl", crawl.keys.crawl_id), *rows])])
+    output.rows({"crawl_id": crawl.keys.crawl_id, **numbers})
     if done.contended:
-        complain("lists changed all the time, and may have more: run it again")
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        end_with(["lists changed all the time, and may have more: run it again"])
     if not done.moved:
-        complain(f"nothing that waits is {printable(url[:200])}, or begins so")
-        raise typer.Exit(ExitCode.NOT_FOUND)
+        none = f"nothing that waits is {printable(url[:200])}, or begins so"
+        end_with([none], ExitCode.NOT_FOUND)
 
 
 def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastened:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from frontier.status.text import duration, percent, size
 from frontier.status.text import local_moment as when
+from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
 
-    from frontier.cluster.controls import Entry
     from frontier.status.figures import Figures
     from frontier.status.sections import Row
-    from frontier.status.views import CrawlSnapshot, Excluded, NodeView
+    from frontier.status.views import CrawlSnapshot, NodeView
 
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
@@ -64,28 +64,40 @@ class WarcFiles:
         return cls(directory, tuple(found))
 
 
-def settings_table(rows: Sequence[tuple[str, ...]]) -> Table:
-    """A row for each setting: its name, for whom, its value, and from where."""
-    table = _table("setting", "host", "is", "from")
+def table(*headings: str, rows: Iterable[Sequence[str]]) -> Table:
+    """A row for each of *rows*.
+
+    Below a heading that begins with > are numbers, which are not broken.
+    """
+    gap = 2 if len(headings) < 8 else 1  # all of them have to fit 80 columns
+    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for heading in headings:
+        if heading.startswith(">"):
+            made.add_column(heading[1:], justify="right", no_wrap=True)
+        else:
+            made.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+        made.add_row(*map(Text, row))
+    return made
 
 
-def excluded_table(excluded: Sequence[Excluded]) -> Table:
-    """A row for each of *excluded*."""
-    table = _table("excluded", "", "since", "by")
-    for one in excluded:
-        table.add_row(one.kind, Text(one.value), when(one.at_ms), one.who)
-    return table
+def rows_of(said: Mapping[str, Any]) -> Rows:
+    """Names and values of *said*, for people; what is `None` is left out."""
+    names = {"crawl_id": "crawl", "urls": "URLs"}
+    return [
+        (
+            names.get(name, name.replace("_", " ")),
+            _shown(value),
+        )
+        for name, value in said.items()
+        if value is not None
+    ]
 
 
-def controls_table(log: Sequence[Entry]) -> Table:
-    """A row for each entry of *log*: when, who, and what was done."""
-    table = _table("when", "who", "has", "what")
-    for entry in log:
-        table.add_row(when(entry.at_ms), entry.who, entry.verb, Text(entry.what))
-    return table
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
@@ -121,19 +133,19 @@ def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
     total = ("together", "", "", *_columns(seen.totals, pace))
     if len(rows) != 1 or seen.gone:
         rows.append(total)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(COLUMNS):
         heading = f"{name} (1 min)" if lately and name == PACE else name
         words = [*heading.split(), *(row[place] for row in rows)]
-        table.add_column(
+        made.add_column(
             heading,
             justify="left" if place < 2 else "right",
             overflow="ellipsis",
             min_width=max(map(len, words)) if place else len(total[0]),
         )
     for row in rows:
-        table.add_row(*row)
-    return table
+        made.add_row(*row)
+    return made
 
 
 def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
@@ -153,19 +165,10 @@ def said(rows: Iterable[Row]) -> Rows:
 
 def facts(rows: Rows) -> Table:
     """Names and what there is to say about them."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(value))
-    return table
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
+    made = table("", "", rows=rows)
+    made.show_header = False
+    made.columns[0].no_wrap = True
+    return made
 
 
 def _share(node: NodeView, seen: CrawlSnapshot) -> str:
@@ -210,10 +213,16 @@ def back_offs(seen: CrawlSnapshot) -> Iterator[RenderableType]:
     yield Text(
         f"Hosts left alone ({told.hosts:,}, {told.unreachable:,} cannot be reached):"
     )
-    table = _table("host", "until", "why", "in a row")
-    for one in told.named[:MAX_LEFT_ALONE]:
-        table.add_row(Text(one.host), when(one.until_ms), one.why, f"{one.failures:,}")
-    yield table
+    yield table(
+        "host",
+        "until",
+        "why",
+        "in a row",
+        rows=[
+            (one.host, when(one.until_ms), one.why, f"{one.failures:,}")
+            for one in told.named[:MAX_LEFT_ALONE]
+        ],
+    )
     more = told.hosts - min(len(told.named), MAX_LEFT_ALONE)
     if more:
         yield Text(f"and {more:,} more")
@@ -249,11 +258,3 @@ def warc_files(files: WarcFiles, *, has_ended: bool) -> Iterator[RenderableType]
             f"{left:,} of these were left open by nodes that were killed: frontier "
             f"warc repair {files.directory} closes them"
         )
-
-
-def crawl_table(rows: Sequence[Sequence[str]]) -> Table:
-    """A row for each crawl."""
-    table = _table("crawl", "spider", "state", "created", "lasted", "nodes")
-    for row in rows:
-        table.add_row(*row)
-    return table

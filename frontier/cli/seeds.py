@@ -17,7 +17,6 @@ import typer
 
 from frontier.cli.options import CrawlOptions, Output
 from frontier.cli.output import ExitCode, bar, complain, say
-from frontier.cli.report import facts
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
 from frontier.queue.item import MAX_BYTES
@@ -112,9 +111,7 @@ def _tell(crawl_id: str, seeder: Seeder, counts: Counts, output: Output) -> None
         "left_out": counts.faulty,
         "done_before": counts.skipped,
     }
-    rows = [(name.replace("_", " "), f"{n:,}") for name, n in numbers.items()]
-    said = {"crawl_id": crawl_id, **numbers}
-    output.result(said, [facts([("crawl", crawl_id), *rows])])
+    output.rows({"crawl_id": crawl_id, **numbers})
     if counts.faulty:
         raise typer.Exit(ExitCode.INCOMPLETE)
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.filesize import decimal
-from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Commands, CrawlOptions, Output, Yes
-from frontier.cli.output import bar, say, show, show_json
-from frontier.cli.report import facts
-from frontier.errors import CannotForget, ConfigurationError
-from frontier.status.validate import printable
+from frontier.cli.output import bar, say
+from frontier.cli.report import table
+from frontier.errors import ConfigurationError, NotFound
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from frontier.seen.plan import Forecast
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
@@ -86,20 +85,23 @@ def plan(
 
 
 def _plan_table(rows: list[Forecast]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("tiers", no_wrap=True)
-    table.add_column("URLs", no_wrap=True)
-    for name in ("store", "bytes a URL", "lost"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            ",".join(row.tiers),
-            "in one" if row.one_partition else "alike",
-            decimal(row.store_bytes),
-            f"{row.bytes_per_url:.1f}",
-            f"{row.lost:.2g}",
-        )
-    return table
+    return table(
+        "tiers",
+        "URLs",
+        ">store",
+        ">bytes a URL",
+        ">lost",
+        rows=[
+            (
+                ",".join(row.tiers),
+                "in one" if row.one_partition else "alike",
+                decimal(row.store_bytes),
+                f"{row.bytes_per_url:.1f}",
+                f"{row.lost:.2g}",
+            )
+            for row in rows
+        ],
+    )
 
 
 @app.command()
@@ -123,15 +125,15 @@ def forget(
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
         plan = _plan_to_forget(store, crawl, by_partition, len(lines))
-        if not output.as_json:
-            show([facts(_rows(plan.said))])
-        if plan.said["in_the_set"]:
-            _require_consent(plan.said, output, yes=yes)
+        if found := plan.said["in_the_set"]:
+            output.require_consent(
+                plan.said,
+                f"Forget {found:,} URLs of {crawl.keys.crawl_id}?",
+                "nothing was forgotten; to forget them add --yes",
+                yes=yes,
+            )
             plan.said["forgotten"] = _forget(store, crawl, plan.marks)
-    if output.as_json:
-        show_json(plan.said)
-    elif plan.said["forgotten"] is not None:
-        show([facts(_rows({"forgotten": plan.said["forgotten"]}))])
+    output.rows(plan.said)
     if plan.said["forgotten"] and "recent" in crawl.config.seen_tiers:
         say("nodes that run may still call them seen until they are restarted")
 
@@ -218,10 +220,11 @@ def _plan_to_forget(
     by_partition: dict[int, list[int]],
     urls: int,
 ) -> _Forgetting:
+    from frontier.seen.seen_set import CANNOT_FORGET
     from frontier.status.seen_tiers import members
 
     if "set" not in crawl.config.seen_tiers:
-        raise CannotForget(crawl.keys.crawl_id)
+        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
     every = sum(map(len, by_partition.values()))
     marks, there, done = dict[int, list[int]](), 0, 0
     with bar("looking", every) as progress:
@@ -233,9 +236,10 @@ def _plan_to_forget(
             done += len(asked)
             progress(done)
     if not marks:
-        raise CannotForget(crawl.keys.crawl_id)
+        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
     in_sets = sum(map(len, marks.values()))
     said = {
+        "store": store.where,
         "crawl_id": crawl.keys.crawl_id,
         "urls": urls,
         "in_the_set": there,
@@ -244,18 +248,6 @@ def _plan_to_forget(
         "forgotten": None if there else 0,
     }
     return _Forgetting(marks, said)
-
-
-def _require_consent(said: dict[str, Any], output: Output, *, yes: bool) -> None:
-    """Return if the plan is to be carried out."""
-    if yes:
-        return
-    question = f"Forget {said['in_the_set']:,} URLs of {said['crawl_id']}?"
-    if sys.stdin.isatty() and sys.stderr.isatty() and typer.confirm(question, err=True):
-        return
-    if output.as_json:
-        show_json(said)
-    raise ConfigurationError("nothing was forgotten; to forget them add --yes")
 
 
 def _forget(
@@ -277,35 +269,20 @@ def _forget(
     return forgotten
 
 
-def _rows(said: dict[str, Any]) -> list[tuple[str, str]]:
-    names = {"crawl_id": "crawl", "urls": "URLs"}
-    return [
-        (names.get(name, name.replace("_", " ")), _shown(value))
-        for name, value in said.items()
-        if value is not None and (value or name != "decided_by_bloom")
-    ]
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else printable(str(value))
-
-
 def _say_of_file(
     crawl_id: str, file: Path, counts: dict[str, int], output: Output
 ) -> None:
     size = file.stat().st_size
-    rows = [(name.replace("_", " "), f"{n:,}") for name, n in counts.items()]
-    rows = [("crawl", crawl_id), ("file", f"{file}, {decimal(size)}"), *rows]
-    said = {"crawl_id": crawl_id, "file": str(file), "bytes": size, **counts}
-    output.result(said, [facts(rows)])
+    output.rows({"crawl_id": crawl_id, "file": str(file), "bytes": size, **counts})
 
 
 def _crawl(store: BlockingStore, options: CrawlOptions) -> StoredCrawl:
-    from frontier.errors import FrontierRemoved
-
     crawl = options.crawl(store)
     if crawl.removed:
-        raise FrontierRemoved(crawl.keys.crawl_id)
+        raise NotFound(
+            f"the crawl {crawl.keys.crawl_id} has ended, and what it had seen was "
+            "removed (FRONTIER_KEEP_FRONTIER)"
+        )
     return crawl
 
 

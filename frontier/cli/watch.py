@@ -10,7 +10,6 @@ What always holds:
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from frontier.cli.output import complain, results
+from frontier.cli.output import complain, results, show_json
 from frontier.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _shown(
             complain(error)
             return
         if as_json:
-            print(json.dumps(view.facts(seen)), file=console.file)
+            show_json(view.facts(seen), indent=None)
         else:
             for one in view.lines(seen):
                 console.print(one, soft_wrap=isinstance(one, Text))

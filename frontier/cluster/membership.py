@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from frontier.cluster.crawls import STATES
 from frontier.cluster.ring import Ring
-from frontier.errors import CrawlLost, KeyDamaged, NodeLives, NodeReplaced, UnknownNode
+from frontier.errors import CrawlLost, InUse, KeyDamaged, NodeReplaced, NotFound
 from frontier.model import Member
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import (
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 LIFE = 0.8
 """The part of the time to live for which a node counts on its last heartbeat. The rest
 is for what a copy of the map may lack unnoticed; see `sweeps.lua`."""
+NO_NODE = "the crawl {} has no node {}"
 DRAIN_S = 3600
 """Seconds after which a node that has not read its order need not any more."""
 REMOVE_S = 60
@@ -72,11 +73,11 @@ def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
     """Have *node_id* finish what it has started, hand everything over, and exit.
 
     Raises:
-        UnknownNode: It is not a member of the crawl.
+        NotFound: It is not a member of the crawl.
     """
     names = [keys.nodes(), keys.order(node_id)]
     if not store.call(Call.to(NODE_ORDER, names, [node_id, "drain", DRAIN_S])):
-        raise UnknownNode(keys.crawl_id, node_id)
+        raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
 
 
 USUAL_TTL_MS = 15_000
@@ -115,8 +116,8 @@ def remove(
     fetched again.
 
     Raises:
-        UnknownNode: It is not a member of the crawl.
-        NodeLives: It was heard of in the last *ttl* seconds.
+        NotFound: It is not a member of the crawl.
+        InUse: It was heard of in the last *ttl* seconds.
     """
     names = [keys.nodes(), keys.epoch(), keys.hints(node_id), keys.order(node_id)]
     names.append(keys.membership())
@@ -124,9 +125,12 @@ def remove(
         Call.to(NODE_REMOVE, names, [node_id, int(ttl * 1000), int(force), REMOVE_S])
     )
     if found == 0:
-        raise UnknownNode(keys.crawl_id, node_id)
+        raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
     if found == -1:
-        raise NodeLives(keys.crawl_id, node_id)
+        raise InUse(
+            f"the node {node_id} of the crawl {keys.crawl_id} is alive; drain it, "
+            "or remove it with --force"
+        )
     ended = 0
     for first in range(0, partitions, BATCH):
         numbers = range(first, min(first + BATCH, partitions))

@@ -36,6 +36,7 @@ from frontier.store.scripts import (
     COLLECTION_HOLD,
     COMMIT_BEGIN,
     COMMIT_CANCEL,
+    COMMIT_END,
     COMMIT_MOVE,
     COMMIT_SETTLE,
 )
@@ -188,16 +189,16 @@ class Committer:
         self._token = secrets.token_hex(8)
         self._open = OpenRound(store, keys, crawl_id)
 
-    def commit(self, every_s: float = 0, *, is_last: bool = False) -> Round | str:
+    def commit(self, every_s: float = 0) -> Round | str:
         """Commit what is there, if the last round was *every_s* ago, or go on with it.
 
         Returns why nothing was done, otherwise: `early`, `nothing`, `held`, `whole` or
-        `canceled`, as ``commit_begin.lua`` says; or `ended`, if the crawl adds no more.
+        `canceled`, as ``commit_begin.lua`` says.
 
         Raises:
             StoreUnavailable: Repeat it.
         """
-        begun = self._begin(every_s, is_last=is_last)
+        begun = self._begin(every_s)
         if isinstance(begun, str):
             return begun
         digests, added = 0, 0
@@ -226,17 +227,16 @@ class Committer:
             return "held"
         return Round(begun, digests, added)
 
-    def _begin(self, every_s: float, *, is_last: bool) -> int | str:
+    def _begin(self, every_s: float) -> int | str:
         keys, crawl_id = self._keys, self._crawl_id
         for _ in range(TRIES):
             part, first = self._open.parts()[-1], round_id(crawl_id, 1)
             names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
             names += [keys.canceled(), keys.crawl(part), keys.counts(part)]
-            names += [keys.crawl(first), keys.counts(first), keys.committed()]
-            names += [keys.waczs(crawl_id), keys.done()]
+            names += [keys.crawl(first), keys.counts(first)]
             args: list[Argument] = [crawl_id, self._open.number or "", self._token]
-            args += [HOLD_MS, int(every_s * 1000), int(is_last)]
-            why, *rest = self._store.call(Call.to(COMMIT_BEGIN, names, args))
+            call = Call.to(COMMIT_BEGIN, names, [*args, HOLD_MS, int(every_s * 1000)])
+            why, *rest = self._store.call(call)
             if why == b"move":
                 return int(rest[0])
             if why != b"other":
@@ -255,13 +255,15 @@ class Committer:
         digests = added = 0
         limit = time.monotonic() + WAIT_S
         while True:
-            done = self.commit(is_last=True)
+            done = self.commit()
             if isinstance(done, Round):
                 digests, added = digests + done.digests, added + done.added
             elif done == "canceled":
                 raise CrawlCanceled(self._crawl_id)
-            elif done in {"whole", "ended"}:
-                return Committed(digests, added, first=done == "ended")
+            elif done == "whole":
+                return Committed(digests, added, first=False)
+            elif done == "nothing" and self._end():
+                return Committed(digests, added, first=True)
             elif time.monotonic() > limit:
                 raise CollectionInUse(
                     f"{self._crawl_id} is not committed: another round, or a purge, "
@@ -269,6 +271,14 @@ class Committer:
                 )
             else:
                 time.sleep(PAUSE_S)
+
+    def _end(self) -> bool:
+        keys, crawl_id = self._keys, self._crawl_id
+        part = self._open.parts()[-1]
+        names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.committed()]
+        names += [keys.crawl(part), keys.counts(part), keys.waczs(crawl_id)]
+        args: list[Argument] = [crawl_id, self._open.number or "", part]
+        return bool(self._store.call(Call.to(COMMIT_END, [*names, keys.done()], args)))
 
     def cancel(self, *, running: bool) -> int:
         """Forget what no round has committed, or have the last node do so.

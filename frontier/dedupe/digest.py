@@ -15,8 +15,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.model import FileBody, slices_of
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,12 +46,7 @@ class PayloadDigest(NamedTuple):
 
 def sha256_hex(payload: Body) -> str:
     """Return the digest of *payload* as the index spells it: lower-case hex."""
-    if isinstance(payload, bytes):
-        return hashlib.sha256(payload).hexdigest()
-    computed = hashlib.sha256()
-    for block in slices_of(payload):
-        computed.update(block)
-    return computed.hexdigest()
+    return hashlib.sha256(payload).hexdigest()
 
 
 def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
@@ -63,8 +56,6 @@ def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
         ImportError: *algorithm* is ``blake3``, and that package is not installed.
         ValueError: *algorithm* is not one of `ALGORITHMS`.
     """
-    if isinstance(payload, FileBody) and algorithm in payload.digests:
-        return payload.digests[algorithm]
     if algorithm == "sha256":
         return sha256_hex(payload)
     computed = digester(algorithm)
@@ -79,13 +70,9 @@ class Digester:
         self._algorithm = algorithm
         self._computed = computed
 
-    def update(self, part: Body | memoryview) -> None:
+    def update(self, part: Body) -> None:
         """Add *part* to what it is the digest of."""
-        if not isinstance(part, FileBody):
-            self._computed.update(part)
-            return
-        for block in slices_of(part):
-            self._computed.update(block)
+        self._computed.update(part)
 
     def spelled(self) -> str:
         """The digest of all parts, as the index spells it."""

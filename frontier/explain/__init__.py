@@ -24,5 +24,5 @@ What always holds:
 4.  Nothing that is read is trusted: time is linear in its size, memory is bounded, and
     what cannot be read is left out and named.
 
-Called by ``frontier url explain``, in its only thread; it blocks.
+Called by ``frontier explain``, in its only thread; it blocks.
 """

@@ -24,7 +24,6 @@ import time
 from typing import TYPE_CHECKING
 
 from frontier.errors import StoreUnavailable
-from frontier.node.context import Part
 from frontier.store.client import Call
 from frontier.store.scripts import COOKIES_MERGE
 
@@ -61,7 +60,7 @@ class Jar:
         """Held while it is read or changed."""
 
 
-class Cookies(Part):
+class Cookies:
     """Reads and changes the jars of a crawl."""
 
     def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:

@@ -71,13 +71,11 @@ class Compared:
             OSError: The original's file cannot be read.
         """
         found = record_at(source, action.file, action.record_offset, action.record_id)
-        body = payload = ""
-        if found.kind == "response":
-            if b"\r\n\r\n" not in found.block:
-                raise ValueError("its HTTP head is too long, or has no end")
-            body, payload = stored_digest(found)
-        if not body or found.length != action.record_length:
+        if found.length != action.record_length or found.kind != "response":
             raise BadWarc(action.file, action.record_offset, "not the response planned")
+        if b"\r\n\r\n" not in found.block:
+            raise ValueError("its HTTP head is too long, or has no end")
+        body, payload = stored_digest(source, found)
         if body != self._original(action):
             where = f"{action.original_file} at byte {action.original_offset:,}"
             raise ValueError(f"its payload is not that of {where}")
@@ -90,7 +88,7 @@ class Compared:
             found = self._opened.record(stream, *at, action.original_id)
             if found.kind != "response":
                 raise ValueError("its original is a response no more")
-            self._known[at] = stored_digest(found)[0]
+            self._known[at] = stored_digest(stream, found)[0]
         return self._known[at]
 
     def _stream(self, file: str) -> IO[bytes]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import mmap
 import os
 import tempfile
 import uuid
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from frontier.dedupe.digest import labelled, sha256_hex
+from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import (
     FILE_MODE,
@@ -29,7 +30,6 @@ from frontier.files import (
     make_directory,
     sync_directory,
 )
-from frontier.model import FileBody
 from frontier.postcrawl.manifest import KEPT, Options, rows
 from frontier.postcrawl.payload import Payload
 from frontier.postcrawl.remote_files import open_file
@@ -139,7 +139,8 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
                 size = spool.tell()
                 block: Body = b""
                 if size > KEPT:
-                    block = FileBody(spool)
+                    spool.flush()
+                    block = mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
                 else:
                     spool.seek(0)
                     block = spool.read()
@@ -150,14 +151,14 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
-    block = sha256_hex(all_of_it)
+    block = hashlib.sha256(all_of_it)
     starts = range(0, len(all_of_it), KEPT)
     source = Source("", (all_of_it[start : start + KEPT] for start in starts))
     again = Found.begin(0, found.headers, source, lambda _: None)
     payload = Payload(again, "sha256")
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
-    digests = f"\r\nWARC-Block-Digest: {labelled(block)}"
+    digests = f"\r\nWARC-Block-Digest: {labelled(block.hexdigest())}"
     columns = payload.columns()
     digest = columns.get("payload_digest")
     if digest and digest == columns["body_digest"]:  # of chunks readers disagree

@@ -16,6 +16,7 @@ from frontier.files import open_input
 from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.manifest import KEPT
 from frontier.postcrawl.rewriting import record_at
+from frontier.warc.reader import block_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -83,7 +84,7 @@ def _words(
                         stream.close()
                     name, stream = file, open_input(file)
                 found = record_at(stream, file, offset, record_id)
-                yield file, found.read(KEPT).split()
+                yield file, block_of(stream, found).read(KEPT).split()
             except (BadWarc, OSError, ValueError):
                 continue
     finally:

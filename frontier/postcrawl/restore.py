@@ -18,24 +18,25 @@ response with a body (WARC 1.1, section 6.7.3).
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import tempfile
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE
-from frontier.model import FileBody, slices_of
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import REPLACES, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
+from frontier.postcrawl.manifest import payload_of
 from frontier.postcrawl.payload import hashing
 from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import record_at
 from frontier.postcrawl.selection import ALL
-from frontier.warc.reader import body_start, payload_of
+from frontier.warc.reader import body_start, stored_body
 from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
@@ -106,7 +107,6 @@ def response(
     """
     revisit = actions[0]
     found = record_at(source, revisit.file, revisit.record_offset, revisit.record_id)
-    found.require_whole()
     if found.headers.get("warc-profile").endswith(_NOT_MODIFIED):  # of any version
         raise ValueError("it is of a 304, which has no body")
     wanted = parse(found.headers.get("warc-payload-digest"))
@@ -120,7 +120,7 @@ def response(
                     stream, one.original_file, one.original_offset, one.original_id
                 )
                 head = _head(found, original)
-                body = _body(original, wanted, is_chunked=_is_chunked(head))
+                body = _body(stream, original, wanted, is_chunked=_is_chunked(head))
         except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue
@@ -138,7 +138,9 @@ def _is_chunked(head: bytes) -> bool:
         return False
 
 
-def _body(original: Found, wanted: PayloadDigest, *, is_chunked: bool) -> Body:
+def _body(
+    stream: IO[bytes], original: Found, wanted: PayloadDigest, *, is_chunked: bool
+) -> Body:
     """The body of *original*, if its payload is *wanted*: as it is stored.
 
     Without its chunks, if the head that it gets is of a body without: no reader would
@@ -149,38 +151,38 @@ def _body(original: Found, wanted: PayloadDigest, *, is_chunked: bool) -> Body:
             for a head that says so, or only its chunks have the digest, for one that
             does not.
     """
-    of_chunks, of_payload = hashing(wanted.algorithm), hashing(wanted.algorithm)
-    has_chunks = False
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
-
-        def chunk(part: bytes) -> None:
-            nonlocal has_chunks
-            has_chunks = True
-            of_chunks.update(part)
-            if is_chunked:
-                spool.write(part)
-
-        for part in payload_of(original, chunk):
+    has_chunks = original.is_http and stored_body(stream, original) is not None
+    if is_chunked and not has_chunks:
+        raise ValueError("the capture that it refers to has no chunks, as its head has")
+    # One reader of *stream* at a time: each is made when the one before is at its end.
+    is_same, parts = False, payload_of(stream, original)
+    if has_chunks:  # the digest may be of them, or of what is in them
+        of_payload: Any = hashing(wanted.algorithm)
+        for part in parts:
             of_payload.update(part)
-            if not is_chunked:
-                spool.write(part)
-        if is_chunked and not has_chunks:
-            raise ValueError(
-                "the capture that it refers to has no chunks, as its head has"
-            )
-        if of_payload.digest() != wanted.value:
-            if not has_chunks or of_chunks.digest() != wanted.value:
-                raise ValueError("the capture that it refers to has another payload")
-            if not is_chunked:
-                raise ValueError("its digest is of chunks, and its head says none")
+        is_same = of_payload.digest() == wanted.value
+        if is_same and not is_chunked:
+            parts = payload_of(stream, original)
+        else:
+            parts = stored_body(stream, original) or parts
+    written: Any = hashing(wanted.algorithm)
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+        for part in parts:
+            spool.write(part)
+            written.update(part)
+        if not is_same and written.digest() != wanted.value:
+            raise ValueError("the capture that it refers to has another payload")
+        if has_chunks and not (is_same or is_chunked):
+            raise ValueError("its digest is of chunks, and its head says none")
         return _held(spool)
 
 
 def _held(spool: IO[bytes]) -> Body:
-    """All of *spool*, which is at its end: in memory, or in its file if it is large."""
+    """All of *spool*, which is at its end: in memory, or mapped if it is large."""
     size = spool.tell()
     if size > _IN_MEMORY:
-        return FileBody(spool)
+        spool.flush()
+        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
     spool.seek(0)
     return spool.read()
 
@@ -203,8 +205,7 @@ def _head(found: Found, original: Found) -> bytes:
 def _made(found: Found, block: bytes, body: Body) -> Record:
     headers = found.headers
     computed = hashlib.sha256(block)
-    for part in slices_of(body):
-        computed.update(part)
+    computed.update(body)
     identifier = headers.get(REPLACES.lower()) or headers.get("warc-record-id")
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _REVISITS]
     lines = [

@@ -17,7 +17,6 @@ import functools
 import json
 import os
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
@@ -30,7 +29,6 @@ from frontier.files import (
     rewriting,
     sync_directory,
 )
-from frontier.model import slices_of
 from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
@@ -47,7 +45,7 @@ from frontier.postcrawl.remote_files import (
 )
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import compress
-from frontier.warc.reader import GZIP, blocks_of, line_ends_at, pulled_from
+from frontier.warc.reader import GZIP, blocks_of, line_ends_at, records_in
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
@@ -55,6 +53,7 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
+    from frontier.model import Body
     from frontier.postcrawl.actions import Action
     from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.remote_files import State
@@ -260,13 +259,13 @@ class _Form:
     """How the records of a file are packed."""
 
     def __init__(
-        self, pack: Callable[[Record], Iterable[bytes]], plain: IO[bytes] | None = None
+        self, pack: Callable[[Record], Iterable[Body]], plain: IO[bytes] | None = None
     ) -> None:
         """In the file *plain*, line ends are behind each that are not in its length."""
         self._pack = pack
         self._plain = plain
 
-    def parts(self, record: Record | None) -> Iterable[bytes]:
+    def parts(self, record: Record | None) -> Iterable[Body]:
         """What *record* is in the file: nothing if it is left out."""
         return () if record is None else self._pack(record)
 
@@ -296,9 +295,7 @@ def _form_of(source: IO[bytes], path: Path) -> _Form:
         return _Form(lambda record: frames.compressed(record.parts))
     if begin.startswith(GZIP):
         return _Form(compress)
-    return _Form(
-        lambda record: chain.from_iterable(map(slices_of, record.parts)), source
-    )
+    return _Form(lambda record: record.parts, source)
 
 
 def _fill(
@@ -392,12 +389,12 @@ class Opened:
 
 
 def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
-    """The record at *offset* of *stream*, which has to have *record_id*, to be read.
+    """The record at *offset* of *stream*, which has to have *record_id*.
 
     Raises:
         BadWarc: There is no such record.
     """
-    found = next(pulled_from(stream, name, offset), None)
+    found = next(records_in(stream, name, offset), None)
     if found is None or found.headers.get("warc-record-id") != record_id:
         raise BadWarc(name, offset, f"not the record {record_id}")
     return found

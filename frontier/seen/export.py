@@ -34,10 +34,8 @@ import msgpack
 
 from frontier.cluster.crawls import mark_now, open_call
 from frontier.errors import (
-    CannotCarry,
     ConfigurationError,
-    SeenFileBroken,
-    SeenFileMismatch,
+    InputBroken,
 )
 from frontier.files import mode_of_environment, open_input, published
 from frontier.queue.push import NEW, TEST, Push, push_to
@@ -84,6 +82,18 @@ GAVE_UP = "gave up a set while it was exported; export it again"
 NOT_EMPTY = "has seen URLs already; Bloom filters can be imported with --new only"
 
 
+def _refused(crawl_id: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"the crawl {crawl_id} {reason}")
+
+
+def _broken(path: str, reason: str) -> InputBroken:
+    return InputBroken(path, f"{reason}; nothing was imported")
+
+
+def _of_others(path: str, what: str, has: object, wanted: object) -> InputBroken:
+    return _broken(path, f"made with {what} {has!r}, but {wanted!r} is needed")
+
+
 def export(
     store: BlockingStore,
     crawl: StoredCrawl,
@@ -97,12 +107,12 @@ def export(
     *progress* is told how many partitions are done.
 
     Raises:
-        CannotCarry: What it saw is nowhere.
+        ConfigurationError: What it saw is nowhere.
         ConfigurationError: *path* cannot be written.
     """
     name = crawl.keys.crawl_id
     if not (tiers.has_set or tiers.has_bloom):
-        raise CannotCarry(name, NO_TIER)
+        raise _refused(name, NO_TIER)
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -155,7 +165,7 @@ def _exported(
         *found, current = store.run([*calls, layout_call(keys)])
         now = layout_of(current)
         if now.era != layout.era:
-            raise CannotCarry(crawl.keys.crawl_id, GAVE_UP)
+            raise _refused(crawl.keys.crawl_id, GAVE_UP)
         marks = [int(member) for members in found for member in members]
         for first in range(0, len(marks), MAX_MARKS):
             yield ["marks", number, marks[first : first + MAX_MARKS]]
@@ -166,8 +176,8 @@ class SeenFile:
     """A file of unknown origin. It has been read to its end when this exists.
 
     Raises:
-        SeenFileBroken: It is not whole, or no such file.
-        SeenFileMismatch: Another version wrote it.
+        InputBroken: It is not whole, or no such file.
+        InputBroken: Another version wrote it.
         ConfigurationError: It cannot be read.
     """
 
@@ -196,20 +206,20 @@ class SeenFile:
             if is_first:
                 self.header, is_first = self._checked_header(message), False
             elif said is not None:
-                raise SeenFileBroken(self.path, "there is more after its end")
+                raise _broken(self.path, "there is more after its end")
             elif not _is_known(message):
-                raise SeenFileBroken(self.path, "it has a message that is none")
+                raise _broken(self.path, "it has a message that is none")
             elif message[0] == "end":
                 said = message[1]
             else:
                 read += len(message[2]) if message[0] == "marks" else 0
                 if read > self._size:  # each takes 7 bytes, however it is packed
-                    raise SeenFileBroken(self.path, "it has more marks than bytes")
+                    raise _broken(self.path, "it has more marks than bytes")
                 yield message
         if is_first:
-            raise SeenFileBroken(self.path, "it is not an exported seen-set")
+            raise _broken(self.path, "it is not an exported seen-set")
         if said != read:
-            raise SeenFileBroken(self.path, "it is cut off")
+            raise _broken(self.path, "it is cut off")
 
     def _unpacked(self) -> Iterator[Any]:
         try:
@@ -225,26 +235,26 @@ class SeenFile:
                     max_ext_len=0,
                 )
         except EOFError:
-            raise SeenFileBroken(self.path, "it is cut off") from None
+            raise _broken(self.path, "it is cut off") from None
         except (gzip.BadGzipFile, zlib.error) as error:
             reason = f"it is damaged, or no exported seen-set ({error})"
-            raise SeenFileBroken(self.path, reason) from None
+            raise _broken(self.path, reason) from None
         except OSError as error:
             raise ConfigurationError(
                 f"{self.path} cannot be read: {error.strerror}"
             ) from None
         except (ValueError, msgpack.UnpackException) as error:
             reason = f"it has a message that cannot be read ({type(error).__name__})"
-            raise SeenFileBroken(self.path, reason) from None
+            raise _broken(self.path, reason) from None
 
     def _checked_header(self, header: Any) -> Mapping[str, Any]:
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise SeenFileBroken(self.path, "it is not an exported seen-set")
+            raise _broken(self.path, "it is not an exported seen-set")
         if (version := header.get("version")) != VERSION:
-            raise SeenFileMismatch(self.path, "version", version, VERSION)
+            raise _of_others(self.path, "version", version, VERSION)
         texts = [header.get(name) for name in HEADER if name != "shape"]
         if not all(isinstance(text, str) for text in texts) or "shape" not in header:
-            raise SeenFileBroken(self.path, "its header is another program's")
+            raise _broken(self.path, "its header is another program's")
         return header
 
 
@@ -268,8 +278,8 @@ class Import:
     """A file to be imported, which is whole, and made by the rules that hold here.
 
     Raises:
-        SeenFileBroken: It is not whole.
-        SeenFileMismatch: It was made by other rules, or of other fingerprints.
+        InputBroken: It is not whole.
+        InputBroken: It was made by other rules, or of other fingerprints.
     """
 
     def __init__(self, path: Path, fingerprinter: str) -> None:
@@ -287,7 +297,7 @@ class Import:
             self._config: Config = checked_shape(header["shape"])
         except ConfigurationError as error:
             reason = f"its crawl's settings are not this version's ({error})"
-            raise SeenFileBroken(str(path), reason) from None
+            raise _broken(str(path), reason) from None
         rules = label_of(self._config.canon_rules)
         self._same("canonicalization", header["rules"], rules)
 
@@ -326,9 +336,9 @@ class Import:
         *progress* is told how many URLs were read.
 
         Raises:
-            CannotCarry: It cannot take what is in the file.
+            ConfigurationError: It cannot take what is in the file.
             ConfigurationError: The crawl has ended.
-            SeenFileMismatch: Its URLs are in other partitions, or kept otherwise.
+            InputBroken: Its URLs are in other partitions, or kept otherwise.
         """
         self._require_fit(store, crawl, tiers)
         layouts: dict[int, SeenLayout] = {}
@@ -357,7 +367,7 @@ class Import:
     ) -> None:
         name, here, there = crawl.keys.crawl_id, crawl.config, self._config
         if not (tiers.has_set or tiers.has_bloom):
-            raise CannotCarry(name, NO_TIER)
+            raise _refused(name, NO_TIER)
         if crawl.state != "open":
             raise ConfigurationError(
                 f"the crawl {name} is {crawl.state}; nothing was imported"
@@ -372,7 +382,7 @@ class Import:
         if not self._file.filters:
             return
         if not tiers.has_bloom:
-            raise CannotCarry(name, NO_BLOOM)
+            raise _refused(name, NO_BLOOM)
         for setting in ("bloom_capacity", "bloom_error_rate"):
             has, wanted = getattr(there, setting), getattr(here, setting)
             self._same(f"FRONTIER_{setting.upper()}", has, wanted)
@@ -381,7 +391,7 @@ class Import:
             # What an import that broke off has left is no hindrance.
             known = self._file.filters.get(partition, (0, 0))
             if (layout.blooms, layout.last) not in ((0, 0), known):
-                raise CannotCarry(name, NOT_EMPTY)
+                raise _refused(name, NOT_EMPTY)
 
     def _write_bits(
         self,
@@ -403,7 +413,7 @@ class Import:
 
     def _same(self, what: str, has: object, wanted: object) -> None:
         if has != wanted:
-            raise SeenFileMismatch(self._file.path, what, has, wanted)
+            raise _of_others(self._file.path, what, has, wanted)
 
 
 def _write_filters(

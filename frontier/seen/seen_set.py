@@ -17,7 +17,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import (
-    CannotForget,
     ConfigurationError,
     KeyDamaged,
     UnknownCrawl,
@@ -37,6 +36,10 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
+CANNOT_FORGET = (
+    "the crawl {} keeps no set of what it saw, and a Bloom filter cannot forget; only "
+    "a crawl with 'set' in FRONTIER_SEEN_TIERS can"
+)
 BY_FINGERPRINT = "fingerprint"
 """``FRONTIER_QUEUE_KEY`` in the settings of a crawl of the duplicate filter alone."""
 MAX_MEMBERS = 500
@@ -221,10 +224,10 @@ def forget(
     """Take *marks* out of a partition's set; return which of them were there.
 
     Raises:
-        CannotForget: The crawl has no set.
+        ConfigurationError: The crawl has no set.
     """
     if not tiers.has_set:
-        raise CannotForget(crawl.keys.crawl_id)
+        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
     keys = crawl.keys.partition(partition)
     layout, done = layout_of(store.call(layout_call(keys))), list[bool]()
     while len(done) < len(marks):

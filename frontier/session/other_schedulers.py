@@ -259,7 +259,8 @@ def _ignored(settings: BaseSettings) -> list[str]:
     if settings.getbool("SCHEDULER_FLUSH_ON_START"):
         lines.append(
             "SCHEDULER_FLUSH_ON_START is ignored: a crawl that is open goes on; "
-            "`frontier crawl cancel` ends it, and the next one starts from nothing"
+            "`frontier crawl end --discard` ends it, and the next one starts from "
+            "nothing"
         )
     queues = [name for name in SCRAPYS_QUEUES if not _is_unset(settings, name)]
     if queues:

@@ -25,7 +25,6 @@ from frontier.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frontier.store.address import Server
     from frontier.store.scripts import Script
 
 
@@ -46,8 +45,6 @@ class Call:
 
     parts: _Parts
     script: Script | None = None
-    server: Server | None = None
-    """The server of a cluster that is meant, whoever has the slot of a key."""
 
     @classmethod
     def command(cls, *parts: Argument) -> Call:

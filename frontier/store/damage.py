@@ -86,9 +86,7 @@ OF_A_CRAWL: Mapping[str, str] = {
     "failed": HASH,
     "rounds": LIST,
     "sitemaps": HASH,
-    "imported": SET,
-    "former": HASH,
-    "ended": HASH,
+    "marks": SET,
 }
 """The same of the keys of a crawl."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.errors import UnknownNode
+from frontier.errors import NotFound
 from frontier.store.keys import CrawlKeys
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
@@ -264,7 +264,7 @@ class Trial(StoreFaults):
         if node is not None:
             try:
                 self._witness.drain(node.node_id)
-            except (UnknownNode, *NO_ANSWER) as error:  # it is just starting
+            except (NotFound, *NO_ANSWER) as error:  # it is just starting
                 self._note(f"{node.name} is not drained: {error}")
                 return
             self._note(f"drain {node.name}")

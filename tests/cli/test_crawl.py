@@ -39,7 +39,7 @@ def one_line(done):
     [
         ["crawl", "status"],
         ["crawl", "list"],
-        ["node", "list"],
+        ["crawl", "status", "--nodes"],
     ],
 )
 def test_without_a_store_there_is_one_message_and_nothing_is_made(
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_answer_is_named(frontier):
         (["--seeds", "http://h/", "-s", "nonsense"], "NAME=VALUE"),
         (
             ["--seeds", "http://h/", *recrawled_by("no-such.toml")],
-            "no-such.toml: No such file or directory",
+            "no-such.toml: cannot be read: No such file or directory",
         ),
     ],
 )
@@ -101,7 +101,7 @@ def test_files_that_settings_name_are_where_the_user_is(frontier, tmp_path, site
         "crawl", "run", "--seeds", site.seeds[0], *recrawled_by("recrawl.toml")
     )
     assert done.returncode == 2
-    assert "recrawl.toml:2: 'schedul' is not known" in one_line(done)
+    assert "recrawl.toml:2: a rule has no 'schedul'; did you" in one_line(done)
 
 
 def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, site):
@@ -143,12 +143,12 @@ def test_an_interrupted_crawl_goes_on_when_it_is_run_again(frontier, tmp_path, s
     logs = tmp_path / ".frontier" / "logs"
     assert len(list(logs.glob("*-node-*.log"))) == 4
 
-    refused = frontier("crawl", "close", "--crawl", "site-1", "--remove-frontier")
+    refused = frontier("crawl", "end", "--crawl", "site-1", "--remove-frontier")
     assert refused.returncode == 2
-    assert "what site-1 has seen" in refused.stderr
-    done = frontier("crawl", "close", "--crawl", "site-1", "--remove-frontier", "--yes")
+    assert "would not be seen any more" in refused.stderr
+    done = frontier("crawl", "end", "--crawl", "site-1", "--remove-frontier", "--yes")
     assert done.returncode == 0, done.stderr
-    assert "site-1 had ended" in done.stdout
+    assert "had ended before" in done.stdout
     removed = json.loads(frontier("crawl", "status", "--json").stdout)
     assert removed["removed_ms"]
     assert removed["queue"]["acked"] == seen["queue"]["acked"]

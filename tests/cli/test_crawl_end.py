@@ -35,7 +35,7 @@ async def test_a_crawl_is_deleted_only_when_told_and_what_stays_is_said(
     asked = frontier("crawl", "delete", *named)
     assert asked.returncode == 2
     assert "add --yes" in asked.stderr
-    assert "site-1, finished" in asked.stdout
+    assert "finished" in asked.stdout
     assert db("EXISTS", keys.meta()) == 1
 
     done = frontier("crawl", "delete", *named, "--yes")
@@ -105,7 +105,7 @@ async def test_a_close_says_who_commits(ended, frontier, db, unique, uncommitted
     db("HSET", keys.meta(), "state", "open")
     uncommitted(keys)
 
-    done = frontier("crawl", "close", *named, "--yes")
+    done = frontier("crawl", "end", *named, "--yes")
     assert done.returncode == 0
     command = f"frontier collection commit --crawl site-1 --collection {unique}"
     assert command in done.stderr

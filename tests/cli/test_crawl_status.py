@@ -103,7 +103,7 @@ def test_what_an_operator_asks_is_answered(made, frontier, db):
     assert "FRONTIER_NODE_ID" in said
     assert re.search("Lost lately: [^ ]+ [^ ]+ n-8 was removed .*node-9 is lost", said)
     assert "n-old" not in said
-    listed = frontier("node", "list", *command[2:])
+    listed = frontier("crawl", "status", "--nodes", *command[2:])
     said = " ".join(listed.stdout.split())
     assert "node-1 host-a 77 950.0 MB (95%) 1.5 GB (2%)" in said
     assert "little memory left" in said
@@ -202,7 +202,7 @@ def test_names_of_hosts_and_machines_are_text_and_nothing_else(made, frontier, d
     keys, command = made
     hostile = {"host_errors": {HOSTILE: {"dns": 9}}, "machine": HOSTILE}
     db("HSET", keys.reports(), "node-1", json.dumps({**REPORT, **hostile}))
-    for arguments in (command, ("node", "list", *command[2:])):
+    for arguments in (command, ("crawl", "status", "--nodes", *command[2:])):
         done = frontier(*arguments)
 
         assert done.returncode == 0, done.stderr

@@ -46,7 +46,9 @@ def test_a_second_demo_reports_mostly_revisits(frontier, tmp_path):
 
     listed = json.loads(frontier("crawl", "list", "--json").stdout)
     assert [crawl["crawl_id"] for crawl in listed["crawls"]] == ["demo-2", "demo-1"]
-    nodes = json.loads(frontier("node", "list", "--crawl", "demo-1", "--json").stdout)
+    nodes = json.loads(
+        frontier("crawl", "status", "--nodes", "--crawl", "demo-1", "--json").stdout
+    )
     assert [node["state"] for node in nodes["nodes"]] == ["left", "left"]
     assert not EmbeddedStore.status(tmp_path / ".frontier").running
 

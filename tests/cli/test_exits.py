@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.cli.output import ExitCode, exit_code_of
+from frontier.cli.output import ExitCode
 from frontier.errors import (
     ConfigurationError,
     FrontierError,
@@ -21,4 +21,4 @@ from frontier.errors import (
     ],
 )
 def test_every_error_has_an_exit_code(error, code):
-    assert exit_code_of(error) is code
+    assert error.code == code

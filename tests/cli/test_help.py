@@ -49,7 +49,7 @@ EXAMPLES = [
 
 def test_the_most_used_commands_have_examples():
     used = {tuple(line.split()[1:3]) for line in EXAMPLES}
-    for verb in ("run", "status", "seed", "set", "exclude", "cancel", "delete"):
+    for verb in ("run", "status", "seed", "set", "exclude", "end", "delete"):
         assert ("crawl", verb) in used
 
 
@@ -65,9 +65,9 @@ def test_verbs_are_listed_in_the_order_of_use():
         return list(leaf((noun,)).commands)
 
     crawl = verbs("crawl")
-    ways = ("run", "status", "seed", "pause", "resume", "repair", "cancel", "delete")
+    ways = ("run", "status", "seed", "pause", "resume", "repair", "end", "delete")
     assert [crawl.index(verb) for verb in ways] == sorted(map(crawl.index, ways))
-    assert verbs("node") == ["list", "drain", "remove"]
+    assert verbs("node") == ["drain", "remove"]
     assert verbs("warc")[:2] == ["list", "show"]
     assert verbs("feeds")[0] == "import-opml"
 

@@ -1,5 +1,6 @@
 """What cannot be done is one line on stderr, and an exit code that says what."""
 
+import json
 import os
 import socketserver
 import threading
@@ -14,8 +15,9 @@ from tests.harness import commands
 from tests.warc.samples import an_exchange
 
 
-def run(*words, stdout=None, **environment):
-    return commands.run(*words, stdout=stdout, env={**os.environ, **environment})
+def run(*words, stdout=None, cwd=None, **environment):
+    env = {**os.environ, **environment}
+    return commands.run(*words, stdout=stdout, cwd=cwd, env=env)
 
 
 @pytest.fixture
@@ -152,7 +154,13 @@ def test_help_and_version_are_where_others_have_them(words):
         (["metrics", "targets", "--watch"], "/targets"),
         (["recrawl", "plan"], "docs/recrawl.md"),
         (["canon", "check", "x.cdxj"], "cdxj-indexer"),
-        (["seen", "check", "http://a.example/"], "frontier url explain"),
+        (["seen", "check", "http://a.example/"], "frontier explain"),
+        (["url", "explain", "http://a.example/"], "frontier explain"),
+        (["node", "list", "--watch"], "crawl status --nodes"),
+        (["crawl", "log"], "crawl status --log"),
+        (["crawl", "close", "x"], "crawl end"),
+        (["crawl", "cancel", "x"], "crawl end --discard"),
+        (["feeds", "report"], "feeds status --rounds"),
     ],
 )
 def test_a_command_that_is_no_more_says_what_to_use(words, instead):
@@ -160,3 +168,24 @@ def test_a_command_that_is_no_more_says_what_to_use(words, instead):
 
     assert done.returncode == ExitCode.USAGE
     assert instead in " ".join(done.stderr.split())
+
+
+REFUSED = [
+    (["crawl", "status", "--store-dir", "nowhere"], 3, "there is no store"),
+    (["crawl", "list", "--redis-url", "redis://127.0.0.1:1/0"], 3, "127.0.0.1:1"),
+    (["crawl", "status", "--hostz"], 2, "--hostz"),
+    (["crawl", "delete"], 2, "Missing the crawl"),
+    (["seen", "plan", "--urls", "x"], 2, "x"),
+    (["wacz", "create", "x.wacz", "nowhere"], 4, "nowhere"),
+    (["crawl", "cancel", "x"], 2, "crawl end --discard"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "error"), REFUSED)
+def test_a_refusal_is_json_too_if_that_is_asked_for(words, code, error, tmp_path):
+    done = run(*words, "--json", cwd=tmp_path)
+
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["exit_code"]) == (code, code)
+    assert error in said["error"]
+    assert done.stderr

@@ -1,4 +1,4 @@
-"""``frontier url explain`` on a store and on files that an archive of ours wrote."""
+"""``frontier explain`` on a store and on files that an archive of ours wrote."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ def explain(frontier, server, unique):
 
     def explain(url, *words):
         here = ["--redis-url", server.url, "--namespace", f"url-{unique}"]
-        done = frontier("url", "explain", url, *here, "--json", *words)
+        done = frontier("explain", url, *here, "--json", *words)
         assert "Traceback" not in done.stderr, done.stderr
         found = json.loads(done.stdout)
         assert found["reason"] in REASONS
@@ -216,7 +216,7 @@ def test_what_is_hostile_in_logs_and_names_is_shown_as_text(crawl, frontier, ser
         file.write(evil + b"\n" + b"\xff" * 100_000 + b"\n" + line + evil + b"\n")
     here = ["--redis-url", server.url, "--namespace", made.keys.namespace]
 
-    done = frontier("url", "explain", f"{HOME}x", *here)
+    done = frontier("explain", f"{HOME}x", *here)
 
     assert done.returncode in (0, 6)
     assert "It was not fetched: it failed" in done.stdout
@@ -274,14 +274,14 @@ def test_what_is_no_url_and_what_is_no_crawl_are_one_line(crawl, frontier, serve
     made = crawl()
     here = ["--redis-url", server.url, "--namespace", made.keys.namespace]
 
-    bad = frontier("url", "explain", "http://[::1/", *here)
-    gone = frontier("url", "explain", HOME, *here, "--crawl", "none-1")
-    scheme = frontier("url", "explain", "ftp://a.example/x", *here)
+    bad = frontier("explain", "http://[::1/", *here)
+    gone = frontier("explain", HOME, *here, "--crawl", "none-1")
+    scheme = frontier("explain", "ftp://a.example/x", *here)
 
     assert (bad.returncode, bad.stderr.count("\n")) == (2, 1)
     assert "is not a URL" in bad.stderr
     for typed in ("not-a-url", "a b.example", "mailto:me@a.example", "http:///x", ""):
-        done = frontier("url", "explain", typed, *here)
+        done = frontier("explain", typed, *here)
         assert (done.returncode, done.stdout) == (2, ""), typed
         assert done.stderr.startswith(f"frontier: {typed!r} is not a URL: it ")
     assert (gone.returncode, gone.stderr.count("\n")) == (4, 1)

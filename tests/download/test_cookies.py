@@ -40,8 +40,7 @@ class Node:
         crawler = get_crawler(Spider)
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
-        cookies = Cookies(self.outage_retry, crawl)
-        node = SimpleNamespace(parts={Cookies: cookies})
+        node = SimpleNamespace(cookies=Cookies(self.outage_retry, crawl))
         self.middleware._session = SimpleNamespace(opened=True, node=node)
         self.stats = crawler.stats
 

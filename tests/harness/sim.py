@@ -212,7 +212,7 @@ class Engine(Owner):
     # The verbs.
 
     async def open(self):
-        """Have the node enter the crawl, and crawl to its end, without any feature."""
+        """Have the node enter the crawl, and crawl to its end."""
         config = Config(
             namespace="sim",
             node_id=self._node_id,
@@ -319,7 +319,7 @@ class Engine(Owner):
         self._ready.set()
 
     async def _covered(self, reservation):
-        while not self.node.leases.covers(reservation.lease):
+        while not self.node.may_send(reservation):
             if self.node.has_lost(reservation):
                 return False
             await asyncio.sleep(PATIENCE)

@@ -289,7 +289,7 @@ def test_a_dead_host_is_set_aside_and_asked_again_when_an_operator_wants_it(
     assert there.pages() >= {f"/{number}" for number in range(3, 6)}
     assert noted(cluster, host) is None
     assert f"{host} is left alone for" in texts(cluster)
-    assert "retried" in cluster.ask("crawl", "log").stdout
+    assert "retried" in cluster.ask("crawl", "status", "--log").stdout
 
 
 def test_hosts_that_are_busy_or_dead_for_good_are_given_up_and_the_crawl_ends(
@@ -436,7 +436,7 @@ def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead
     totals = json.loads(cluster.ask("crawl", "status", "--json").stdout)["totals"]
     assert totals["new"] == 2 * 11 + 20  # a try more of a page is not new
     assert "20 requests were given up" in seen.stderr
-    told = cluster.ask("url", "explain", links[-1], "--logs", str(cluster.warc_dir))
+    told = cluster.ask("explain", links[-1], "--logs", str(cluster.warc_dir))
     assert f"It was given up: {why}" in told.stdout
     assert "its host is given up, as it has not answered" in told.stdout
     assert "middleware" not in told.stdout

@@ -208,8 +208,9 @@ def lives(process_id):
     return Path(f"/proc/{process_id}").exists()
 
 
-def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path):
-    run = crawl("/stuck", hosts=1)
+@pytest.mark.parametrize("page", ["/sleepy", "/stuck"])
+def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path, page):
+    run = crawl(page, hosts=1)
     run.site.open.set()
     hanging = run.start("node-1")
     until((tmp_path / "project" / "first").exists, "the callback")
@@ -304,7 +305,9 @@ def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
     until(lambda: run.site.answered("/sleepy"), "the page")
     (watchdog,) = until(lambda: watchdogs(first), "a watchdog")
     until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
-    shown = until(lambda: busy_line(cluster.ask("node", "list").stdout), "a report")
+    shown = until(
+        lambda: busy_line(cluster.ask("crawl", "status", "--nodes").stdout), "a report"
+    )
     assert shown.endswith(f" with http://{run.site.hosts[0]}/sleepy")
     cluster.kill("node-1")
     until(lambda: not lives(watchdog), "its end")

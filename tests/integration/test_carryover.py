@@ -67,12 +67,13 @@ def fetched(server, since=0):
     return Counter(e.url for e in entries if not e.url.endswith("/robots.txt"))
 
 
+@pytest.mark.parametrize("tiers", ["recent,set", "recent,bloom"])
 def test_two_nodes_fetch_each_seed_once_and_nothing_that_was_seen(
-    serve, cluster, frontier, tmp_path
+    serve, cluster, frontier, tmp_path, tiers
 ):
     server = serve(urls=150, hosts=3, calendar_months=6, delay=HELD)
     seeds = ("-a", "seeds=" + ",".join(server.seeds))
-    settings = {"FRONTIER_SEEN_TIERS": "recent,bloom"}
+    settings = {"FRONTIER_SEEN_TIERS": tiers}
     for node in ("a", "b"):
         cluster.start(node, *seeds, **settings)
     cluster.join()

@@ -198,7 +198,7 @@ def test_a_crawl_with_work_for_later_stays_is_shown_and_is_taken_up_again(
     until(lambda: waiting().waiting == 2 and waiting().acked == 1, "two wait")
     shown = cluster.ask("crawl", "status", "--crawl", "due-1")
     assert "2 wait until they are due, the next 20" in shown.stdout
-    refused = cluster.ask("crawl", "close", "--crawl", "due-1")
+    refused = cluster.ask("crawl", "end", "--crawl", "due-1")
     assert "2 requests of due-1 are not done" in refused.stderr
     assert cluster.nodes["node-1"].poll() is None
     cluster.kill("node-1")

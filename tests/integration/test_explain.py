@@ -115,7 +115,7 @@ def project(tmp_path, monkeypatch):
 
 
 class Asking:
-    """Asks ``frontier url explain``, each time in a process of its own."""
+    """Asks ``frontier explain``, each time in a process of its own."""
 
     def __init__(self, cluster, cwd=ROOT):
         self._cluster = cluster
@@ -124,7 +124,7 @@ class Asking:
 
     def text(self, url, *words):
         words = words or ("--warcs", self.warcs)
-        done = self._cluster.ask("url", "explain", url, *words, cwd=self._cwd)
+        done = self._cluster.ask("explain", url, *words, cwd=self._cwd)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
@@ -252,7 +252,7 @@ def test_each_url_has_the_reason_that_it_has(cluster, sites, project):
         done = cluster.ask("node", "remove", node, "--force", "--crawl", "asked-1")
         assert done.returncode == 0, done.stderr
     assert ask.reason(last) == "no_node"
-    assert cluster.ask("crawl", "close", "--crawl", "asked-1", "--yes").returncode == 0
+    assert cluster.ask("crawl", "end", "--crawl", "asked-1", "--yes").returncode == 0
     assert ask.reason(last) == "crawl_ended"
 
 

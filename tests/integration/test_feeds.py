@@ -158,7 +158,7 @@ def test_two_nodes_one_killed_lose_nothing(followed):
     (site,) = json.loads(done.stdout)["sites"]
     assert site["items"] == followed.server.site.published
     assert [feed["failures"] for feed in site["feeds"]] == [0, 0]
-    done = followed.cluster.ask("feeds", "report")
+    done = followed.cluster.ask("feeds", "status", "--rounds", "20")
     assert done.returncode == 0, done.stderr
     assert "new items" in done.stdout
     assert followed.cluster.ask("feeds", "status", "--site", "no").returncode == 4

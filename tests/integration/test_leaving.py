@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from conftest import HELD, until
+from conftest import HELD, SHORT, until
 
 from frontier.errors import FrontierError
 from frontier.status.snapshot import snapshot
@@ -112,9 +112,12 @@ def test_a_live_node_that_is_removed_stops(cluster, running):
     complete(server)
 
 
-def test_a_signal_hands_over_at_once_also_while_pages_are_slow(cluster, running):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_hands_over_at_once_also_while_pages_are_slow(
+    cluster, running, number
+):
     server = running(FRONTIER_LEASE_TTL="600")
-    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
+    cluster.nodes["node-1"].send_signal(number)
     until(lambda: nodes(cluster)["node-2"].held >= 1000, "the hand-over")
 
     assert cluster.nodes["node-1"].poll() is None, "it waits for its pages"
@@ -126,7 +129,7 @@ def test_a_signal_hands_over_at_once_also_while_pages_are_slow(cluster, running)
 
 
 def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
-    server = running()
+    server = running(**SHORT)
     node = cluster.nodes["node-1"]
     node.send_signal(signal.SIGINT)
     until(
@@ -134,8 +137,6 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
     )
     node.send_signal(signal.SIGINT)
     cluster.wait("node-1")  # its pages would not come
-    # Else its lease would be waited for.
-    cluster.ask("node", "remove", "node-1", "--force")
     server.go_on()
 
     assert cluster.wait("node-2") == [0]
@@ -144,11 +145,11 @@ def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
 
 def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     server = running(FRONTIER_KEEP_FRONTIER="False", DOWNLOAD_DELAY="0.5")
-    refused = cluster.ask("crawl", "cancel", "--crawl", "site-1")
+    refused = cluster.ask("crawl", "end", "--discard", "--crawl", "site-1")
     assert refused.returncode == 2
     assert "not done and would not be fetched" in refused.stderr
 
-    done = cluster.ask("crawl", "cancel", "--crawl", "site-1", "--yes")
+    done = cluster.ask("crawl", "end", "--discard", "--crawl", "site-1", "--yes")
 
     assert done.returncode == 0, done.stderr
     assert "2 nodes will stop" in done.stderr

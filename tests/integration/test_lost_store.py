@@ -49,7 +49,7 @@ def test_an_emptied_store_ends_the_nodes_with_1(serve, cluster, tmp_path):
     cluster.start("node-3", "-a", f"seeds={seeds}", **given)
     assert cluster.wait("node-3") == [0]
     assert site.requests().missing(site.expected) == set()
-    words = ("url", "explain", site.seeds[0], "--warcs", str(cluster.warc_dir))
+    words = ("explain", site.seeds[0], "--warcs", str(cluster.warc_dir))
     assert "another crawl" not in cluster.ask(*words, "--crawl", "site-1").stdout
 
 

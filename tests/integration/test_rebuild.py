@@ -120,7 +120,7 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
     (left,) = journal.iterdir()
     for words in (
         ["node", "remove", "node-1", "--force", "--crawl", "named"],
-        ["crawl", "cancel", "--crawl", "named", "--yes"],
+        ["crawl", "end", "--discard", "--crawl", "named", "--yes"],
         ["crawl", "delete", "--crawl", "named", "--yes"],
     ):
         done = cluster.ask(*words)

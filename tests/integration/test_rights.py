@@ -80,7 +80,7 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
     start("node-3")
     for words in (
         ("crawl", "status", "--json"),
-        ("node", "list"),
+        ("crawl", "status", "--nodes"),
         ("crawl", "dead"),
         ("crawl", "requeue", "--all"),
         ("node", "drain", "node-1"),
@@ -89,14 +89,14 @@ def test_all_that_frontier_does_needs_no_other_right(limited_cluster, serve, tmp
     assert cluster.wait("node-1") == [0]
     do("seen", "export", str(export), "--crawl", "site-1")
     do("seen", "forget", server.seeds[0], "--crawl", "site-1", "--yes")
-    do("crawl", "cancel", "--crawl", "site-1", "--yes")
+    do("crawl", "end", "--discard", "--crawl", "site-1", "--yes")
     assert cluster.wait("node-3") == [0]
-    do("crawl", "close", "--crawl", "site-1", "--remove-frontier", "--yes")
+    do("crawl", "end", "--crawl", "site-1", "--remove-frontier", "--yes")
     start("node-4", FRONTIER_KEEP_ALIVE="False", FRONTIER_RUN_ID="next")
     assert cluster.wait("node-4") == [0]
     do("seen", "import", str(export), "--new", "again")
     for words in (
-        ("crawl", "close", "--crawl", "again", "--remove-frontier", "--yes"),
+        ("crawl", "end", "--crawl", "again", "--remove-frontier", "--yes"),
         ("crawl", "list"),
         ("collection", "list"),
         ("collection", "status"),

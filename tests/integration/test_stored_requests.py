@@ -87,8 +87,7 @@ def start(cluster, proxy, tmp_path):
         address = f"http://127.0.0.1:{proxy.server_port}"
         text = SPIDER.format(proxy=address, own=own, host=HOST)
         scrapy_project(tmp_path, text)
-        quick = {"FRONTIER_BACKOFF_MIN": "0.05", **settings}
-        cluster.start("node-1", spider="proxied", cwd=tmp_path, **quick)
+        cluster.start("node-1", spider="proxied", cwd=tmp_path, **settings)
         return cluster
 
     return start

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import CannotForget, KeyDamaged, UnknownCrawl
+from frontier.errors import ConfigurationError, KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_to
 from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_config
 from frontier.seen.intset import wanted
@@ -140,7 +140,7 @@ def test_a_bloom_filter_cannot_forget(blocking, opened, crawl, push, keys):
     push(config, MARKS[:10])
     found = stored_crawl(store, "test", crawl.crawl_id)
 
-    with pytest.raises(CannotForget, match=crawl.crawl_id):
+    with pytest.raises(ConfigurationError, match=crawl.crawl_id):
         forget(store, found, seen_config(config), 7, MARKS[:1])
 
 

@@ -5,7 +5,7 @@ import gzip
 import msgpack
 
 from frontier.cli.output import ExitCode
-from frontier.errors import SeenFileBroken, SeenFileMismatch
+from frontier.errors import InputBroken
 from frontier.seen.export import FORMAT, HASH, SeenFile
 from tests.hostile.corpus import hostile, hostile_each, refused
 
@@ -62,7 +62,7 @@ BROKEN = {
 @hostile_each("export", BROKEN)
 def _(given, data):
     path = given.file("x.seen", data)
-    with refused(SeenFileBroken, "nothing was imported"):
+    with refused(InputBroken, "nothing was imported"):
         SeenFile(path)
     name = f"h{given.unique}"
     words = ["seen", "import", path, "--new", "y", "--namespace", name]
@@ -74,7 +74,7 @@ def _(given, data):
 
 @hostile("export/another-version")
 def _(given):
-    with refused(SeenFileMismatch, "version"):
+    with refused(InputBroken, "version"):
         SeenFile(given.file("x.seen", file(END, version=99)))
 
 

@@ -1,4 +1,4 @@
-"""``frontier url``: why a URL was, or was not, crawled."""
+"""``frontier explain``: why a URL was, or was not, crawled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from frontier.cli.options import WARC_DIR, Commands, CrawlOptions, Output
+from frontier.cli.options import WARC_DIR, CrawlOptions, Output, alone
 from frontier.cli.output import ExitCode, bar
 from frontier.errors import ConfigurationError, InvalidURL
 from frontier.status.validate import printable
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from frontier.explain.verdict import Explanation
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
-
-app = Commands("Ask why a URL was, or was not, crawled.")
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://|(?:data|about):", re.IGNORECASE)
 """What Scrapy takes for the begin of a URL."""
@@ -60,7 +58,6 @@ Seeds = Annotated[
 ]
 
 
-@app.command()
 def explain(
     options: CrawlOptions,
     output: Output,
@@ -204,3 +201,6 @@ def _shown(found: Explanation) -> Iterator[RenderableType]:
 def _one_line(text: str) -> str:
     """*text* without anything that a terminal would obey, and as one line."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+app = alone(explain)
