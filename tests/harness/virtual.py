@@ -88,12 +88,16 @@ for i = 1, #ends, 2 do
 end
 """
 _STOP = """
-redis.call('DEL', 'sim:ends')
-for _, key in ipairs(redis.call('KEYS', '*')) do
-  local left = redis.call('PTTL', key)
-  if left >= 0 then
-    redis.call('HSET', 'sim:ends', key, string.format('%.0f', ARGV[1] + left))
-    redis.call('PERSIST', key)
+local known = redis.call('HKEYS', 'sim:ends')
+for _, keys in ipairs({known, KEYS}) do
+  for _, key in ipairs(keys) do
+    local left = redis.call('PTTL', key)
+    if left >= 0 then
+      redis.call('HSET', 'sim:ends', key, string.format('%.0f', ARGV[1] + left))
+      redis.call('PERSIST', key)
+    elseif keys == known then
+      redis.call('HDEL', 'sim:ends', key)
+    end
   end
 end
 """
@@ -122,6 +126,7 @@ class Server:
                 break
             real(0.01)
         self._shas = {s.source: self._client.script_load(s.source) for s in lua.SCRIPTS}
+        self._connection = self._client.connection_pool.get_connection()
         self._go = self._client.script_load(_GO)
         self._stop = self._client.script_load(_STOP)
         self.run, self.ahead = 0, 0.0
@@ -230,17 +235,37 @@ class Server:
         ]
 
     def _run(self, commands, now, full):
-        pipeline = self._client.pipeline(transaction=True)
-        pipeline.execute_command("EVALSHA", self._go, 0, *now)
-        for parts in commands:
-            pipeline.execute_command(*parts)
+        batch = [("MULTI",), ("EVALSHA", self._go, 0, *now), *commands]
         if full:
-            pipeline.execute_command("EVALSHA", self._stop, 0, now[0])
-        replies = pipeline.execute(raise_on_error=False)
+            keys = sorted({key for parts in commands for key in named(parts)})
+            batch.append(("EVALSHA", self._stop, len(keys), *keys, now[0]))
+        batch.append(("EXEC",))
+        connection = self._connection  # a pipeline of redis-py takes as long again
+        connection.send_packed_command(connection.pack_commands(batch))
+        *queued, replies = [connection.read_response() for _ in batch]
+        assert len(replies) == len(queued) - 1
         for reply in (replies[0], replies[-1]) if full else replies[:1]:
             if isinstance(reply, Exception):
                 raise reply
-        return replies[1:-1] if full else replies[1:]
+        read = self._client.response_callbacks
+        return [
+            read[c[0]](reply) if c[0] in read and not is_error(reply) else reply
+            for c, reply in zip(commands, replies[1:], strict=not full)
+        ]
+
+
+def is_error(reply):
+    """Whether a server has refused what *reply* is to."""
+    return isinstance(reply, redis.exceptions.ResponseError)
+
+
+def named(parts):
+    """The keys that one command names, as bytes; others of its words may be among them.
+
+    A script touches no key that it is not given (`tests/store/test_scripts.py`).
+    """
+    words = parts[3 : 3 + int(parts[2])] if parts[0] == "EVALSHA" else parts[1:]
+    return (word if isinstance(word, bytes) else str(word).encode() for word in words)
 
 
 class Process:
