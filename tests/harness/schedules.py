@@ -2,7 +2,7 @@
 
     python -m tests.harness.schedules                    all, and what is wrong
     python -m tests.harness.schedules s10 --log          one, with what nodes log
-    python -m tests.harness.schedules --mutant NAME      all, with a fault put back
+    python -m tests.harness.schedules s10=NAME           one, with a fault put back
 
 Each tells what is seen from outside: which page is fetched, by whom and how often, and
 what a node says. A crawl is made by hand: who has a page's partition, when the site
@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 import tempfile
 import traceback
@@ -492,11 +493,35 @@ def play(server, name):
     return wrong
 
 
+def alone(name):
+    """What is wrong with the schedule *name*, played on a server of its own."""
+    with tempfile.TemporaryDirectory() as directory:
+        server = Server(Path(directory))
+        try:
+            return play(server, name)
+        finally:
+            server.close()
+
+
+def with_fault(name, fault):
+    """What is wrong with it where *fault* is put back: in another process."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        MUTANTS[fault](Engine)
+        os.write(write, alone(name).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as told:
+        wrong = told.read()
+    assert os.waitpid(child, 0)[1] == 0, f"{name} with {fault}"
+    return wrong
+
+
 def main():
     """Play; print what is wrong, by name."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--mutant", choices=sorted(MUTANTS))
     parser.add_argument("--log", action="store_true")
     asked = parser.parse_args()
     logging.basicConfig(
@@ -505,14 +530,10 @@ def main():
     if asked.log:
         logging.getLogger().addHandler(logging.StreamHandler())
     logging.getLogger("frontier").setLevel(logging.INFO)
-    if asked.mutant:
-        MUTANTS[asked.mutant](Engine)
-    with tempfile.TemporaryDirectory() as directory:
-        server = Server(Path(directory))
-        try:
-            found = {name: play(server, name) for name in asked.names or SCHEDULES}
-        finally:
-            server.close()
+    found = {}
+    for words in asked.names or SCHEDULES:
+        name, _, fault = words.partition("=")
+        found[name] = with_fault(name, fault) if fault else alone(name)
     print(json.dumps(found, indent=1))
 
 
