@@ -29,7 +29,6 @@ from frontier.collection.sources import Kind
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
 from frontier.store.scripts import (
-    COLLECTION_BEGIN,
     COLLECTION_IMPORT,
     COLLECTION_IMPORTED,
 )
@@ -185,12 +184,12 @@ class Import:
             bar=self._bar,
         ) as found:
             lines = found.texts.verify()
-            place = self._begin(source)
             counts = _Counts()
-            if place is not None:
+            is_new = self._put(source, []) is not None
+            if is_new:
                 with self._bar(source.name, lines) as progress:
-                    self._add(source, found, place, counts, progress)
-            if place is None or not self._finish(source, found, counts):
+                    self._add(source, found, counts, progress)
+            if not is_new or not self._finish(source, found, counts):
                 self.done.known += 1
                 return
         self.done.sources += 1
@@ -198,27 +197,26 @@ class Import:
         self.done.originals += counts.originals
         self.done.revisits += counts.revisits
 
-    def _begin(self, source: Source) -> int | None:
-        """The source's WACZ index; ``None`` if it is in the index."""
-        keys = self._keys
-        reply = self._store.call(
-            Call.to(
-                COLLECTION_BEGIN,
-                [keys.importing(), keys.done(), keys.waczs(source.crawl_id)],
-                [
-                    source.name,
-                    json.dumps({"filename": source.name}, separators=(",", ":")),
-                    int(not self._config.compat),
-                ],
-            )
-        )
-        return None if reply is None else int(reply)
+    def _put(self, source: Source, originals: Sequence[Capture]) -> list[int] | None:
+        """Put *originals* into the index; `redundant` and `wasted` of them.
+
+        ``None`` if the source is in the index.
+        """
+        keys, crawl_id = self._keys, source.crawl_id
+        entry = json.dumps({"filename": source.name}, separators=(",", ":"))
+        given: list[str | int] = [crawl_id, source.name, entry]
+        given += [int(not self._config.compat), FREE]
+        for digest, date, url, size, _ in originals:
+            given += (digest, f"{date} {url} {size}", size)
+        names = [keys.alldupes(), keys.crawl(crawl_id), keys.importing()]
+        names += [keys.done(), keys.waczs(crawl_id)]
+        reply = self._store.call(Call.to(COLLECTION_IMPORT, names, given))
+        return None if reply is None else [int(each) for each in reply]
 
     def _add(
         self,
         source: Source,
         found: Opened,
-        place: int,
         counts: _Counts,
         progress: Callable[[int], None],
     ) -> None:
@@ -226,7 +224,7 @@ class Import:
         # One chunk is read while the store takes the one before.
         with Behind() as behind:
             for chunk in self._chunks(source, found, counts, self._wrong):
-                behind.run(self._apply, source, place, counts, chunk)
+                behind.run(self._apply, source, counts, chunk)
                 progress(counts.lines)
         if not counts.unknown:
             return
@@ -271,18 +269,13 @@ class Import:
             self.done.wrong.append(told)
             self._say(f"skipped: {told}")
 
-    def _apply(
-        self, source: Source, place: int, counts: _Counts, chunk: list[Capture]
-    ) -> None:
+    def _apply(self, source: Source, counts: _Counts, chunk: list[Capture]) -> None:
         """Put the originals of *chunk* into the index, and count all of it."""
-        keys, crawl_id = self._keys, source.crawl_id
         originals = [each for each in chunk if not each.revisit]
-        names = [keys.alldupes(), keys.crawl(crawl_id), keys.importing()]
-        given = [crawl_id, source.name, FREE, *_entries(place, originals)]
-        reply = self._store.call(Call.to(COLLECTION_IMPORT, names, given))
+        reply = self._put(source, originals)
         if reply:  # else another process has imported it meanwhile
             counts.redundant += reply[0]
-            counts.wasted += int(reply[1])
+            counts.wasted += reply[1]
         counts.originals += len(originals)
         counts.revisits += len(chunk) - len(originals)
         self._count_revisits(counts, chunk)
@@ -366,11 +359,3 @@ class Behind:
 
 def _too_long() -> Capture:
     raise ValueError("it is too long")
-
-
-def _entries(index: int, originals: list[Capture]) -> list[str | int]:
-    """What the script stores of *originals*: digest, value and length of each."""
-    flat: list[str | int] = []
-    for digest, date, url, size, _ in originals:
-        flat += (digest, f"{index} {date} {url} {size}", size)
-    return flat

@@ -51,9 +51,10 @@ class Pass:
     actions: Path
     """The table of them."""
     wanted: str
-    """What they follow from; see `frontier.postcrawl.rewriting.Job`."""
+    """What they follow from: the file of another plan is not taken for done."""
     pairs: bool = False
-    """The same."""
+    """Whether what is replaced, and what replaces it, is the answer to a GET: then how
+    each record was asked for is as it was."""
     servers: Servers = NO_SERVERS
     """Of originals that are in no file."""
     reason: str = ""

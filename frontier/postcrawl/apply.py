@@ -8,6 +8,7 @@ named. How files are written: `frontier.postcrawl.rewriting`.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import uuid
 from typing import IO, TYPE_CHECKING
@@ -15,20 +16,21 @@ from typing import IO, TYPE_CHECKING
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
 from frontier.postcrawl.manifest import stored_digest
-from frontier.postcrawl.remote_files import open_file
-from frontier.postcrawl.rewriting import Opened, record_at
+from frontier.postcrawl.rewriting import record_at
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from frontier.model import Body
     from frontier.postcrawl.actions import Action
+    from frontier.postcrawl.rewriting import Originals
     from frontier.warc.reader import Found
 
 REPLACES = "X-Frontier-Replaces"
 """The header of a revisit that names the record whose payload it has lost."""
+IN_MEMORY = 1 << 24
+"""Bytes of a body that are held in memory; a larger one is on disk."""
 _ANEW = frozenset(
     {
         "warc-type",
@@ -48,19 +50,11 @@ _ANEW = frozenset(
 
 
 class Compared:
-    """Makes revisits, and knows the digests of originals, each read once."""
+    """Makes revisits, and knows the digests of *originals*, each read once."""
 
-    def __init__(self, directory: Path) -> None:
-        self._opened = Opened(directory)
+    def __init__(self, originals: Originals) -> None:
+        self._originals = originals
         self._known: dict[tuple[str, int], str] = {}
-        self._last: tuple[str, IO[bytes]] | None = None
-        """The file of the last original: mostly the next one stands there, too."""
-
-    def close(self) -> None:
-        """Close the file of the last original."""
-        if self._last is not None:
-            self._last[1].close()
-            self._last = None
 
     def revisit(self, source: IO[bytes], action: Action) -> Record:
         """The revisit record in place of the copy that *action* names.
@@ -84,18 +78,11 @@ class Compared:
     def _original(self, action: Action) -> str:
         at = action.original_file, action.original_offset
         if at not in self._known:
-            stream = self._stream(action.original_file)
-            found = self._opened.record(stream, *at, action.original_id)
+            stream, found = self._originals.record(action)
             if found.kind != "response":
                 raise ValueError("its original is a response no more")
             self._known[at] = stored_digest(stream, found)[0]
         return self._known[at]
-
-    def _stream(self, file: str) -> IO[bytes]:
-        if self._last is None or self._last[0] != file:
-            self.close()
-            self._last = file, open_file(file)
-        return self._last[1]
 
 
 def revisit_of(found: Found, action: Action, payload_hex: str) -> Record:
@@ -141,6 +128,16 @@ def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> 
     top = "".join(f"{name}: {value}\r\n" for name, value in lines)
     head = f"WARC/1.1\r\n{top}Content-Length: {sum(map(len, block))}\r\n\r\n"
     return Record(identifier, (head.encode("latin-1"), *block, b"\r\n\r\n"))
+
+
+def held(spool: IO[bytes]) -> Body:
+    """All of *spool*, which is at its end: in memory, or mapped if it is large."""
+    size = spool.tell()
+    if size > IN_MEMORY:
+        spool.flush()
+        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+    spool.seek(0)
+    return spool.read()
 
 
 def _fact(action: Action) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import mmap
 import os
 import tempfile
 import uuid
@@ -30,6 +29,7 @@ from frontier.files import (
     make_directory,
     sync_directory,
 )
+from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.manifest import KEPT, Options, rows
 from frontier.postcrawl.payload import Payload
 from frontier.postcrawl.remote_files import open_file
@@ -130,20 +130,13 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
         for number, found in enumerate(read):
             if is_arc and not number:
                 yield _warcinfo(found, path.name, out.name)
-            with tempfile.SpooledTemporaryFile(KEPT, dir=str(out.parent)) as spool:
+            with tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(out.parent)) as spool:
                 for part in parts_of(found):
                     spool.write(part)
                 found.finish()
                 if found.fault is not None:
                     raise found.fault
-                size = spool.tell()
-                block: Body = b""
-                if size > KEPT:
-                    spool.flush()
-                    block = mmap.mmap(spool.fileno(), 0, access=mmap.ACCESS_READ)
-                else:
-                    spool.seek(0)
-                    block = spool.read()
+                block = held(spool)
                 top = _headers_of_arc(found, block) if is_arc else found.headers.top
                 name = found.headers.get("warc-record-id")
                 yield Record(name, (top + _END, block, _END))

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWarc
 from frontier.files import open_input
@@ -19,7 +22,7 @@ from frontier.postcrawl.rewriting import record_at
 from frontier.warc.reader import block_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
 NAMING = """
 SELECT file, record_offset, record_id FROM manifest
@@ -64,29 +67,19 @@ def records_naming(
     """
     sought, found = {url.encode() for url in urls}, Counter[str]()
     with duckdb_of_manifests(directory) as engine:
-        for file, words in _words(engine.rows(NAMING), leaving):
-            found[file] += not sought.isdisjoint(words)
+        for file, rows in groupby(engine.rows(NAMING), key=itemgetter(0)):
+            with suppress(OSError), open_input(file) as stream:
+                for _, offset, record_id in rows:
+                    if (file, offset) not in leaving:
+                        words = _words(stream, file, offset, record_id)
+                        found[file] += not sought.isdisjoint(words)
     return dict(+found)
 
 
-def _words(
-    rows: Iterable[tuple[str, int, str]], leaving: Collection[tuple[str, int]]
-) -> Iterator[tuple[str, list[bytes]]]:
-    """The words of each record of *rows*, with its file."""
-    name, stream = "", None
+def _words(stream: IO[bytes], file: str, offset: int, record_id: str) -> list[bytes]:
+    """The words of the record at *offset* of *file*; none if it cannot be read."""
     try:
-        for file, offset, record_id in rows:
-            if (file, offset) in leaving:
-                continue
-            try:
-                if file != name or stream is None:
-                    if stream is not None:
-                        stream.close()
-                    name, stream = file, open_input(file)
-                found = record_at(stream, file, offset, record_id)
-                yield file, block_of(stream, found).read(KEPT).split()
-            except (BadWarc, OSError, ValueError):
-                continue
-    finally:
-        if stream is not None:
-            stream.close()
+        found = record_at(stream, file, offset, record_id)
+        return block_of(stream, found).read(KEPT).split()
+    except (BadWarc, OSError, ValueError):
+        return []

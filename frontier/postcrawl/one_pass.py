@@ -6,17 +6,15 @@ file; here is who makes the record that an action asks for.
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from typing import IO, TYPE_CHECKING
 
 from frontier.files import FILE_MODE
-from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.apply import Compared
 from frontier.postcrawl.originals import RemoteOriginals
 from frontier.postcrawl.removal import tombstone
 from frontier.postcrawl.restore import response
-from frontier.postcrawl.rewriting import Job, Opened, dry_run, rewrite
+from frontier.postcrawl.rewriting import Job, Originals, dry_run, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,26 +41,19 @@ def perform(
         FileTaken: *out* is another file, and there.
         OSError: One cannot be read or written. *path* is as it was.
     """
-    actions = actions_of(todo.actions, os.fspath(path.absolute()))
-    with closing(_Maker(todo)) as maker:
-        job = Job(
-            path, out, todo.directory, actions, maker.make, todo.wanted, todo.pairs
-        )
+    with closing(Originals(todo.directory)) as originals:
+        job = Job(path, out, todo, _Maker(todo, originals).make)
         return dry_run(job, progress) if todo.dry else rewrite(job, progress, mode)
 
 
 class _Maker:
     """Makes the records of one file."""
 
-    def __init__(self, todo: Pass) -> None:
-        self._compared = Compared(todo.directory)
-        self._opened = Opened(todo.directory)
+    def __init__(self, todo: Pass, originals: Originals) -> None:
+        self._originals = originals
+        self._compared = Compared(originals)
         self._remote = RemoteOriginals(todo.servers)
         self._reason = todo.reason
-
-    def close(self) -> None:
-        """Close the files of originals."""
-        self._compared.close()
 
     def make(self, source: IO[bytes], actions: list[Action]) -> Record | None:
         """The record that *actions* ask for, of the file *source*; none to drop it."""
@@ -70,7 +61,7 @@ class _Maker:
         if one.do == "revisit":
             return self._compared.revisit(source, one)
         if one.do == "restore":
-            return response(source, actions, self._opened, self._remote)
+            return response(source, actions, self._originals, self._remote)
         if one.do == "tombstone":
             return tombstone(source, one, self._reason)
         return None

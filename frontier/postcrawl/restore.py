@@ -18,7 +18,6 @@ response with a body (WARC 1.1, section 6.7.3).
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import tempfile
 from typing import IO, TYPE_CHECKING, Any
@@ -29,11 +28,10 @@ from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE
 from frontier.postcrawl.actions import PLACE, Pass
-from frontier.postcrawl.apply import REPLACES, made_of
+from frontier.postcrawl.apply import IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.manifest import payload_of
 from frontier.postcrawl.payload import hashing
-from frontier.postcrawl.remote_files import open_file
 from frontier.postcrawl.rewriting import record_at
 from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import body_start, stored_body
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
     from frontier.model import Body
     from frontier.postcrawl.actions import Action
     from frontier.postcrawl.originals import RemoteOriginals
-    from frontier.postcrawl.rewriting import Opened
+    from frontier.postcrawl.rewriting import Originals
     from frontier.postcrawl.selection import Selection
     from frontier.warc.reader import Found
     from frontier.warc.records import Record
@@ -69,9 +67,6 @@ _REVISITS = frozenset(
 """Headers that only a revisit has, or that are made again."""
 CANDIDATES = 8
 """Captures that are read for a revisit that names no capture but a digest, at most."""
-_IN_MEMORY = 1 << 24
-"""Bytes of a body that are held in memory; a larger one is on disk."""
-
 
 _NOT_MODIFIED = NOT_MODIFIED[NOT_MODIFIED.index("/revisit/") :]
 
@@ -97,7 +92,10 @@ def restoring(
 
 
 def response(
-    source: IO[bytes], actions: list[Action], opened: Opened, remote: RemoteOriginals
+    source: IO[bytes],
+    actions: list[Action],
+    originals: Originals,
+    remote: RemoteOriginals,
 ) -> Record:
     """The response in place of the revisit that *actions* name, with what it may mean.
 
@@ -115,12 +113,9 @@ def response(
         if not one.original_file:
             continue
         try:
-            with open_file(one.original_file) as stream:
-                original = opened.record(
-                    stream, one.original_file, one.original_offset, one.original_id
-                )
-                head = _head(found, original)
-                body = _body(stream, original, wanted, is_chunked=_is_chunked(head))
+            stream, original = originals.record(one)
+            head = _head(found, original)
+            body = _body(stream, original, wanted, is_chunked=_is_chunked(head))
         except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue
@@ -128,7 +123,7 @@ def response(
     with tempfile.TemporaryFile() as stream:
         remote.write(found, why, stream)
         stream.seek(0, os.SEEK_END)
-        return _made(found, _head(found, found), _held(stream))
+        return _made(found, _head(found, found), held(stream))
 
 
 def _is_chunked(head: bytes) -> bool:
@@ -166,7 +161,7 @@ def _body(
         else:
             parts = stored_body(stream, original) or parts
     written: Any = hashing(wanted.algorithm)
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
+    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
         for part in parts:
             spool.write(part)
             written.update(part)
@@ -174,17 +169,7 @@ def _body(
             raise ValueError("the capture that it refers to has another payload")
         if has_chunks and not (is_same or is_chunked):
             raise ValueError("its digest is of chunks, and its head says none")
-        return _held(spool)
-
-
-def _held(spool: IO[bytes]) -> Body:
-    """All of *spool*, which is at its end: in memory, or mapped if it is large."""
-    size = spool.tell()
-    if size > _IN_MEMORY:
-        spool.flush()
-        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
-    spool.seek(0)
-    return spool.read()
+        return held(spool)
 
 
 def _head(found: Found, original: Found) -> bytes:

@@ -29,6 +29,7 @@ from frontier.files import (
     rewriting,
     sync_directory,
 )
+from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frontier.model import Body
-    from frontier.postcrawl.actions import Action
+    from frontier.postcrawl.actions import Action, Pass
     from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.remote_files import State
     from frontier.warc.reader import Found
@@ -124,17 +125,9 @@ class Job:
     path: Path
     out: Path
     """Where to; may be *path*."""
-    directory: Path
-    """Of its manifest, and of the note."""
-    actions: Iterator[list[Action]]
-    """What is to be done, record by record, in the order of the file."""
+    todo: Pass
     make: Callable[[IO[bytes], list[Action]], Record | None]
     """The new record, or none; an error of reading leaves the old one."""
-    wanted: str
-    """What *actions* follow from: the file of another plan is not taken for done."""
-    pairs: bool = False
-    """Whether what is replaced, and what replaces it, is the answer to a GET: then how
-    each record was asked for is as it was."""
 
 
 def rewrite(
@@ -153,8 +146,8 @@ def rewrite(
     """
     if is_url(os.fspath(job.out)):
         raise Unwritable(f"{job.out}: a file elsewhere is only read; name a directory")
-    made = note_of(job.path, job.directory)
-    where = os.fspath(job.out), job.wanted
+    made = note_of(job.path, job.todo.directory)
+    where = os.fspath(job.out), job.todo.wanted
     is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
     is_in_place = job.out.resolve() == job.path.resolve()
     if made is not None and is_done and (not made.kept or is_in_place):
@@ -178,19 +171,19 @@ def _rewrite(
     is_in_place = job.out.resolve() == job.path.resolve()
     if job.out.exists() and not is_done and not is_in_place:
         raise FileTaken(str(job.out))
-    done = Rewritten(os.fspath(job.path), os.fspath(job.out), job.wanted)
+    done = Rewritten(os.fspath(job.path), os.fspath(job.out), job.todo.wanted)
     done.bytes_before = manifest.size
     scratch = job.out.with_name(job.out.name + OPEN)
     lines = Lines(job.out.name)
     _fill(job, new, done, lines, progress)
     known = None
-    if job.pairs and manifest.indexed and not manifest.faults:
-        known = lines.of(place_of(job.path, job.directory), done.offset)
+    if job.todo.pairs and manifest.indexed and not manifest.faults:
+        known = lines.of(place_of(job.path, job.todo.directory), done.offset)
     near = None if is_url(os.fspath(job.path)) else job.path
     unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
     Listing(mode=mode).write(scratch, known, near, unlisted)
     note = json.dumps(asdict(done)).encode()
-    publish(_note_place(job.path, job.directory), note, mode)
+    publish(_note_place(job.path, job.todo.directory), note, mode)
     scratch.replace(job.out)
     sync_directory(job.out.parent)
     return done
@@ -230,7 +223,7 @@ def _current(job: Job) -> Manifest:
         StaleManifest: It is of another file.
         BadWarc: Its records have no places of their own.
     """
-    manifest = stored_manifest(place_of(job.path, job.directory))
+    manifest = stored_manifest(place_of(job.path, job.todo.directory))
     if manifest is None:
         raise StaleManifest(str(job.path))
     require_current(manifest)
@@ -243,7 +236,8 @@ def _made(
     job: Job, source: IO[bytes], done: Rewritten
 ) -> Iterator[tuple[Action, Record | None]]:
     """The new records; what cannot be replaced is noted in *done*."""
-    for actions in job.actions:
+    file = os.fspath(job.path.absolute())
+    for actions in actions_of(job.todo.actions, file):
         place = actions[0]
         try:
             record = job.make(source, actions)
@@ -316,7 +310,7 @@ def _fill(
             start = target.tell()
             target.writelines(form.parts(record))
             at = form.end(place)
-            if job.pairs and record is not None:
+            if job.todo.pairs and record is not None:
                 length = form.length(target.tell() - start)
                 lines.replaced(place.record_offset, record, start, length)
             done.moved.append((at, target.tell() - at))
@@ -350,30 +344,45 @@ def _note_place(path: Path, directory: Path) -> Path:
     return place.with_name(place.name.partition(".manifest")[0] + SUFFIX)
 
 
-class Opened:
-    """Opens files of manifests in *directory*, also those that are written again."""
+class Originals:
+    """Opens the files of originals, also those that are written again meanwhile.
+
+    The last one stays open: mostly the next original stands there, too.
+    """
 
     def __init__(self, directory: Path) -> None:
+        """*directory* has the manifests, and the notes of what was done."""
         self._directory = directory
         self._looked: dict[str, tuple[State, Rewritten | None]] = {}
         """Files by their i-node, size and time when they were looked at, and notes."""
+        self._last: tuple[str, IO[bytes]] | None = None
 
-    def record(
-        self, stream: IO[bytes], file: str, offset: int, record_id: str
-    ) -> Found:
-        """The record that was at *offset* of *file*, which is open as *stream*.
+    def close(self) -> None:
+        """Close the last file."""
+        if self._last is not None:
+            self._last[1].close()
+            self._last = None
+
+    def record(self, action: Action) -> tuple[IO[bytes], Found]:
+        """The original of *action*, and its file.
 
         Raises:
             StaleManifest: The file is neither what it was nor what it was made.
             BadWarc: There is no such record.
+            OSError: The file cannot be read.
         """
+        file, offset = action.original_file, action.original_offset
+        if self._last is None or self._last[0] != file:
+            self.close()
+            self._last = file, open_file(file)
+        stream = self._last[1]
         state = state_of(stream)
         looked = self._looked.get(file)
         if looked is None or looked[0] != state:
             looked = self._looked[file] = state, self._note(stream, path_of(file))
         if looked[1] is not None:
             offset = looked[1].offset(offset)
-        return record_at(stream, file, offset, record_id)
+        return stream, record_at(stream, file, offset, action.original_id)
 
     def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
         """The note of *path*, or ``None`` if it is as it was before."""

@@ -57,7 +57,6 @@ def _read(name: str) -> Script:
 ADDRESS_NOTE = _read("address_note")
 ADDRESS_SAY = _read("address_say")
 COLLECTION_ADD = _read("collection_add")
-COLLECTION_BEGIN = _read("collection_begin")
 COLLECTION_CLAIM = _read("collection_claim")
 COLLECTION_ENTER = _read("collection_enter")
 COLLECTION_HOLD = _read("collection_hold")
