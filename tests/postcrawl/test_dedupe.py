@@ -55,8 +55,8 @@ def blocks(directory):
     return found
 
 
-def test_copies_become_revisits_of_the_earliest(before, tmp_path):
-    out = tmp_path / "after"
+def test_copies_become_revisits_of_the_earliest_and_responses_again(before, tmp_path):
+    out, again, part = (tmp_path / name for name in ("after", "again", "part"))
     done = run("dedupe", before, "-o", out)
 
     assert (done["files"], done["records"], done["copies"]) == (2, 6, 3)
@@ -67,27 +67,13 @@ def test_copies_become_revisits_of_the_earliest(before, tmp_path):
         ("http://b.example/", date(11)): ("http://a.example/", date(1)),
         ("http://b.example/other", date(13)): ("http://a.example/other", date(2)),
     }
-
-
-def test_what_is_not_a_copy_is_the_bytes_that_it_was(before, tmp_path):
-    out = tmp_path / "after"
-    run("dedupe", before, "-o", out)
-
+    # What is no copy is the bytes that it was.
     first = "one.warc.gz"
     assert (out / first).read_bytes() == (before / first).read_bytes()
     lines = (out / "two.cdxj").read_text().splitlines()
-    assert [json.loads(line.split(" ", 2)[2])["mime"] for line in lines] == [
-        "warc/revisit",
-        "warc/revisit",
-        "text/html",
-        "warc/revisit",
-    ]
-
-
-def test_verify_proves_it_and_restore_undoes_it(before, tmp_path):
-    out, again = tmp_path / "after", tmp_path / "again"
-    run("dedupe", before, "-o", out)
-
+    mimes = [json.loads(line.split(" ", 2)[2])["mime"] for line in lines]
+    assert mimes == ["warc/revisit", "warc/revisit", "text/html", "warc/revisit"]
+    # That is proved, and undone.
     proof = run("verify", before, out)
     words = ["warc", "verify", str(before), str(out), "--workers=1"]
     table = CliRunner().invoke(app, words).stdout.splitlines()
@@ -98,18 +84,12 @@ def test_verify_proves_it_and_restore_undoes_it(before, tmp_path):
         ["faults", "0"],
     ]
     assert (proof["identical"], proof["revisits"], proof["faults"]) == (5, 3, 0)
-    done = run("restore", out, "-o", again)
-    assert done["replaced"] == 3
+    assert run("restore", out, "-o", again)["replaced"] == 3
     assert blocks(again) == blocks(before)
     assert run("verify", before, again)["faults"] == 0
-
-
-def test_only_a_part_is_restored(before, tmp_path):
-    out, again = tmp_path / "after", tmp_path / "again"
-    run("dedupe", before, "-o", out)
-    run("restore", out, "-o", again, "--url-prefix", "http://b.example/")
-
-    assert list(revisits(again)) == [("http://a.example/", date(10))]
+    # Or a part of it.
+    run("restore", out, "-o", part, "--url-prefix", "http://b.example/")
+    assert list(revisits(part)) == [("http://a.example/", date(10))]
 
 
 def test_files_that_are_not_compressed(new_warc, tmp_path):
@@ -169,18 +149,14 @@ def test_in_place_an_original_may_have_moved(new_warc, tmp_path):
     assert blocks(again) == was
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"status": "404 Not Found"},
-        {"Truncated": "length"},
-    ],
-    ids=["status", "truncated"],
-)
-def test_what_may_not_be_a_revisit_stays(new_warc, tmp_path, odd):
+def test_what_may_not_be_a_revisit_stays(new_warc, tmp_path):
+    """A status, a part, an answer to a form, and what would be of its own name."""
     warc = new_warc("one.warc.gz")
     warc.response("http://a.example/", 1, PAGE)
-    warc.response("http://a.example/", 9, PAGE, **odd)
+    warc.response("http://a.example/", 7, PAGE, status="404 Not Found")
+    warc.response("http://a.example/", 8, PAGE, Truncated="length")
+    warc.post("http://a.example/", 9, PAGE)
+    warc.response("http://a.example/", 1, PAGE)
     warc.close()
 
     assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
@@ -216,15 +192,6 @@ def test_a_digest_in_base64_is_checked_as_others_are(new_warc, tmp_path):
     assert (done["replaced"], done["wrong"], done["unchecked"]) == (1, 0, 0)
     run("restore", out, "-o", tmp_path / "again")
     assert blocks(tmp_path / "again") == blocks(before)
-
-
-def test_the_answer_to_a_form_stays(new_warc, tmp_path):
-    warc = new_warc("one.warc.gz")
-    warc.response("http://a.example/", 1, PAGE)
-    warc.post("http://a.example/", 9, PAGE)
-    warc.close()
-
-    assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
 
 
 def sha1(payload):
@@ -279,16 +246,6 @@ def test_what_a_revisit_refers_to_stays(new_warc, tmp_path):
         ("http://d.example/", date(4)): ("http://b.example/", date(2)),
     }
     assert run("verify", before, out)["faults"] == 0
-
-
-def test_a_capture_is_no_revisit_of_its_own_name(new_warc, tmp_path):
-    """Replay finds an original by URL and second: one of the same would be itself."""
-    warc = new_warc("one.warc.gz")
-    warc.response("http://a.example/", 1, PAGE)
-    warc.response("http://a.example/", 1, PAGE)
-    warc.close()
-
-    assert run("dedupe", tmp_path / "before", "-o", tmp_path / "after")["copies"] == 0
 
 
 def test_a_name_of_two_payloads_is_no_original(new_warc, tmp_path):

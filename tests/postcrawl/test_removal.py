@@ -51,11 +51,14 @@ def listed(directory):
     return sorted(json.loads(line.split(" ", 2)[2])["url"] for line in lines)
 
 
-def test_a_url_leaves_and_its_revisits_become_responses_first(
-    before, collection, tmp_path
-):
-    was = dict(blocks(before))
-    done = run("remove", collection, "--url", TARGET, "--reason", "case 7", "--yes")
+def test_a_url_leaves_and_its_revisits_become_responses_first(before, collection):
+    was, files = dict(blocks(before)), state(collection)
+    words = ["remove", collection, "--url", TARGET, "--reason", "case 7"]
+    told = run(*words)
+    assert (len(told["records"]), told["dependent"], told["written"]) == (2, 1, 0)
+    assert state(collection) == files
+
+    done = run(*words, "--yes")
 
     assert [(one["type"], one["url"], one["date"]) for one in done["records"]] == [
         ("response", TARGET, date(1)),
@@ -80,11 +83,7 @@ def test_a_url_leaves_and_its_revisits_become_responses_first(
     # All else is what it was.
     proof = run("verify", before, collection, code=ExitCode.FAULTY)
     assert (proof["faults"], proof["revisits"]) == (2, 1)
-
-
-def test_a_tombstone_tells_which_record_it_was_and_why(collection):
-    done = run("remove", collection, "--url", TARGET, "--reason", "case 7", "--yes")
-
+    # A tombstone tells which record it was, and why.
     found = []
     for path in sorted(collection.glob("*.warc.gz")):
         with path.open("rb") as file:
@@ -101,15 +100,6 @@ def test_a_tombstone_tells_which_record_it_was_and_why(collection):
          f"removed: {one['type']}\r\nreason: case 7\r\n".encode())
         for one in done["records"]
     ]  # fmt: skip
-
-
-def test_without_yes_nothing_is_changed(collection):
-    was = state(collection)
-
-    done = run("remove", collection, "--url", TARGET)
-
-    assert (len(done["records"]), done["dependent"], done["written"]) == (2, 1, 0)
-    assert state(collection) == was
 
 
 def test_a_record_leaves_with_its_request(new_warc, tmp_path):
@@ -137,28 +127,6 @@ def test_a_record_leaves_with_its_request(new_warc, tmp_path):
         False,
         False,
     ]
-
-
-def test_what_a_revisit_needs_stays_if_that_cannot_be_restored(new_warc, tmp_path):
-    warc = new_warc("one.warc.gz")
-    warc.response(TARGET, 1, PAGE)
-    warc.response(TARGET, 2, OTHER)
-    warc.revisit("http://b.example/", 9, sha1(b"something else"), TARGET, 1)
-    warc.close()
-
-    done = run(
-        "remove",
-        tmp_path / "before",
-        "--url",
-        TARGET,
-        "--yes",
-        code=ExitCode.INCOMPLETE,
-    )
-
-    assert [one["date"] for one in done["records"]] == [date(2)]
-    assert f"{TARGET} of {date(1)} stays" in done["records_left"][-1]
-    assert PAGE in everything(tmp_path / "before")
-    assert OTHER not in everything(tmp_path / "before")
 
 
 def test_nothing_leaves_while_a_file_cannot_be_read(collection):
@@ -194,59 +162,48 @@ def unnamed(path):
     path.write_bytes(data)
 
 
-def test_a_revisit_that_names_a_digest_alone_becomes_a_response_first(
-    new_warc, tmp_path
+@pytest.mark.parametrize("named", ["a digest", "a date that is less precise"])
+def test_a_revisit_that_does_not_name_all_becomes_a_response_first(
+    new_warc, tmp_path, named
 ):
-    """As crawlers before WARC 1.1 wrote them."""
+    """As crawlers before WARC 1.1 wrote them, and others."""
     warc = new_warc("one.warc", packed=False)
-    warc.response(TARGET, 1, PAGE)
+    warc.response(TARGET, 1, PAGE, Date=date(1).replace("Z", ".123456Z"))
     warc.revisit("http://b.example/", 9, sha1(PAGE), TARGET, 1)
-    unnamed(warc.close())
+    path, before = warc.close(), tmp_path / "before"
+    if named == "a digest":
+        unnamed(path)
 
-    done = run("remove", tmp_path / "before", "--url", TARGET, "--yes")
+    done = run("remove", before, "--url", TARGET, "--yes")
 
     assert (len(done["records"]), done["dependent"]) == (1, 1)
-    assert PAGE in everything(tmp_path / "before")
-    assert revisits(tmp_path / "before") == {}
-    assert listed(tmp_path / "before") == ["http://b.example/"]
+    assert PAGE in everything(before)
+    assert (revisits(before), listed(before)) == ({}, ["http://b.example/"])
 
 
-def test_a_revisit_by_a_digest_that_nothing_else_has_keeps_its_original(
-    new_warc, tmp_path
+@pytest.mark.parametrize("names", [True, False], ids=["capture", "digest"])
+def test_what_a_revisit_needs_stays_if_that_cannot_be_restored(
+    new_warc, tmp_path, names
 ):
-    """Captures have another digest, and are read to find which it means."""
+    """The capture that it names has another payload, or is one of those that are read
+    to find which has the digest that it names alone."""
     warc = new_warc("one.warc", packed=False)
     warc.response(TARGET, 1, PAGE)
     warc.response(TARGET, 2, OTHER)
     md5 = hashlib.md5(PAGE, usedforsecurity=False).hexdigest()
-    warc.revisit("http://b.example/", 9, f"md5:{md5}", TARGET, 1)
-    unnamed(warc.close())
+    digest = sha1(b"something else") if names else f"md5:{md5}"
+    warc.revisit("http://b.example/", 9, digest, TARGET, 1)
+    path, before = warc.close(), tmp_path / "before"
+    if not names:
+        unnamed(path)
+    words = ["remove", before, "--url", TARGET, "--yes"]
 
-    done = run(
-        "remove",
-        tmp_path / "before",
-        "--url",
-        TARGET,
-        "--yes",
-        code=ExitCode.INCOMPLETE,
-    )
+    done = run(*words, code=ExitCode.INCOMPLETE)
 
     assert [one["date"] for one in done["records"]] == [date(2)]
     assert f"{TARGET} of {date(1)} stays" in done["records_left"][-1]
-    assert PAGE in everything(tmp_path / "before")
-
-
-def test_a_date_may_be_less_precise_than_that_of_the_original(new_warc, tmp_path):
-    warc = new_warc("one.warc.gz")
-    at = date(1).replace("Z", ".123456Z")
-    warc.response(TARGET, 1, PAGE, Date=at)
-    warc.revisit("http://b.example/", 9, sha1(PAGE), TARGET, 1)
-    warc.close()
-
-    done = run("remove", tmp_path / "before", "--url", TARGET, "--yes")
-
-    assert (len(done["records"]), done["dependent"]) == (1, 1)
-    assert PAGE in everything(tmp_path / "before")
+    assert PAGE in everything(before)
+    assert OTHER not in everything(before)
 
 
 @pytest.mark.parametrize("how", ["cut off", "gone"])
@@ -331,14 +288,21 @@ def test_a_takedown_names_more_than_one_url(collection, words, others):
     assert set(listed(collection)) == left - {TARGET} - others
 
 
-@pytest.mark.parametrize(
-    "words", [["--url-prefix", "http"], ["--host", ""], ["--replay", ""]]
-)
-def test_a_takedown_of_everything_by_mistake_is_refused(collection, words):
-    was = state(collection)
-    words = ["warc", "remove", str(collection), *words, "--yes"]
-    done = CliRunner().invoke(app, words)
-    assert words[3] in str(done.exception)
+def test_a_takedown_that_makes_no_sense_is_refused(collection):
+    """Of everything by mistake, or of a payload that is none."""
+    was, both = state(collection), (sha1(PAGE), hashlib.sha256(PAGE).hexdigest())
+    refused = [
+        ["--url-prefix", "http"],
+        ["--host", ""],
+        ["--replay", ""],
+        ["--payload", "sha1:nothing"],
+        ["--payload", sha1(b"")],
+        ["--payload", both[0], "--payload", both[1]],
+    ]
+    for words in refused:
+        given = ["warc", "remove", str(collection), *words, "--yes"]
+        done = CliRunner().invoke(app, given)
+        assert words[0] in str(done.exception), words
     assert state(collection) == was
 
 
@@ -381,21 +345,6 @@ def captures(directory):
                 if one.headers["WARC-Type"] not in {"metadata", "warcinfo"}
             ]
     return found
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--payload", "sha1:nothing"],
-        ["--payload", sha1(b"")],
-        ["--payload", sha1(PAGE), "--payload", hashlib.sha256(PAGE).hexdigest()],
-    ],
-)
-def test_a_payload_that_is_none_is_refused(collection, words):
-    was = state(collection)
-    done = CliRunner().invoke(app, ["warc", "remove", str(collection), *words, "--yes"])
-    assert "--payload" in str(done.exception)
-    assert state(collection) == was
 
 
 @pytest.mark.parametrize("more", [[], ["--yes"]])

@@ -30,16 +30,10 @@ def test_what_an_index_lists_is_restored(before, deduplicated, tmp_path):
     left = [("http://a.example/", date(10)), ("http://b.example/", date(11))]
     assert list(revisits(again)) == left
     assert blocks(before)[-1] == blocks(again)[-1]
-
-
-def test_an_index_that_is_none_is_refused(deduplicated, tmp_path):
-    index = tmp_path / "some.cdxj"
     index.write_text("com,example)/ 2020 {}\n")
-    words = ["restore", deduplicated, "-o", tmp_path / "again", "--cdx", index]
-
-    done = CliRunner().invoke(app, ["warc", *map(str, words)])
-
-    assert f"{index}:1: " in str(done.exception)
+    words = ["restore", deduplicated, "-o", again, "--cdx", index]
+    refused = CliRunner().invoke(app, ["warc", *map(str, words)])
+    assert f"{index}:1: " in str(refused.exception)
 
 
 def test_another_selection_is_not_taken_for_done(deduplicated, tmp_path):
@@ -123,49 +117,25 @@ def test_an_extract_carries_the_originals_that_it_needs(before, deduplicated, tm
 
 
 def test_an_extract_names_what_it_needs_and_does_not_have(new_warc, tmp_path):
-    warc = new_warc("one.warc.gz")
-    warc.response("http://a.example/", 1, OTHER)
-    warc.revisit("http://a.example/", 9, sha1(PAGE), "http://gone.example/", 2)
-    path = warc.close()
-
-    done = run(
-        "restore",
-        path,
-        "-o",
-        tmp_path / "extract",
-        "--with-originals",
-        code=ExitCode.INCOMPLETE,
-    )
-
-    (reason,) = done["records_left"]
-    assert f"http://gone.example/ of {date(2)}" in reason
-    assert len(blocks(tmp_path / "extract")) == 3
-
-
-def test_an_extract_carries_an_original_whose_date_is_more_precise(new_warc, tmp_path):
-    warc = new_warc("one.warc.gz")
+    """Of three revisits one has an original, whose date is more precise."""
+    warc = new_warc("one.warc", packed=False)
+    warc.revisit("http://b.example/digest", 8, sha1(PAGE), "http://a.example/", 1)
+    unnamed(warc.close())
+    warc = new_warc("two.warc.gz")
     warc.response("http://a.example/", 1, PAGE, Date=date(1).replace("Z", ".123456Z"))
+    warc.response("http://a.example/", 2, OTHER)
     warc.revisit("http://b.example/", 9, sha1(PAGE), "http://a.example/", 1)
+    warc.revisit("http://b.example/gone", 9, sha1(PAGE), "http://gone.example/", 2)
     warc.close()
     words = ("--with-originals", "--url-prefix", "http://b.example/")
-
-    done = run("restore", tmp_path / "before", "-o", tmp_path / "extract", *words)
-
-    assert (done["records_left"], done["left_out"]) == ([], 0)
-    assert len(blocks(tmp_path / "extract")) == 3
-
-
-def test_an_extract_names_revisits_that_name_no_capture(new_warc, tmp_path):
-    warc = new_warc("one.warc", packed=False)
-    warc.response("http://a.example/", 1, PAGE)
-    warc.revisit("http://b.example/", 9, sha1(PAGE), "http://a.example/", 1)
-    unnamed(warc.close())
+    out = tmp_path / "extract"
 
     done = run(
-        *("restore", tmp_path / "before", "-o", tmp_path / "extract"),
-        *("--with-originals", "--url-prefix", "http://b.example/"),
-        code=ExitCode.INCOMPLETE,
+        *("restore", tmp_path / "before", "-o", out, *words), code=ExitCode.INCOMPLETE
     )
 
-    (reason,) = done["records_left"]
-    assert "names no capture" in reason
+    names_none, gone = done["records_left"]
+    assert "names no capture" in names_none
+    assert f"http://gone.example/ of {date(2)}" in gone
+    assert done["left_out"] == 1
+    assert len(blocks(out)) == 2 + 4
