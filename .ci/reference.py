@@ -25,6 +25,7 @@ from frontier.settings.config import PREFIX, Config
 from frontier.status.figures import Figures
 from frontier.store import keys
 
+ROOT = Path(config.__file__).parents[1]
 BLOCK = re.compile(r"^```reference\n(.+)\n```$", re.MULTILINE)
 KEYS = {
     "namespace": keys.RegistryKeys("<namespace>"),
@@ -173,7 +174,16 @@ def listed(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names) or " "
 
 
+def packages() -> Iterator[str]:
+    """Each package, and the first line of its docstring."""
+    yield "| package | is |\n|---|---|"
+    for path in sorted(ROOT.glob("*/__init__.py")):
+        about = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        yield f"| `frontier.{path.parent.name}` | {about.splitlines()[0]} |"
+
+
 MAKERS = {
+    "packages": packages,
     "settings": settings,
     "scripts": scripts,
     "commands": commands,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import Crawler
@@ -57,50 +58,34 @@ class PushingNode(Node):
         push = Push(what["mode"], mark_, "", 0, what["item"], what["tag"])
         self.outbox.put(partition, push)
 
-    @property
-    @override
-    def tiers(self) -> None:
-        """Nothing, as nobody here looks after the memory of the sets."""
-
-    @property
-    @override
-    def watchdog(self) -> None:
-        """Nobody: no callback runs."""
-
-    @property
-    @override
-    def made_ready(self) -> int:
-        """Nothing waits until it is due."""
-        return 0
-
     @override
     async def open(self) -> None:
         """Connect and start the outbox."""
-        self._store = Store.from_settings(self._settings)
-        self._outage_retry = OutageRetry(self._store)
+        self.store = Store.from_settings(self._settings)
+        self.outage_retry = OutageRetry(self.store)
         self.keys = CrawlKeys(self.config.namespace, "bench")
         self.outbox = Outbox(
-            self._outage_retry,
+            self.outage_retry,
             Pusher(self.keys, seen_config(self.config)),
             on_verdicts=self.on_verdicts,
             on_became_ready=lambda _: [],  # the partitions are its own
         )
-        self.portions = Portions(
-            self._outage_retry, self.keys, partitions=self.config.partitions
-        )
+        partitions = self.config.partitions
+        self.parts.add(Portions(self.outage_retry, self.keys, partitions=partitions))
         self.claims = Claims(
-            self._outage_retry,
+            self.outage_retry,
             self.keys,
             node_id=self.config.node_id,
             ttl=self.config.lease_ttl,
         )
+        self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self._loops.start(self.outbox.run())
 
     @override
     async def close(self) -> None:
         """Stop the outbox and disconnect."""
         await self._loops.stop()
-        await self._store.close()
+        await self.store.close()
 
 
 class Pushing(Scheduler):

@@ -117,7 +117,7 @@ def write_warc(
         time.time,
     )
     for exchange in exchanges:
-        digest = hashlib.sha256(exchange.response_body).hexdigest()
+        digest = hashlib.sha256(bytes(exchange.response_body)).hexdigest()
         writer.append(exchange, digest)
     writer.close()
 
@@ -130,7 +130,7 @@ def _warcio(exchanges: list[Exchange], directory: Path) -> None:
             response = writer.create_warc_record(
                 exchange.url,
                 "response",
-                payload=io.BytesIO(exchange.response_body),
+                payload=io.BytesIO(bytes(exchange.response_body)),
                 length=len(exchange.response_body),
                 http_headers=head,
             )
@@ -150,7 +150,7 @@ def _fastwarc(exchanges: list[Exchange], directory: Path) -> None:
                 (
                     WarcRecordType.response,
                     exchange.response_head,
-                    exchange.response_body,
+                    bytes(exchange.response_body),
                 ),
             ):
                 record: Any = WarcRecord()
@@ -165,9 +165,9 @@ def _digest_loop(exchanges: list[Exchange], directory: Path) -> None:
     """What is left if nothing is decided, and no header made."""
     with (directory / "digests.gz").open("wb", buffering=0) as file:
         for exchange in exchanges:
-            hashlib.sha256(exchange.response_body).hexdigest()
+            hashlib.sha256(bytes(exchange.response_body)).hexdigest()
             block = hashlib.sha256(exchange.response_head)
-            block.update(exchange.response_body)
+            block.update(bytes(exchange.response_body))
             block.hexdigest()
             hashlib.sha256(exchange.request_head).hexdigest()
             _compress(file, exchange, isal_zlib, COMPRESSION_LEVEL)
@@ -191,7 +191,7 @@ def _compress(file: FileIO, exchange: Exchange, library: Any, level: int) -> Non
     """Compress what frontier writes: made beforehand would be quicker still."""
     for part in (
         exchange.request_head + HEAD,
-        b"".join((HEAD, exchange.response_head, exchange.response_body)),
+        b"".join((HEAD, exchange.response_head, bytes(exchange.response_body))),
     ):
         made = library.compressobj(level, library.DEFLATED, GZIP)
         file.write(made.compress(part) + made.flush())
@@ -228,5 +228,5 @@ def made_exchanges(count: int) -> list[Exchange]:
 
 
 _SAMPLE = made_exchanges(1)[0]
-HEAD = capture(_SAMPLE, "0" * 64, "<urn:uuid:0>", "bench")[1].parts[0]
+HEAD = bytes(capture(_SAMPLE, "0" * 64, "<urn:uuid:0>", "bench")[1].parts[0])
 """The WARC header of a response."""

@@ -15,6 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.response import get_base_url
 
 from frontier.download.back_off import kind_of, kind_of_status
+from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
@@ -26,7 +27,7 @@ from frontier.download.origin import (
     status_of,
 )
 from frontier.download.politeness import LeaseGone
-from frontier.errors import FrontierError
+from frontier.errors import BodyArchivedOnly, FrontierError
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
@@ -54,6 +55,8 @@ logger = logging.getLogger(__name__)
 
 START = 4_096
 """Characters of a page in which Scrapy looks for its base."""
+ACCEPTS_NONE = "frontier_archived_only"
+"""Key of ``meta``, and attribute of a spider: a response may lack its body."""
 HTTP = ("http://", "https://")
 """What the URL of an HTTP exchange begins with."""
 
@@ -94,6 +97,23 @@ class HopMiddleware:
                 await hops.require(request, kind, spelled=True)
         if self._session.lease_guard is not None:  # before its robots.txt takes a turn
             self._session.lease_guard.require_turn(request)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Let *response* pass, with its body or to a callback that needs none.
+
+        Here, and not where it came, as redirects and retries need no body.
+
+        Raises:
+            BodyArchivedOnly: Its body was too large for the spider.
+        """
+        if ARCHIVED_ONLY not in response.flags:
+            return response
+        accepts = getattr(self._crawler.spider, ACCEPTS_NONE, False)
+        is_archived = self._session.requests.known(request).stored is not None
+        if is_archived and request.meta.get(ACCEPTS_NONE, accepts):
+            return response
+        self._session.count("frontier/archive/only_refused")
+        raise BodyArchivedOnly(request.url, is_archived=is_archived)
 
 
 class ImportedFilterMiddleware:
@@ -242,6 +262,9 @@ class CaptureMiddleware:
                 self._archive_answer(request, response)
         state.answer = None
         self._unslot(request)
+        if ARCHIVED_ONLY in response.flags:
+            self._session.count("frontier/archive/only")
+            request.meta["dont_cache"] = True  # a cache would have an empty body
         return await self._conditional.restore(request, response)
 
     async def process_exception(

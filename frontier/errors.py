@@ -29,6 +29,7 @@ FrontierError
 ├── CodecError
 │   └── NotSerializable     a request carries what cannot be stored
 └── ArchiveError
+    ├── BodyArchivedOnly    a callback that did not ask for it would get no body
     ├── CollectionInUse     a crawl runs, or a source is imported; not now
     ├── CrawlCanceled       the crawl's payloads are not to be offered to others
     ├── DirectoryInUse      another command works in it
@@ -332,6 +333,22 @@ class NotSerializable(CodecError):
 
 class ArchiveError(FrontierError):
     """Base class of errors about WARC files and their index."""
+
+
+class BodyArchivedOnly(ArchiveError):
+    """A body is larger than a spider is to get, and its callback needs one.
+
+    Unless *is_archived*, rules keep it out of the archive, too.
+    """
+
+    def __init__(self, url: str, *, is_archived: bool) -> None:
+        where = "in the archive alone" if is_archived else "not archived either"
+        super().__init__(
+            f"the body of {url[:200]} is larger than FRONTIER_WARC_ONLY_BYTES, and "
+            f"{where}"
+        )
+        self.url = url
+        self.is_archived = is_archived
 
 
 class WriterStopped(ArchiveError):

@@ -2,19 +2,67 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from mmap import mmap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
+    from typing import IO
 
-Body = bytes | mmap
+_BLOCK = 1 << 20
+
+
+class FileBody:
+    """The bytes of a file, which is not changed any more, and may be without a name.
+
+    They are read a part at a time. A map of the file would do, too, but it counts as
+    memory of the process where that is limited, and a disk that fails would kill it.
+    """
+
+    def __init__(self, file: IO[bytes], digests: Mapping[str, str] | None = None):
+        """*digests* are known already, as the index spells them, by algorithm."""
+        file.flush()
+        self._file = os.dup(file.fileno())
+        self._size = os.fstat(self._file).st_size
+        self.digests = digests or {}
+
+    def __del__(self) -> None:
+        os.close(self._file)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return self[:]
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self._size)
+        found = bytearray()
+        while start + len(found) < stop:
+            read = os.pread(self._file, stop - start - len(found), start + len(found))
+            if not read:
+                raise OSError("the file of a body was cut")
+            found += read
+        return bytes(found)
+
+
+Body = bytes | FileBody
 """Bytes of a body: in memory, or in a file without a name if they are many.
 
-Both have a length, are sliced to bytes and can be hashed; neither is changed.
+Both have a length and are sliced to bytes; neither is changed.
 """
+
+
+def slices_of(body: Body) -> Iterator[bytes]:
+    """*body*, a part at a time if it is in a file."""
+    if isinstance(body, bytes):
+        yield body
+        return
+    for start in range(0, len(body), _BLOCK):
+        yield body[start : start + _BLOCK]
 
 
 class Order(StrEnum):

@@ -299,7 +299,7 @@ class Origins:
         """
         known = self._deliveries.get(request)
         if known is None and (page := self.page(request)) is not None:
-            known = f"{page.hex()}-{self._session.node.server_ms():.0f}"
+            known = f"{page.hex()}-{self._session.node.context.clock():.0f}"
             self._deliveries[request] = known
         return known
 

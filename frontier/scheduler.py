@@ -39,6 +39,8 @@ from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt
 from frontier.node.context import Owner, Target
+from frontier.node.crawl_limits import Portions
+from frontier.node.host_addresses import Addresses
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
 from frontier.queue.item import EXEMPT, FORCED, RECRAWL, Codec, claim_of
@@ -171,7 +173,7 @@ class Scheduler(BaseScheduler, Owner):
         if not self._session.opened:
             return
         self._guard()
-        self._node.portions.on_total = self._traps.learn
+        self._node.parts[Portions].on_total = self._traps.learn
         self._fingerprints = self._session.fingerprints
         self._by_url = self._fingerprints.by_url
         self._modes = SeenModes(self._session, self._fingerprints)
@@ -399,7 +401,7 @@ class Scheduler(BaseScheduler, Owner):
             return made
         request: Request | None = self._node.claims.take(claim, reservation)
         if request is None:
-            self._do_aside(self._node.recover(reservation))
+            self._do_aside(self._node.recovery.resolve([reservation]))
         else:
             self._session.requests.of(request).claim = claim
             self._recrawls.note_local(request)
@@ -596,7 +598,7 @@ class Scheduler(BaseScheduler, Owner):
         for push, verdict in zip(pushes, verdicts, strict=True):
             if verdict == NEW and push.tag is not None:
                 for group, count in self._traps.note(push.tag.url):
-                    self._node.portions.add(group, count)
+                    self._node.parts[Portions].add(group, count)
 
     def _push(
         self,
@@ -641,7 +643,7 @@ class Scheduler(BaseScheduler, Owner):
         """Push *request* when the address of its host is known."""
         address = None
         while address is None:
-            await self._node.addresses.find(host_of(request.url))
+            await self._node.parts[Addresses].find(host_of(request.url))
             address = self._queue_addresses.of(request.url, fingerprint)
         where = (address.partition, self._queue(request, address))
         self._push(request, fingerprint, item, mode, where, due, forced)
@@ -656,7 +658,7 @@ class Scheduler(BaseScheduler, Owner):
             return self._session.requests.known(request).due
         value = request.meta.pop(DUE_META)
         try:
-            due = read_due(value, self._node.server_ms())
+            due = read_due(value, self._node.context.clock())
         except ValueError as error:
             self._request_stats.refuse_due(request, error)
             return 0
@@ -680,7 +682,7 @@ class Scheduler(BaseScheduler, Owner):
         reservation = state.reservation
         if reservation is None or state.claim is not None:
             return False
-        due = read_due(when, self._node.server_ms())
+        due = read_due(when, self._node.context.clock())
         queue, item = reservation.queue, b"0" + reservation.item[1:]
         if changed is not None:
             fingerprint = self._session.fingerprints.of(changed)
@@ -701,16 +703,18 @@ class Scheduler(BaseScheduler, Owner):
     def publish(self) -> None:
         """Add what was counted to Scrapy's stats, which are slow to count in."""
         self._request_stats.publish(self._session.fingerprints.refused)
-        tiers = self._node.tiers if self._session.opened else None
+        if not self._session.opened:
+            return
+        limit, watchdog = self._node.memory_limit, self._node.watchdog
+        tiers = None if limit is None else limit.state
         if tiers is not None:
             self._stats.set_value("frontier/seen/given_up", tiers.given_up)
             self._stats.set_value("frontier/seen/lost_expected", tiers.lost)
-        watchdog = self._node.watchdog if self._session.opened else None
         if watchdog is not None and watchdog.slow:
             self._stats.set_value("frontier/busy/callbacks", watchdog.slow)
             self._stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
-        if self._session.opened and self._node.made_ready:
-            self._stats.set_value("frontier/queue/due", self._node.made_ready)
+        if self._node.due_times.moved:
+            self._stats.set_value("frontier/queue/due", self._node.due_times.moved)
 
     def _bury(self, reservation: Reservation, error: FrontierError) -> None:
         self._stats.inc_value("frontier/queue/dead")
@@ -786,7 +790,7 @@ class Scheduler(BaseScheduler, Owner):
             else:
                 again = state.again
                 if again is None and state.visit is not None:
-                    now_ms = self._node.server_ms()
+                    now_ms = self._node.context.clock()
                     again = self._recrawls.again(request, reservation, now_ms)
                 forced = state.forced
                 self._node.acks.complete(reservation, again=again, forced=forced)

@@ -273,6 +273,10 @@ class BaseAgent(_ScrapyAgent):
         """How many bytes of the answer to *request* are wanted; 0 for all."""
         return 0
 
+    def takes_all(self, request: Request) -> bool:
+        """Whether ``DOWNLOAD_MAXSIZE`` is not for the answer to *request*."""
+        return bool(self.wanted(request))
+
     @override
     def _get_agent(self, request: Request, timeout: float) -> Any:
         agent = super()._get_agent(request, timeout)
@@ -290,7 +294,7 @@ class BaseAgent(_ScrapyAgent):
             deliver(self.reader_for(reader))
 
         txresponse.deliverBody = deliver_to
-        if not wanted:
+        if not self.takes_all(request):
             return super()._cb_bodyready(txresponse, request)
         limit = request.meta.get(_MAXSIZE)
         request.meta[_MAXSIZE] = 0  # no limit, while Scrapy looks at it

@@ -77,6 +77,7 @@ def test_the_reference_has_what_there_is():
     assert "Default: `1024`. All nodes of a crawl must agree." in settings
     assert headings_of(keys) == made
     assert keys.count("\n| `queue_") > 10
+    assert "\n| `frontier.queue` | The queue of" in expanded(DOCS / "architecture.md")
     assert sorted(commands) == sorted(["scrapy-redis's start URLs", *COMMANDS])
 
 
@@ -191,14 +192,6 @@ def test_the_layers_are_those_that_are_held():
 
     said = [re.findall(r"[\w.]+", names) for _, names in rows]
     assert said == [sorted(layer) for layer in reversed(LAYERS)]
-
-
-def test_every_package_is_described():
-    there = sorted(
-        path.parent.name for path in SOURCES if path.match("frontier/*/__init__.py")
-    )
-
-    assert column("architecture.md", r"`frontier\.(\w+)`") == there
 
 
 def test_the_examples_of_tests_are_tests():

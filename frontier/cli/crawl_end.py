@@ -6,7 +6,6 @@ crawl that has ended.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
-from frontier.cli.output import bar, end_with, say
+from frontier.cli.output import say
 from frontier.cli.report import facts
 from frontier.errors import (
     CollectionInUse,
@@ -26,12 +25,10 @@ from frontier.errors import (
 from frontier.store.keys import CrawlKeys, collection_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from frontier.node.delete_crawl import Deleted, Deletion
+    from frontier.node.remove_crawl import Deleted
     from frontier.seen.seen_set import StoredCrawl
     from frontier.status.views import CrawlSnapshot
-    from frontier.store.client import BlockingStore, Call
+    from frontier.store.client import BlockingStore
 
 NOT_DONE = "{:,} requests of {} are not done and would not be fetched"
 Discard = Annotated[
@@ -76,6 +73,7 @@ def end(
     --remove-frontier. WARC files stay.
     """
     from frontier.cluster.membership import crawl_ttl
+    from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
 
     if discard and remove_frontier:
@@ -96,7 +94,7 @@ def end(
             state, live = _closed(store, keys, ttl), 0
         waiting = _uncommitted_in(store, keys) if not discard else []
         if remove_frontier:
-            _remove(store, options.namespace, crawl_id)
+            remove(store, keys, ttl=ttl)
     said = {"store": store.where, "crawl_id": crawl_id, "state": state, "nodes": live}
     output.rows({**said, "removed": remove_frontier, "uncommitted": waiting or None})
     _tell_what_is_left(crawl_id, waiting, live)
@@ -190,18 +188,6 @@ def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> No
     Collection(store, collection, crawl_id, revisits=False).cancel()
 
 
-def _remove(store: BlockingStore, namespace: str, crawl_id: str) -> None:
-    from frontier.node.remove_frontier import remove_frontier
-    from frontier.seen.seen_set import stored_crawl
-
-    async def run(calls: Sequence[Call]) -> list[Any]:
-        return store.run(calls)
-
-    crawl = stored_crawl(store, namespace, crawl_id)
-    with bar("partitions", crawl.config.partitions) as progress:
-        asyncio.run(remove_frontier(run, crawl.keys, crawl.config, progress))
-
-
 def delete(
     options: CrawlsOptions,
     output: Output,
@@ -216,7 +202,11 @@ def delete(
     off, the same command goes on.
     """
     from frontier.cluster.membership import crawl_ttl
-    from frontier.node.delete_crawl import Deletion, forget_call
+    from frontier.node.remove_crawl import (
+        delete_crawl,
+        forget_call,
+        require_removable,
+    )
     from frontier.seen.seen_set import stored_crawl
 
     with options.connected() as store:
@@ -228,8 +218,8 @@ def delete(
             gone = Text(f"{crawl_id} is deleted; only its name was left")
             output.result({"crawl_id": crawl_id, "keys": 0}, [gone])
             return
-        deletion = Deletion(store, crawl, ttl=crawl_ttl(store, crawl.keys))
-        deletion.check()
+        ttl = crawl_ttl(store, crawl.keys)
+        require_removable(store, crawl.keys, ttl=ttl)
         _require_committed(store, crawl.keys, collection)
         if not yes:
             output.require_consent(
@@ -238,15 +228,13 @@ def delete(
                 "nothing was deleted; add --yes to delete it",
                 yes=yes,
             )
-        done = _deleted(deletion, crawl)
+        try:
+            done = delete_crawl(store, crawl.keys, crawl.spider, ttl=ttl)
+        except BaseException:
+            say(f"{crawl_id} is deleted in part; run the same command again to go on")
+            raise
     said = {"store": store.where, "crawl_id": crawl_id, **asdict(done)}
     output.result(said, _said(crawl, done))
-    end_with(
-        [
-            f"{key} could not be read; keys that it named may still be there"
-            for key in done.unreadable
-        ]
-    )
 
 
 def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
@@ -263,21 +251,6 @@ def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
         "pages_reported": seen.totals.pages,
         "given_up": seen.queue.dead,
     }
-
-
-def _deleted(deletion: Deletion, crawl: StoredCrawl) -> Deleted:
-    """Do it; if it is cut off, say how far it came."""
-    partitions = crawl.config.partitions
-    try:
-        with bar("partitions", partitions) as progress:
-            return deletion.run(progress)
-    except BaseException:
-        gone = deletion.done.partitions
-        say(
-            f"{gone:,} of {partitions:,} partitions of {crawl.keys.crawl_id} are "
-            "deleted; run the same command again to go on"
-        )
-        raise
 
 
 def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -> None:

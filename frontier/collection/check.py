@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from frontier.collection.purge import SHADOWS, require_idle
-from frontier.collection.summary import COUNTS, filename, pairs, size
+from frontier.collection.purge import SHADOWS, lead_on, require_quiet
+from frontier.collection.summary import counted, filename, names, scanned, size
 from frontier.collection.written import counts_of
 from frontier.dedupe.digest_index import decode
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
 from frontier.store.keys import round_of
-from frontier.store.scripts import COLLECTION_MEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
-CHUNK = 1_000
-"""Digests per round trip."""
 EXAMPLES = 3
 """Of each kind of fault, those that are shown."""
 
@@ -113,9 +110,8 @@ class Check:
         """
         keys = self._keys
         if self._repair:
-            require_idle(self._store, keys)
-        members = self._store.call(Call.command("SMEMBERS", keys.committed()))
-        self._committed = sorted(m.decode("utf-8", "replace") for m in members)
+            require_quiet(self._store, keys, rounds=False)
+        self._committed = self._members(keys.committed())
         self._shadows()
         self._owners()
         for crawl_id in self._committed:
@@ -153,22 +149,9 @@ class Check:
                     self._dangling(digest, owner)
 
     def _dangling(self, digest: bytes, owner: str) -> None:
-        keys = self._keys
-        there = self._store.run(
-            [Call.command("HEXISTS", keys.crawl(c), digest) for c in self._committed]
-        )
-        heirs = [c for c, known in zip(self._committed, there, strict=True) if known]
-        heir = heirs[0] if heirs else owner
+        mend = lead_on(self._store, self._keys, digest, owner, self._committed)
         text = digest.decode("utf-8", "replace")
-        self._fault(
-            Fault.DANGLING,
-            f"{text} leads to {owner}",
-            Call.to(
-                COLLECTION_MEND,
-                [keys.alldupes(), keys.crawl(owner), keys.crawl(heir)],
-                [digest, owner, heir],
-            ),
-        )
+        self._fault(Fault.DANGLING, f"{text} leads to {owner}", mend)
 
     def _crawl(self, crawl_id: str) -> None:
         keys = self._keys
@@ -218,20 +201,16 @@ class Check:
         More than the files have is no fault: some may be elsewhere.
         """
         keys = self._keys
-        members = self._store.call(Call.command("SMEMBERS", keys.uncommitted()))
-        running = {round_of(one.decode("utf-8", "replace"))[0] for one in members}
+        running = {round_of(name)[0] for name in self._members(keys.uncommitted())}
         crawls = set(self._committed) - running
         for crawl_id, has in counts_of(directory, crawls, self._store, keys).items():
-            told = self._store.call(
-                Call.command("HMGET", keys.counts(crawl_id), *COUNTS)
-            )
-            counted = dict(zip(COUNTS, map(whole, told), strict=True))
-            more = {name: value - counted[name] for name, value in has.items()}
+            told = counted(self._store, keys.counts(crawl_id))
+            more = {name: value - told[name] for name, value in has.items()}
             if more["totalUrls"] <= 0 and more["dupeUrls"] <= 0:
                 continue
             self._fault(
                 Fault.UNCOUNTED,
-                f"{crawl_id}: {counted['totalUrls']:,} captures, "
+                f"{crawl_id}: {told['totalUrls']:,} captures, "
                 f"its files have {has['totalUrls']:,}",
                 *(
                     Call.command("HINCRBY", key, name, missing)
@@ -245,12 +224,8 @@ class Check:
         keys = self._keys
         sums: Counter[str] = Counter()
         for crawl_id in self._committed:
-            counts = self._store.call(
-                Call.command("HMGET", keys.counts(crawl_id), *COUNTS)
-            )
-            sums.update(dict(zip(COUNTS, map(whole, counts), strict=True)))
-        told = self._store.call(Call.command("HMGET", keys.allcounts(), *COUNTS))
-        for name, value in zip(COUNTS, map(whole, told), strict=True):
+            sums.update(counted(self._store, keys.counts(crawl_id)))
+        for name, value in counted(self._store, keys.allcounts()).items():
             if value != sums[name]:
                 self._fault(
                     Fault.COUNTS,
@@ -260,27 +235,17 @@ class Check:
 
     def _unfinished(self) -> None:
         keys = self._keys
-        uncommitted, importing = self._store.run(
-            [
-                Call.command("SMEMBERS", keys.uncommitted()),
-                Call.command("HKEYS", keys.importing()),
-            ]
-        )
+        importing = names(self._store.call(Call.command("HKEYS", keys.importing())))
+        uncommitted = self._members(keys.uncommitted())
         for members, what in ((uncommitted, "not committed"), (importing, "imported")):
-            for member in sorted(members):
-                name = printable(member.decode("utf-8", "replace"))
-                self.found.unfinished.append(f"{name} is {what}")
+            for name in members:
+                self.found.unfinished.append(f"{printable(name)} is {what}")
+
+    def _members(self, key: str) -> list[str]:
+        return names(self._store.call(Call.command("SMEMBERS", key)))
 
     def _scan(self, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The fields of the hash *key*, some at a time; some may come twice."""
-        cursor = b"0"
-        while True:
-            cursor, found = self._store.call(
-                Call.command("HSCAN", key, cursor, "COUNT", CHUNK)
-            )
-            chunk = pairs(found)
+        for chunk in scanned(self._store, key):
             self.found.digests += len(chunk)
             self._progress(self.found.digests)
             yield chunk
-            if int(cursor) == 0:
-                return

@@ -15,17 +15,16 @@ What always holds:
 from __future__ import annotations
 
 import json
-from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.collection.commit import has_rounds
 from frontier.collection.foreign_indexes import Capture, cdx, conserved, crawl_log
 from frontier.collection.open_source import opened
 from frontier.collection.sources import Kind
+from frontier.collection.summary import counted, names, note_change
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
 from frontier.store.scripts import (
@@ -147,9 +146,7 @@ class Import:
             kept = {s.crawl_id for s in sources if s.listed or not self._config.compat}
             self._count_removed(kept)
         self._set_progress(1)
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        stamp = now.replace("+00:00", "Z")
-        self._store.call(Call.command("SET", self._keys.updated(), stamp))
+        note_change(self._store, self._keys)
         return self.done
 
     def _new(self, sources: Sequence[Source]) -> list[Source]:
@@ -309,15 +306,9 @@ class Import:
     def _count_removed(self, kept: set[str]) -> None:
         keys = self._keys
         members = self._store.call(Call.command("SMEMBERS", keys.committed()))
-        ids = Counter(m.decode("utf-8", "replace") for m in members)
-        removed = sorted(set(ids) - kept)
-        sizes = self._store.run(
-            [
-                Call.command("HGET", keys.counts(crawl_id), "totalCrawlSize")
-                for crawl_id in removed
-            ]
-        )
-        total = sum(int(size) for size in sizes if size and size.isdigit())
+        removed = [crawl_id for crawl_id in names(members) if crawl_id not in kept]
+        sizes = [counted(self._store, keys.counts(each)) for each in removed]
+        total = sum(each["totalCrawlSize"] for each in sizes)
         self._store.call(
             Call.command(
                 "HSET",

@@ -41,11 +41,11 @@ from frontier.cdx.lines import INDEXED, REVISIT, paired
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.dedupe.cdx_server import pool_for
-from frontier.dedupe.digest import ALGORITHM, parse
+from frontier.dedupe.digest import ALGORITHM, digester, parse
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import open_input, read_input, require_ratio
 from frontier.wacz.layout import CDX
-from frontier.warc.reader import GZIP, block_of, payload_digest, records_in
+from frontier.warc.reader import GZIP, payload_of, pulled_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -533,11 +533,21 @@ def cdx_lines(
         SourceBroken: The file is cut off, damaged, a bomb, or has no records.
     """
     found = None
+    computed: dict[int, str] = {}
+    """By the offset of a record, until its line is made."""
+
+    def read() -> Iterator[Found]:
+        for each in pulled_from(file, name, check=require_ratio):
+            if _is_to_be_computed(each, digest):
+                computed[each.offset] = _computed(each, digest or ALGORITHM)
+            each.require_whole()
+            yield each
+
     try:
-        for found, how in paired(records_in(file, name, check=require_ratio)):
+        for found, how in paired(read()):
             progress(found.offset + found.length)
             if found.kind in INDEXED:
-                yield _line(file, found, how, digest)
+                yield _line(found, how, computed.pop(found.offset, ""))
     except BadWarc as error:
         reason = f"{error.reason} at byte {error.offset:,}"
         raise SourceBroken(name, reason) from None
@@ -547,14 +557,14 @@ def cdx_lines(
         raise SourceBroken(name, "there is no WARC record in it")
 
 
-def _line(file: IO[bytes], found: Found, how: Asked, digest: str) -> bytes:
+def _line(found: Found, how: Asked, computed: str) -> bytes:
     headers = found.headers
-    facts: dict[str, str | int] = {"url": headers.get("warc-target-uri").strip("<>")}
-    given = facts["digest"] = headers.get("warc-payload-digest")
+    facts: dict[str, str | int] = {
+        "url": headers.get("warc-target-uri").strip("<>"),
+        "digest": computed or headers.get("warc-payload-digest"),
+    }
     if found.kind == "revisit":
         facts["mime"] = REVISIT
-    elif not _will_do(given, digest):
-        facts["digest"] = _computed(file, found, digest or ALGORITHM) or given
     if how.method:
         facts["method"] = how.method
     facts["length"] = found.length
@@ -570,23 +580,31 @@ def _digits(date: str) -> str:
     return re.sub(r"[-T:]", "", whole) + (fraction if len(fraction) in {3, 6} else "")
 
 
-def _will_do(given: str, wanted: str) -> bool:
-    """Whether the digest that a record has is taken."""
-    if not wanted:
-        return bool(given)
-    try:
-        return parse(given).algorithm == wanted
-    except ValueError:
+def _is_to_be_computed(found: Found, wanted: str) -> bool:
+    """Whether the digest that *found* has, if it has one, is not taken.
+
+    That of a revisit is: it has no payload to compute another one from.
+    """
+    given = found.headers.get("warc-payload-digest")
+    if found.kind == "revisit" or found.kind not in INDEXED:
         return False
+    if not wanted:
+        return not given
+    try:
+        return parse(given).algorithm != wanted
+    except ValueError:
+        return True
 
 
-def _computed(file: IO[bytes], found: Found, algorithm: str) -> str:
+def _computed(found: Found, algorithm: str) -> str:
     """The digest of the record's payload; empty if it is not known."""
     headers = found.headers
     if headers.get("warc-truncated") or headers.get("warc-segment-number"):
         return ""
+    computed = digester(algorithm)
     try:
-        block = block_of(file, found)
-        return payload_digest(block, algorithm, http=found.is_http)
+        for part in payload_of(found):
+            computed.update(part)
     except ValueError:
         return ""
+    return computed.spelled()

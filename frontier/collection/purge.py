@@ -19,8 +19,8 @@ And of captures, which are to leave WARC files (`remove_captures`):
     to go may be under way.
 7.  Other crawls' captures of the same payloads stay, and are found: a digest leads to
     the first of them by name, or to none.
-8.  A run that was killed is run again, and ends the same: an entry goes last, after
-    what leads to it.
+8.  A run that was killed is run again, and ends the same: an entry goes in one step
+    with what leads to it.
 
 Captures are found by what the entries say, so that all are looked at. The counts of a
 crawl stay: they say what it has fetched.
@@ -31,27 +31,29 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from frontier.collection.rounds import Hold
-from frontier.collection.summary import COUNTS, filename, pairs
+from frontier.collection.summary import (
+    counted,
+    filename,
+    names,
+    note_change,
+    scanned,
+)
 from frontier.dedupe.digest_index import decode
 from frontier.errors import CollectionInUse, ConfigurationError
-from frontier.status.validate import whole
 from frontier.store.client import Call
 from frontier.store.keys import round_of
-from frontier.store.scripts import COLLECTION_SWITCH
+from frontier.store.scripts import COLLECTION_MEND, COLLECTION_SWITCH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Sequence
 
     from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CollectionKeys
 
-CHUNK = 1_000
-"""Digests, or other entries, per round trip."""
-UNCOMMITTED = "is not committed; let it end, or cancel it"
 SHADOWS = ("alldupes", "allcounts", "allcrawls", "src:d")
 
 
@@ -84,9 +86,9 @@ def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> P
             Call.command("SMEMBERS", keys.uncommitted()),
         ]
     )
-    there = {member.decode("utf-8", "replace") for member in members}
-    named = (round_of(one.decode("utf-8", "replace")) for one in uncommitted)
-    running = {crawl_id for crawl_id, number in named if number is not None}
+    there = set(names(members))
+    rounds = map(round_of, names(uncommitted))
+    running = {crawl_id for crawl_id, number in rounds if number is not None}
     stay = set(keep) | running
     return Plan(
         tuple(sorted(there & stay)),
@@ -136,19 +138,30 @@ def _purge(
     hold: Hold,
     progress: Callable[[int], None],
 ) -> int:
-    def step(looked: int) -> None:
+    looked = 0
+
+    def step(found: list[tuple[bytes, bytes]]) -> None:
+        nonlocal looked
+        looked += len(found)
         hold.take()  # else another one would commit after a while
         progress(looked)
 
     running = require_quiet(store, keys)
     alldupes, allcounts, allcrawls, done = (keys.shadow(name) for name in SHADOWS)
     store.call(Call.command("UNLINK", alldupes, allcounts, allcrawls, done))
-    looked = _keep_owners(store, keys, planned, alldupes, step)
+    kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
+    for found in scanned(store, keys.alldupes()):  # an original stays with its crawl
+        stay = [pair for pair in found if pair[1] in kept]
+        if stay:
+            store.call(Call.command("HSET", alldupes, *chain.from_iterable(stay)))
+        step(found)
     sums: Counter[str] = Counter()
     for crawl_id in planned.kept:
-        looked = _add(store, keys, crawl_id, alldupes, step, looked)
-        values = store.call(Call.command("HMGET", keys.counts(crawl_id), *COUNTS))
-        sums.update(dict(zip(COUNTS, map(whole, values), strict=True)))
+        for found in scanned(store, keys.crawl(crawl_id)):  # and else goes to the first
+            calls = [Call.command("HSETNX", alldupes, d, crawl_id) for d, _ in found]
+            store.run(calls)
+            step(found)
+        sums.update(counted(store, keys.counts(crawl_id)))
         _copy_names(store, keys, crawl_id, done)
     calls = [Call.command("SADD", allcrawls, c) for c in planned.kept]
     facts = [(k, v) for k, v in sums.items() if v] if planned.kept else []
@@ -160,92 +173,34 @@ def _purge(
     return left
 
 
-def require_quiet(store: BlockingStore, keys: CollectionKeys) -> int:
-    """Raise unless what runs commits in rounds, and nothing is imported.
+def require_quiet(
+    store: BlockingStore, keys: CollectionKeys, *, rounds: bool = True
+) -> int:
+    """Raise unless nothing is imported, and no crawl runs; with *rounds*, but in these.
 
     Returns how many rounds are not committed.
 
     Raises:
-        CollectionInUse: Another crawl runs, or a source is imported.
+        CollectionInUse: A crawl runs, or a source is imported.
     """
-    members = store.call(Call.command("SMEMBERS", keys.uncommitted()))
-    names = [member.decode("utf-8", "replace") for member in members]
-    others = [name for name in names if round_of(name)[1] is None]
+    uncommitted, importing = store.run(
+        [
+            Call.command("SMEMBERS", keys.uncommitted()),
+            Call.command("HKEYS", keys.importing()),
+        ]
+    )
+    running = [round_of(name) for name in names(uncommitted)]
+    others = [crawl for crawl, number in running if number is None or not rounds]
     if others:
-        raise CollectionInUse(f"{min(others)} {UNCOMMITTED}")
-    _require_no_import(store, keys)
-    return len(names)
-
-
-def _require_no_import(store: BlockingStore, keys: CollectionKeys) -> None:
-    importing = store.call(Call.command("HKEYS", keys.importing()))
+        raise CollectionInUse(
+            f"{min(others)} is not committed; let it end, or cancel it"
+        )
     if importing:
-        first = min(name.decode("utf-8", "replace") for name in importing)
+        first = names(importing)[0]
         raise CollectionInUse(
             f"{first} is being imported; let it end, or import it again"
         )
-
-
-def require_idle(store: BlockingStore, keys: CollectionKeys) -> None:
-    """Raise unless no crawl runs and no source is being imported.
-
-    Raises:
-        CollectionInUse: One does, or is.
-    """
-    members = store.call(Call.command("SMEMBERS", keys.uncommitted()))
-    if members:
-        names = (member.decode("utf-8", "replace") for member in members)
-        first = min(round_of(name)[0] for name in names)
-        raise CollectionInUse(f"{first} {UNCOMMITTED}")
-    _require_no_import(store, keys)
-
-
-def _keep_owners(
-    store: BlockingStore,
-    keys: CollectionKeys,
-    planned: Plan,
-    shadow: str,
-    progress: Callable[[int], None],
-) -> int:
-    """Copy what is owned by crawls that stay."""
-    kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
-    cursor, looked = b"0", 0
-    while True:
-        cursor, found = store.call(
-            Call.command("HSCAN", keys.alldupes(), cursor, "COUNT", CHUNK)
-        )
-        owned = pairs(found)
-        flat = [
-            part for digest, crawl in owned if crawl in kept for part in (digest, crawl)
-        ]
-        if flat:
-            store.call(Call.command("HSET", shadow, *flat))
-        looked += len(owned)
-        progress(looked)
-        if int(cursor) == 0:
-            return looked
-
-
-def _add(
-    store: BlockingStore,
-    keys: CollectionKeys,
-    crawl_id: str,
-    shadow: str,
-    progress: Callable[[int], None],
-    looked: int,
-) -> int:
-    """Give the crawl what nobody has who stays."""
-    cursor = b"0"
-    while True:
-        cursor, found = store.call(
-            Call.command("HSCAN", keys.crawl(crawl_id), cursor, "COUNT", CHUNK)
-        )
-        digests = [digest for digest, _ in pairs(found)]
-        store.run([Call.command("HSETNX", shadow, d, crawl_id) for d in digests])
-        looked += len(digests)
-        progress(looked)
-        if int(cursor) == 0:
-            return looked
+    return len(running)
 
 
 def _copy_names(
@@ -253,12 +208,12 @@ def _copy_names(
 ) -> None:
     """Keep the names of the crawl's files among those that are in the index."""
     entries = store.call(Call.command("LRANGE", keys.waczs(crawl_id), 0, -1))
-    names = [name for entry in entries if (name := filename(entry)) is not None]
-    there = store.run([Call.command("SISMEMBER", keys.done(), name) for name in names])
+    files = [name for entry in entries if (name := filename(entry)) is not None]
+    there = store.run([Call.command("SISMEMBER", keys.done(), name) for name in files])
     store.run(
         [
             Call.command("SADD", shadow, name)
-            for name, known in zip(names, there, strict=True)
+            for name, known in zip(files, there, strict=True)
             if known
         ]
     )
@@ -300,8 +255,7 @@ def _switch(
         store.call(Call.command("UNLINK", *(keys.shadow(name) for name in SHADOWS)))
         require_quiet(store, keys)
         raise CollectionInUse("it was changed while the new index was built; repeat it")
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    store.call(Call.command("SET", keys.updated(), now.replace("+00:00", "Z")))
+    note_change(store, keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,54 +287,46 @@ def remove_captures(
         StoreUnavailable: Nothing is known about the effect; repeat it.
     """
     if not dry:
-        require_idle(store, keys)
-    members = store.call(Call.command("SMEMBERS", keys.committed()))
-    crawls = sorted(member.decode("utf-8", "replace") for member in members)
+        require_quiet(store, keys, rounds=False)
+    crawls = names(store.call(Call.command("SMEMBERS", keys.committed())))
     count = 0
     for crawl_id in crawls:
-        for digest in _digests(store, keys.crawl(crawl_id), captures):
-            count += 1
-            if not dry:
-                _lead_elsewhere(store, keys, crawl_id, digest, crawls)
-                store.call(Call.command("HDEL", keys.crawl(crawl_id), digest))
+        for found in scanned(store, keys.crawl(crawl_id)):
+            for digest, raw in found:
+                value = decode(raw)
+                if value is None or not captures.has(value.url, value.date):
+                    continue
+                count += 1
+                if not dry:
+                    store.call(lead_on(store, keys, digest, crawl_id, crawls, 1))
     for key, is_one in ((keys.urls(), _by_url), (keys.history(), _last)):
-        for found in _scan(store, key):
+        for found in scanned(store, key):
             gone = [field for field, value in found if is_one(value, captures)]
             count += len(gone)
             if gone and not dry:
                 store.call(Call.command("HDEL", key, *gone))
     if count and not dry:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        store.call(Call.command("SET", keys.updated(), now.replace("+00:00", "Z")))
+        note_change(store, keys)
     return count
 
 
-def _digests(store: BlockingStore, key: str, captures: Captures) -> Iterator[bytes]:
-    for found in _scan(store, key):
-        for digest, raw in found:
-            value = decode(raw)
-            if value is not None and captures.has(value.url, value.date):
-                yield digest
-
-
-def _lead_elsewhere(
+def lead_on(
     store: BlockingStore,
     keys: CollectionKeys,
-    crawl_id: str,
     digest: bytes,
-    crawls: list[str],
-) -> None:
-    """Have *digest* lead to another crawl that has it, if it leads to *crawl_id*."""
-    owner = store.call(Call.command("HGET", keys.alldupes(), digest))
-    if owner is None or owner.decode("utf-8", "replace") != crawl_id:
-        return
-    others = [each for each in crawls if each != crawl_id]
+    owner: str,
+    crawls: Sequence[str],
+    is_removed: int = 0,
+) -> Call:
+    """What has *digest* lead to the first of *crawls* that has it, no more to *owner*.
+
+    If *is_removed*, the entry of *owner* goes first; what it has otherwise stays.
+    """
+    others = [each for each in crawls if each != owner]
     there = store.run([Call.command("HEXISTS", keys.crawl(c), digest) for c in others])
-    heir = next((c for c, known in zip(others, there, strict=True) if known), None)
-    if heir is None:
-        store.call(Call.command("HDEL", keys.alldupes(), digest))
-    else:
-        store.call(Call.command("HSET", keys.alldupes(), digest, heir))
+    heir = next((c for c, known in zip(others, there, strict=True) if known), owner)
+    hashes = [keys.alldupes(), keys.crawl(owner), keys.crawl(heir)]
+    return Call.to(COLLECTION_MEND, hashes, [digest, owner, heir, is_removed])
 
 
 def _by_url(value: bytes, captures: Captures) -> bool:
@@ -399,12 +345,3 @@ def _last(value: bytes, captures: Captures) -> bool:
         return False
     is_one = known is not None and captures.has(known.url, known.date)
     return is_one or url in captures.urls
-
-
-def _scan(store: BlockingStore, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
-    cursor = b"0"
-    while True:
-        cursor, found = store.call(Call.command("HSCAN", key, cursor, "COUNT", CHUNK))
-        yield pairs(found)
-        if int(cursor) == 0:
-            return

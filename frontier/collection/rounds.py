@@ -36,7 +36,6 @@ from frontier.store.scripts import (
     COLLECTION_HOLD,
     COMMIT_BEGIN,
     COMMIT_CANCEL,
-    COMMIT_END,
     COMMIT_MOVE,
     COMMIT_SETTLE,
 )
@@ -189,16 +188,16 @@ class Committer:
         self._token = secrets.token_hex(8)
         self._open = OpenRound(store, keys, crawl_id)
 
-    def commit(self, every_s: float = 0) -> Round | str:
+    def commit(self, every_s: float = 0, *, is_last: bool = False) -> Round | str:
         """Commit what is there, if the last round was *every_s* ago, or go on with it.
 
         Returns why nothing was done, otherwise: `early`, `nothing`, `held`, `whole` or
-        `canceled`, as ``commit_begin.lua`` says.
+        `canceled`, as ``commit_begin.lua`` says; or `ended`, if the crawl adds no more.
 
         Raises:
             StoreUnavailable: Repeat it.
         """
-        begun = self._begin(every_s)
+        begun = self._begin(every_s, is_last=is_last)
         if isinstance(begun, str):
             return begun
         digests, added = 0, 0
@@ -227,16 +226,17 @@ class Committer:
             return "held"
         return Round(begun, digests, added)
 
-    def _begin(self, every_s: float) -> int | str:
+    def _begin(self, every_s: float, *, is_last: bool) -> int | str:
         keys, crawl_id = self._keys, self._crawl_id
         for _ in range(TRIES):
             part, first = self._open.parts()[-1], round_id(crawl_id, 1)
             names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
             names += [keys.canceled(), keys.crawl(part), keys.counts(part)]
-            names += [keys.crawl(first), keys.counts(first)]
+            names += [keys.crawl(first), keys.counts(first), keys.committed()]
+            names += [keys.waczs(crawl_id), keys.done()]
             args: list[Argument] = [crawl_id, self._open.number or "", self._token]
-            call = Call.to(COMMIT_BEGIN, names, [*args, HOLD_MS, int(every_s * 1000)])
-            why, *rest = self._store.call(call)
+            args += [HOLD_MS, int(every_s * 1000), int(is_last)]
+            why, *rest = self._store.call(Call.to(COMMIT_BEGIN, names, args))
             if why == b"move":
                 return int(rest[0])
             if why != b"other":
@@ -255,15 +255,13 @@ class Committer:
         digests = added = 0
         limit = time.monotonic() + WAIT_S
         while True:
-            done = self.commit()
+            done = self.commit(is_last=True)
             if isinstance(done, Round):
                 digests, added = digests + done.digests, added + done.added
             elif done == "canceled":
                 raise CrawlCanceled(self._crawl_id)
-            elif done == "whole":
-                return Committed(digests, added, first=False)
-            elif done == "nothing" and self._end():
-                return Committed(digests, added, first=True)
+            elif done in {"whole", "ended"}:
+                return Committed(digests, added, first=done == "ended")
             elif time.monotonic() > limit:
                 raise CollectionInUse(
                     f"{self._crawl_id} is not committed: another round, or a purge, "
@@ -271,14 +269,6 @@ class Committer:
                 )
             else:
                 time.sleep(PAUSE_S)
-
-    def _end(self) -> bool:
-        keys, crawl_id = self._keys, self._crawl_id
-        part = self._open.parts()[-1]
-        names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.committed()]
-        names += [keys.crawl(part), keys.counts(part), keys.waczs(crawl_id)]
-        args: list[Argument] = [crawl_id, self._open.number or "", part]
-        return bool(self._store.call(Call.to(COMMIT_END, [*names, keys.done()], args)))
 
     def cancel(self, *, running: bool) -> int:
         """Forget what no round has committed, or have the last node do so.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
 from frontier.status.validate import printable, text, whole
@@ -20,13 +22,15 @@ from frontier.store.keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
 """What is counted of each crawl, and summed up over the committed ones."""
+CHUNK = 1_000
+"""Fields of a hash per round trip."""
 _TAGGED = re.compile(r"\{collection:(.*)\}:")
 
 
@@ -76,15 +80,15 @@ class CollectionView:
 
 def collections(store: BlockingStore) -> list[str]:
     """The names of the collections in the store; the default one has none."""
-    names: set[str] = set()
+    found: set[str] = set()
     for what in ("allcrawls", "uncommittedcrawls"):
         for key in store.scan(f"*{what}"):
             name = key.decode("utf-8", "replace").removesuffix(what)
             if tagged := _TAGGED.fullmatch(name):
-                names.add(tagged[1])
+                found.add(tagged[1])
             elif not name or (name.endswith(":") and not name.endswith("purge:")):
-                names.add(name.removesuffix(":"))
-    return sorted(names)
+                found.add(name.removesuffix(":"))
+    return sorted(found)
 
 
 def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
@@ -100,11 +104,11 @@ def look(store: BlockingStore, keys: CollectionKeys) -> CollectionView:
             Call.command("GET", keys.updated()),
         ]
     )
-    states = dict.fromkeys(_texts(committed), "committed")
-    for name in _texts(uncommitted):
+    states = dict.fromkeys(names(committed), "committed")
+    for name in names(uncommitted):
         crawl_id, number = round_of(name)
         states[crawl_id] = "uncommitted" if number is None else "rounds"
-    states |= dict.fromkeys(states.keys() & _texts(canceled), "canceled")
+    states |= dict.fromkeys(states.keys() & names(canceled), "canceled")
     return CollectionView(
         keys.collection,
         digests,
@@ -132,9 +136,8 @@ def uncommitted_in(store: BlockingStore, namespace: str, crawl_id: str) -> list[
         Call.command("GET", registry.store()),
     ]
     members, mine = store.run(calls, tolerant=True)
-    names = set() if isinstance(members, KeyDamaged) else _texts(members)
     found = []
-    for name in sorted(names):
+    for name in [] if isinstance(members, KeyDamaged) else names(members):
         keys = collection_keys(store, name)
         waits, rounds, owner = store.run(
             [
@@ -164,8 +167,33 @@ def pairs(reply: object) -> list[tuple[bytes, bytes]]:
     return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _texts(members: Iterable[bytes]) -> set[str]:
-    return {member.decode("utf-8", "replace") for member in members}
+def scanned(store: BlockingStore, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The fields and values of the hash *key*, some at a time; some may come twice."""
+    cursor = b"0"
+    while True:
+        call = Call.command("HSCAN", key, cursor, "COUNT", CHUNK)
+        cursor, found = store.call(call)
+        yield pairs(found)
+        if int(cursor) == 0:
+            return
+
+
+def counted(store: BlockingStore, key: str) -> dict[str, int]:
+    """The `COUNTS` that the hash *key* has."""
+    values = store.call(Call.command("HMGET", key, *COUNTS))
+    return dict(zip(COUNTS, map(whole, values), strict=True))
+
+
+def names(members: Iterable[bytes]) -> list[str]:
+    """The members of a set, sorted."""
+    return sorted(member.decode("utf-8", "replace") for member in members)
+
+
+def note_change(store: BlockingStore, keys: CollectionKeys) -> None:
+    """Note that the collection *keys* was changed just now."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    stamp = now.replace("+00:00", "Z")
+    store.call(Call.command("SET", keys.updated(), stamp))
 
 
 def _crawl(
@@ -179,39 +207,38 @@ def _crawl(
     )
     number, last = whole(rounds[0]), whole(rounds[1])
     parts = [round_id(crawl_id, n) for n in (number - 1, number) if n > 0]
-    digests, figures = 0, [0] * len(COUNTS)
-    held = []
+    held, figures = [], Counter[str]()
     for each in (crawl_id, *parts):
-        here, counts = store.run(
-            [
-                Call.command("HLEN", keys.crawl(each)),
-                Call.command("HMGET", keys.counts(each), *COUNTS),
-            ]
-        )
-        held.append(here)
-        digests += here
-        figures = [a + whole(b) for a, b in zip(figures, counts, strict=True)]
+        held.append(store.call(Call.command("HLEN", keys.crawl(each))))
+        figures.update(counted(store, keys.counts(each)))
+    digests = sum(held)
     is_committed = bool(parts) or state == "committed"
     uncommitted = digests - (held[0] if is_committed else 0)
     return CrawlView(
-        printable(crawl_id), state, digests, uncommitted, last, files, *figures
+        printable(crawl_id),
+        state,
+        digests,
+        uncommitted,
+        last,
+        files,
+        *(figures[name] for name in COUNTS),
     )
 
 
 def filename(entry: bytes) -> str | None:
     """The file name in *entry*, of the list of a crawl's files; ``None`` if none."""
-    try:
-        found = json.loads(entry)
-    except (ValueError, RecursionError):
-        return None
-    value = found.get("filename") if isinstance(found, dict) else None
+    value = _facts(entry).get("filename")
     return value if isinstance(value, str) else None
 
 
 def size(entry: bytes) -> int:
     """The size in *entry*; 0 if it has none that can be right."""
+    return whole(_facts(entry).get("size"))
+
+
+def _facts(entry: bytes) -> dict[str, Any]:
     try:
         found = json.loads(entry)
     except (ValueError, RecursionError):
-        return 0
-    return whole(found.get("size")) if isinstance(found, dict) else 0
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -15,6 +15,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from frontier.model import FileBody, slices_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,7 +48,12 @@ class PayloadDigest(NamedTuple):
 
 def sha256_hex(payload: Body) -> str:
     """Return the digest of *payload* as the index spells it: lower-case hex."""
-    return hashlib.sha256(payload).hexdigest()
+    if isinstance(payload, bytes):
+        return hashlib.sha256(payload).hexdigest()
+    computed = hashlib.sha256()
+    for block in slices_of(payload):
+        computed.update(block)
+    return computed.hexdigest()
 
 
 def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
@@ -56,6 +63,8 @@ def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
         ImportError: *algorithm* is ``blake3``, and that package is not installed.
         ValueError: *algorithm* is not one of `ALGORITHMS`.
     """
+    if isinstance(payload, FileBody) and algorithm in payload.digests:
+        return payload.digests[algorithm]
     if algorithm == "sha256":
         return sha256_hex(payload)
     computed = digester(algorithm)
@@ -70,9 +79,13 @@ class Digester:
         self._algorithm = algorithm
         self._computed = computed
 
-    def update(self, part: Body) -> None:
+    def update(self, part: Body | memoryview) -> None:
         """Add *part* to what it is the digest of."""
-        self._computed.update(part)
+        if not isinstance(part, FileBody):
+            self._computed.update(part)
+            return
+        for block in slices_of(part):
+            self._computed.update(block)
 
     def spelled(self) -> str:
         """The digest of all parts, as the index spells it."""

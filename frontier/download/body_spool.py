@@ -4,8 +4,8 @@ Up to ``FRONTIER_WARC_SPOOL_BYTES`` a body is in memory, as with Scrapy. Beyond,
 it goes to a file without a name in the directory of WARC files, so that it
 vanishes with the process; the archive reads it from there. Scrapy's `Response`
 wants all of a body as one ``bytes``, so that one copy is made when the body is
-complete; a body that never becomes a response (too long, too slow, cut off) is
-never in memory as a whole.
+complete; a body that never becomes a response (too long, too slow, cut off), or that
+is archived only, is never in memory as a whole.
 
 What always holds:
 
@@ -34,18 +34,21 @@ import logging
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from mmap import ACCESS_READ, mmap
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
+from scrapy.http import Response
+
+from frontier.dedupe.digest import digester
+from frontier.model import FileBody
 from frontier.scrapy_internals import EXCERPT_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
-    from scrapy.http import Response
 
+    from frontier.dedupe.digest import Digester
     from frontier.model import Body
     from frontier.settings.config import Config
 
@@ -57,6 +60,30 @@ BLOCK = 1 << 20
 AHEAD = 4 * BLOCK
 """Bytes that may wait for the thread before the server is made to wait."""
 _DISK_DELAY = 0.5
+ARCHIVED_ONLY = "frontier-body-archived-only"
+"""The flag of a response without its body, which the archive has."""
+
+
+class ArchivedOnly(Response):
+    """What a spider gets of a body that is larger than ``FRONTIER_WARC_ONLY_BYTES``."""
+
+    archived_bytes = 0
+    """The size of the body as it was received."""
+
+    @classmethod
+    def instead(cls, response: Response, size: int) -> ArchivedOnly:
+        """*response*, whose body of *size* bytes the archive has."""
+        made = cls(
+            response.url,
+            response.status,
+            response.headers,
+            flags=[*response.flags, ARCHIVED_ONLY],
+            certificate=response.certificate,
+            ip_address=response.ip_address,
+            protocol=response.protocol,
+        )
+        made.archived_bytes = size
+        return made
 
 
 class SpoolDirectory:
@@ -65,6 +92,7 @@ class SpoolDirectory:
     def __init__(self, config: Config) -> None:
         self.directory = config.warc_dir
         self.limit = config.warc_spool_bytes
+        self.algorithm = config.digest
         self.thread = ThreadPoolExecutor(1, "frontier-spool")
         self.closing = threading.Event()
 
@@ -83,12 +111,15 @@ class Spool:
 
     def __init__(self, place: SpoolDirectory) -> None:
         self._place = place
+        self.most = 0
+        """Size of a body above which only the archive gets it; 0: none."""
         self._memory = bytearray()
         self._size = 0
         self._waiting = 0
         self._paused = False
         self._transport: Any = None
         self._file: IO[bytes] | None = None  # of the thread, until it is done
+        self._digest: Digester | None = None  # of what is in the file
         self._spooled = False
         self._over = threading.Event()
         self._whole = b""
@@ -102,6 +133,11 @@ class Spool:
     def size(self) -> int:
         """Bytes so far."""
         return self._size
+
+    @property
+    def is_archived_only(self) -> bool:
+        """Whether Scrapy gets nothing of it."""
+        return 0 < self.most < self._size
 
     @property
     def paused(self) -> bool:
@@ -120,7 +156,7 @@ class Spool:
 
     def whenever_written(self, then: Callable[[], None]) -> None:
         """Call *then* once `getvalue` needs no disk: now, or when it was read."""
-        if not self._spooled:
+        if not self._spooled or self.is_archived_only:
             then()
             return
         self._hand_over()
@@ -128,12 +164,14 @@ class Spool:
 
     def getvalue(self) -> bytes:
         """All of it, for Scrapy."""
+        if self.is_archived_only:
+            return b""
         return self._whole if self._spooled else bytes(self._memory)
 
     async def take(self, body: bytes = b"") -> Body:
         """All of it, for the archive; *body* is what Scrapy has of it.
 
-        What is spooled is a map of the file, which is closed with the map.
+        What is spooled stays in its file.
         """
         self._over.set()
         if not self._spooled:
@@ -141,7 +179,7 @@ class Spool:
         self._whole = b""
         self._hand_over()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._place.thread, self._map)
+        return await loop.run_in_executor(self._place.thread, self._filed)
 
     def _hand_over(self) -> None:
         data, self._memory = self._memory, bytearray()
@@ -179,11 +217,14 @@ class Spool:
         complained = False
         while rest:
             try:
-                if self._file is None:
-                    self._file = TemporaryFile(  # noqa: SIM115 (its map closes it)
+                if self._file is None or self._digest is None:
+                    self._file = TemporaryFile(  # noqa: SIM115 (`_filed` closes it)
                         dir=self._place.directory, buffering=0
                     )
-                rest = rest[self._file.write(rest) or 0 :]
+                    self._digest = digester(self._place.algorithm)
+                written = self._file.write(rest) or 0
+                self._digest.update(rest[:written])
+                rest = rest[written:]
             except OSError as error:
                 if not complained:
                     complained = True
@@ -201,11 +242,11 @@ class Spool:
             self._file.seek(0)
             self._whole = self._file.read()
 
-    def _map(self) -> Body:
-        if self._file is None or self._file.tell() == 0:
+    def _filed(self) -> Body:
+        if self._file is None or self._digest is None or self._file.tell() == 0:
             return b""
         with self._file as file:
-            return mmap(file.fileno(), 0, access=ACCESS_READ)
+            return FileBody(file, {self._place.algorithm: self._digest.spelled()})
 
 
 EXCERPT = "frontier_excerpt"

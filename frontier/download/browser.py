@@ -136,7 +136,7 @@ def _as_text(exchange: Exchange, head: bytes, maker: str) -> Exchange:
 
     *head* is what the server sent.
     """
-    body = exchange.response_body
+    body = bytes(exchange.response_body)
     mime = mime_of(head)
     if _BINARY.match(mime):
         return exchange

@@ -123,7 +123,7 @@ class CookiesMiddleware(BaseCookies):
             self._tell_of_key(request)
             super().process_request(request)
             return
-        if not self._session.node.cookies.is_current(jar):
+        if not self._session.node.parts[shared.Cookies].is_current(jar):
             async with jar.lock:
                 await self._refresh(jar)
         if not request.cookies:
@@ -208,7 +208,7 @@ class CookiesMiddleware(BaseCookies):
     async def _refresh(self, jar: _Jar) -> None:
         """Put into Scrapy's jar what others have changed; *jar* is locked."""
         era = jar.era
-        fresh = await self._session.node.cookies.refresh(jar)
+        fresh = await self._session.node.parts[shared.Cookies].refresh(jar)
         if fresh is None:
             return
         self.crawler.stats.inc_value("frontier/cookies/read")
@@ -247,7 +247,7 @@ class CookiesMiddleware(BaseCookies):
         changes |= {field: "" for field in jar.stored if not _has(ours, field)}
         if not changes:
             return False
-        cookies: shared.Cookies = self._session.node.cookies
+        cookies: shared.Cookies = self._session.node.parts[shared.Cookies]
         changed, refused = await cookies.write(jar, changes)
         self.crawler.stats.inc_value("frontier/cookies/written")
         if refused:

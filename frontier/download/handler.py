@@ -32,7 +32,12 @@ from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
 from frontier.download.addresses import Checked, CheckedAgent, refusing
-from frontier.download.body_spool import Spool, SpoolDirectory, excerpt_of
+from frontier.download.body_spool import (
+    ArchivedOnly,
+    Spool,
+    SpoolDirectory,
+    excerpt_of,
+)
 from frontier.download.capture import RawExchange, truncation
 from frontier.download.framing import Parser, undone
 from frontier.download.hops import Hops
@@ -110,6 +115,7 @@ class Handler(CheckedHandler):
         super().__init__(crawler)
         self.connect_by(_Factory)
         self._spools = SpoolDirectory(self._session.config)
+        self._most = self._session.config.warc_only_bytes
 
     @override
     async def download_request(self, request: Request) -> Response:
@@ -119,6 +125,10 @@ class Handler(CheckedHandler):
         agent.wire = wire
         agent.guard = partial(self.guard, request)
         agent.spool = self._spools.new()
+        if not agent.wanted(request) and request.meta.get("archive", True):
+            agent.spool.most = self._most and min(
+                self._most, agent.limit_of(request) or self._most
+            )
         agent.checked = self.checked(request)
         try:
             with refusing(agent.checked), wrap_twisted_exceptions():
@@ -135,6 +145,8 @@ class Handler(CheckedHandler):
         wire.truncated = truncation(response.flags)
         wire.body = await agent.spool.take(response.body)
         wire.complete = True
+        if agent.spool.is_archived_only:
+            return ArchivedOnly.instead(response, agent.spool.size)
         if wire.codings:
             body = undone(response.body, wire.codings, agent.maxsize)
             response = response.replace(body=body)
@@ -171,8 +183,16 @@ class _Agent(_GuardedAgent):
     @override
     def part(self, request: Request) -> dict[str, Any]:
         self.wire.proxied = bool(request.meta.get("proxy"))
-        limit = request.meta.get("download_maxsize", self.maxsize)
+        limit = self.limit_of(request)
         return {"wire": self.wire, "spool": self.spool, "maxsize": limit}
+
+    def limit_of(self, request: Request) -> int:
+        """The largest body that Scrapy is to get for *request*; 0 for any."""
+        return int(request.meta.get("download_maxsize", self.maxsize))
+
+    @override
+    def takes_all(self, request: Request) -> bool:
+        return bool(self.spool.most) or super().takes_all(request)
 
     @override
     def reader_for(self, reader: Any) -> Any:

@@ -34,6 +34,7 @@ from frontier.download.origin import (
     OutOfScope,
     URLTooLong,
 )
+from frontier.node.host_addresses import AddressClasses
 from frontier.session.session import session_of
 from frontier.warc.records import MAX_URL, is_too_long
 
@@ -173,7 +174,7 @@ class Hops:
         """Whether *request*, which leads to the class *kind*, may be sent."""
         if not self._session.opened:
             return False  # nothing is known, and nothing is to be sent
-        classes = self._session.node.address_classes
+        classes = self._session.node.parts[AddressClasses]
         if classes.known(kind):
             return True
         is_seed = self.is_seed(request)
@@ -183,7 +184,7 @@ class Hops:
         """Whether the class *kind* is connected to, as far as is known here."""
         if not self._session.opened:
             return False
-        return kind in self._session.node.address_classes.allowed
+        return kind in self._session.node.parts[AddressClasses].allowed
 
     def refusal(self, request: Request, kind: str) -> AddressRefused:
         """The error of *request*, counted and told."""

@@ -162,7 +162,8 @@ class LeaseGuard:
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
         reservation = self._session.requests.reservation(self._led_by(request))
-        return reservation is None or self._session.node.may_send(reservation)
+        leases = self._session.node.leases
+        return reservation is None or leases.covers(reservation.lease)
 
     async def covered(self, request: Request) -> None:
         """Return once the lease that *request* stands on is current.
@@ -188,7 +189,7 @@ class LeaseGuard:
     async def _led(self, leader: Request, reservation: Reservation) -> None:
         """Return once the lease that *leader* stands on is current."""
         node, state = self._session.node, self._session.requests.known(leader)
-        while not node.may_send(reservation):
+        while not node.leases.covers(reservation.lease):
             if state.put_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
@@ -270,7 +271,8 @@ class LeaseGuard:
         """
         node, state = self._session.node, self._session.requests.known(request)
         waited = False
-        while (node.paused and state.sent is None) or not node.may_send(reservation):
+        covers, lease = node.leases.covers, reservation.lease
+        while (node.paused and state.sent is None) or not covers(lease):
             waited = True
             if state.put_back:
                 raise LeaseGone(CLOSING)
@@ -314,7 +316,7 @@ class LeaseGuard:
         """Which part of the shards of *host* is held here."""
         config, node = self._session.config, self._session.node
         shards = shards_of(host, config.host_shards, config.partitions)
-        held = sum(node.holds(shard.partition) for shard in shards)
+        held = sum(node.leases.current(s.partition) is not None for s in shards)
         return max(held, 1) / config.host_shards
 
     def _delay(self, request: Request) -> float:

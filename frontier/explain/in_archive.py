@@ -24,7 +24,7 @@ from frontier.postcrawl.remote_files import open_file
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import named
 from frontier.urls.robots import LIMIT
-from frontier.warc.reader import Head, block_of, body_of, http_head, records_in
+from frontier.warc.reader import Head, body_of, http_head, pulled_from, records_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -397,14 +397,14 @@ def _read(path: Path, found: Found) -> Record:
 
 def _told(file: IO[bytes], path: Path, record: Record, *, with_body: bool) -> Record:
     """*record* with what it and the records behind it say of how it came to be."""
-    behind = records_in(file, str(path), record.offset)
+    behind = pulled_from(file, str(path), record.offset)
     first = next(behind, None)
     if first is None or first.kind not in CAPTURES:
         raise ValueError(f"there is no capture at byte {record.offset}")
     full = _read(path, first)
     if with_body and first.kind == "response":
         body = b""
-        for part in body_of(block_of(file, first)):
+        for part in body_of(first):
             body += part
             if len(body) > LIMIT:
                 break

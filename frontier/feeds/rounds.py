@@ -282,7 +282,7 @@ class Rounds(Part):
             return PAUSE
         (reply,) = await self._node.run([due_call(self._keys, TAKEN)])
         due = due_of(reply)
-        if due.now >= self._node.until_ms:
+        if due.now >= self._node.end_of_crawl.until:
             logger.info("no round begins any more: FRONTIER_RECRAWL_UNTIL is over")
             self.stop()
             return 0.0

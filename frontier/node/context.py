@@ -2,7 +2,7 @@
 
 A *part* is a feature that hangs on the kernel of a node. The kernel knows the hooks of
 `Part`, and no part by name. The components are put together in
-`frontier.node.composition`. What always holds:
+`frontier.node.kernel`. What always holds:
 
 1.  A loop that fails for good is told to the owner, once, and makes `unless_broken`
     return: nobody waits for what only that loop would have done.
@@ -21,6 +21,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    cast,
 )
 
 from frontier.errors import FrontierError
@@ -41,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
+_Part = TypeVar("_Part", bound="Part")
 
 
 class Part:
@@ -93,15 +95,21 @@ class Part:
 
 
 class Parts:
-    """The parts of one node, in their order; see `frontier.node.composition`."""
+    """The parts of one node, in their order; see `frontier.node.parts`."""
 
     def __init__(self) -> None:
         self._parts: tuple[Part, ...] = ()
+        self._of: dict[type[Part], Part] = {}
         self._hooks: dict[str, list[Any]] = {}
+
+    def __getitem__(self, kind: type[_Part]) -> _Part:
+        """The part of that *kind*."""
+        return cast("_Part", self._of[kind])
 
     def add(self, *parts: Part) -> None:
         """Have *parts* behind those that there are."""
         self._parts += parts
+        self._of |= {type(part): part for part in parts}
         self._hooks.clear()
 
     def each(

@@ -24,6 +24,7 @@ import time
 from typing import TYPE_CHECKING
 
 from frontier.errors import StoreUnavailable
+from frontier.node.context import Part
 from frontier.store.client import Call
 from frontier.store.scripts import COOKIES_MERGE
 
@@ -60,7 +61,7 @@ class Jar:
         """Held while it is read or changed."""
 
 
-class Cookies:
+class Cookies(Part):
     """Reads and changes the jars of a crawl."""
 
     def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:

@@ -154,6 +154,9 @@ class Limits:
         return any(astuple(self))
 
 
+NO_LIMITS = Limits()
+
+
 _SPIDER = "spider:"
 """Before the reason with which a spider has ended its crawl, in the name of a limit."""
 
@@ -207,7 +210,7 @@ class Spending(Part):
         self._outage_retry = context.outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
         self._born = keys.born
-        self._limits = limits
+        self.limits = limits
         self.is_counting = bool(limits)
         """Whether there is a limit, or was one."""
         self._node_id = context.node_id
@@ -230,7 +233,7 @@ class Spending(Part):
 
     def change(self, limits: Limits) -> None:
         """Keep to *limits* from now on; without any so far, count from now on."""
-        self._limits = limits
+        self.limits = limits
         self.is_counting = self.is_counting or bool(limits)
         self._starved.set()  # it may begin something now
 
@@ -245,7 +248,7 @@ class Spending(Part):
     @override
     def room(self) -> bool:
         """Whether a request may be begun; if not, `on_allowed` tells when one may."""
-        if self._allowed or not self._limits.pages:
+        if self._allowed or not self.limits.pages:
             return not self.ended_at
         self._starved.set()
         return False
@@ -294,7 +297,7 @@ class Spending(Part):
                 self._on_limit(self.ended_at)
 
     def _call(self, counts: Counter[str], wanted: int) -> Call:
-        limits = self._limits
+        limits = self.limits
         args: list[Argument] = [self._node_id, self._process, self._number]
         args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
         span = 0 if self._stands_still() else int(limits.seconds * 1000)

@@ -31,6 +31,7 @@ import time
 from typing import TYPE_CHECKING
 
 from frontier.errors import CrawlLost
+from frontier.node.context import Part
 from frontier.store.client import Call
 from frontier.store.scripts import ADDRESS_NOTE, ADDRESS_SAY
 from frontier.urls.addresses import PUBLIC, SAID
@@ -52,7 +53,7 @@ MAX_KNOWN = 100_000
 """Hosts whose addresses a node keeps in memory; the crawl has noted them all."""
 
 
-class Addresses:
+class Addresses(Part):
     """What the crawl has noted, as far as this node knows it."""
 
     def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
@@ -167,7 +168,7 @@ RECHECK = 1.0
 """Seconds after which is looked again if other nodes' seeds have said more."""
 
 
-class AddressClasses:
+class AddressClasses(Part):
     """What is allowed, as far as this node knows."""
 
     def __init__(

@@ -16,10 +16,11 @@ import contextlib
 import logging
 import math
 import time
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from frontier.cluster import crawls
 from frontier.cluster.crawls import LIMIT
@@ -35,9 +36,8 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.node.archiving import Archive, claim
-from frontier.node.composition import Composition, NodeServer, answer_time
-from frontier.node.context import Loops, Part, Parts
-from frontier.node.crawl_limits import Limits, described, reason_of
+from frontier.node.context import Loops, Part
+from frontier.node.crawl_limits import described, reason_of
 from frontier.node.ends import (
     AT_LIMIT,
     DAMAGED,
@@ -49,11 +49,11 @@ from frontier.node.ends import (
     UNDONE,
 )
 from frontier.node.heartbeat import CANCEL
-from frontier.node.host_politeness import Concurrency, HostConcurrency
+from frontier.node.host_politeness import Concurrency
 from frontier.node.journal.writer import Journaling, refuse_lost
-from frontier.node.outbox import hint_calls, hints_of
+from frontier.node.kernel import Kernel, NodeServer, answer_time
 from frontier.node.process_stats import ProcessStats
-from frontier.node.remove_frontier import remove_frontier
+from frontier.node.remove_crawl import remove_frontier
 from frontier.queue.damage import is_number
 from frontier.queue.push import Push
 from frontier.seen.imported_filter import about_call
@@ -68,17 +68,13 @@ from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from frontier.cluster.membership import Departure
-    from frontier.model import Attempt
     from frontier.node.context import Owner
-    from frontier.node.host_quotas import Quotas
     from frontier.queue.reserve import Reservation
-    from frontier.seen.seen_set import SeenState
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
-    from frontier.watchdog.child import Watchdog
 
 logger = logging.getLogger(__name__)
 
@@ -106,10 +102,9 @@ HEARD = 3.0
 """Seconds in which others should have heard of the end of the crawl."""
 
 
-class Node:
+class Node(Kernel):
     """Builds the services of a node from its configuration and runs them."""
 
-    archive: Archive | None = None
     finished = False
     has_seeds = False
     """Whether the crawl has all start requests of this node's spider."""
@@ -140,11 +135,11 @@ class Node:
         spider: str,
         concurrency: Concurrency | None = None,
         launch: crawls.Launch = crawls.NOBODY,
-        limits: Limits | None = None,
+        parts: Callable[[Kernel], Iterable[Part]] = lambda _: (),
     ) -> None:
-        self.config = config
+        super().__init__(config, owner, concurrency or Concurrency())
         self._launch = launch
-        self.limits = limits or Limits()
+        self._parts_of = parts
         self.has_imported = False
         """Whether another scheduler's filter was imported, at the last look."""
         self._settings = self._reached = settings
@@ -152,26 +147,16 @@ class Node:
             settings, config.warc_dir if config.warc_enabled else None
         )
         """How its process is; who serves a port notes it there."""
-        self._owner = owner
-        self.parts = Parts()
-        self.parts.add(owner)
         self._spider = spider
-        self.host_concurrency = HostConcurrency(
-            config, concurrency or Concurrency(), lambda: self.share
-        )
-        """How many requests it may have at once."""
         self._loops = Loops(self.fail)
         self._server = NodeServer(config.store_dir)
         self._opened = contextlib.AsyncExitStack()
         """Closes what was opened, the last first."""
-        self._journal = Journaling()
         self._orders: set[str] = set()
         """Those of operators that its owner has heard of."""
         self._damaged: set[str] = set()
         """Keys of the crawl that have ended this node, each told once."""
         self.opened_at = time.time()
-        self.verdicts: Counter[str] = Counter()
-        """How many pushes got which verdict."""
 
     async def open(self) -> None:
         """Connect, enter the crawl, take a place in the ring, start.
@@ -197,7 +182,7 @@ class Node:
         shape = crawl_settings(config, settings)
         enter = partial(
             crawls.enter,
-            self._store.run,
+            self.store.run,
             config.namespace,
             self._spider,
             config.crawl_id,
@@ -209,14 +194,14 @@ class Node:
         if config.warc_enabled:
             await self._open_archive(settings)
         facts = (self._spider, shape, self._launch.job)
-        self._journal = await Journaling.of(config, self.keys, *facts)
-        self._opened.push_async_callback(self._journal.close)
+        self.journal = await Journaling.of(config, self.keys, *facts)
+        self._opened.push_async_callback(self.journal.close)
         await self._start()
         logger.info(
             "node %s is in crawl %s on %s",
             config.node_id,
             self.keys.crawl_id,
-            self._store.where,
+            self.store.where,
         )
 
     async def _may_begin(self, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
@@ -227,24 +212,24 @@ class Node:
         """
         config = self.config
         if config.journal_dir is not None:
-            await refuse_lost(self._store.run, config.journal_dir, keys)
+            await refuse_lost(self.store.run, config.journal_dir, keys)
         return not config.warc_enabled or await claim(config, settings, keys)
 
     async def _connect(self, settings: Mapping[str, Any]) -> None:
         """Connect to the store, which must be one that keeps what it is given."""
-        self._store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
-        self._opened.push_async_callback(self._store.close)
+        self.store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
+        self._opened.push_async_callback(self.store.close)
         memory = await self._reach(
-            lambda: self._store.call(Call.command("INFO", "memory"))
+            lambda: self.store.call(Call.command("INFO", "memory"))
         )
-        check_server(memory, self._store.where)
+        check_server(memory, self.store.where)
         asked = self.config.seen_set_max_bytes
-        require_max_memory(asked, memory, self._store.where)
+        require_max_memory(asked, memory, self.store.where)
         await self._reach(self._require_copies)
         revive = self._server.revive if self._server.embedded else None
-        self._outage_retry = OutageRetry(self._store, revive)
-        self._opened.callback(self._outage_retry.stop)
-        self.run = self._outage_retry.retry
+        self.outage_retry = OutageRetry(self.store, revive)
+        self._opened.callback(self.outage_retry.stop)
+        self.run = self.outage_retry.retry
 
     async def _open_archive(self, settings: Mapping[str, Any]) -> None:
         blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
@@ -256,43 +241,29 @@ class Node:
 
     async def _start(self) -> None:
         """Put the node together, take a place in the ring, run what has to."""
-        parts = self._composition = Composition(
-            self, self._owner, self._store, self._outage_retry, self._journal
-        )
-        if parts.watchdog is not None:
-            self._opened.callback(parts.watchdog.close)
-        self.inbox, self.outbox, self.acks = parts.inbox, parts.outbox, parts.acks
-        self.addresses, self.claims = parts.addresses, parts.claims
-        self.cookies, self.portions = parts.cookies, parts.portions
-        self.fetched, self.back_offs = parts.fetched, parts.back_offs
-        self.controls, self.uplink = parts.controls, parts.uplink
-        self.address_classes, self.spending = parts.address_classes, parts.spending
-        self._leases, self._membership = parts.leases, parts.membership
-        await self._reach(parts.due_times.ask_time)
+        self.build()
+        self.parts.add(*self._parts_of(self))
+        if self.watchdog is not None:
+            self._opened.callback(self.watchdog.close)
+        await self._reach(self.due_times.ask_time)
         await self._reach(self._keep_to_the_end)
         await self._reach(self._learn_of_imports)
-        await self._reach(parts.heartbeat.beat)
-        if parts.watchdog is not None:
-            await parts.watchdog.start()
-        for loop in (*parts.loops(), self._watch, self._pulse, self.process_stats.run):
+        await self._reach(self.heartbeat.beat)
+        if self.watchdog is not None:
+            await self.watchdog.start()
+        for loop in (*self.loops(), self._watch, self._pulse, self.process_stats.run):
             self._loops.start(loop())
-        self._outage_retry.on_damaged = self.fail
+        self.outage_retry.on_damaged = self.fail
 
     async def _keep_to_the_end(self) -> None:
         """Have nothing be fetched that is due after the end that the settings name."""
         if not self.config.recrawl_until:
             return
-        parts = self._composition
         ask = Call.command("HGET", self.keys.meta(), "created_ms")
-        (found,) = await self._outage_retry.call([ask])
+        (found,) = await self.outage_retry.call([ask])
         began = int(found) if found and is_number(found) else time.time() * 1000
         until = end_ms(self.config.recrawl_until, began)
-        parts.end_of_crawl.until = parts.due_times.until = until
-
-    @property
-    def until_ms(self) -> float:
-        """When the crawl is to end, by the server's clock; infinite without an end."""
-        return self._composition.end_of_crawl.until
+        self.end_of_crawl.until = self.due_times.until = until
 
     async def _reach(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """What *ask* returns, once the store answers.
@@ -339,12 +310,12 @@ class Node:
     async def _watch(self) -> None:
         """Leave a primary that was replaced soon."""
         interval = min(WATCH, self.config.lease_ttl / 5)
-        await self._store.watch(interval, self._on_replaced)
+        await self.store.watch(interval, self._on_replaced)
 
     async def _pulse(self) -> None:
         """Say so soon if a server hangs, and have nobody wait for one of several."""
         silence = min(SILENCE, self.config.lease_ttl / 3)
-        await self._store.pulse(silence, self._outage_retry.note_silence)
+        await self.store.pulse(silence, self.outage_retry.note_silence)
 
     def _on_replaced(self) -> None:
         if self.archive is not None:
@@ -356,14 +327,14 @@ class Node:
         Raises:
             ConfigurationError: A server cannot wait for them.
         """
-        config, where = self.config, self._store.where
+        config, where = self.config, self.store.where
         copies = Copies(config.store_wait_replicas, config.store_wait_aof)
         if copies:
             try:
-                await self._store.call(copies.probe())
+                await self.store.call(copies.probe())
             except StoreRefused as error:
                 raise copies.refused(where, str(error)) from None
-        self._store.copies = copies
+        self.store.copies = copies
 
     def push(
         self,
@@ -383,13 +354,9 @@ class Node:
         push = Push(mode, mark, queue, priority, item, tag, due, forced)
         self.outbox.put(partition, push)
 
-    def server_ms(self) -> float:
-        """The server's clock in milliseconds, as far as it is known."""
-        return self._composition.context.clock()
-
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
-        if self._outage_retry.is_full:
+        if self.outage_retry.is_full:
             return None
         if len(self.inbox) and not all(room() for room in self.parts.each(Part.room)):
             return None
@@ -399,41 +366,9 @@ class Node:
                 begin(reservation)
         return reservation
 
-    async def recover(self, reservation: Reservation) -> None:
-        """Have what led to *reservation*, a claim that is not kept here, made again."""
-        await self._composition.recovery.resolve([reservation])
-
-    @property
-    def watchdog(self) -> Watchdog | None:
-        """Who is told which request's callback runs, unless there is nobody."""
-        return self._composition.watchdog
-
-    def change_limits(self, limits: Limits) -> None:
-        """Have the crawl keep to *limits* from now on."""
-        self.limits = limits
-        self.spending.change(limits)
-
-    def change_quotas(self, max_pages: int, max_bytes: int) -> None:
-        """Have each host keep to these from now on."""
-        self._composition.change_quotas(max_pages, max_bytes)
-
-    @property
-    def quotas(self) -> Quotas | None:
-        """Who counts what each host has had, if hosts have quotas."""
-        return self._composition.quotas
-
-    @property
-    def paused(self) -> bool:
-        """Whether an operator has paused the crawl."""
-        return self.controls.paused
-
-    def may_send(self, reservation: Reservation) -> bool:
-        """Whether the lease that *reservation* stands on is still to be relied on."""
-        return self._leases.covers(reservation.lease)
-
     def has_lost(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on does not come back."""
-        held = self._leases.held.get(reservation.lease.partition)
+        held = self.leases.held.get(reservation.lease.partition)
         is_held = held is not None and held.token == reservation.lease.token
         return not is_held or reservation.key not in self.inbox.open
 
@@ -443,67 +378,38 @@ class Node:
         Other nodes for *delay* seconds, this one for *turn*.
         """
         if self.config.queue_key not in SPREAD:
-            self._composition.host_delays.sent(reservation, delay)
+            self.host_delays.sent(reservation, delay)
             self.inbox.asked(reservation, turn)
-
-    @property
-    def share(self) -> float:
-        """Which part of the partitions it has."""
-        return len(self._leases.held) / self.config.partitions
-
-    def holds(self, partition: int) -> bool:
-        """Whether this node has a current lease on *partition*."""
-        return self._leases.current(partition) is not None
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
         return crawls.StartLock(
-            self._outage_retry.retry,
+            self.outage_retry.retry,
             self.keys,
             start_id,
             self.config.node_id,
             ttl=self.config.lease_ttl,
         )
 
-    @property
-    def partitions_held(self) -> int:
-        """How many partitions this node has the lease of."""
-        return len(self._leases.held)
-
-    @property
-    def made_ready(self) -> int:
-        """How many URLs that waited until they were due this node has made ready."""
-        return self._composition.due_times.moved
-
-    @property
-    def tiers(self) -> SeenState | None:
-        """The shared tiers, if this node looks after the memory of the sets."""
-        limit = self._composition.memory_limit
-        return limit.state if limit is not None else None
-
-    @property
-    def reclaimed(self) -> int:
-        """How many reservations of dead nodes this one put back."""
-        return self._composition.heartbeat.reclaimed
-
+    @override
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
         figures = {
             "opened": self.opened_at,
             "seconds": round(time.time() - self.opened_at, 1),
-            "reclaimed": self.reclaimed,
-            "partitions": self.partitions_held,
+            "reclaimed": self.heartbeat.reclaimed,
+            "partitions": len(self.leases.held),
             "done": self.acks.acked,
             "inbox": len(self.inbox),
             "disk_full": False,
-            **self.process_stats.report(self._leases.held),
+            **self.process_stats.report(self.leases.held),
         }
         for report in self.parts.each(Part.report):
             figures |= report()
         figures |= self.process_stats.pace({n: figures.get(n, 0) for n in PACES})
-        if taken := self._composition.heartbeat.taken:
+        if taken := self.heartbeat.taken:
             figures["taken"] = list(taken)
-        limit = self._composition.memory_limit
+        limit = self.memory_limit
         if limit is not None and limit.max_bytes:
             figures["set_limit"] = str(self.config.seen_set_max_bytes)
             figures["set_limit_bytes"] = limit.max_bytes
@@ -513,12 +419,12 @@ class Node:
         """How the node is now, beside what its report says; see docs/metrics.md."""
         full = self.archive is not None and self.archive.full
         return {
-            "lease_seconds": max(0.0, self._membership.deadline - time.monotonic()),
-            "epoch": self._membership.epoch,
-            "nodes": self._membership.nodes,
+            "lease_seconds": max(0.0, self.membership.deadline - time.monotonic()),
+            "epoch": self.membership.epoch,
+            "nodes": self.membership.nodes,
             "paused": float(self.paused),
-            "outages": self._outage_retry.outages,
-            "available": float(self._outage_retry.available),
+            "outages": self.outage_retry.outages,
+            "available": float(self.outage_retry.available),
             "outbox": self.outbox.pending,
             "left_alone": self.back_offs.count,
             "uplink_pause": self.uplink.seconds,
@@ -532,7 +438,7 @@ class Node:
         """
         self.inbox.stopped = True
         if not self.finished:
-            self._composition.heartbeat.leave()
+            self.heartbeat.leave()
 
     async def close(self) -> None:
         """Store what is done, give back what is not, leave; once."""
@@ -577,7 +483,7 @@ class Node:
             return
         try:
             ask = Call.command("HGETALL", self.keys.reports())
-            (reports,) = await self._outage_retry.call([ask])
+            (reports,) = await self.outage_retry.call([ask])
         except FrontierError as error:
             logger.warning("what all nodes have counted is not known: %s", error)
         else:
@@ -617,12 +523,12 @@ class Node:
         await self.acks.settle(())
         for leaving in self.parts.each(Part.leaving):
             await leaving()
-        await self._composition.heartbeat.stop()
+        await self.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> dict[str, Any]:
         """Give back what it has; return its last report."""
         report = self.report()  # while there is an archive, and leases
-        leases = self._leases
+        leases = self.leases
         await self._despite(self.inbox.give_back(list(leases.held)))
         if graceful or self._damaged:  # which no page is to blame for: no delivery
             await self._despite(self.inbox.put_back(list(self.inbox.open.values())))
@@ -665,7 +571,7 @@ class Node:
         clock = asyncio.get_running_loop().time
         while True:
             waited = time.monotonic() - began
-            leave = partial(self._membership.leave, report, stay=waited < most)
+            leave = partial(self.membership.leave, report, stay=waited < most)
             gone: Departure = await self._answered(leave)
             limit.reschedule(clock() + seconds)
             if not gone.silent:
@@ -694,12 +600,12 @@ class Node:
         """
         if self.config.keep_alive or self.stays_open or not self.has_seeds:
             return gone
-        ended = await self._answered(self._composition.end_of_crawl.finish_empty)
+        ended = await self._answered(self.end_of_crawl.finish_empty)
         if not ended:
             return gone
         logger.info("the crawl %s has ended: nothing is queued", self.keys.crawl_id)
         ask = Call.command("HLEN", self.keys.nodes())
-        (left,) = await self._outage_retry.retry([ask])
+        (left,) = await self.outage_retry.retry([ask])
         return replace(gone, state=crawls.FINISHED, left=left)
 
     async def _conclude(self) -> None:
@@ -724,7 +630,7 @@ class Node:
         if self.archive is not None and await self._settle(self.archive, gone.state):
             made = gone.state == crawls.CANCELED or await self.archive.package()
             if not made:
-                self._owner.on_end(UNDONE)
+                self.owner.on_end(UNDONE)
         if self.archive is None:
             await self._require_settled()
         if not self.config.keep_frontier:
@@ -733,7 +639,7 @@ class Node:
     async def _tell_unfetched(self) -> None:
         """Say how much was queued when the crawl ended before its queue did."""
         try:
-            left = await self._composition.end_of_crawl.left()
+            left = await self.end_of_crawl.left()
         except FrontierError as error:
             logger.warning("how much was left in the queue is not known: %s", error)
             return
@@ -808,7 +714,7 @@ class Node:
     def _undone(self, message: str, *arguments: object) -> None:
         """Say what of the crawl's end is not done, also by the exit code."""
         logger.error(message, *arguments)
-        self._owner.on_end(UNDONE)
+        self.owner.on_end(UNDONE)
 
     async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """What *ask*, which may be done twice, returns once the store answers."""
@@ -819,9 +725,9 @@ class Node:
                 await asyncio.sleep(REACH_PAUSE)
 
     async def _remove_frontier(self) -> None:
-        keys, undone = self.keys, list[str]()
+        keys = self.keys
         try:
-            undone = await remove_frontier(self._outage_retry.call, keys, self.config)
+            await asyncio.to_thread(self._remove_frontier_here)
         except FrontierError as error:
             self._undone(
                 "the frontier of %s is not removed: %s; frontier crawl end "
@@ -831,13 +737,11 @@ class Node:
             )
             return
         logger.info("removed the frontier of %s", keys.crawl_id)
-        if undone:
-            self._undone(
-                "keys of %s could not be read, and what they named may still be there: "
-                "%s",
-                keys.crawl_id,
-                ", ".join(undone[:10]),
-            )
+
+    def _remove_frontier_here(self) -> None:
+        store = BlockingStore.from_settings(self._reached, INDEX_TIMEOUT)
+        with contextlib.closing(store):
+            remove_frontier(store, self.keys, ttl=self.config.lease_ttl)
 
     async def _close_archive(self) -> None:
         if self.archive is not None:
@@ -861,7 +765,7 @@ class Node:
         if isinstance(error, CrawlLost) and not error.crawl_id:
             error = CrawlLost(self.keys.crawl_id)
         end = DAMAGED if isinstance(error, KeyDamaged) else FAILED
-        self._owner.on_end(end.of(error))
+        self.owner.on_end(end.of(error))
         of_crawl = self.keys.meta().removesuffix("}:meta")
         if isinstance(error, KeyDamaged) and error.key.startswith(of_crawl):
             logger.critical(
@@ -872,20 +776,12 @@ class Node:
 
     # What its parts ask of the node, or tell it.
 
-    async def nothing_left(self) -> bool:
-        """Whether no node has, or will get, anything to do; see `EndOfCrawl`.
-
-        Raises:
-            StoreUnavailable: The store does not say.
-        """
-        return await self._composition.end_of_crawl.nothing_left()
-
     async def tell_if_empty(self) -> None:
         """Warn that nothing is left in the crawl that this node has come to."""
         is_empty = False
         if not (self.config.keep_alive or self.stays_open):
             with contextlib.suppress(StoreUnavailable):
-                is_empty = await self.nothing_left()
+                is_empty = await self.end_of_crawl.nothing_left()
         if is_empty:
             logger.warning(
                 "nothing is left in the crawl %s, which this node has joined: its "
@@ -894,20 +790,7 @@ class Node:
                 self.keys.crawl_id,
             )
 
-    def is_idle(self) -> bool:
-        """Whether nothing is left to do here."""
-        return self.inbox.idle and not self.outbox.pending and not self.is_busy()
-
-    def is_busy(self) -> bool:
-        """Whether there is work that is not in the store."""
-        return any(busy() for busy in self.parts.each(Part.busy))
-
-    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Count what the store has decided, and pass it on."""
-        self.verdicts.update(verdicts)
-        for stored in self.parts.each(Part.stored):
-            stored(pushes, verdicts)
-
+    @override
     def on_finished(self) -> None:
         """Pass it on, once, that the crawl is over."""
         if self._ending is None:
@@ -920,7 +803,7 @@ class Node:
 
     async def _end_crawl(self, limit: str) -> None:
         try:
-            reached = await crawls.end(self._outage_retry.retry, self.keys, limit)
+            reached = await crawls.end(self.outage_retry.retry, self.keys, limit)
         except FrontierError as error:
             self.fail(error)
             return
@@ -931,7 +814,7 @@ class Node:
         """Others have found that the crawl has ended; this node counts no limit."""
         ask = Call.command("HGET", self.keys.meta(), "limit")
         try:
-            (limit,) = await self._outage_retry.retry([ask])
+            (limit,) = await self.outage_retry.retry([ask])
         except FrontierError as error:
             self.fail(error)
             return
@@ -939,7 +822,7 @@ class Node:
 
     async def _tell_finished(self) -> None:
         try:
-            counts = await self._composition.fetched.without()
+            counts = await self.fetched.without()
         except FrontierError as error:
             self.fail(error)
             return
@@ -949,8 +832,9 @@ class Node:
             queued, dead = counts
             end = NOTHING_FETCHED if queued else EMPTY
             end = end.of(crawl=self.keys.crawl_id, queued=queued, dead=dead)
-        self._owner.on_end(end)
+        self.owner.on_end(end)
 
+    @override
     def on_order(self, order: str) -> None:
         """Pass on what an operator wants, or that others have reached a limit."""
         if order == LIMIT:
@@ -960,48 +844,26 @@ class Node:
         self._canceled = self._canceled or order == CANCEL
         if self._is_open and order not in self._orders:
             self._orders.add(order)
-            self._owner.on_end(ORDERS[order])
+            self.owner.on_end(ORDERS[order])
 
     async def _learn_of_imports(self) -> None:
         (found,) = await self.run([about_call(self.keys)])
         self.has_imported = found is not None
 
+    @override
     async def on_controls(self, version: str) -> None:
         """Put into force what an operator wants, and pass it on."""
         await self.controls.heed(version)
         await self._learn_of_imports()
-        self._steer()
+        self.steer()
 
-    def _steer(self) -> None:
-        self.inbox.paused = self.paused or self.uplink.waits
-        for steered in self.parts.each(Part.steered):
-            steered()
-
-    def on_uplink(self) -> None:
-        """Start nothing while no host answers, and leave the crawl to other nodes."""
-        self._membership.away = self.uplink.since is not None
-        self._composition.heartbeat.hurry()
-        self._steer()
-
-    def note(self, attempt: Attempt) -> None:
-        """Have *attempt* in the crawl log, if there is one."""
-        if self.archive is not None:
-            self.archive.note(attempt)
-
+    @override
     def on_limit(self, limit: str) -> None:
         """Pass on, once, that the crawl has ended at a limit."""
         if not self._at_limit:
             self._at_limit = True
             self.inbox.stopped = True
-            self._composition.heartbeat.leave()
+            self.heartbeat.leave()
             reason, text = reason_of(limit), described(limit)
             end = AT_LIMIT.of(crawl=self.keys.crawl_id, reason=reason, described=text)
-            self._owner.on_end(end)
-
-    def on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
-        """Tell the owners of queues that have just become non-empty."""
-        for partition, queue in became_ready:
-            if partition in self._leases.held:
-                self.inbox.note_ready(partition, [queue])
-        hints = hints_of(became_ready, self._membership.ring, self.config.node_id)
-        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
+            self.owner.on_end(end)

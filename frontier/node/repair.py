@@ -34,7 +34,7 @@ from frontier.seen.seen_set import stored_crawl
 from frontier.status.snapshot import beats_of
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
-from frontier.store.keys import CrawlKeys, number_in
+from frontier.store.keys import CrawlKeys, names_in
 from frontier.store.scripts import PARTITION_REPAIR
 
 if TYPE_CHECKING:
@@ -215,10 +215,9 @@ class Repair:
         self._drop_spent()
         self._drop_controls()
         start = self._keys.meta().removesuffix("meta")
-        found = self._store.scan(_escaped(start) + "*")
-        for name in {key.decode("utf-8", "surrogateescape") for key in found}:
-            what = name.removeprefix(start).partition(":")[0]
-            if what in OF_THE_CRAWL:
+        for key, number, what in set(names_in(self._store, self._keys)):
+            if number is None and what in OF_THE_CRAWL:
+                name = key.decode("utf-8", "surrogateescape")
                 self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
         self._drop_imported()
 
@@ -278,12 +277,9 @@ class Repair:
     def _names(self) -> dict[int, set[str]]:
         """The names of all keys of each partition that has some."""
         found: dict[int, set[str]] = defaultdict(set)
-        pattern = self._keys.partition(0).tag.removesuffix("0}")
-        for key in self._store.scan(_escaped(pattern) + "*"):
-            name = key.decode("utf-8", "surrogateescape")
-            number = number_in(self._keys, name)
+        for key, number, _ in names_in(self._store, self._keys):
             if number is not None:
-                found[number].add(name)
+                found[number].add(key.decode("utf-8", "surrogateescape"))
         return found
 
     def _repair(self, number: int, names: list[str]) -> None:
@@ -476,8 +472,3 @@ class Repair:
 def is_number_of_a_member(member: bytes) -> bool:
     """Whether *member* is an integer as sets have them."""
     return member.isdigit() and len(member) <= 19
-
-
-def _escaped(text: str) -> str:
-    """*text* as a pattern of keys that matches it alone."""
-    return re.sub(r"([\\*?\[\]^-])", r"\\\1", text)

@@ -8,13 +8,13 @@ named. How files are written: `frontier.postcrawl.rewriting`.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import uuid
 from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
+from frontier.model import FileBody
 from frontier.postcrawl.manifest import stored_digest
 from frontier.postcrawl.rewriting import record_at
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
@@ -65,11 +65,13 @@ class Compared:
             OSError: The original's file cannot be read.
         """
         found = record_at(source, action.file, action.record_offset, action.record_id)
-        if found.length != action.record_length or found.kind != "response":
+        body = payload = ""
+        if found.kind == "response":
+            if b"\r\n\r\n" not in found.block:
+                raise ValueError("its HTTP head is too long, or has no end")
+            body, payload = stored_digest(found)
+        if not body or found.length != action.record_length:
             raise BadWarc(action.file, action.record_offset, "not the response planned")
-        if b"\r\n\r\n" not in found.block:
-            raise ValueError("its HTTP head is too long, or has no end")
-        body, payload = stored_digest(source, found)
         if body != self._original(action):
             where = f"{action.original_file} at byte {action.original_offset:,}"
             raise ValueError(f"its payload is not that of {where}")
@@ -78,10 +80,10 @@ class Compared:
     def _original(self, action: Action) -> str:
         at = action.original_file, action.original_offset
         if at not in self._known:
-            stream, found = self._originals.record(action)
+            found = self._originals.record(action)
             if found.kind != "response":
                 raise ValueError("its original is a response no more")
-            self._known[at] = stored_digest(stream, found)[0]
+            self._known[at] = stored_digest(found)[0]
         return self._known[at]
 
 
@@ -131,11 +133,9 @@ def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> 
 
 
 def held(spool: IO[bytes]) -> Body:
-    """All of *spool*, which is at its end: in memory, or mapped if it is large."""
-    size = spool.tell()
-    if size > IN_MEMORY:
-        spool.flush()
-        return mmap.mmap(spool.fileno(), size, access=mmap.ACCESS_READ)
+    """All of *spool*, which is at its end: in memory, or in its file if it is large."""
+    if spool.tell() > IN_MEMORY:
+        return FileBody(spool)
     spool.seek(0)
     return spool.read()
 

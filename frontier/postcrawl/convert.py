@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from frontier.dedupe.digest import labelled
+from frontier.dedupe.digest import labelled, sha256_hex
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import (
     FILE_MODE,
@@ -144,14 +144,14 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
-    block = hashlib.sha256(all_of_it)
+    block = sha256_hex(all_of_it)
     starts = range(0, len(all_of_it), KEPT)
     source = Source("", (all_of_it[start : start + KEPT] for start in starts))
     again = Found.begin(0, found.headers, source, lambda _: None)
     payload = Payload(again, "sha256")
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
-    digests = f"\r\nWARC-Block-Digest: {labelled(block.hexdigest())}"
+    digests = f"\r\nWARC-Block-Digest: {labelled(block)}"
     columns = payload.columns()
     digest = columns.get("payload_digest")
     if digest and digest == columns["body_digest"]:  # of chunks readers disagree

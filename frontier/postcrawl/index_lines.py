@@ -207,4 +207,4 @@ class Lines:
 
 def _begin(parts: list[Body]) -> bytes:
     """The begin of a block, as far as it is looked at."""
-    return b"".join(parts)[:HEAD_LIMIT]
+    return b"".join(part[:HEAD_LIMIT] for part in parts)[:HEAD_LIMIT]

@@ -42,11 +42,8 @@ from frontier.warc.containers import (
 )
 from frontier.warc.reader import (
     Head,
-    block_of,
-    body_of,
-    body_start,
     http_head,
-    stored_body,
+    payload_of,
     whole,
 )
 from frontier.warc.records import escaped
@@ -124,7 +121,6 @@ _LENGTH = SCHEMA.names.index("payload_length")
 _DIGEST = SCHEMA.names.index("payload_digest")
 _URL = SCHEMA.names.index("url")
 _MOMENT = SCHEMA.names.index("captured_us")
-_PART = 1 << 18
 _NO_HTTP = "", Head(), 0
 _KEY = b"frontier"
 _DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
@@ -452,40 +448,25 @@ def _keys(row: tuple[Any, ...]) -> tuple[int | None, int | None]:
     return payload, name
 
 
-def payload_of(file: IO[bytes], found: Found) -> Iterator[bytes]:
-    """The payload of *found*, in parts.
-
-    Raises:
-        ValueError: It is HTTP, and its head or its chunks are wrong.
-    """
-    block = block_of(file, found)
-    if found.is_http:
-        return body_of(block)
-    return iter(lambda: block.read(_PART), b"")
-
-
-def stored_digest(file: IO[bytes], found: Found) -> tuple[str, str]:
+def stored_digest(found: Found) -> tuple[str, str]:
     """SHA-256 of the body of *found* as it is stored, and that of its payload, in hex.
 
     Raises:
+        BadWarc: As `payload_of`.
         ValueError: It cannot be told from its headers.
     """
-    block = found.block
-    if found.is_http and len(block) == int(found.headers.get("content-length")):
-        start, is_chunked = body_start(block)
-        if not is_chunked:
-            digest = hashlib.sha256(memoryview(block)[start:]).hexdigest()
-            return digest, digest
-    payload = _sha256(payload_of(file, found))
-    stored = stored_body(file, found) if found.is_http else None
-    return (_sha256(stored) if stored is not None else payload), payload
+    stored: list[Any] = []
+    payload = hashlib.sha256()
 
+    def chunk(part: bytes) -> None:
+        if not stored:
+            stored.append(hashlib.sha256())
+        stored[0].update(part)
 
-def _sha256(parts: Iterator[bytes]) -> str:
-    computed = hashlib.sha256()
-    for part in parts:
-        computed.update(part)
-    return computed.hexdigest()
+    for part in payload_of(found, chunk):
+        payload.update(part)
+    digest = payload.hexdigest()
+    return (stored[0].hexdigest() if stored else digest), digest
 
 
 def microseconds(date: str) -> int | None:

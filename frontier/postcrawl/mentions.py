@@ -19,7 +19,6 @@ from frontier.files import open_input
 from frontier.postcrawl.engines import duckdb_of_manifests
 from frontier.postcrawl.manifest import KEPT
 from frontier.postcrawl.rewriting import record_at
-from frontier.warc.reader import block_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -80,6 +79,6 @@ def _words(stream: IO[bytes], file: str, offset: int, record_id: str) -> list[by
     """The words of the record at *offset* of *file*; none if it cannot be read."""
     try:
         found = record_at(stream, file, offset, record_id)
-        return block_of(stream, found).read(KEPT).split()
+        return found.read(KEPT).split()
     except (BadWarc, OSError, ValueError):
         return []

@@ -30,10 +30,11 @@ from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.index_lines import dated
-from frontier.postcrawl.manifest import payload_of, to_second
+from frontier.postcrawl.manifest import to_second
 from frontier.postcrawl.payload import ALGORITHMS, hashing, parsed, spelled
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
+from frontier.warc.reader import payload_of
 from frontier.warc.records import NAMESPACE, escaped, target_uri
 
 if TYPE_CHECKING:
@@ -311,7 +312,7 @@ def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
             computed = hashing(algorithm)
             with open_input(file) as stream:
                 found = record_at(stream, file, offset, record_id)
-                for part in payload_of(stream, found):
+                for part in payload_of(found):
                     computed.update(part)
         except (BadWarc, OSError, ValueError):
             continue  # what cannot be read gives no revisit a payload either
@@ -342,6 +343,7 @@ def tombstone(source: IO[bytes], one: Action, reason: str) -> Record:
         ValueError: The record's id or date has a line break.
     """
     found = record_at(source, one.file, one.record_offset, one.record_id)
+    found.require_whole()
     identifier = f"<{uuid.uuid5(NAMESPACE, f'removed {one.record_id}').urn}>"
     block = f"removed: {found.kind}\r\n"
     if reason:

@@ -20,21 +20,21 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
 from frontier.dedupe.digest import labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE
+from frontier.model import slices_of
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
-from frontier.postcrawl.manifest import payload_of
 from frontier.postcrawl.payload import hashing
 from frontier.postcrawl.rewriting import record_at
 from frontier.postcrawl.selection import ALL
-from frontier.warc.reader import body_start, stored_body
+from frontier.warc.reader import body_start, payload_of
 from frontier.warc.records import NOT_MODIFIED
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def response(
     """
     revisit = actions[0]
     found = record_at(source, revisit.file, revisit.record_offset, revisit.record_id)
+    found.require_whole()
     if found.headers.get("warc-profile").endswith(_NOT_MODIFIED):  # of any version
         raise ValueError("it is of a 304, which has no body")
     wanted = parse(found.headers.get("warc-payload-digest"))
@@ -113,9 +114,9 @@ def response(
         if not one.original_file:
             continue
         try:
-            stream, original = originals.record(one)
+            original = originals.record(one)
             head = _head(found, original)
-            body = _body(stream, original, wanted, is_chunked=_is_chunked(head))
+            body = _body(original, wanted, is_chunked=_is_chunked(head))
         except (BadWarc, OSError, ValueError, StaleManifest) as error:
             why = str(error)
             continue
@@ -133,9 +134,7 @@ def _is_chunked(head: bytes) -> bool:
         return False
 
 
-def _body(
-    stream: IO[bytes], original: Found, wanted: PayloadDigest, *, is_chunked: bool
-) -> Body:
+def _body(original: Found, wanted: PayloadDigest, *, is_chunked: bool) -> Body:
     """The body of *original*, if its payload is *wanted*: as it is stored.
 
     Without its chunks, if the head that it gets is of a body without: no reader would
@@ -146,29 +145,30 @@ def _body(
             for a head that says so, or only its chunks have the digest, for one that
             does not.
     """
-    has_chunks = original.is_http and stored_body(stream, original) is not None
-    if is_chunked and not has_chunks:
-        raise ValueError("the capture that it refers to has no chunks, as its head has")
-    # One reader of *stream* at a time: each is made when the one before is at its end.
-    is_same, parts = False, payload_of(stream, original)
-    if has_chunks:  # the digest may be of them, or of what is in them
-        of_payload: Any = hashing(wanted.algorithm)
-        for part in parts:
-            of_payload.update(part)
-        is_same = of_payload.digest() == wanted.value
-        if is_same and not is_chunked:
-            parts = payload_of(stream, original)
-        else:
-            parts = stored_body(stream, original) or parts
-    written: Any = hashing(wanted.algorithm)
+    of_chunks, of_payload = hashing(wanted.algorithm), hashing(wanted.algorithm)
+    has_chunks = False
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as spool:
-        for part in parts:
-            spool.write(part)
-            written.update(part)
-        if not is_same and written.digest() != wanted.value:
-            raise ValueError("the capture that it refers to has another payload")
-        if has_chunks and not (is_same or is_chunked):
-            raise ValueError("its digest is of chunks, and its head says none")
+
+        def chunk(part: bytes) -> None:
+            nonlocal has_chunks
+            has_chunks = True
+            of_chunks.update(part)
+            if is_chunked:
+                spool.write(part)
+
+        for part in payload_of(original, chunk):
+            of_payload.update(part)
+            if not is_chunked:
+                spool.write(part)
+        if is_chunked and not has_chunks:
+            raise ValueError(
+                "the capture that it refers to has no chunks, as its head has"
+            )
+        if of_payload.digest() != wanted.value:
+            if not has_chunks or of_chunks.digest() != wanted.value:
+                raise ValueError("the capture that it refers to has another payload")
+            if not is_chunked:
+                raise ValueError("its digest is of chunks, and its head says none")
         return held(spool)
 
 
@@ -190,7 +190,8 @@ def _head(found: Found, original: Found) -> bytes:
 def _made(found: Found, block: bytes, body: Body) -> Record:
     headers = found.headers
     computed = hashlib.sha256(block)
-    computed.update(body)
+    for part in slices_of(body):
+        computed.update(part)
     identifier = headers.get(REPLACES.lower()) or headers.get("warc-record-id")
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _REVISITS]
     lines = [

@@ -17,6 +17,7 @@ import functools
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
@@ -29,6 +30,7 @@ from frontier.files import (
     rewriting,
     sync_directory,
 )
+from frontier.model import slices_of
 from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
@@ -46,7 +48,7 @@ from frontier.postcrawl.remote_files import (
 )
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.file_rotation import compress
-from frontier.warc.reader import GZIP, blocks_of, line_ends_at, records_in
+from frontier.warc.reader import GZIP, blocks_of, line_ends_at, pulled_from
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from frontier.model import Body
     from frontier.postcrawl.actions import Action, Pass
     from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.remote_files import State
@@ -253,13 +254,13 @@ class _Form:
     """How the records of a file are packed."""
 
     def __init__(
-        self, pack: Callable[[Record], Iterable[Body]], plain: IO[bytes] | None = None
+        self, pack: Callable[[Record], Iterable[bytes]], plain: IO[bytes] | None = None
     ) -> None:
         """In the file *plain*, line ends are behind each that are not in its length."""
         self._pack = pack
         self._plain = plain
 
-    def parts(self, record: Record | None) -> Iterable[Body]:
+    def parts(self, record: Record | None) -> Iterable[bytes]:
         """What *record* is in the file: nothing if it is left out."""
         return () if record is None else self._pack(record)
 
@@ -289,7 +290,9 @@ def _form_of(source: IO[bytes], path: Path) -> _Form:
         return _Form(lambda record: frames.compressed(record.parts))
     if begin.startswith(GZIP):
         return _Form(compress)
-    return _Form(lambda record: record.parts, source)
+    return _Form(
+        lambda record: chain.from_iterable(map(slices_of, record.parts)), source
+    )
 
 
 def _fill(
@@ -363,8 +366,8 @@ class Originals:
             self._last[1].close()
             self._last = None
 
-    def record(self, action: Action) -> tuple[IO[bytes], Found]:
-        """The original of *action*, and its file.
+    def record(self, action: Action) -> Found:
+        """The original of *action*.
 
         Raises:
             StaleManifest: The file is neither what it was nor what it was made.
@@ -382,7 +385,7 @@ class Originals:
             looked = self._looked[file] = state, self._note(stream, path_of(file))
         if looked[1] is not None:
             offset = looked[1].offset(offset)
-        return stream, record_at(stream, file, offset, action.original_id)
+        return record_at(stream, file, offset, action.original_id)
 
     def _note(self, stream: IO[bytes], path: Path) -> Rewritten | None:
         """The note of *path*, or ``None`` if it is as it was before."""
@@ -398,12 +401,12 @@ class Originals:
 
 
 def record_at(stream: IO[bytes], name: str, offset: int, record_id: str) -> Found:
-    """The record at *offset* of *stream*, which has to have *record_id*.
+    """The record at *offset* of *stream*, which has to have *record_id*, to be read.
 
     Raises:
         BadWarc: There is no such record.
     """
-    found = next(records_in(stream, name, offset), None)
+    found = next(pulled_from(stream, name, offset), None)
     if found is None or found.headers.get("warc-record-id") != record_id:
         raise BadWarc(name, offset, f"not the record {record_id}")
     return found

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from frontier.errors import NotSerializable
+from frontier.node.host_addresses import Addresses
 from frontier.queue.item import Lineage, Origin
 from frontier.queue.priority import process_of, queue_name
 from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
@@ -103,7 +104,7 @@ class LocalRequests:
     ) -> None:
         await self._node.claims.announce()
         while (address := self._queue_addresses.of(request.url, fingerprint)) is None:
-            await self._node.addresses.find(host_of(request.url))
+            await self._node.parts[Addresses].find(host_of(request.url))
         self._claim(request, mode, fingerprint, address, lineage, error)
 
     def _claim(

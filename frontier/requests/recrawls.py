@@ -31,6 +31,7 @@ from weakref import WeakValueDictionary
 
 from scrapy import signals
 
+from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.conditional import FLAG
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again
@@ -282,7 +283,8 @@ class Recrawls:
         if Answer.of_status(response.status) is not Answer.PAGE:
             return
         loop = asyncio.get_running_loop()
-        if self._schedule(request, visit).text and is_html(visit.mime):
+        has_text = is_html(visit.mime) and ARCHIVED_ONLY not in response.flags
+        if has_text and self._schedule(request, visit).text:
             visit.mark = loop.run_in_executor(None, _text_mark, response.body)
         elif self._session.requests.known(request).stored is None:
             visit.mark = loop.run_in_executor(None, _payload_mark, response.body)

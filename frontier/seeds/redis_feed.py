@@ -92,7 +92,7 @@ class StartFeed:
         try:
             if not self._task.done() and await self._count():
                 return False
-            return await self._node.nothing_left()
+            return await self._node.end_of_crawl.nothing_left()
         except FrontierError:  # the node learns of it
             return False
 

@@ -14,7 +14,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from frontier.node.crawl_limits import COUNTED, LIMITS, TIME, Limits
+from frontier.node.crawl_limits import COUNTED, LIMITS, TIME, Limits, Spending
 from frontier.node.host_politeness import Concurrency
 from frontier.scrapy_internals import change_depth, change_limits
 from frontier.settings.config import PREFIX
@@ -73,7 +73,7 @@ class LiveSettings:
         self._session = session
         self._node = node
         self._pace = pace
-        self._limits = node.limits
+        self._limits = node.parts[Spending].limits
         self._config = session.config
         self._concurrency = node.host_concurrency.whole
         self._now: dict[str, Any] = {}
@@ -152,7 +152,7 @@ class LiveSettings:
         seconds = self._now.get(LIMITS[TIME].setting, own.seconds)
         limits = Limits(**found, seconds=seconds)
         change_limits(self._crawler, limits.pages, limits.items, limits.errors)
-        self._node.change_limits(limits)
+        self._node.parts[Spending].change(limits)
         self._session.count_for_limits()
 
     def _change_config(self) -> None:

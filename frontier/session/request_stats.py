@@ -161,7 +161,7 @@ def limits_of(settings: BaseSettings, config: Config) -> Limits:
 def size_of(response: Response) -> int:
     """The bytes of *response* as it came, as Scrapy's stats count them."""
     head = get_header_size(response.headers) + get_status_size(response.status) + 4
-    return len(response.body) + head
+    return getattr(response, "archived_bytes", len(response.body)) + head
 
 
 def _number(get: Callable[[str], float], name: str) -> float:

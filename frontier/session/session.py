@@ -36,10 +36,12 @@ from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, RunOver
 from frontier.metrics.exposition import require_library
 from frontier.node.context import Part
-from frontier.node.crawl_limits import limit_of_spider
+from frontier.node.crawl_limits import Spending, limit_of_spider
 from frontier.node.ends import REFUSED, RUN_OVER
+from frontier.node.host_addresses import Addresses
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
+from frontier.node.parts import parts_of
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
     close_now,
@@ -338,7 +340,7 @@ class Session(Part):
             spider=spider.name,
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
-            limits=self._limits,
+            parts=functools.partial(parts_of, limits=self._limits),
         )
         self.node = node
         node.parts.add(self)
@@ -401,7 +403,7 @@ class Session(Part):
         self.count_for_quotas()
 
     def _address(self, host: str) -> str | None:
-        return self.node.addresses.known(host)
+        return self.node.parts[Addresses].known(host)
 
     def follow_output(
         self,
@@ -569,8 +571,8 @@ class Session(Part):
 
     def count_for_limits(self) -> None:
         """Count what limits of the crawl are about, if nobody does."""
-        if self.node.spending.is_counting and self._counted is None:
-            self._counted = Counted(self._crawler, self.node.spending)
+        if self.node.parts[Spending].is_counting and self._counted is None:
+            self._counted = Counted(self._crawler, self.node.parts[Spending])
 
     def count_for_quotas(self) -> None:
         """Count what quotas of hosts are about, if nobody does."""

@@ -496,6 +496,11 @@ class Config:
     warc_min_free_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """How much of the disk of `FRONTIER_WARC_DIR` must stay free; below it nodes wait.
     Set it if the embedded store is on that disk."""
+    warc_only_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    """Above this size a body is [archived only](archive.md#bodies-of-any-size): all of
+    it is in the archive, none in memory, and the spider gets a response without a body
+    if it has asked for that, and else an error. `DOWNLOAD_MAXSIZE` then ends no
+    download: the smaller of the two counts. 0: no body is."""
     warc_outlinks: bool = _setting(False, parsers.boolean)
     """Writes a record of [the links that a page's callback
     yields](archive.md#how-a-url-was-found), as Heritrix does with

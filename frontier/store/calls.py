@@ -25,6 +25,7 @@ from frontier.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from frontier.store.address import Server
     from frontier.store.scripts import Script
 
 
@@ -45,6 +46,8 @@ class Call:
 
     parts: _Parts
     script: Script | None = None
+    server: Server | None = None
+    """The server of a cluster that is meant, whoever has the slot of a key."""
 
     @classmethod
     def command(cls, *parts: Argument) -> Call:

@@ -479,20 +479,18 @@ class BlockingStore:
     def scan(self, pattern: str) -> Iterator[bytes]:
         """The keys that *pattern* matches, some perhaps twice; raises as `run` does.
 
-        On a cluster with one ``KEYS`` per primary, which keeps each busy for about a
-        second per two million keys: the cursors of ``SCAN`` are one server's own.
+        One primary of a cluster after the other. A key that moves to another one
+        meanwhile may be missed.
         """
-        if not self.alone:
-            yield from self.call(Call.command("KEYS", pattern))
-            return
-        cursor = b"0"
-        while True:
-            cursor, found = self.call(
-                Call.command("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_PAGE)
-            )
-            yield from found
-            if int(cursor) == 0:
-                return
+        self.call(Call.command("PING"))  # from then on a cluster's servers are known
+        for server in self._router.servers:
+            cursor = b"0"
+            while True:
+                parts = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_PAGE)
+                cursor, found = self.call(Call(parts, server=server))
+                yield from found
+                if int(cursor) == 0:
+                    break
 
     def close(self) -> None:
         """Close the connections."""

@@ -158,6 +158,8 @@ class Router:
         for index, call in enumerate(calls):
             if self.alone:
                 jobs.append(_Job(index, call, None, self.seeds[0]))
+            elif call.server is not None:
+                jobs.append(_Job(index, call, None, call.server))
             elif call.name in EVERYWHERE:
                 jobs += [_Job(index, call, None, server) for server in self.servers]
             else:

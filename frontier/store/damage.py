@@ -86,7 +86,9 @@ OF_A_CRAWL: Mapping[str, str] = {
     "failed": HASH,
     "rounds": LIST,
     "sitemaps": HASH,
-    "marks": SET,
+    "imported": SET,
+    "former": HASH,
+    "ended": HASH,
 }
 """The same of the keys of a crawl."""
 

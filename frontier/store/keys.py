@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 from frontier.errors import OtherSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from frontier.store.client import BlockingStore
 
 SCHEMA = 4
@@ -464,12 +466,20 @@ def node_of(holder: bytes) -> bytes:
     return holder.partition(b"/")[0]
 
 
-def number_in(keys: CrawlKeys, name: str) -> int | None:
-    """The partition of a crawl whose key has *name*; ``None`` if it is of none."""
-    start = f"{{{keys.namespace}:{keys.crawl_id}:"
-    number = name.removeprefix(start).partition("}:")[0]
-    is_one = name.startswith(start) and number.isascii() and number.isdecimal()
-    return int(number) if is_one and len(number) < 6 else None
+def names_in(
+    store: BlockingStore, keys: CrawlKeys
+) -> Iterator[tuple[bytes, int | None, str]]:
+    """The keys that *store* has of a crawl, some perhaps twice.
+
+    Of each its name, its partition if it is of one, and the first word behind its tag.
+    """
+    start = f"{{{keys.namespace}:{keys.crawl_id}"
+    own = re.compile(re.escape(start.encode()) + rb"(?::([0-9]{1,5}))?\}:([^:]*)")
+    escaped = re.sub(r"([\\*?\[\]^-])", r"\\\1", start)
+    for name in store.scan(escaped + "[:}]*"):
+        if found := own.match(name):  # or a crawl's whose name begins like that
+            number, what = found.groups()
+            yield name, None if number is None else int(number), what.decode("latin-1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,7 +311,7 @@ def compress(record: Record) -> Iterable[bytes]:
     if sum(map(len, record.parts)) > _WRITE_SIZE:
         return _in_pieces(record)
     compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
-    return compressor.compress(b"".join(record.parts)), compressor.flush()
+    return compressor.compress(b"".join(map(bytes, record.parts))), compressor.flush()
 
 
 def _in_pieces(record: Record) -> Iterator[bytes]:

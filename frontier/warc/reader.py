@@ -30,12 +30,10 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import suppress
-from io import BytesIO
 from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from isal import isal_zlib
 
-from frontier.dedupe.digest import digester
 from frontier.errors import BadWarc
 from frontier.warc.zstd import FRAME, BadFrame, frames_of, is_zstd
 
@@ -290,6 +288,16 @@ class Found:
         if self._end is not None:
             end, self._end = self._end, None
             end(self)
+
+    def require_whole(self) -> None:
+        """Read the rest of the record.
+
+        Raises:
+            BadWarc: As `finish`; or its length is a lie.
+        """
+        self.finish()
+        if self.fault is not None:
+            raise self.fault
 
 
 def whole(found: Iterable[Found]) -> Iterator[Found]:
@@ -583,9 +591,7 @@ def by_length(
             return
         found = Found.begin(offset, headers, source, end)
         yield found
-        found.finish()
-        if found.fault is not None:
-            raise found.fault
+        found.require_whole()
 
 
 def records(name: str, blocks: Iterable[bytes], start: int = 0) -> Iterator[Found]:
@@ -663,13 +669,6 @@ def line_ends_at(file: IO[bytes], at: int) -> bytes:
     return Source("", blocks_of(file, at, GAP + 1)).take_line_ends()
 
 
-def block_of(file: IO[bytes], found: Found) -> Readable:
-    """All of the block of *found*, whose offset is that in *file*, from its begin."""
-    if int(found.headers.get("content-length")) == len(found.block):
-        return BytesIO(found.block)
-    return next(pulled_from(file, "", found.offset))
-
-
 def http(block: bytes) -> tuple[str, Head, bytes]:
     """Return status, headers and begin of the body of an HTTP response.
 
@@ -733,19 +732,11 @@ class Readable(Protocol):
         """Return up to *size* bytes; none at the end."""
 
 
-def payload_digest(block: Readable, algorithm: str, *, http: bool) -> str:
-    """The digest of the payload in *block*, as an index spells it.
+Told: TypeAlias = "Callable[[bytes], object]"
 
-    With *http* the block is an HTTP response, else it is the payload.
 
-    Raises:
-        ImportError: The package that *algorithm* needs is not installed.
-        ValueError: It is not an HTTP response, or its chunks are wrong.
-    """
-    computed = digester(algorithm)
-    for part in body_of(block) if http else parts_of(block):
-        computed.update(part)
-    return computed.spelled()
+def ignored(_: bytes) -> None:
+    """Do nothing with it."""
 
 
 def parts_of(block: Readable) -> Iterator[bytes]:
@@ -753,8 +744,23 @@ def parts_of(block: Readable) -> Iterator[bytes]:
     return iter(lambda: block.read(_PART), b"")
 
 
-def body_of(block: Readable) -> Iterator[bytes]:
+def payload_of(found: Found, chunks: Told = ignored) -> Iterator[bytes]:
+    """The payload of *found*, in parts: its block, or the body of its HTTP message.
+
+    For *chunks* see `body_of`.
+
+    Raises:
+        BadWarc: The file is cut off or damaged there, or the record's length a lie.
+        ValueError: It is HTTP, and its head or its chunks are wrong.
+    """
+    yield from body_of(found, chunks) if found.is_http else parts_of(found)
+    found.require_whole()
+
+
+def body_of(block: Readable, chunks: Told = ignored) -> Iterator[bytes]:
     """The entity body of the HTTP response in *block*, without its transfer coding.
+
+    Where it has one, *chunks* gets the body as it is stored, part by part.
 
     Raises:
         ValueError: It is not an HTTP response, or its chunks are wrong.
@@ -764,7 +770,16 @@ def body_of(block: Readable) -> Iterator[bytes]:
         raise ValueError("no HTTP response")
     head = source.take_until(_EMPTY, _HTTP_HEAD_LIMIT)
     _, is_chunked = body_start(head)
-    yield from unchunked(source) if is_chunked else source.rest()
+    if is_chunked:
+        yield from unchunked(Source("", _telling(source.rest(), chunks)))
+    else:
+        yield from source.rest()
+
+
+def _telling(parts: Iterator[bytes], told: Told) -> Iterator[bytes]:
+    for part in parts:
+        told(part)
+        yield part
 
 
 def unchunked(source: Source) -> Iterator[bytes]:
@@ -831,16 +846,3 @@ def _end_of_head(block: bytes) -> tuple[int, int] | None:
 
 def _is_chunked(head: bytes) -> bool:
     return b"chunked" in head.lower() and _CHUNKED.search(head) is not None
-
-
-def stored_body(file: IO[bytes], found: Found) -> Iterator[bytes] | None:
-    """The body of the HTTP message *found* as it is stored, with its chunks.
-
-    ``None`` if there are none, so that `body_of` gives the same.
-    """
-    end = _end_of_head(found.block)
-    if end is None or not _is_chunked(found.block[: end[0]]):
-        return None
-    source = Source("", parts_of(block_of(file, found)))
-    source.take(end[1])
-    return source.rest()

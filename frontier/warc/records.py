@@ -19,6 +19,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from frontier.dedupe.digest import labelled
+from frontier.model import slices_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -411,10 +412,10 @@ def _record(
     kind: str, identifier: str, headers: str, *block: Body, digested: bool = True
 ) -> Record:
     if digested:
-        first, *others = block
-        digest = hashlib.sha256(first)
-        for part in others:
-            digest.update(part)
+        digest = hashlib.sha256()
+        for part in block:
+            for each in slices_of(part):
+                digest.update(each)
         headers += f"WARC-Block-Digest: sha256:{digest.hexdigest()}\r\n"
     head = (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {identifier}\r\n{headers}"

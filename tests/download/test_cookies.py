@@ -40,7 +40,8 @@ class Node:
         crawler = get_crawler(Spider)
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
-        node = SimpleNamespace(cookies=Cookies(self.outage_retry, crawl))
+        cookies = Cookies(self.outage_retry, crawl)
+        node = SimpleNamespace(parts={Cookies: cookies})
         self.middleware._session = SimpleNamespace(opened=True, node=node)
         self.stats = crawler.stats
 

@@ -57,11 +57,9 @@ class Node:
     def __init__(self):
         self.has_lease = True
         self.paused = False
+        self.leases = SimpleNamespace(covers=lambda _: self.has_lease)
         self.inbox = SimpleNamespace(open={1})
         self.host_concurrency = SimpleNamespace(is_divided=False)
-
-    def may_send(self, _):
-        return self.has_lease
 
     def has_lost(self, reservation):
         return reservation.key not in self.inbox.open
@@ -113,7 +111,7 @@ def send(gate):
 
     def send():
         request = Request("http://host/", meta={"download_slot": "host"})
-        gate._session.requests.of(request).reservation = SimpleNamespace(key=1)
+        gate._session.requests.of(request).reservation = SimpleNamespace(key=1, lease=0)
         return asyncio.ensure_future(gate.send(request))
 
     return send
@@ -167,7 +165,7 @@ def ask(gate):
 
     def ask():
         request, asks = Request("http://host/"), Request("http://host/robots.txt")
-        gate._session.requests.of(request).reservation = SimpleNamespace(key=1)
+        gate._session.requests.of(request).reservation = SimpleNamespace(key=1, lease=0)
         gate._session.requests.of(asks).waiting = request
         return request, asyncio.ensure_future(gate.send(asks))
 

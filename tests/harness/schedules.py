@@ -141,7 +141,7 @@ class Play(Trial):
         """Return when *engines* have all partitions, and each its share."""
 
         def shares():
-            held = [e.node.partitions_held if e._begun else 0 for e in engines]
+            held = [len(e.node.leases.held) if e._begun else 0 for e in engines]
             return all(held) and sum(held) == PARTITIONS
 
         await self.until(shares, "shares")
@@ -155,7 +155,7 @@ class Play(Trial):
 
     def page(self, on, links=()):
         """A page in a partition that the node *on* holds, which leads to *links*."""
-        return self.page_where(lambda p, _: on.node.holds(p), links)
+        return self.page_where(lambda p, _: on.node.leases.current(p), links)
 
     def page_where(self, fits, links=(), least=1):
         """A page whose partition and counter's key *fits*, of host *least* or later."""
@@ -232,7 +232,7 @@ async def s3(play):
     await play.until(lambda: play.site.is_asked(page), "page")
     a.drain()
     await asyncio.sleep(3 * TTL)
-    assert not b.node.holds(play.partition(page))
+    assert not b.node.leases.current(play.partition(page))
     play.site.answer(page)
     await play.whole()
     assert play.by(page) == ["n0"]
@@ -271,7 +271,7 @@ async def s5(play):
     play.site.answer(page)
     await asyncio.sleep(TTL / 2)
     snapshot = play.server.snapshot()
-    await play.until(lambda: b.node.holds(play.partition(page)), "death")
+    await play.until(lambda: b.node.leases.current(play.partition(page)), "death")
     play.server.restart(snapshot)
     other = play.site.hosts[page] + 1
     more = play.page_where(lambda p, _: p == play.partition(page), least=other)
@@ -285,15 +285,17 @@ async def s5(play):
 async def s6(play):
     """A release is late, and an acquire; who has the partition by then is at work."""
     a, b = await play.pair()
-    given = {p for p in range(PARTITIONS) if a.node.holds(p)}
+    given = {p for p in range(PARTITIONS) if a.node.leases.current(p)}
     c = play.start()
     await play.until(lambda: c._begun, "node")
     play.fate(a, "lease_release", late=3.0)
     play.fate(b, "lease_release", late=3.0)
     play.fate(c, "lease_acquire", late=3.0)
     await play.met()
-    await play.until(lambda: any(map(c.node.holds, given)), "partition")
-    page = play.page_where(lambda p, _: p in given and c.node.holds(p), [play.page(b)])
+    await play.until(lambda: any(map(c.node.leases.current, given)), "partition")
+    page = play.page_where(
+        lambda p, _: p in given and c.node.leases.current(p), [play.page(b)]
+    )
     play.site.hold(page)
     a.enqueue(page)
     await play.until(lambda: play.site.is_asked(page), "page")

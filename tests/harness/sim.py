@@ -212,7 +212,7 @@ class Engine(Owner):
     # The verbs.
 
     async def open(self):
-        """Have the node enter the crawl, and crawl to its end."""
+        """Have the node enter the crawl, and crawl to its end, without any feature."""
         config = Config(
             namespace="sim",
             node_id=self._node_id,
@@ -319,7 +319,7 @@ class Engine(Owner):
         self._ready.set()
 
     async def _covered(self, reservation):
-        while not self.node.may_send(reservation):
+        while not self.node.leases.covers(reservation.lease):
             if self.node.has_lost(reservation):
                 return False
             await asyncio.sleep(PATIENCE)

@@ -49,18 +49,18 @@ def push(node, url, host, seconds=0):
         item=b"0" + url,
         mode=TEST,
         tag=url,
-        due=math.ceil(node.server_ms() + seconds * 1000) if seconds else 0,
+        due=math.ceil(node.context.clock() + seconds * 1000) if seconds else 0,
     )
 
 
 async def fetch(node, children, fetched):
     """Fetch what the node is given, until the crawl is over."""
-    owner = node._owner
+    owner = node.owner
     while not owner.finished.is_set():
         await owner.ready.wait()
         owner.ready.clear()
         while (reservation := node.take()) is not None:
-            assert node.may_send(reservation)
+            assert node.leases.covers(reservation.lease)
             url = reservation.item[1:]
             fetched.append(url)
             for child, host in children(url):

@@ -208,9 +208,8 @@ def lives(process_id):
     return Path(f"/proc/{process_id}").exists()
 
 
-@pytest.mark.parametrize("page", ["/sleepy", "/stuck"])
-def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path, page):
-    run = crawl(page, hosts=1)
+def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path):
+    run = crawl("/stuck", hosts=1)
     run.site.open.set()
     hanging = run.start("node-1")
     until((tmp_path / "project" / "first").exists, "the callback")

@@ -133,6 +133,7 @@ def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(
 
 
 # Not strict: it depends on what is under way as its node is killed.
+@pytest.mark.chaos
 @pytest.mark.xfail(strict=False, reason="issue 28: a claim brings its parent back")
 def test_a_page_whose_leaves_cannot_be_stored_does_not_fork(cluster, chain, tmp_path):
     """Its node is killed: it is delivered again, and its leaf's claim queues it, too.

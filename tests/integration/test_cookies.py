@@ -13,7 +13,7 @@ from tests.harness.project import scrapy_project
 
 SITES = 12
 """So many that a login of one node is for another."""
-PAGES = 25
+PAGES = 12
 ALL = 10**6
 SPIDER = """
 import asyncio

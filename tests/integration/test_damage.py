@@ -84,9 +84,7 @@ def damage(store, name, kind):
 KINDS = {
     "counts": "ready",
     "queues": "type",
-    "pushers": "type",
     "seen": "count",
-    "lease": "token",
     "nodes": "type",
     "controls": r"exclude pattern (a)\1",
 }

@@ -41,9 +41,7 @@ def test_a_node_that_comes_when_the_crawl_of_its_run_has_ended_fetches_nothing(
     assert crawls(cluster) == ["site-1", "site-2"]
 
 
-def test_two_that_run_one_job_make_one_crawl_and_two_runs_make_two(
-    serve, cluster, monkeypatch
-):
+def test_two_that_run_one_job_make_one_crawl(serve, cluster, monkeypatch):
     server = serve(urls=50, hosts=2, calendar_months=1)
     settings = [f"-s{name}={value}" for name, value in FAST.items()]
     words = ["crawl", "run", "--seeds", server.seeds[0], *settings]
@@ -54,10 +52,6 @@ def test_two_that_run_one_job_make_one_crawl_and_two_runs_make_two(
         assert done.returncode == 0, done.stderr
         assert crawls(cluster) == ["site-1"]
     assert "of the run 'job 7' has ended" in done.stderr
-
-    monkeypatch.delenv("FRONTIER_RUN_ID")
-    assert cluster.ask(*words, "1").returncode == 0
-    assert crawls(cluster) == ["site-1", "site-2"]
 
 
 ARGS = """

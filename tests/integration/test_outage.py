@@ -103,7 +103,7 @@ def test_a_full_store_drops_no_node_and_nothing_is_started(serve, own_server, tm
         until(lambda: not any(site.waiting.values()), "the answers to what was sent")
         sent = len(site.answered)
         began = client.time()[0]
-        until(lambda: client.time()[0] > began + 6, "three times a lease")
+        until(lambda: client.time()[0] > began + 4, "twice a lease")
         assert len(site.answered) == sent
         assert beats() == {"node-1": "live", "node-2": "live"}
         assert "of its memory in use" in nodes.ask("crawl", "status").stdout

@@ -87,7 +87,7 @@ def alive(cluster):
 
 
 def test_the_nodes_that_share_a_host_ask_it_together_as_often_as_one(serve, cluster):
-    delay, nodes = 0.06, ("node-1", "node-2")
+    delay, nodes = 0.04, ("node-1", "node-2")
     shares = {}
     while not all(shares.get(node, 0) >= 2 for node in nodes):  # of the host's shards
         server = serve(urls=130, hosts=1, calendar_months=1, delay=HELD)

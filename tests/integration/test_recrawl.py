@@ -208,6 +208,9 @@ def gaps(times):
 def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
     crawl("one", "/fast", "/still", "/tagged", "/gone", "/moved", "/shaky")
     until(lambda: len(pages.visits("/still")) >= 5, "five visits")
+    until(
+        lambda: len(pages.visits("/shaky")) >= 8, "eight requests, of which half fail"
+    )
     stop(cluster, "one")
 
     fast, still = gaps(pages.visits("/fast")), gaps(pages.visits("/still"))
@@ -224,7 +227,10 @@ def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
     counted = stats(cluster, "one")
     assert counted["left"] == 1
     assert counted["gone"] == 2
+    assert counted["unchanged"] >= 2
     assert "/gone is gone" in cluster.text_of("one")
+    places = ("/", "/fast", "/still", "/tagged", "/shaky", "/moved", "/target")
+    assert scheduled(cluster) == dict.fromkeys(places, 1)
 
 
 def test_two_nodes_one_killed_and_intervals_diverge(pages, crawl, cluster):
@@ -281,17 +287,6 @@ def waits(cluster, count):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     return said if said["waiting"] == count else None
-
-
-def test_what_is_tried_again_keeps_its_place(pages, crawl, cluster):
-    crawl("one", "/shaky", "/moved", "/twice")
-    until(lambda: len(pages.visits("/shaky")) >= 8, "eight requests")
-    stop(cluster, "one")
-
-    found = scheduled(cluster)
-    assert set(found.values()) == {1}
-    assert {"/", "/shaky", "/moved", "/target"} <= set(found)
-    assert stats(cluster, "one")["unchanged"] >= 2
 
 
 SPIDER = """

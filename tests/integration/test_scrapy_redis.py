@@ -99,7 +99,7 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert ask("LLEN", KEY) == 0
 
     for node in ("node-3", "node-4"):
-        start(node, MAX_IDLE_TIME_BEFORE_CLOSE="4")
+        start(node, MAX_IDLE_TIME_BEFORE_CLOSE="1")
     assert cluster.wait("node-3", "node-4") == [0, 0]
 
     log = site.requests()

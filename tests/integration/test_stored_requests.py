@@ -87,7 +87,8 @@ def start(cluster, proxy, tmp_path):
         address = f"http://127.0.0.1:{proxy.server_port}"
         text = SPIDER.format(proxy=address, own=own, host=HOST)
         scrapy_project(tmp_path, text)
-        cluster.start("node-1", spider="proxied", cwd=tmp_path, **settings)
+        quick = {"FRONTIER_BACKOFF_MIN": "0.05", **settings}
+        cluster.start("node-1", spider="proxied", cwd=tmp_path, **quick)
         return cluster
 
     return start

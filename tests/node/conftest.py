@@ -14,6 +14,7 @@ from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.context import NodeContext
+from frontier.node.crawl_limits import NO_LIMITS
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
@@ -23,6 +24,7 @@ from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
+from frontier.node.parts import parts_of
 from frontier.node.recovery import Recovery
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push, Pusher
@@ -301,14 +303,19 @@ def late():
 def new_node(unique, monkeypatch):
     monkeypatch.setattr(ending, "INTERVAL", 0.02)
 
-    def new_node(server, node_id, redis=None, limits=None, **settings):
+    def new_node(server, node_id, redis=None, limits=NO_LIMITS, **settings):
         usual = {"partitions": 16, "lease_ttl": TTL, "store_wait": TTL}
         usual["warc_enabled"] = False
         config = Config(namespace=unique, node_id=node_id, **{**usual, **settings})
         found = redis or {"REDIS_URL": server.url}
         few = Concurrency(requests=8, per_host=4)
         return Node(
-            config, found, Owner(), spider="site", limits=limits, concurrency=few
+            config,
+            found,
+            Owner(),
+            spider="site",
+            concurrency=few,
+            parts=partial(parts_of, limits=limits),
         )
 
     return new_node

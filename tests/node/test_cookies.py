@@ -6,8 +6,6 @@ import pytest
 
 from frontier.node import cookies
 from frontier.node.cookies import MAX_COOKIES, Cookies, Jar
-from frontier.node.remove_frontier import remove_frontier
-from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 
 
@@ -153,16 +151,3 @@ async def test_after_a_change_of_the_store_all_is_read_again(store, crawl):
     assert await a.refresh(jar) == {"one": "0 1"}
     assert jar.era > era
     assert a.is_current(jar)
-
-
-async def test_the_cookies_go_with_the_frontier(new_node, server, store):
-    a = new_node(server, "a")
-    await a.open()
-    await a.cookies.write(Jar("x"), {"one": "0 1"})
-    await a.close()
-    keys = a.keys
-    await store.run([Call.command("HSET", keys.meta(), "state", "finished")])
-    await remove_frontier(store.run, keys, a.config)
-
-    names = (keys.jar("x"), keys.cookies())
-    assert await store.run([Call.command("EXISTS", name) for name in names]) == [0, 0]

@@ -163,7 +163,7 @@ def test_what_is_lacking_is_said(copies):
 async def test_a_node_waits_for_what_it_is_told_to(new_node, own_server):
     node = new_node(own_server, "a", store_wait_aof=True)
     await node.open()
-    assert node._store.copies == Copies(0, disk=True)
+    assert node.store.copies == Copies(0, disk=True)
     await node.close()
 
 

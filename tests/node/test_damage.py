@@ -165,7 +165,7 @@ def children(url):
 
 async def slowly(node, fetched):
     """Fetch, and give way, so that something is left when garbage is written."""
-    owner = node._owner
+    owner = node.owner
     while not owner.finished.is_set() and not owner.failures:
         while (reservation := node.take()) is not None:
             url = reservation.item[1:]
@@ -233,7 +233,7 @@ def write(store, name, kind, poison, fields, rng):
 
 async def end(node):
     """Wait until the node has finished, or failed; say what it said."""
-    owner = node._owner
+    owner = node.owner
     while not owner.finished.is_set() and not owner.failures:
         await asyncio.sleep(0.01)
     await node.close()
@@ -248,14 +248,14 @@ async def run_crawl(new_node, server, names, fetched, after=lambda keys: None):
         new_node(server, name, limits=Limits(pages=10**9), **SETTINGS) for name in names
     ]
     for node in nodes:
-        node._owner.is_busy = True  # the crawl is not over before it has begun
+        node.owner.is_busy = True  # the crawl is not over before it has begun
         await node.open()
     fetching = [asyncio.create_task(slowly(node, fetched)) for node in nodes]
     if len(nodes) > 1:
         push(nodes[0], b"0", "h0.example")
         await nodes[0].outbox.flush()
     for node in nodes:
-        node._owner.is_busy = False
+        node.owner.is_busy = False
     while after and len(fetched) < BEFORE:
         await asyncio.sleep(0.001)
         assert not any(task.done() for task in fetching), fetching

@@ -17,7 +17,7 @@ from frontier.queue.due import DUE, Again
 
 async def fetch(node, fetched, again=None):
     """Fetch what *node* is given, and note when, until the crawl is over."""
-    owner = node._owner
+    owner = node.owner
     while not owner.finished.is_set():
         while (reservation := node.take()) is not None:
             url = reservation.item[1:]
@@ -33,7 +33,7 @@ async def fetch(node, fetched, again=None):
 def opened(new_node, stack):
     async def opened(server, name, **settings):
         node = new_node(server, name, **settings)
-        node._owner.is_busy = True
+        node.owner.is_busy = True
         await node.open()
         stack.push_async_callback(node.close)
         return node
@@ -51,7 +51,7 @@ async def test_what_waits_is_fetched_once_and_not_before_its_time(
         push((a, b)[n % 2], url, f"h{n % 7}.example", seconds)
     await a.outbox.flush()
     await b.outbox.flush()
-    a._owner.is_busy = b._owner.is_busy = False
+    a.owner.is_busy = b.owner.is_busy = False
     fetched = []
     await asyncio.gather(fetch(a, fetched), fetch(b, fetched))
     over = time.time()
@@ -60,20 +60,20 @@ async def test_what_waits_is_fetched_once_and_not_before_its_time(
     early = [url for url, at in fetched if at < began + waits[url] - 0.002]
     assert early == []
     assert over > began + 0.45
-    assert not a._owner.failures + b._owner.failures
+    assert not a.owner.failures + b.owner.failures
 
 
 async def test_a_page_is_fetched_again_as_often_as_it_is_put_back(opened, server):
     node = await opened(server, "a")
     push(node, b"page", "h.example")
     await node.outbox.flush()
-    node._owner.is_busy = False
+    node.owner.is_busy = False
     fetched = []
 
     def again(node, reservation, url):
         if len(fetched) == 4:
             return None
-        due = math.ceil(node.server_ms() + 70)
+        due = math.ceil(node.context.clock() + 70)
         return Again(reservation.queue, b"0page%d" % len(fetched), due)
 
     await fetch(node, fetched, again)
@@ -89,12 +89,12 @@ async def test_a_node_hears_of_what_another_has_due_before_all_it_knows(
 ):
     a, b = await opened(server, "a"), await opened(server, "b")
     await until(
-        lambda: a.partitions_held + b.partitions_held == 16 and b.partitions_held
+        lambda: len(a.leases.held) + len(b.leases.held) == 16 and len(b.leases.held)
     )
     for n in range(30):
         push(a, b"far%d" % n, f"h{n}.example", 3600)
     await a.outbox.flush()
-    known = b._composition.due_times._next
+    known = b.due_times._next
     await until(lambda: known and all(k.at < math.inf for k in known.values()))
     fetched = []
     fetching = asyncio.create_task(fetch(b, fetched))
@@ -106,7 +106,7 @@ async def test_a_node_hears_of_what_another_has_due_before_all_it_knows(
 
     assert all(url.startswith(b"near") for url, _ in fetched)
     for node, task in ((a, at_a), (b, fetching)):
-        node._owner.on_end(FINISHED)
+        node.owner.on_end(FINISHED)
         await task
 
 
@@ -148,7 +148,7 @@ async def test_what_is_due_after_the_end_that_was_set_keeps_no_crawl_open(
     push(node, b"2", "h.example", 600)
     push(node, b"3", "h.example", 700)
     await node.outbox.flush()
-    node._owner.is_busy = False
+    node.owner.is_busy = False
     fetched = []
     with caplog.at_level("INFO"):
         await fetch(node, fetched)
@@ -191,12 +191,12 @@ async def test_a_node_whose_clock_is_ahead_has_nothing_be_late(
     monkeypatch.setattr(due, "wall_ms", lambda: time.time() * 1000 + 3_600_000)
     node = await opened(server, "a")
     seconds, micros = db("TIME")
-    ahead = node.server_ms() - int(seconds) * 1000 - int(micros) / 1000
+    ahead = node.context.clock() - int(seconds) * 1000 - int(micros) / 1000
     assert abs(ahead) < 600_000  # by which a busy machine may be late
 
     push(node, b"1", "h.example", 0.2)
     await node.outbox.flush()
-    node._owner.is_busy = False
+    node.owner.is_busy = False
     fetched = []
     await fetch(node, fetched)
     assert [url for url, _ in fetched] == [b"1"]

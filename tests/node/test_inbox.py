@@ -176,6 +176,16 @@ async def test_what_had_been_started_under_a_lost_lease_is_told(ready, until):
     assert 0 not in node.inbox.busy_partitions()
 
 
+async def test_a_reserve_that_the_store_refuses_loses_the_lease(
+    ready, until, db, crawl
+):
+    node = await ready({0: []})
+    db("HSET", crawl.partition(0).lease, "token", 1)
+    node.inbox.note_ready(0, ["0:a.example"])
+
+    await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
+
+
 async def test_what_was_not_handed_out_is_given_back(ready, until):
     node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
     await until(lambda: len(node.inbox) == 5)

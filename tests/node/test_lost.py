@@ -37,7 +37,7 @@ def lose(server):
 def open_node(new_node, server, stack):
     async def open_node(name="a", **settings):
         node = new_node(server, name, **{"lease_ttl": 4.0, **settings})
-        node._owner.is_busy = True  # it loads seeds
+        node.owner.is_busy = True  # it loads seeds
         await node.open()
         stack.push_async_callback(node.close)
         return node
@@ -46,7 +46,7 @@ def open_node(new_node, server, stack):
 
 
 def failed(node):
-    return lambda: node._owner.failures
+    return lambda: node.owner.failures
 
 
 async def fill(node):
@@ -64,7 +64,7 @@ async def test_an_emptied_part_of_a_store_is_found_by_who_pushes(
     push(a, b"another", "h99.example")
 
     await until(failed(a), "a failure")
-    assert isinstance(a._owner.failures[0], CrawlLost)
+    assert isinstance(a.owner.failures[0], CrawlLost)
     await a.close()
     left = await store.call(Call.command("KEYS", pattern))
     crawl = f"{{{a.keys.namespace}:{a.keys.crawl_id}"
@@ -78,7 +78,7 @@ async def test_an_emptied_part_is_found_by_who_holds_it(open_node, lose, until):
     await lose(a.keys, f"{a.keys.crawl_id}}}")
 
     await until(failed(a), "a failure")
-    assert isinstance(a._owner.failures[0], CrawlLost)
+    assert isinstance(a.owner.failures[0], CrawlLost)
 
 
 async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
@@ -87,7 +87,7 @@ async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
     a = await open_node(lease_ttl=60.0)
     keys = a.keys.partition(5)
     await store.call(Call.command("UNLINK", keys.counts))
-    a._owner.is_busy = False
+    a.owner.is_busy = False
 
     await until(failed(a), "a failure")
     assert not a.finished
@@ -105,10 +105,10 @@ async def joins_in_vain(node, crawl_id):
     """Open *node*; on a cluster it may be open before it has taken anything."""
     with pytest.raises(CrawlLost, match=crawl_id):  # noqa: PT012
         await node.open()
-        while not node._owner.failures:
+        while not node.owner.failures:
             await asyncio.sleep(0.01)
         await node.close()
-        raise node._owner.failures[0]
+        raise node.owner.failures[0]
 
 
 async def test_the_parts_of_an_earlier_crawl_of_the_name_are_not_taken_over(
@@ -131,7 +131,7 @@ async def test_a_node_that_leaves_a_store_that_was_emptied_says_so(
     pattern = await lose(a.keys)
     await a.close()
 
-    assert isinstance(a._owner.failures[0], CrawlLost)
+    assert isinstance(a.owner.failures[0], CrawlLost)
     assert await store.call(Call.command("KEYS", pattern)) == []
 
 
@@ -148,7 +148,7 @@ async def test_a_crawl_without_a_mark_goes_on(open_node, lose, store):
     assert b.keys.crawl_id == a.keys.crawl_id
     assert b.keys.born == ""
     await fill(b)
-    b._owner.is_busy = False
+    b.owner.is_busy = False
     fetched = []
     await fetch(b, lambda url: [], fetched)
     assert len(fetched) == 40

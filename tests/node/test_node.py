@@ -10,14 +10,12 @@ from secured import SECRET, SecuredServer, certify
 from frontier.cluster.crawls import LIMIT, cancel_call
 from frontier.errors import (
     ConfigurationError,
-    CrawlInUse,
     KeyDamaged,
     StoreError,
     StoreRefused,
     StoreUnavailable,
 )
 from frontier.node.ends import ORDERS, UNDONE
-from frontier.node.remove_frontier import remove_frontier
 from frontier.settings.values import Percent
 from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call, max_memory
@@ -52,7 +50,7 @@ async def test_a_share_of_the_memory_of_a_server_without_a_limit_is_refused(
     await store.call(Call.command("CONFIG", "SET", "maxmemory", 10**9))
     node = new_node(own_server, "b", seen_set_max_bytes=share)
     await node.open()
-    limit = node._composition.memory_limit
+    limit = node.memory_limit
     await limit.look()
     memory = max_memory(await store.call(Call.command("INFO", "memory")))
     report = node.report()
@@ -81,7 +79,7 @@ async def test_a_node_waits_for_a_store_that_is_yet_to_come(
 
     await asyncio.to_thread(own_server.start)
     await opening
-    await until(lambda: node.partitions_held == 16, "its partitions")
+    await until(lambda: len(node.leases.held) == 16, "its partitions")
     await node.close()
 
 
@@ -100,7 +98,7 @@ async def test_the_last_node_commits_once_the_store_answers(
         await commit()
 
     monkeypatch.setattr(node.archive, "commit", late)
-    await node._owner.finished.wait()
+    await node.owner.finished.wait()
     await node.close()
 
     assert lost
@@ -119,7 +117,7 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     where = {"collection": unique, "warc_dir": tmp_path}
     node = new_node(servers("any"), "a", warc_enabled=True, **where)
     await node.open()
-    await node._owner.finished.wait()
+    await node.owner.finished.wait()
     store = BlockingStore.from_settings({"REDIS_URL": servers("any").url})
     names = collection_keys(store, unique)
     store.call(Call.command("SET", names.canceled(), "garbage"))
@@ -130,7 +128,7 @@ async def test_a_commit_that_cannot_be_is_said_and_ends_the_process_badly(
     assert "are not committed: " in said
     assert names.canceled() in said
     assert f"frontier collection commit --crawl {node.keys.crawl_id}" in said
-    assert UNDONE in node._owner.ends
+    assert UNDONE in node.owner.ends
 
 
 async def test_a_damaged_key_ends_a_node_once(new_node, server):
@@ -140,7 +138,7 @@ async def test_a_damaged_key_ends_a_node_once(new_node, server):
         node.fail(KeyDamaged("", key, "it is no hash"))
     await node.close()
 
-    assert [error.key for error in node._owner.failures] == ["one", "two"]
+    assert [error.key for error in node.owner.failures] == ["one", "two"]
 
 
 async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server):
@@ -151,7 +149,7 @@ async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server
     async def compare():
         compared.append(node)
 
-    outage_retry = node._outage_retry
+    outage_retry = node.outage_retry
     outage_retry.on_change(compare)
     await node.close()
     outage_retry.doubt()
@@ -163,7 +161,7 @@ async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server
 
 async def test_url_as_queue_key_spreads_urls_and_not_queues(new_node, server, store):
     a = new_node(server, "a", queue_key="url")
-    a._owner.is_busy = True
+    a.owner.is_busy = True
     await a.open()
     a.inbox.stopped = True
     for n in range(200):
@@ -193,12 +191,12 @@ async def test_what_a_crawl_has_seen_is_removed_when_it_ends_if_it_is_not_to_be_
     new_node, server, db, unique
 ):
     a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
-    a._owner.is_busy = True
+    a.owner.is_busy = True
     await a.open()
     await b.open()
     push(a, b"1", "h1.example")
     await a.outbox.flush()
-    a._owner.is_busy = False
+    a.owner.is_busy = False
     await asyncio.gather(fetch(a, tree, []), fetch(b, tree, []))
 
     await a.close()
@@ -213,29 +211,20 @@ async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
     new_node, server, db, store, unique, until
 ):
     a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
-    a._owner.is_busy = True  # or the crawl might end before anything is pushed
+    a.owner.is_busy = True  # or the crawl might end before anything is pushed
     await a.open()
     await b.open()
     for number in range(200):
         push(a, b"%d" % number, f"h{number % 8}.example")
     await a.outbox.flush()
-    with pytest.raises(CrawlInUse):
-        await remove_frontier(store.run, a.keys, a.config)
     await store.run([cancel_call(a.keys, ttl=60.0)])
 
     for node in (a, b):
-        await until(lambda node=node: ORDERS["cancel"] in node._owner.ends)
+        await until(lambda node=node: ORDERS["cancel"] in node.owner.ends)
         node.leave()
         await node.close()
 
     assert not a.finished
-    assert kinds(db, unique) <= TELLING
-    part = a.keys.partition(3)
-    db("ZADD", part.queues, 0, "0:h.example")
-    db("RPUSH", part.ready("0:h.example"), "0url")
-    db("ZADD", part.due, 1000, "1000", 0, b"\xff")
-    db("RPUSH", part.waiting("1000"), "0:h.example\n0url")
-    await remove_frontier(store.run, a.keys, a.config)  # to repeat it does no harm
     assert kinds(db, unique) <= TELLING
 
 
@@ -251,11 +240,11 @@ def secured(binary):
 async def crawled(node):
     """What *node* fetches of a tree, alone."""
     fetched = []
-    node._owner.is_busy = True
+    node.owner.is_busy = True
     await node.open()
     push(node, b"1", "h1.example")
     await node.outbox.flush()
-    node._owner.is_busy = False
+    node.owner.is_busy = False
     await fetch(node, tree, fetched)
     await node.close()
     return fetched
@@ -346,11 +335,11 @@ async def test_a_right_that_is_missing_is_told_with_its_name(
         await node.open()
         push(node, b"1", "h1.example")
         failed = asyncio.create_task(node.outbox.flush())
-        while not node._owner.failures:
+        while not node.owner.failures:
             await asyncio.sleep(0.01)
         failed.cancel()
         await node.close()
-        raise node._owner.failures[0]
+        raise node.owner.failures[0]
     assert "docs/security.md" in str(caught.value)
 
 
@@ -365,12 +354,12 @@ async def test_a_node_that_may_not_leave_closes_its_connections(
     url = own_server.url.replace("unix://", "unix://limited@")
     node = new_node(own_server, "a", {"REDIS_URL": url}, lease_ttl=600.0)
     await node.open()
-    await until(lambda: node.partitions_held == 16, "its partitions")
+    await until(lambda: len(node.leases.held) == 16, "its partitions")
     await admin.call(Call.command(*who, right))
 
     await node.close()
 
-    assert {type(error) for error in node._owner.failures} == {StoreRefused}
+    assert {type(error) for error in node.owner.failures} == {StoreRefused}
     clients = Call.command("CLIENT", "LIST")
     while "limited" in str(await admin.call(clients)):  # until the server has seen it
         await asyncio.sleep(0.01)
@@ -407,8 +396,8 @@ async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
     node = new_node(server, "a")
     await node.open()
     node.on_order(LIMIT)
-    await until(lambda: node._owner.ends)
+    await until(lambda: node.owner.ends)
 
-    assert node._owner.ends[0].reason == "frontier_limit"
+    assert node.owner.ends[0].reason == "frontier_limit"
     assert node.inbox.stopped
     await node.close()

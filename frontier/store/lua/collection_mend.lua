@@ -6,10 +6,14 @@
 -- ARGV[1]  digest   the payload digest
 -- ARGV[2]  owner    the id of the crawl that it leads to
 -- ARGV[3]  heir     the id of the other
+-- ARGV[4]  removed  '1' if the owner is to have it no more from now on
 --
 -- Returns 1 if it leads to the heir now, or nowhere if the heir does not have it
--- either; 0, and does nothing, if it was not as the caller knows.
+-- either; 0, and leaves what it leads to, if it was not as the caller knows.
 
+if ARGV[4] == '1' then
+  redis.call('HDEL', KEYS[2], ARGV[1])
+end
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
   return 0
 end

@@ -1,4 +1,4 @@
-"""A crawl that was deleted has left nothing in the store, whatever it had there."""
+"""What is left of a crawl that was deleted, or whose frontier was removed."""
 
 import asyncio
 
@@ -9,8 +9,14 @@ from frontier.cluster.crawls import NOBODY, Launch, cancel_call, enter
 from frontier.cluster.job import Job
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CrawlInUse, StoreUnavailable, UnknownCrawl
+from frontier.node import remove_crawl
 from frontier.node.archiving import claim
-from frontier.node.delete_crawl import Deletion, forget_call
+from frontier.node.remove_crawl import (
+    delete_crawl,
+    forget_call,
+    remove_frontier,
+    require_removable,
+)
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
@@ -20,21 +26,6 @@ TTL = 15.0
 PARTITIONS = 16
 RUN = Launch("job-7", Job.of("site", {}, []))
 CONFIG = Config(partitions=PARTITIONS, seen_tiers=("recent", "bloom", "set"))
-MEMBERS = {  # what names other keys, as `names_of` names them
-    "queues": (b"5:a", 0),
-    "due": (b"1795000000000", 1),
-    "cookies": (b"abc", 1),
-    "sites": (b"news", 1),
-}
-FIELDS = {
-    "meta": {"imported": "yes"},
-    "seen": {"buckets": 1, "count": 1, "blooms": 1, "last": 1},
-    "pushers": {"0123456789ab": "1 2 0"},
-    "seed_lists": {"abc": "done"},
-    "nodes": {"n1": "1 1 0 abc"},
-    "reports": {"n1": "{}"},
-    "allowances": {"n1": "p 1 0"},
-}
 
 
 class Everything:
@@ -75,64 +66,65 @@ def links(url):
     return [(b"%d" % n, f"h{n % 7}.example") for n in range(2, 60) if url == b"1"]
 
 
-def deletion_of(store, keys):
-    crawl = stored_crawl(store, keys.namespace, keys.crawl_id)
-    return Deletion(store, crawl, ttl=TTL)
-
-
 async def delete(store, keys):
-    return await asyncio.to_thread(deletion_of(store, keys).run)
+    return await asyncio.to_thread(delete_crawl, store, keys, "site", ttl=TTL)
 
 
 def fill(db, keys):
-    """Put something into every key that *keys* can name, and that stays."""
-    for what, name in names_of(keys).items():
-        if what == "process":
-            continue  # expires when its process is gone
-        if what in MEMBERS:
-            member, score = MEMBERS[what]
-            db("ZADD", name, score, member)
-        elif what in FIELDS:
-            db("HSET", name, *(each for pair in FIELDS[what].items() for each in pair))
-        elif db("TYPE", name) == b"none":
-            db("RPUSH", name, "x")
+    """Put something into every key that *keys* can name, of whatever type."""
+    for crawl in (keys, keys.partition(0), keys.partition(PARTITIONS - 1)):
+        for name in names_of(crawl).values():
+            if db("TYPE", name) == b"none":
+                db("RPUSH", name, "x")
 
 
+OTHERS = ("mine:5-1", "mine-1", "min", "mine[1]")
+"""Crawls whose names begin like that of one, or like those of its partitions."""
+
+
+@pytest.mark.parametrize("crawl_id", ["mine", "mi*e", "[m]ine"])
 async def test_each_key_that_a_crawl_may_have_goes_and_no_other(
-    ended, blocking, everything, db, unique
+    ended, blocking, everything, db, unique, crawl_id
 ):
-    keys, other = await ended("mine"), await ended("other")
-    for each in (keys, other):
-        fill(db, each)
-        for number in (0, PARTITIONS - 1):
-            fill(db, each.partition(number))
-    others = {name for name in everything.new if b":other" in name}
-    assert len([n for n in everything.new if b":mine" in n]) == len(others) > 70
+    for other in OTHERS:
+        fill(db, await ended(other))
+    others = everything.new
+    keys = await ended(crawl_id)
+    fill(db, keys)
+    size = len(everything.new - others)
+    assert size > 70
+
+    await asyncio.to_thread(remove_frontier, blocking(), keys, ttl=TTL)
+    left = everything.new - others
+    kinds = {name.split(b"}:")[1].split(b":")[0].decode() for name in left}
+    assert kinds == {
+        *("meta", "nodes", "epoch", "membership", "reports", "seed_lists", "start"),
+        *("hints", "order", "process", "spent", "controls", "control_log"),
+        *("counts", "dead"),
+    }, "what tells about the crawl"
     done = await delete(blocking(), keys)
 
     registry = RegistryKeys(unique)
-    kept = {registry.crawls().encode(), registry.deleted().encode()}
-    assert everything.new == others | kept
-    assert db("SMEMBERS", registry.crawls()) in ({b"other"}, [b"other"])
-    assert done.keys == len(others) - 6, "6 went with their last member"
-    assert done.unreadable == []
+    assert everything.new == others | {registry.deleted().encode()}
+    assert set(db("SMEMBERS", registry.crawls())) == {o.encode() for o in OTHERS}
+    assert done.keys == len(left)
     with pytest.raises(UnknownCrawl):
-        stored_crawl(blocking(), unique, "mine")
+        stored_crawl(blocking(), unique, crawl_id)
 
 
 async def test_nothing_is_left_of_a_crawl_that_nodes_have_run(
     new_node, server, blocking, everything, unique
 ):
     a, b = (new_node(server, name) for name in "ab")
-    a._owner.is_busy = True
+    a.owner.is_busy = True
     await a.open()
     await b.open()
     push(a, b"1", "h1.example")
     await a.outbox.flush()
-    a._owner.is_busy = False
+    a.owner.is_busy = False
     await asyncio.gather(fetch(a, links, []), fetch(b, links, []))
     with pytest.raises(CrawlInUse, match=r"are alive: a, b; stop them first"):
-        deletion_of(blocking(), a.keys).check()
+        require_removable(blocking(), a.keys, ttl=TTL)
     await a.close()
     await b.close()
 
@@ -149,31 +141,29 @@ class CutOff:
 
     def __init__(self, store, most):
         self._store, self._left = store, most
-        self.where = store.where
+        self.scan = store.scan
 
-    def run(self, calls, **how):
-        self._left -= 1
+    def run(self, calls):
+        if calls:
+            self._left -= 1
         if self._left < 0:
             raise StoreUnavailable("here", "cut off")
-        return self._store.run(calls, **how)
+        return self._store.run(calls)
 
     def call(self, call):
         return self.run([call])[0]
 
 
 async def test_a_deletion_that_is_cut_off_anywhere_can_be_repeated(
-    ended, blocking, everything, db, unique
+    ended, blocking, everything, db, unique, monkeypatch
 ):
+    monkeypatch.setattr(remove_crawl, "BATCH", 5)
     keys = await ended("mine", run=RUN)
     fill(db, keys)
-    for number in range(PARTITIONS):
-        fill(db, keys.partition(number))
     store, sizes = blocking(), [len(everything.new)]
-    for most in range(3, 200):
-        deletion = deletion_of(store, keys)
-        deletion._store = CutOff(store, most)
+    for most in range(1, 200):
         try:
-            await asyncio.to_thread(deletion.run)
+            await delete(CutOff(store, most), keys)
         except StoreUnavailable:
             found = len(everything.new)
             assert found <= sizes[-1]
@@ -218,30 +208,10 @@ async def test_nobody_joins_one_that_is_being_deleted(ended, blocking, db, store
     keys = await ended(state="open")
     db("HSET", keys.nodes(), "n1", "1 1 0 abc")
     await store.run([cancel_call(keys, ttl=TTL)])
-    deletion = deletion_of(blocking(), keys)
-    deletion._store = CutOff(deletion._store, 4)
     with pytest.raises(StoreUnavailable):
-        await asyncio.to_thread(deletion.run)
+        await delete(CutOff(blocking(), 1), keys)
 
     assert (await ended()).crawl_id == "site-2"
-
-
-async def test_what_cannot_be_read_is_told_and_goes(ended, blocking, everything, db):
-    keys = await ended("mine")
-    part, other = keys.partition(3), keys.partition(4)
-    db("SET", part.queues, "x")
-    db("RPUSH", part.ready("5:a"), "x")
-    db("HSET", other.seen, "buckets", "9" * 30)
-    db("SET", keys.nodes(), "x")
-    before = everything.before
-
-    done = await delete(blocking(), keys)
-
-    assert sorted(set(done.unreadable)) == sorted(
-        [part.queues, other.seen, keys.nodes()]
-    )
-    left = {name for name in everything.now() - before if b"mine" in name}
-    assert left == {part.ready("5:a").encode()}, "nothing names it"
 
 
 async def test_a_name_whose_payloads_are_in_the_collection_is_not_given_again(

@@ -1,0 +1,135 @@
+"""Removing what the store has of a crawl that has ended: its frontier, or all of it.
+
+What always holds:
+
+1.  Only of a crawl that has ended and that no live node is in; that it is being removed
+    is written down before anything is. No node can join it from then on.
+2.  Keys are found by their names, on each server of the store, whatever is in them.
+    `meta`, by which the crawl itself is found, goes last: what was cut off is repeated.
+3.  The server frees their memory beside its work (``UNLINK``).
+4.  What is not the crawl's alone stays: WARC files, digests in collections, files of
+    nodes. The number of the crawl is not given to another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.collection.summary import pairs
+from frontier.errors import CrawlInUse
+from frontier.status.validate import text
+from frontier.store.client import Call
+from frontier.store.keys import RegistryKeys, names_in
+from frontier.store.scripts import CRAWL_REMOVE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys
+
+BATCH = 1_000
+"""Keys per round trip."""
+TELL = frozenset(("counts", "dead"))
+"""Keys of a partition that tell about the crawl, and stay when its frontier goes."""
+OF_THE_FRONTIER = frozenset(
+    (
+        *("cookies", "jar", "sites", "site", "claimed", "failed", "rounds"),
+        *("addresses", "allowances", "back_off", "sitemaps", "imported"),
+        *("former", "ended"),
+    )
+)
+"""Keys of the crawl itself that go with its frontier; the rest tells about it."""
+
+
+@dataclass(slots=True)
+class Deleted:
+    """What was deleted."""
+
+    keys: int = 0
+    runs: int = 0
+    """Entries of runs that named the crawl; see `RegistryKeys.spider`."""
+
+
+def require_removable(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
+    """Raise unless the crawl may be removed; change nothing.
+
+    Raises:
+        CrawlInUse: It has not ended, or nodes of it are alive: they were silent for
+            less than *ttl*.
+    """
+    _begin(store, keys, ttl, "")
+
+
+def remove_frontier(store: BlockingStore, keys: CrawlKeys, *, ttl: float) -> None:
+    """Remove the queues of a crawl, and what it has seen.
+
+    Its state and settings stay, the reports of its nodes, the counts of its partitions
+    and its dead letters. Raises as `require_removable` does.
+    """
+    _begin(store, keys, ttl, "removed_ms")
+    _unlink(store, keys, _is_of_the_frontier)
+
+
+def delete_crawl(
+    store: BlockingStore, keys: CrawlKeys, spider: str, *, ttl: float
+) -> Deleted:
+    """Delete all that the store has of a crawl of *spider*.
+
+    Raises as `require_removable` does.
+    """
+    _begin(store, keys, ttl, "deleting_ms")
+    count = _unlink(store, keys, lambda number, what: (number, what) != (None, "meta"))
+    runs = _forget_jobs(store, RegistryKeys(keys.namespace).spider(spider), keys)
+    born = store.call(Call.command("HGET", keys.meta(), "born"))
+    if born:  # its journals are not taken for those of a crawl that was lost
+        deleted = RegistryKeys(keys.namespace).deleted()
+        store.call(Call.command("SADD", deleted, born))
+    store.call(forget_call(keys.namespace, keys.crawl_id))
+    count += store.call(Call.command("UNLINK", keys.meta()))
+    return Deleted(count, runs)
+
+
+def forget_call(namespace: str, crawl_id: str) -> Call:
+    """The call that takes a crawl off the list of all crawls; 1 if it was there."""
+    return Call.command("SREM", RegistryKeys(namespace).crawls(), crawl_id)
+
+
+def _begin(store: BlockingStore, keys: CrawlKeys, ttl: float, field: str) -> None:
+    names = [keys.meta(), keys.nodes()]
+    found = store.call(Call.to(CRAWL_REMOVE, names, [int(ttl * 1000), field]))
+    if found[0] == 0:
+        raise CrawlInUse(keys.crawl_id)
+    if found[0] == -1:
+        raise CrawlInUse(keys.crawl_id, sorted(map(text, found[1:])))
+
+
+def _is_of_the_frontier(number: int | None, what: str) -> bool:
+    return what in OF_THE_FRONTIER if number is None else what not in TELL
+
+
+def _unlink(
+    store: BlockingStore, keys: CrawlKeys, goes: Callable[[int | None, str], bool]
+) -> int:
+    """Remove the keys of which *goes* says so, by partition and kind; how many."""
+    count, batch = 0, list[Call]()
+    for name, number, what in names_in(store, keys):
+        if goes(number, what):
+            batch.append(Call.command("UNLINK", name))
+        if len(batch) == BATCH:
+            count += sum(store.run(batch))
+            batch.clear()
+    return count + int(sum(store.run(batch)))
+
+
+def _forget_jobs(store: BlockingStore, name: str, keys: CrawlKeys) -> int:
+    """End that jobs and runs lead to the crawl; a late node makes the next one."""
+    entries = pairs(store.call(Call.command("HGETALL", name)))
+    of_it = [
+        entry
+        for entry, value in entries
+        if entry != b"serial" and value == keys.crawl_id.encode()
+    ]
+    store.run([Call.command("HDEL", name, entry) for entry in of_it])
+    return sum(entry.startswith(b"run:") for entry in of_it)
