@@ -344,6 +344,17 @@ _ARCHIVE: tuple[NodeMetric, ...] = (
         _stat("frontier/archive/truncated"),
     ),
     NodeMetric(
+        "frontier_archive_only_total",
+        "Bodies that went to the archive alone, or that no callback had asked for so.",
+        _stats(
+            {
+                "archived": "frontier/archive/only",
+                "refused": "frontier/archive/only_refused",
+            }
+        ),
+        ("result",),
+    ),
+    NodeMetric(
         "frontier_archive_browser_total",
         "A browser's answers that are archived.",
         _stat("frontier/archive/browser"),
