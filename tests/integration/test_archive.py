@@ -12,10 +12,15 @@ SCRIPTS = Path(sys.executable).parent
 
 
 def crawl(serve_site, cluster, prefix):
-    seeds = ",".join(serve_site.seeds)
-    for number in (1, 2):
-        cluster.start(f"{prefix}{number}", "-a", f"seeds={seeds}")
-    assert cluster.wait(f"{prefix}1", f"{prefix}2") == [0, 0]
+    """Crawl with two nodes; return their items."""
+    seeds, nodes = ",".join(serve_site.seeds), (f"{prefix}1", f"{prefix}2")
+    for node in nodes:
+        items = str(cluster.directory / f"{node}.jsonl")
+        cluster.start(node, "-a", f"seeds={seeds}", "-o", items)
+    assert cluster.wait(*nodes) == [0, 0]
+    paths = [cluster.directory / f"{node}.jsonl" for node in nodes]
+    texts = [path.read_text("utf-8") for path in paths if path.exists()]
+    return [json.loads(line) for text in texts for line in text.splitlines()]
 
 
 def captures(files):
@@ -35,8 +40,7 @@ def captures(files):
 
 def test_a_second_crawl_is_revisits_that_refer_to_the_first(serve, cluster):
     server = serve(urls=200, hosts=4, calendar_months=12)
-    crawl(server, cluster, "a")
-    crawl(server, cluster, "b")
+    items = crawl(server, cluster, "a") + crawl(server, cluster, "b")
     files = sorted(cluster.warc_dir.glob("*.warc.gz"))
 
     assert [f for f in files if f.suffix != ".gz"] == []
@@ -58,14 +62,13 @@ def test_a_second_crawl_is_revisits_that_refer_to_the_first(serve, cluster):
         kind, target_digest, _ = every[target]
         assert kind == "response"
         assert target_digest == digest
+    every_exchange_has_its_request(files, server.requests())
+    each_item_names_its_record(items, cluster.warc_dir)
 
 
-def test_every_exchange_is_archived_with_its_request(serve, cluster):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    crawl(server, cluster, "n")
-    log = server.requests()
+def every_exchange_has_its_request(files, log):
     requests, responses = [], []
-    for path in cluster.warc_dir.glob("*.warc.gz"):
+    for path in files:
         with path.open("rb") as stream:
             for record in WarcioIterator(stream):
                 uri = record.rec_headers.get_header("WARC-Target-URI")
@@ -81,18 +84,12 @@ def test_every_exchange_is_archived_with_its_request(serve, cluster):
     assert sorted(responses) == sorted(entry.url for entry in log.entries)
 
 
-def test_an_item_is_told_which_record_backs_it(serve, cluster, tmp_path):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    seeds = ",".join(server.seeds)
-    items = tmp_path / "items.jsonl"
-    cluster.start("node-1", "-a", f"seeds={seeds}", "-o", str(items))
-    assert cluster.wait() == [0]
+def each_item_names_its_record(items, directory):
     kinds = set()
-    for line in items.read_text("utf-8").splitlines():
-        item = json.loads(line)
+    for item in items:
         stamp = item["warc"]
         kinds.add(stamp["type"])
-        with (cluster.warc_dir / stamp["file"]).open("rb") as stream:
+        with (directory / stamp["file"]).open("rb") as stream:
             stream.seek(stamp["offset"])
             record = next(iter(ArchiveIterator(stream, parse_http=False)))
             headers = {k.lower(): v for k, v in record.headers.items()}

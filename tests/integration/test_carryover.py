@@ -14,11 +14,6 @@ import asyncio
 import scrapy
 
 
-class Own:
-    def fingerprint(self, request):
-        return request.url.encode()
-
-
 class StartSpider(scrapy.Spider):
     name = "start"
     custom_settings = {"ROBOTSTXT_OBEY": False, "COOKIES_ENABLED": False}
@@ -156,22 +151,3 @@ def test_a_node_that_takes_over_from_a_dead_one_queues_no_seed_again(
 
     assert cluster.wait("c") == [0]
     assert fetched(server, before) == Counter(seeds)
-
-
-def test_a_node_with_another_fingerprinter_is_refused(serve, cluster, project):
-    server = serve(urls=130, hosts=1, calendar_months=6)
-    arguments = ("-a", f"urls={server.seeds[0]}", "-a", "links=")
-    chosen = {"FRONTIER_CRAWL_ID": "mine", "FRONTIER_KEEP_ALIVE": "True"}
-    own = "own.Own"
-    cluster.start("a", *arguments, spider="start", cwd=project, **chosen)
-    chosen["REQUEST_FINGERPRINTER_CLASS"] = own
-    until(lambda: "is in crawl mine" in cluster.text_of("a"), "a node in the crawl")
-    cluster.start("b", *arguments, spider="start", cwd=project, **chosen)
-
-    assert cluster.wait("b") == [1]
-    said = re.findall(r"(?:CRITICAL|ERROR): (.*)", cluster.text_of("b"))
-    assert len(said) == 1
-    assert said[0].startswith(
-        f"REQUEST_FINGERPRINTER_CLASS = {own!r}, but the crawl mine was created with "
-        "'scrapy.utils.request.RequestFingerprinter'; every node"
-    )

@@ -29,22 +29,3 @@ def test_two_nodes_and_a_late_third_fetch_every_url_once(serve, cluster):
     assert not RequestLog(own).overlaps()
     for node in cluster.nodes:
         assert "Spider closed (finished)" in cluster.text_of(node)
-
-
-def test_an_interrupted_crawl_goes_on_where_it_was(serve, cluster):
-    server = serve(urls=200, hosts=3, calendar_months=12, delay=0.03, until=after(40))
-    seeds = ",".join(server.seeds)
-    first = cluster.start("node-1", "-a", f"seeds={seeds}")
-    until(lambda: len(server.answered) >= 40, "some pages")
-    first.terminate()
-    until(lambda: "Closing spider (shutdown)" in cluster.text_of("node-1"), "its end")
-    server.go_on()
-    assert cluster.wait("node-1") == [0]
-    assert "Spider closed (shutdown)" in cluster.text_of("node-1")
-    assert cluster.reserved("site-1") == []
-
-    cluster.start("node-2", "-a", f"seeds={seeds}")
-    assert cluster.wait("node-2") == [0]
-    log = server.requests()
-    assert log.missing(server.expected) == set()
-    assert not log.repeated()

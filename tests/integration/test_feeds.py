@@ -2,18 +2,16 @@
 
 import contextlib
 import json
-import os
 import signal
 import threading
 from collections import Counter
 
 import pytest
-from conftest import SHORT, after, until
+from conftest import SHORT, until
 from fastwarc import ArchiveIterator
 
 from frontier.feeds.round_state import read_feed, read_rounds
 from frontier.store.client import Call
-from frontier.store.embedded import EmbeddedStore
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
 from tests.rawsite import RawSite
@@ -127,18 +125,28 @@ def test_what_is_new_is_fetched_in_each_round_and_what_is_not_is_a_revisit(follo
     assert not [url for url in counts if url.endswith(("/hub", "/about"))]
 
 
-def test_two_nodes_one_killed_lose_nothing(followed):
+def test_two_nodes_one_frozen_and_one_killed_lose_nothing(followed):
     followed.start("node-1", "node-2")
     followed.cluster.share("feeds-1")
     followed.has_all()
-    followed.server.delay = 0.1
-    for _ in range(4):
-        followed.server.publish(2)
-        followed.ends_a_round()
-    followed.server.until = lambda *_: True
-    followed.server.publish(4)
-    until(lambda: followed.server.holds, "a node waits for an answer")
-    doomed = next(iter(followed.server.holds))
+
+    def at_work():
+        """The node that waits for an answer, while it does."""
+        followed.server.holds.clear()
+        followed.server.until = lambda *_: True
+        followed.server.publish(4)
+        until(lambda: followed.server.holds, "a node waits for an answer")
+        return next(iter(followed.server.holds))
+
+    frozen = followed.cluster.nodes[at_work()]
+    frozen.send_signal(signal.SIGSTOP)
+    followed.server.go_on()
+    followed.has_all()
+    followed.ends_a_round(2)
+    frozen.send_signal(signal.SIGCONT)
+    followed.server.publish(2)
+    followed.has_all()
+    doomed = at_work()
     followed.cluster.kill(doomed)
     followed.server.go_on()
     followed.server.publish(4)
@@ -244,43 +252,6 @@ def test_rounds_go_on_though_an_item_is_on_a_host_that_is_gone(followed):
     assert site["urls"] >= 1
 
 
-def test_a_node_that_was_frozen_loses_nothing_and_holds_up_nothing(followed):
-    followed.start("node-1", "node-2")
-    followed.cluster.share("feeds-1")
-    followed.has_all()
-    followed.server.until = lambda *_: True
-    followed.server.publish(4)
-    until(lambda: followed.server.holds, "a node waits for an answer")
-    frozen = next(iter(followed.server.holds))
-    followed.cluster.nodes[frozen].send_signal(signal.SIGSTOP)
-    followed.server.go_on()
-    followed.has_all()
-    followed.ends_a_round(2)
-    followed.cluster.nodes[frozen].send_signal(signal.SIGCONT)
-    followed.server.publish(2)
-    followed.has_all()
-    followed.ends_a_round()
-    followed.stop("node-1", "node-2")
-
-    assert int(followed.field("items")) == followed.server.site.published
-
-
-@pytest.mark.one_server("the embedded store is killed")
-def test_a_store_that_is_killed_in_a_round_costs_no_item(followed):
-    followed.start("node-1", FRONTIER_STORE_WAIT="60")
-    followed.has_all()
-    followed.server.until = after(len(followed.server.answered) + 2)
-    followed.server.publish(4)
-    until(lambda: followed.server.holds, "a node waits for an answer")
-    pid = EmbeddedStore.status(followed.cluster.store_dir).pid
-    followed.cluster.let_go()
-    os.kill(pid, signal.SIGKILL)
-    followed.server.go_on()
-    followed.server.publish(2)
-    followed.has_all()
-    followed.stop("node-1")
-
-
 def test_feeds_that_fail_are_said_and_backed_off_and_others_go_on(followed):
     odd = ("/feed/broken.xml", "/feed/page.xml", "/feed/self.xml", "/feed/gone.xml")
     followed.configure(feeds=(*odd, "/feed/moved.xml"))
@@ -355,7 +326,7 @@ def test_a_feed_that_does_not_answer_holds_up_no_other(followed):
 
 
 def test_the_crawl_ends_where_it_is_to_end(followed):
-    followed.start("node-1", FRONTIER_RECRAWL_UNTIL="6s")
+    followed.start("node-1", FRONTIER_RECRAWL_UNTIL="4s")
 
     assert followed.cluster.wait("node-1") == [0]
     assert "no round begins any more" in followed.cluster.text_of("node-1")
@@ -363,21 +334,20 @@ def test_the_crawl_ends_where_it_is_to_end(followed):
     assert not news.expected(followed.base, 6) - followed.fetched().keys()
 
 
-@pytest.mark.parametrize("what", ["site", "failed"])
-def test_a_damaged_key_stops_the_node_and_is_mended(followed, what):
+def test_a_damaged_key_stops_the_node_and_is_mended(followed):
     followed.start("node-1")
     followed.has_all()
-    name = getattr(KEYS, what)("news")
-    store = followed.cluster.store
-    store.run([Call.command("DEL", name), Call.command("SET", name, "x")])
-    followed.server.publish(2)
+    for name in (KEYS.site("news"), KEYS.failed("news")):
+        store = followed.cluster.store
+        store.run([Call.command("DEL", name), Call.command("SET", name, "x")])
+        followed.server.publish(2)
 
-    assert followed.cluster.wait("node-1") == [7]
-    assert f"the key {name}" in followed.cluster.text_of("node-1")
-    done = followed.cluster.ask("crawl", "repair", "--crawl", KEYS.crawl_id)
-    assert done.returncode in {0, 6}, done.stderr
-    followed.start("node-1")
-    followed.has_all()
+        assert followed.cluster.wait("node-1") == [7]
+        assert f"the key {name}" in followed.cluster.text_of("node-1")
+        done = followed.cluster.ask("crawl", "repair", "--crawl", KEYS.crawl_id)
+        assert done.returncode in {0, 6}, done.stderr
+        followed.start("node-1")
+        followed.has_all()
     followed.stop("node-1")
 
 

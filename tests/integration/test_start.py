@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from conftest import HELD, until
+from conftest import HELD, SHORT, until
 
 from frontier.store.client import Call
 from tests.harness.project import scrapy_project
+from tests.warc.judges import read_warcio
 
 SPIDER = """
 import asyncio
@@ -70,6 +71,13 @@ def test_start_runs_on_one_node_and_its_items_come_once(serve, cluster, project)
     assert codes == [0, 0]
     assert items == sorted([*pages, "start"])
     assert sorted(server.requests().fetched().elements()) == sorted(pages)
+    uris = [
+        headers.get("WARC-Target-URI", "")
+        for path in cluster.warc_dir.glob("*.warc.gz")
+        for _, headers, *_ in read_warcio(path)
+    ]
+    assert any(uri.endswith("/empty") for uri in uris)
+    assert not any(uri.endswith("/about") for uri in uris), "it asks for no archive"
 
 
 def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
@@ -85,17 +93,15 @@ def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
 
 
 @pytest.mark.one_server("the embedded one is emptied")
-@pytest.mark.parametrize("ttl", ["4", "12"])
 def test_a_store_that_is_emptied_while_start_runs_is_told_in_one_line(
-    serve, cluster, project, ttl
+    serve, cluster, project
 ):
     """By the node that runs it as by the one that waits for the lock."""
     server = serve(urls=130, hosts=2, calendar_months=12)
     base = ",".join(seed.rstrip("/") for seed in server.seeds)
     for node in ("node-1", "node-2"):
         words = ("-a", f"base={base}", "-a", "waits=yes")
-        given = {"FRONTIER_LEASE_TTL": ttl}
-        cluster.start(node, *words, spider="start", cwd=project, **given)
+        cluster.start(node, *words, spider="start", cwd=project, **SHORT)
     cluster.join()
     until(lambda: len(server.requests().entries) >= 4, "what start has yielded")
     cluster.store.call(Call.command("FLUSHALL"))
@@ -106,37 +112,3 @@ def test_a_store_that_is_emptied_while_start_runs_is_told_in_one_line(
         assert text.count("the store has lost the crawl") == 1
         assert "Closing spider (frontier_failed)" in text
         assert "Traceback" not in text
-
-
-def test_without_revisits_every_payload_is_stored(serve, cluster):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    seeds = ",".join(server.seeds)
-    cluster.start("n", "-a", f"seeds={seeds}", FRONTIER_REVISIT_ENABLED="False")
-    assert cluster.wait() == [0]
-    (path,) = cluster.warc_dir.glob("*.warc.gz")
-    from fastwarc import ArchiveIterator
-
-    with path.open("rb") as stream:
-        kinds = [
-            record.headers["WARC-Type"]
-            for record in ArchiveIterator(stream, parse_http=False)
-        ]
-
-    assert "revisit" not in kinds
-    assert kinds.count("response") > 130
-
-
-def test_a_request_may_be_left_out_of_the_archive(serve, cluster, project):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    crawl(cluster, project, server, ["node-1"])
-    (path,) = cluster.warc_dir.glob("*.warc.gz")
-    from fastwarc import ArchiveIterator
-
-    with path.open("rb") as stream:
-        uris = {
-            record.headers.get("WARC-Target-URI", "")
-            for record in ArchiveIterator(stream, parse_http=False)
-        }
-
-    assert any(uri.endswith("/empty") for uri in uris)
-    assert not any(uri.endswith("/about") for uri in uris)
