@@ -209,6 +209,15 @@ async def test_a_partition_that_is_handed_over_is_not_reserved_from(ready, until
     assert (await node.scan(0)).reserved == 0
 
 
+async def test_a_hint_of_another_node_is_followed(ready, until, new_push):
+    node = await ready({0: []})
+    await node.push(0, new_push(b"1"))
+    name = node.keys.hints("a")
+    await node.store.call(Call.command("RPUSH", name, "0 0:a.example"))
+
+    await until(lambda: len(node.inbox) == 1)
+
+
 @pytest.mark.parametrize(
     "hint", [b"", b"x", b"0", b"0 a", b"\xff", b"9999 0:a", b"x 0:a", b"-1 0:a"]
 )
@@ -233,6 +242,18 @@ async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(re
     node.inbox.note_ready(3, ["0:a.example"])
 
     assert node.inbox.idle, "or no node would ever look for the end of the crawl"
+
+
+async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
+    node = await ready({0: [(b"1",)]})
+    await until(lambda: len(node.inbox))
+    assert not node.inbox.idle
+    reservation = node.inbox.take()
+    node.inbox.finish(reservation)
+    assert not node.inbox.idle
+
+    node.inbox.forget(reservation)
+    assert node.inbox.idle
 
 
 async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
