@@ -72,19 +72,6 @@ def hosts_of(reservations):
     return [one.queue.partition(":")[2] for one in reservations]
 
 
-async def test_a_host_is_left_alone_at_once_and_others_go_on(node_of, holder, until):
-    node = node_of()
-    refuse(node)
-    await node.back_offs.leaving()
-    node = await holder(HOST, OTHER, name="b")
-
-    assert hosts_of(await taken(node, until, 3)) == [OTHER] * 3
-    await until(lambda: node.inbox._left_alone.get(0))
-    assert node.inbox.take() is None
-    assert node.inbox.knows(0)  # the node is not idle, and looks for no end
-    assert (await node.scan(0)).ready == 3
-
-
 async def test_it_is_asked_by_one_request_when_it_is_over(holder, until):
     node = await holder(HOST, count=5, backoff_min=0.2)
     (first,) = await taken(node, until, 1)
@@ -142,30 +129,6 @@ async def test_hundreds_that_are_left_alone_keep_no_other_waiting(holder, until)
     assert not any(map(node.back_offs.waits, [OTHER]))
 
 
-async def test_the_next_holder_knows_it_before_it_reserves(holder, node_of, until):
-    first = await holder(HOST, OTHER)
-    refuse(first, asked=500.0)
-    await first.back_offs.leaving()
-    await first.inbox.give_back([0])
-    await first.leases.release([0])
-    second = node_of("b")
-    await take(second)
-    await second.back_offs.learn()
-
-    assert 400 < second.back_offs.left(HOST) <= 550 * 1.2
-    assert second.back_offs.reason(HOST) == "throttled"
-    assert not second.back_offs.waits(OTHER)
-
-
-async def test_garbage_in_the_store_keeps_nobody(holder, node_of, until, db, crawl):
-    key = crawl.partition(0).back_off
-    for host, value in ((HOST, b"9" * 30), ("\n", b"1 1 1 tls"), ("", b"\xff")):
-        db("HSET", key, host, value)
-    node = await holder(HOST, OTHER)
-
-    assert len(await taken(node, until, 6)) == 6
-
-
 @pytest.mark.usefixtures("own_crawl")
 async def test_a_store_that_is_away_is_told_later(
     node_of, connect, own_server, until, crawl
@@ -221,19 +184,3 @@ async def test_with_no_times_nothing_is_left_alone(node_of):
 
     assert not node.back_offs
     assert not node.back_offs.cares
-
-
-async def test_a_host_is_given_up_after_so_many_times(node_of, until):
-    node = node_of(backoff_min=0.01, backoff_growth=1.0, backoff_times=2)
-    given_up = []
-    for _ in range(3):
-        refuse(node)
-        given_up.append(node.back_offs.gives_up(HOST))
-        await node.back_offs.leaving()
-        await until(lambda: not node.back_offs.left(HOST))
-
-    assert given_up == [False, False, True]
-    assert not node.back_offs.gives_up(HOST)  # it is asked again
-    node.back_offs.answered(HOST, time.monotonic())
-    refuse(node)
-    assert node.back_offs.waits(HOST)

@@ -49,20 +49,6 @@ async def begin_all(node):
     return count
 
 
-async def test_nodes_together_begin_no_more_than_the_limit(node):
-    nodes = [await node(name, pages=50) for name in "abc"]
-    begun = [0, 0, 0]
-    for _ in range(60):
-        for i, one in enumerate(nodes):
-            await one.before_ack()
-            if one.room():
-                one.begin(None)
-                begun[i] += 1
-
-    assert sum(begun) == 50
-    assert all(begun)
-
-
 async def test_what_leads_to_no_page_may_be_begun_again(node):
     one = await node(pages=10)
     assert await begin_all(one) == 10
@@ -97,15 +83,6 @@ async def test_allowances_that_are_not_used_are_given_back(node):
 
     assert await begin_all(b) == 5
     assert await begin_all(a) == 0
-
-
-async def test_what_a_dead_node_may_have_begun_is_had_by_others(node, db, crawl):
-    a, b = await node("a", pages=10), await node("b", pages=10)
-    assert await begin_all(a) == 10
-    assert await begin_all(b) == 0
-    db("HDEL", crawl.nodes(), "a")  # it is taken off the map
-
-    assert await begin_all(b) == 10
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import asyncio
 import math
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import pytest
 from owner import push
@@ -12,18 +11,17 @@ from owner import push
 from frontier.node import end_of_crawl as ending
 from frontier.node.ends import FINISHED
 from frontier.queue import due
-from frontier.queue.due import DUE, Again
+from frontier.queue.due import DUE
 
 
-async def fetch(node, fetched, again=None):
+async def fetch(node, fetched):
     """Fetch what *node* is given, and note when, until the crawl is over."""
     owner = node.owner
     while not owner.finished.is_set():
         while (reservation := node.take()) is not None:
             url = reservation.item[1:]
             fetched.append((url, time.time()))
-            later = again(node, reservation, url) if again is not None else None
-            node.acks.complete(reservation, again=later)
+            node.acks.complete(reservation)
         owner.ready.clear()
         if not owner.finished.is_set():
             await owner.ready.wait()
@@ -39,49 +37,6 @@ def opened(new_node, stack):
         return node
 
     return opened
-
-
-async def test_what_waits_is_fetched_once_and_not_before_its_time(
-    opened, server, store
-):
-    a, b = await opened(server, "a"), await opened(server, "b")
-    waits = {b"%d" % n: (n % 4) * 0.15 for n in range(40)}
-    began = time.time()
-    for n, (url, seconds) in enumerate(waits.items()):
-        push((a, b)[n % 2], url, f"h{n % 7}.example", seconds)
-    await a.outbox.flush()
-    await b.outbox.flush()
-    a.owner.is_busy = b.owner.is_busy = False
-    fetched = []
-    await asyncio.gather(fetch(a, fetched), fetch(b, fetched))
-    over = time.time()
-
-    assert sorted(url for url, _ in fetched) == sorted(waits)
-    early = [url for url, at in fetched if at < began + waits[url] - 0.002]
-    assert early == []
-    assert over > began + 0.45
-    assert not a.owner.failures + b.owner.failures
-
-
-async def test_a_page_is_fetched_again_as_often_as_it_is_put_back(opened, server):
-    node = await opened(server, "a")
-    push(node, b"page", "h.example")
-    await node.outbox.flush()
-    node.owner.is_busy = False
-    fetched = []
-
-    def again(node, reservation, url):
-        if len(fetched) == 4:
-            return None
-        due = math.ceil(node.context.clock() + 70)
-        return Again(reservation.queue, b"0page%d" % len(fetched), due)
-
-    await fetch(node, fetched, again)
-
-    assert [url for url, _ in fetched] == [b"page", b"page1", b"page2", b"page3"]
-    times = [at for _, at in fetched]
-    assert all(b - a >= 0.068 for a, b in pairwise(times))
-    assert node.acks.acked == 4
 
 
 async def test_a_node_hears_of_what_another_has_due_before_all_it_knows(
@@ -155,22 +110,6 @@ async def test_what_is_due_after_the_end_that_was_set_keeps_no_crawl_open(
 
     assert [url for url, _ in fetched] == [b"1"]
     assert "2 URLs are due after FRONTIER_RECRAWL_UNTIL" in caplog.text
-
-
-async def test_a_partition_that_is_taken_over_is_looked_at(
-    parts, start, db, crawl, until
-):
-    keys, bucket = crawl.partition(1), "1000"
-    db("ZADD", keys.due, bucket, bucket)
-    db("RPUSH", keys.waiting(bucket), "0:a.example\n0url")
-    db("HSET", keys.counts, "waiting", 1, "pushed", 1)
-    node = parts()
-    start(node.due_times.run())
-    await node.heartbeat.beat()
-    await until(lambda: node.inbox.knows(1))
-
-    assert node.due_times.moved == 1
-    assert (await node.scan(1)).ready == 1
 
 
 async def test_a_hint_may_say_that_something_is_due(parts, start, db, crawl, until):

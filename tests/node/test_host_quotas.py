@@ -47,12 +47,6 @@ async def fetch(node, until, *, pages=1, size=100, most=1000):
     return taken
 
 
-async def test_a_host_that_may_have_one_page_has_one(holder, until):
-    node = await holder(of("a.example", 3), host_max=(1, 0))
-
-    assert len(await fetch(node, until)) == 1
-
-
 async def test_a_host_has_its_pages_and_the_others_theirs(holder, until, caplog):
     urls = [*of("a.example", 30), *of("b.example", 5)]
     node = await holder(urls, host_max=(10, 0))
@@ -88,18 +82,6 @@ async def test_bytes_of_a_host_end_it_too(holder, until):
 
     assert len(fetched) == 3
     assert (await node.scan(0)).skipped == 27
-
-
-async def test_the_next_holder_knows_what_a_host_has_had(holder, until, db):
-    a = await holder(of("a.example", 30), host_max=(10, 0), cap=2)
-    assert len(await fetch(a, until, most=4)) == 4
-    a.inbox.stopped = True
-    a.leases.forget(a.leases.held[0])  # a has died, and renews nothing
-    db("DEL", a.keys.partition(0).lease)
-    b = await holder([], "b", host_max=(10, 0))
-
-    assert len(await fetch(b, until)) == 6
-    assert (await b.scan(0)).skipped == 20
 
 
 async def test_priorities_of_a_host_have_one_quota_and_late_urls_are_skipped(
