@@ -1,89 +1,12 @@
-"""One delay per host for the whole cluster, whoever has the host."""
+"""One delay per host for the whole cluster, whoever has the host.
 
-import itertools
-import signal
+Through joins, leaves, kills and frozen nodes `tests.chaos` judges it.
+"""
 
-import pytest
-from conftest import HELD, owned, until
+from conftest import HELD, owned
 
 from frontier.settings.config import Config
-from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import shards_of
-
-DELAY = 1.0
-SLACK = 0.4
-"""Seconds that requests take longer or shorter from the node to the log."""
-
-
-@pytest.fixture
-def polite(serve, cluster):
-    def polite(nodes, **settings):
-        server = serve(urls=1_000, hosts=16)
-        for number in range(nodes):
-            seeds = f"seeds={','.join(server.seeds)}"
-            cluster.start(
-                f"node-{number}",
-                "-a",
-                seeds,
-                DOWNLOAD_DELAY=DELAY,
-                DOWNLOAD_DELAY_JITTER=0,
-                FRONTIER_LEASE_TTL=2,
-                **settings,
-            )
-        until(lambda: pages(server) > 10, "pages")
-        return server
-
-    return polite
-
-
-def pages(server):
-    return len(server.answered)
-
-
-def gaps(server):
-    """Seconds between requests to one host; robots.txt has no delay in Scrapy."""
-    starts = {}
-    for entry in server.requests().entries:
-        if not entry.url.endswith("/robots.txt"):
-            starts.setdefault(entry.host, []).append(entry.start)
-    for times in starts.values():
-        yield from (b - a for a, b in itertools.pairwise(sorted(times)))
-
-
-@pytest.mark.chaos
-def test_no_host_is_asked_sooner_through_joins_leaves_kills_and_frozen_nodes(
-    polite, cluster
-):
-    server = polite(2)
-    late = ("-a", f"seeds={','.join(server.seeds)}")
-    settings = {
-        "DOWNLOAD_DELAY": DELAY,
-        "DOWNLOAD_DELAY_JITTER": 0,
-        "FRONTIER_LEASE_TTL": 2,
-    }
-    cluster.start("node-2", *late, **settings)
-    until(lambda: alive(cluster) == 3, "a third node")
-    cluster.nodes["node-0"].send_signal(signal.SIGTERM)
-    cluster.wait("node-0")
-    cluster.nodes["node-1"].send_signal(signal.SIGSTOP)
-    until(lambda: alive(cluster) == 1, "the frozen node's removal")
-    count = pages(server)
-    until(lambda: pages(server) > count + 15, "pages of the node that is left")
-    cluster.nodes["node-1"].send_signal(signal.SIGCONT)
-    until(lambda: alive(cluster) == 2, "the frozen node's return")
-    cluster.kill("node-2")
-    cluster.start("node-3", *late, **settings)
-    until(lambda: alive(cluster) == 2, "the killed node's removal")
-    count = pages(server)
-    until(lambda: pages(server) > count + 40, "pages of the nodes that are left")
-
-    assert min(gaps(server)) >= DELAY - SLACK - server.late
-
-
-def alive(cluster):
-    key = CrawlKeys("frontier", "site-1").nodes()
-    return cluster.store.call(Call.command("HLEN", key))
 
 
 def test_the_nodes_that_share_a_host_ask_it_together_as_often_as_one(serve, cluster):
