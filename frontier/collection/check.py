@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from frontier.collection.purge import SHADOWS, lead_on, require_quiet
+from frontier.collection.rounds import Hold
 from frontier.collection.summary import counted, filename, names, scanned, size
 from frontier.collection.written import counts_of
 from frontier.dedupe.digest_index import decode
@@ -101,6 +102,7 @@ class Check:
         self._progress = progress
         self._warcs = warcs
         self._committed: list[str] = []
+        self._hold: Hold | None = None
 
     def run(self) -> Findings:
         """Look at everything.
@@ -108,9 +110,14 @@ class Check:
         Raises:
             CollectionInUse: It is to be repaired, and somebody adds to it.
         """
+        if not self._repair:
+            return self._look()
+        with Hold(self._store, self._keys) as self._hold:
+            require_quiet(self._store, self._keys, rounds=False)
+            return self._look()
+
+    def _look(self) -> Findings:
         keys = self._keys
-        if self._repair:
-            require_quiet(self._store, keys, rounds=False)
         self._committed = self._members(keys.committed())
         self._shadows()
         self._owners()
@@ -246,6 +253,8 @@ class Check:
 
     def _scan(self, key: str) -> Iterator[list[tuple[bytes, bytes]]]:
         for chunk in scanned(self._store, key):
+            if self._hold is not None:
+                self._hold.take()
             self.found.digests += len(chunk)
             self._progress(self.found.digests)
             yield chunk

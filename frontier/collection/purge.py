@@ -16,7 +16,8 @@ What always holds:
 And of captures, which are to leave WARC files (`remove_captures`):
 
 6.  Nothing is changed while a crawl runs or a source is imported: a revisit of what is
-    to go may be under way.
+    to go may be under way. If a crawl begins meanwhile it is told, so that its files
+    are looked at before the captures leave theirs; none is committed before.
 7.  Other crawls' captures of the same payloads stay, and are found: a digest leads to
     the first of them by name, or to none.
 8.  A run that was killed is run again, and ends the same: an entry goes in one step
@@ -123,12 +124,8 @@ def purge(
             "none of the crawls that are to be kept is in the collection, so that "
             "nothing would be left; add --force if you mean it"
         )
-    hold = Hold(store, keys)
-    hold.wait()
-    try:
+    with Hold(store, keys) as hold:
         return _purge(store, keys, planned, hold, progress)
-    finally:
-        hold.leave()
 
 
 def _purge(
@@ -283,29 +280,45 @@ def remove_captures(
     With *dry* they are only counted.
 
     Raises:
-        CollectionInUse: A crawl runs, or a source is imported.
+        CollectionInUse: A crawl runs or has begun meanwhile, or a source is imported.
         StoreUnavailable: Nothing is known about the effect; repeat it.
     """
-    if not dry:
+    if dry:
+        return _remove(store, keys, captures, None)
+    with Hold(store, keys) as hold:
         require_quiet(store, keys, rounds=False)
+        count = _remove(store, keys, captures, hold)
+        # One that has begun may have looked up what went; a later one cannot.
+        require_quiet(store, keys, rounds=False)
+    return count
+
+
+def _remove(
+    store: BlockingStore, keys: CollectionKeys, captures: Captures, hold: Hold | None
+) -> int:
+    """Count *captures*, and take them out if there is a *hold*."""
     crawls = names(store.call(Call.command("SMEMBERS", keys.committed())))
     count = 0
     for crawl_id in crawls:
         for found in scanned(store, keys.crawl(crawl_id)):
+            if hold is not None:
+                hold.take()
             for digest, raw in found:
                 value = decode(raw)
                 if value is None or not captures.has(value.url, value.date):
                     continue
                 count += 1
-                if not dry:
+                if hold is not None:
                     store.call(lead_on(store, keys, digest, crawl_id, crawls, 1))
     for key, is_one in ((keys.urls(), _by_url), (keys.history(), _last)):
         for found in scanned(store, key):
+            if hold is not None:
+                hold.take()
             gone = [field for field, value in found if is_one(value, captures)]
             count += len(gone)
-            if gone and not dry:
+            if gone and hold is not None:
                 store.call(Call.command("HDEL", key, *gone))
-    if count and not dry:
+    if count and hold is not None:
         note_change(store, keys)
     return count
 

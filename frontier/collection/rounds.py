@@ -42,6 +42,7 @@ from frontier.store.scripts import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from frontier.dedupe.digest_index import Entry
     from frontier.store.client import Argument, BlockingStore
@@ -349,7 +350,7 @@ class Hold:
         if not self._ask(HOLD_MS):
             raise CollectionInUse(BUSY)
 
-    def wait(self) -> None:
+    def __enter__(self) -> Self:
         """Take it when it is free.
 
         Raises:
@@ -360,8 +361,9 @@ class Hold:
             if time.monotonic() > limit:
                 raise CollectionInUse(BUSY)
             time.sleep(PAUSE_S)
+        return self
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave it; others need not wait for the time to be over."""
         self._ask(0)
 

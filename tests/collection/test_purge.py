@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from frontier.collection.purge import SHADOWS, plan, purge
+from frontier.collection.purge import (
+    SHADOWS,
+    Captures,
+    plan,
+    purge,
+    remove_captures,
+)
 from frontier.errors import CollectionInUse, ConfigurationError
 from tests.collection.samples import digest, line, make_manifest, make_wacz, resource
 
@@ -138,6 +144,20 @@ def test_a_crawl_that_begins_while_the_new_index_is_built_stops_the_purge(index,
 
     index("SREM", index.keys.uncommitted(), "running-1")
     assert index.everything() == before
+
+
+def test_a_crawl_that_begins_while_captures_are_taken_out_is_told(index, three):
+    class Beginning(Captures):
+        def has(self, url, date):
+            index("SADD", index.keys.uncommitted(), "running-1")
+            index("SET", index.keys.committer(), "another", "NX")
+            return super().has(url, date)
+
+    captures = Beginning(frozenset({"http://example.com/b"}), frozenset())
+    with pytest.raises(CollectionInUse, match="running-1"):
+        remove_captures(index.store, index.keys, captures)
+
+    assert not index("EXISTS", index.keys.committer()), "it was held meanwhile"
 
 
 def test_an_index_that_changes_meanwhile_is_not_replaced(index, three, tmp_path):
