@@ -24,7 +24,7 @@ from frontier.collection.commit import has_rounds
 from frontier.collection.foreign_indexes import Capture, cdx, conserved, crawl_log
 from frontier.collection.open_source import opened
 from frontier.collection.sources import Kind
-from frontier.collection.summary import counted, names, note_change
+from frontier.collection.summary import counted, filename, names, note_change
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
 from frontier.store.scripts import (
@@ -120,6 +120,7 @@ class Import:
         self._config = config or ImportConfig()
         self._say = say
         self._bar = bar
+        self._named: dict[str, frozenset[str | None]] = {}
 
     def broken(self, error: SourceBroken) -> None:
         """Note that a source is left out."""
@@ -157,13 +158,25 @@ class Import:
         )
         new: dict[str, Source] = {}
         for source, there in zip(sources, known, strict=True):
-            if there:
+            if there and source.name in self._names_in(source.crawl_id):
                 self.done.known += 1
+            elif there:
+                reason = f"{source.name!r} is in the index, of another crawl than"
+                self.broken(SourceBroken(source.url, f"{reason} {source.crawl_id}"))
             elif source.name in new:
                 self.broken(SourceBroken(source.url, f"a second {source.name!r}"))
             else:
                 new[source.name] = source
         return list(new.values())
+
+    def _names_in(self, crawl_id: str) -> frozenset[str | None]:
+        """The names of the crawl's sources, as they are at the first question."""
+        found = self._named.get(crawl_id)
+        if found is None:
+            entries = Call.command("LRANGE", self._keys.waczs(crawl_id), 0, -1)
+            found = frozenset(map(filename, self._store.call(entries)))
+            self._named[crawl_id] = found
+        return found
 
     def _import(self, source: Source) -> None:
         uncommitted = self._keys.uncommitted()

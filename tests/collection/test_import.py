@@ -200,6 +200,20 @@ def _without_saved(found):
     return Counter({name: int(found[name].pop("conservedSize", 0)) for name in named})
 
 
+def test_a_file_that_has_the_name_of_another_crawls_is_told(index, tmp_path):
+    paths = []
+    for crawl in "ab":
+        (tmp_path / crawl).mkdir()
+        paths.append(make_wacz(tmp_path / crawl / "site.wacz", [line(crawl)]))
+    assert index.run("import", paths[0], "--crawl", "a")[0] == 0
+
+    code, _, err = index.run("import", paths[1], "--crawl", "b")
+
+    assert code != 0
+    assert "'site.wacz' is in the index, of another crawl than b" in err
+    assert index.run("import", paths[0], "--crawl", "a")[0] == 0
+
+
 def test_what_a_revisit_left_out_is_known_once_its_original_is_there(index, tmp_path):
     """Whatever label its digest has, and wherever it stands in its file."""
     early = revisit(1, of=5, label="sha256:")
