@@ -12,7 +12,6 @@ What always holds:
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json
@@ -29,13 +28,13 @@ from typing import TYPE_CHECKING
 
 from isal import isal_zlib
 
-from frontier.errors import BadWacz, FileTaken
+from frontier.errors import BadWacz, FileInUse, FileTaken
 from frontier.files import (
     FILE_MODE,
     OPEN,
-    is_at,
     make_directory,
     open_input,
+    rewriting,
     sync_directory,
 )
 from frontier.wacz import layout
@@ -168,20 +167,14 @@ def create(
     _require_makeable(out, warcs, options)
     make_directory(out.parent, options.mode)
     temporary = out.with_name(out.name + OPEN)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    with os.fdopen(os.open(temporary, flags, options.mode), "rb+") as file:
-        ours = _lock(file) and is_at(temporary, file.fileno())
-        if not ours:  # or renamed since it was opened: it is a finished WACZ now
-            raise BadWacz(str(out), "another process is making it")
-        file.truncate(0)
-        file.seek(0)
-        try:
-            made = _Maker(file, out, options, progress).make(warcs)
+    try:
+        with rewriting(out, options.mode) as scratch:
+            with open(scratch.fileno(), "rb+", closefd=False) as file:
+                made = _Maker(file, out, options, progress).make(warcs)
             _verify(temporary, out, options)
-        except Exception:
-            temporary.unlink(missing_ok=True)
-            raise
-        _name(temporary, out, replace=options.replace)
+            _name(temporary, out, replace=options.replace)
+    except FileInUse:
+        raise BadWacz(str(out), "another process is making it") from None
     sync_directory(out.parent)
     return made
 
@@ -212,17 +205,6 @@ def _name(temporary: Path, out: Path, *, replace: bool) -> None:
         if out.exists():
             raise FileTaken(str(out)) from None
         temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _lock(file: BinaryIO) -> bool:
-    """Lock *file*; ``False`` if another process has it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _verify(temporary: Path, out: Path, options: Options) -> None:
