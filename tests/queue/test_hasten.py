@@ -150,7 +150,7 @@ def test_what_cannot_be_read_stays_where_it_is_and_counts(wait, hasten, keys, db
 
 
 @pytest.mark.parametrize("which", ["due", "waiting"])
-def test_a_damaged_key_is_named(wait, hasten, keys, db, which):
+def test_a_damaged_key_is_named(wait, hasten, blocking, crawl, keys, db, which):
     wait(["a"])
     (bucket,) = db("ZRANGE", keys.due, 0, -1)
     name = keys.due if which == "due" else keys.waiting(bucket.decode())
@@ -160,6 +160,7 @@ def test_a_damaged_key_is_named(wait, hasten, keys, db, which):
     with pytest.raises(KeyDamaged) as caught:
         hasten(lambda _: True, partitions=(7, 8))
     assert caught.value.key == name
+    assert waiting_of(blocking(), crawl, 16, sample=10).damaged == [name]
 
 
 def test_the_status_counts_what_waits_and_shows_intervals(
@@ -191,17 +192,6 @@ def test_the_status_of_many_is_of_a_sample(wait, blocking, crawl):
     assert found.waiting == 3_000
     assert 690 <= found.sampled <= 700
     assert found.intervals.pages == found.sampled
-
-
-@pytest.mark.parametrize("which", ["due", "waiting"])
-def test_the_status_names_what_is_damaged(wait, blocking, crawl, keys, db, which):
-    wait(["a"])
-    (bucket,) = db("ZRANGE", keys.due, 0, -1)
-    name = keys.due if which == "due" else keys.waiting(bucket.decode())
-    db("DEL", name)
-    db("HSET", name, "x", "y")
-
-    assert waiting_of(blocking(), crawl, 16, sample=10).damaged == [name]
 
 
 def test_what_fails_fails_before_anything_is_moved(wait, blocking, keys, server_ms, db):
