@@ -34,13 +34,11 @@ from twisted.internet.interfaces import (
     IReactorPluggableNameResolver,
     IResolutionReceiver,
 )
-from typing_extensions import override
 from zope.interface import implementer
 
-from frontier.download.body_spool import EXCERPT
 from frontier.download.browser import is_browser
 from frontier.download.hops import NETWORK
-from frontier.scrapy_internals import BaseAgent, handler_for
+from frontier.scrapy_internals import handler_for
 from frontier.urls.addresses import class_of_host, class_of_peer
 
 if TYPE_CHECKING:
@@ -82,13 +80,20 @@ class Checked:
         self._kind = kind
         return False
 
-    def permits_peer(self, address: str) -> bool:
-        """Whether a connection to *address*, which was made before, may be used."""
-        kind = class_of_peer(address)
+    def permitted(self, connection: Any) -> Any:
+        """*connection*, which may have been made for another request.
+
+        Raises:
+            ConnectionAborted: It leads to where this one is not to be sent.
+        """
+        # One that was used before is wrapped, so that it can be tried again.
+        protocol = getattr(connection, "_clientProtocol", connection)
+        kind = class_of_peer(protocol.transport.getPeer().host)
         if self._hops.allows(kind):
-            return True
+            return connection
         self._kind = kind
-        return False
+        protocol.abort()
+        raise ConnectionAborted
 
     @property
     def refusal(self) -> AddressRefused | None:
@@ -159,7 +164,7 @@ class _Resolver:
 
 
 @implementer(IReactorPluggableNameResolver)
-class _Reactor:
+class CheckedReactor:
     """The reactor, but for its resolver."""
 
     def __init__(self, reactor: Any, checked: Checked) -> None:
@@ -170,46 +175,8 @@ class _Reactor:
         return getattr(self._reactor, name)
 
     def installNameResolver(self, resolver: Any) -> Any:  # noqa: N802 (Twisted's name)
+        """Change that of the reactor."""
         return self._reactor.installNameResolver(resolver)
-
-
-class _Pool:
-    """The pool of connections, of which each is looked at when it is used."""
-
-    def __init__(self, pool: Any, checked: Checked) -> None:
-        self._pool = pool
-        self._checked = checked
-        self.persistent = pool.persistent
-
-    def getConnection(self, key: Any, endpoint: Any) -> Any:  # noqa: N802 (Twisted's)
-        return self._pool.getConnection(key, endpoint).addCallback(self._look)
-
-    def _look(self, connection: Any) -> Any:
-        # One that was used before is wrapped, so that it can be tried again.
-        protocol = getattr(connection, "_clientProtocol", connection)
-        if not self._checked.permits_peer(protocol.transport.getPeer().host):
-            protocol.abort()
-            raise ConnectionAborted
-        return connection
-
-
-class CheckedAgent(BaseAgent):
-    """Scrapy's, which connects to what `checked` permits."""
-
-    checked: Checked
-
-    @override
-    def prepare(self, agent: Any, request: Request) -> None:
-        """Have *agent* look at the addresses that it connects to."""
-        if not request.meta.get("proxy"):
-            factory = agent._endpointFactory
-            factory._reactor = _Reactor(factory._reactor, self.checked)
-            agent._pool = _Pool(agent._pool, self.checked)
-
-    @override
-    def wanted(self, request: Request) -> int:
-        """What *request* says; see `frontier.download.body_spool`."""
-        return int(request.meta.get(EXCERPT, 0))
 
 
 @contextmanager

@@ -172,13 +172,11 @@ class RawExchange:
     """Whether the body is all that was received, for no head was found in it."""
     broken: bool = False
     """Whether the client gave up reading before the server gave up sending."""
-    codings: tuple[bytes, ...] = ()
-    """Transfer codings that the body still has."""
 
     def restart(self) -> None:
         """Forget what was received: the request is sent once more."""
         self.response_head, self.status, self.protocols = b"", 0, ()
-        self.framing, self.codings = "", ()
+        self.framing = ""
         self.raw = self.broken = False
 
 

@@ -11,10 +11,10 @@ a header name that is no token        read without that header; ``X-A : v`` has
                                       the name ``X-A`` (RFC 9112, section 5.1)
 empty lines before the status line    read without them (section 2.2)
 ``HTTP/2 200``, ``ICY 200``, blanks   read as the version 1.1
-Content-Length that is not a number      read until the connection ends
-two of them that differ               cut at the first; ``+7`` is 7
-a Transfer-Encoding beyond `chunked`  read as it came, until its chunks or the
-                                      connection end
+Content-Length that is not a number,  read until the connection ends
+or two of them that differ
+a Transfer-Encoding beyond `chunked`  read until its chunks or the connection end;
+                                      chunks are undone, and no other coding
 wrong chunks                          undone as far as they go, then as they are,
                                       and lost to the spider as before
 no head                               lost to the spider as before
@@ -35,10 +35,9 @@ from __future__ import annotations
 
 import logging
 import re
-import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.web._newclient import (
     BODY,
@@ -49,7 +48,6 @@ from twisted.web._newclient import (
     _contentLength,
 )
 from twisted.web.http import (
-    PotentialDataLoss,
     _ChunkedTransferDecoder,
     _DataLoss,
     _MalformedChunkedDataError,
@@ -128,9 +126,6 @@ _BEFORE = 1 << 10
 _STATUS = re.compile(
     rb"[ \t]*(?:HTTP|ICY)[!-~]*[ \t]+([0-9]{1,4})(?:[ \t]+(.*))?[ \t]*", re.IGNORECASE
 )
-_LENGTH = re.compile(rb"[ \t]*\+?([0-9]{1,18})[ \t]*")
-_GZIP, _ZLIB = 31, 15
-_WBITS = {b"gzip": _GZIP, b"x-gzip": _GZIP, b"deflate": _ZLIB}
 
 
 class Parser(LenientParser):
@@ -265,32 +260,24 @@ class Parser(LenientParser):
     def _choose_end(self) -> None:
         """Have Twisted find an end where the headers tell none that it knows."""
         headers: Any = self.connHeaders
-        wire = self._wire
         said = headers.getRawHeaders(b"transfer-encoding", [])
-        codings = [each.strip().lower() for value in said for each in value.split(b",")]
-        if any(codings) and set(codings) != {b"identity"}:
-            undone = set(codings) == {b"chunked"}
-            if not undone:
-                wire.codings = tuple(codings)
-                wire.framing = "transfer coding not undone"
+        codings = {each.strip().lower() for value in said for each in value.split(b",")}
+        codings -= {b"", b"identity"}
+        if codings - {b"chunked"}:
+            self._wire.framing = "transfer coding not undone"
+        if b"chunked" in codings:
             headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
-            decoders: Any = {
-                b"chunked": lambda data, end: Chunks(self, data, end, undone=undone)
-            }
+            decoders: Any = {b"chunked": partial(Chunks, self)}
             self._transferDecoders = decoders
             return
         headers.removeHeader(b"transfer-encoding")
         try:
             _contentLength(headers)
         except ValueError:
-            first = headers.getRawHeaders(b"content-length")[0]
-            found = _LENGTH.fullmatch(first)
-            if found:
-                headers.setRawHeaders(b"content-length", [found[1]])
-                wire.framing = f"Content-Length read as {int(found[1])}"
-            else:
-                headers.removeHeader(b"content-length")
-                wire.framing = "Content-Length not understood"
+            headers.removeHeader(b"content-length")
+            self._wire.framing = "Content-Length not understood"
+        if codings:  # it ends with the connection, whatever length is said
+            headers.removeHeader(b"content-length")
 
     def _keep_raw(self) -> None:
         """Keep what came, of which no head was made."""
@@ -316,99 +303,49 @@ class Parser(LenientParser):
 
 
 class Chunks:
-    """A decoder of a body in chunks, as Twisted wants one; what it cannot undo, stays.
-
-    Unless *undone*, chunks only tell where the body ends.
-    """
+    """A decoder of a body in chunks, as Twisted wants one; what is none, stays."""
 
     def __init__(
         self,
         parser: Parser,
         data: Callable[[bytes], None],
         end: Callable[[bytes], None],
-        *,
-        undone: bool,
     ) -> None:
         self._parser = parser
-        self._undone = undone
         self._data = data
-        self._end = end
         self._size = 0
-        self._rest: bytes | None = None
-        self._failed: Failure | None = None
-        self._chunks = _ChunkedTransferDecoder(self._take, self._finish)
+        self._has_failed = False
+        self._chunks = _ChunkedTransferDecoder(self._take, end)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
         """Take *data* off the wire."""
-        if self._failed is None:
+        if not self._has_failed:
             try:
                 self._chunks.dataReceived(data)
             except _MalformedChunkedDataError:
-                self._failed = Failure()
-                if self._undone:
-                    self._give_up()
-                    data = bytes(self._chunks._buffer)
-        if self._rest is not None:
-            end, rest = self._end, self._rest
-            if not self._undone:
-                self._data(data[: len(data) - len(rest)])
-            end(rest)
-        elif self._failed is not None or not self._undone:
-            self._data(data)
+                self._has_failed = True
+                wire = self._parser._wire
+                wire.broken = True
+                wire.framing = f"chunks undone up to byte {self._size}"
+                self._parser.end_when_quiet(Failure())
+                data = bytes(self._chunks._buffer)
+            else:
+                return
+        self._data(data)
 
     def noMoreData(self) -> None:  # noqa: N802 (Twisted's name)
         """The connection has ended.
 
         Raises:
-            PotentialDataLoss: That may be the end.
-            _DataLoss: It is not.
+            _DataLoss: The body has not.
         """
-        if self._undone:
-            if self._failed is not None:
-                raise _DataLoss("the chunks are wrong")
-            self._chunks.noMoreData()
-        elif self._rest is None:
-            self._end(b"")
-            raise PotentialDataLoss
+        if self._has_failed:
+            raise _DataLoss("the chunks are wrong")
+        self._chunks.noMoreData()
 
     def _take(self, data: bytes) -> None:
-        if self._undone:
-            self._size += len(data)
-            self._data(data)
-
-    def _finish(self, rest: bytes) -> None:
-        self._rest = rest
-
-    def _give_up(self) -> None:
-        wire = self._parser._wire
-        wire.broken, wire.framing = True, f"chunks undone up to byte {self._size}"
-        lost = Failure(ConnectionDone("the chunks are wrong"))
-        self._parser.end_when_quiet(self._failed or lost)
-
-
-def undone(body: bytes, codings: tuple[bytes, ...], limit: int) -> bytes:
-    """*body* without *codings*; as it is, if they cannot be undone within *limit*."""
-    made = body
-    for coding in reversed(codings):
-        if coding == b"chunked":
-            parts: list[bytes] = []
-            chunks = _ChunkedTransferDecoder(parts.append, lambda _: None)
-            try:
-                chunks.dataReceived(made)
-            except ValueError:
-                return body
-            made = b"".join(parts)
-        elif coding in _WBITS:
-            try:
-                inflate = zlib.decompressobj(_WBITS[coding])
-                made = inflate.decompress(made, limit or 0)
-            except zlib.error:
-                return body
-            if not inflate.eof:
-                return body
-        elif coding not in {b"identity", b""}:
-            return body
-    return made
+        self._size += len(data)
+        self._data(data)
 
 
 def _too_large(line: bytes) -> ParseError:

@@ -31,17 +31,19 @@ from twisted.internet.defer import Deferred
 from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
-from frontier.download.addresses import Checked, CheckedAgent, refusing
+from frontier.download.addresses import Checked, CheckedReactor, refusing
 from frontier.download.body_spool import (
+    EXCERPT,
     ArchivedOnly,
     Spool,
     SpoolDirectory,
     excerpt_of,
 )
 from frontier.download.capture import RawExchange, truncation
-from frontier.download.framing import Parser, undone
+from frontier.download.framing import Parser
 from frontier.download.hops import Hops
 from frontier.scrapy_internals import (
+    BaseAgent,
     BaseHandler,
     BaseReader,
     LenientFactory,
@@ -147,9 +149,6 @@ class Handler(CheckedHandler):
         wire.complete = True
         if agent.spool.is_archived_only:
             return ArchivedOnly.instead(response, agent.spool.size)
-        if wire.codings:
-            body = undone(response.body, wire.codings, agent.maxsize)
-            response = response.replace(body=body)
         return excerpt_of(request, response)
 
     @override
@@ -159,15 +158,23 @@ class Handler(CheckedHandler):
         await self._spools.close()
 
 
-class _GuardedAgent(CheckedAgent):
-    """Scrapy's, whose request is written when `guard` lets it."""
+class _GuardedAgent(BaseAgent):
+    """Scrapy's, which connects where `checked` permits, and writes as `guard` does."""
 
     guard: Guard
+    checked: Checked
 
     @override
     def prepare(self, agent: Any, request: Request) -> None:
-        super().prepare(agent, request)
-        agent._pool = _Pool(agent._pool, self.guard, self.part(request))
+        checked = None if request.meta.get("proxy") else self.checked
+        if checked is not None:
+            factory = agent._endpointFactory
+            factory._reactor = CheckedReactor(factory._reactor, checked)
+        agent._pool = _Pool(agent._pool, self.guard, self.part(request), checked)
+
+    @override
+    def wanted(self, request: Request) -> int:
+        return int(request.meta.get(EXCERPT, 0))
 
     def part(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 (for `_Agent`)
         """What its connection has with *request* alone."""
@@ -203,15 +210,22 @@ class _Pool:
     """The pool of connections as one request sees it."""
 
     def __init__(
-        self, pool: HTTPConnectionPool, guard: Guard, part: dict[str, Any]
+        self,
+        pool: HTTPConnectionPool,
+        guard: Guard,
+        part: dict[str, Any],
+        checked: Checked | None = None,
     ) -> None:
         self._pool = pool
         self._guard = guard
         self._part = part
+        self._checked = checked
         self.persistent = pool.persistent
 
     def getConnection(self, key: Any, endpoint: Any) -> Deferred[_Wired]:  # noqa: N802
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
+        if self._checked is not None:
+            made.addCallback(self._checked.permitted)
         again = partial(self.getConnection, key, endpoint)
         return made.addCallback(_Wired, self._guard, self._part, again)
 
