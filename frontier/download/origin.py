@@ -192,8 +192,13 @@ class RobotsUnreachable(IgnoreRequest):
 
 
 _CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
+    (OUT_OF_SCOPE, (OutOfScope,)),
+    (BLOCKED, (AddressRefused,)),
+    (UNFETCHABLE, (URLTooLong, UnsupportedURLSchemeError)),
+    (GIVEN_UP, (HostGivenUp,)),
+    (NO_ROBOTS, (RobotsUnreachable,)),
+    (REFUSED, (IgnoreRequest,)),
     (UNRESOLVED, (CannotResolveHostError, DNSLookupError)),
-    (UNFETCHABLE, (UnsupportedURLSchemeError,)),
     (TIMEOUT, (DownloadTimeoutError,)),
     (
         UNCONNECTED,
@@ -219,24 +224,11 @@ _CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
 
 def status_of(error: BaseException, *, sent: bool) -> int:
     """The code of *error*, with which a request that was *sent*, or not, ended."""
-    if isinstance(error, OutOfScope):
+    code = next((code for code, kinds in _CODES if isinstance(error, kinds)), UNKNOWN)
+    if code == REFUSED and "robots.txt" in str(error):  # Scrapy has no class for either
+        return ROBOTS
+    if code == REFUSED and "offsite" in str(error):
         return OUT_OF_SCOPE
-    if isinstance(error, AddressRefused):
-        return BLOCKED
-    if isinstance(error, URLTooLong):
-        return UNFETCHABLE
-    if isinstance(error, HostGivenUp):
-        return GIVEN_UP
-    if isinstance(error, RobotsUnreachable):
-        return NO_ROBOTS
-    if isinstance(error, IgnoreRequest):
-        text = str(error)
-        if "robots.txt" in text:
-            return ROBOTS
-        return OUT_OF_SCOPE if "offsite" in text else REFUSED
-    if isinstance(error, DownloadFailedError) and type(error) is DownloadFailedError:
-        return BROKEN if sent else UNCONNECTED
-    for code, kinds in _CODES:
-        if isinstance(error, kinds):
-            return code
-    return UNKNOWN
+    if type(error) is DownloadFailedError and not sent:
+        return UNCONNECTED
+    return code

@@ -35,6 +35,7 @@ class Pace:
         self._delays: Mapping[str, float] = {}
         self._counts: Mapping[str, int] = {}
         self._is_set = False
+        self._watches = False
         self.floors: dict[str, float] = {}
         """Least delay of hosts whose robots.txt has one."""
 
@@ -47,10 +48,23 @@ class Pace:
         if not self._is_set:
             self._is_set = True
             slots.on_new(self._give)
-            # Now, so that it comes after AutoThrottle's.
-            self._crawler.signals.connect(self._raise, signals.response_downloaded)
+            self._watch()
         for key in slots.every():
             self._give(key)
+
+    def keep_floor(self, key: str, delay: float) -> bool:
+        """Have *key* never keep less than *delay*; whether that is news, and longer.
+
+        Without jitter: it is what robots.txt asks for.
+        """
+        if key in self.floors:
+            return False
+        self.floors[key] = delay
+        if delay <= self.chosen_delay(key):
+            return False
+        self._watch()
+        Slots(self._crawler).slow_down(key, delay)
+        return True
 
     def delay_of(self, key: str) -> float:
         """What the slot *key* is to keep, in seconds, as long as nothing raises it."""
@@ -87,10 +101,17 @@ class Pace:
     def _give(self, key: str) -> None:
         Slots(self._crawler).pace(key, self.delay_of(key), self.count_of(key))
 
+    def _watch(self) -> None:
+        if not self._watches:  # now, so that it comes after AutoThrottle's
+            self._watches = True
+            self._crawler.signals.connect(self._raise, signals.response_downloaded)
+
     def _raise(self, request: Request) -> None:
         """Have the slot of *request* keep its delay, whatever lowered it."""
         slots = Slots(self._crawler)
         key = slots.key(request)
-        now, least = slots.delay(key), self.delay_of(key)
-        if now is not None and now < least:
-            slots.pace(key, least, self.count_of(key))
+        now, floor = slots.delay(key), self.floors.get(key, 0.0)
+        if now is not None and self._is_set and now < self.delay_of(key):
+            slots.pace(key, self.delay_of(key), self.count_of(key))
+        elif now is not None and now < floor:
+            slots.slow_down(key, floor)

@@ -161,7 +161,6 @@ class RobotsTxtMiddleware(BaseRobots):
         self._left_alone = self._session.component(LeftAlone)
         self._most = self._session.config.crawl_delay_max
         self._pace = self._session.component(Pace)
-        self._floors: dict[str, float] = {}
         self._capped: set[str] = set()
         self._cache = _Cache()
         self._fetching: dict[str, asyncio.Task[Known]] = {}
@@ -222,8 +221,7 @@ class RobotsTxtMiddleware(BaseRobots):
 
     def _keep(self, delay: float, request: Request) -> None:
         """Leave the slot of *request* alone for at least *delay* seconds each time."""
-        slots = Slots(self.crawler)
-        key = slots.key(request)
+        key = Slots(self.crawler).key(request)
         if delay > self._most:
             if key not in self._capped:
                 self._capped.add(key)
@@ -235,23 +233,8 @@ class RobotsTxtMiddleware(BaseRobots):
                     self._most,
                 )
             delay = self._most
-        self._pace.floors.setdefault(key, delay)
-        usual = self._pace.chosen_delay(key)
-        if key in self._floors or delay <= usual:
-            return
-        if not self._floors:  # now, so that it comes after AutoThrottle's
-            self.crawler.signals.connect(self._raise, signals.response_downloaded)
-        self._floors[key] = delay
-        self._counts.inc_value("frontier/robots/crawl_delays")
-        slots.slow_down(key, delay)
-
-    def _raise(self, request: Request) -> None:
-        """Have the slot of *request* keep its least delay, whatever lowered it."""
-        slots = Slots(self.crawler)
-        key = slots.key(request)
-        now, floor = slots.delay(key), self._floors.get(key)
-        if now is not None and floor is not None and now < floor:
-            slots.slow_down(key, floor)
+        if self._pace.keep_floor(key, delay):
+            self._counts.inc_value("frontier/robots/crawl_delays")
 
     # What is known of hosts.
 
