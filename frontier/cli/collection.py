@@ -158,7 +158,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 app = Commands("Look after the digest index that crawls share.")
 
 
-def _collection(name: str) -> str:
+def collection_named(name: str) -> str:
     """The name of a collection; a wrong one is told as one line."""
     from frontier.settings.values import collection
 
@@ -181,7 +181,7 @@ Collection = Annotated[
         "--collection",
         envvar="FRONTIER_COLLECTION",
         metavar="NAME",
-        callback=_collection,
+        callback=collection_named,
         help="The collection (default: the one without a name).",
     ),
 ]
@@ -308,7 +308,6 @@ def commit(
     """
     from frontier.collection.commit import commit as run_commit
     from frontier.collection.commit import has_rounds
-    from frontier.collection.rounds import commit_now
     from frontier.collection.summary import runs
     from frontier.store.client import Call
 
@@ -331,8 +330,8 @@ def commit(
                 "before it ends; close it, or add --yes"
             )
         with bar("digests", digests) as progress:
-            begin = commit_now if running and in_rounds else run_commit
-            done = begin(store, keys, crawl_id, progress)
+            goes_on = running and in_rounds
+            done = run_commit(store, keys, crawl_id, progress, goes_on=goes_on)
     show([_table_of(done)])
 
 

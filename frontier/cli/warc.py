@@ -23,7 +23,7 @@ from frontier.cli.warc_dedupe import (
     plan,
     verify,
 )
-from frontier.cli.warc_files import require_extra
+from frontier.cli.warc_files import require_extra, statuses_named
 from frontier.cli.warc_remove import remove, restore
 from frontier.errors import BadWarc, ConfigurationError
 
@@ -76,7 +76,7 @@ def list_all(
     """List the captures in WARC files: date, status, type, file and offset, URL."""
     from frontier.warc.captures import Wanted, captures, warcs_in
 
-    wanted = Wanted(url, _statuses(status), mime.lower())
+    wanted = Wanted(url, statuses_named(status), mime.lower())
     paths = warcs_in(_there(given), _unfinished)
     wrong: list[Path] = []
     separator = ""
@@ -230,18 +230,6 @@ def _there(paths: list[Path]) -> list[Path]:
 
 def _unfinished(path: Path) -> None:
     say(f"{path} is still being written, or to be repaired; it is not looked at")
-
-
-def _statuses(text: str) -> frozenset[int]:
-    from frontier.node.archiving import statuses_of
-    from frontier.settings.values import listed, statuses
-
-    if not text:
-        return frozenset()
-    try:
-        return statuses_of(listed(statuses)(text))
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"--status {text!r}: {error}") from None
 
 
 def _told(path: Path, error: Exception) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
+from frontier.cli.collection import collection_named
 from frontier.cli.options import Output, StoreOptions
 from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.warc_files import (
@@ -23,18 +24,18 @@ from frontier.cli.warc_files import (
     Running,
     Trouble,
     collected,
-    collection_named,
     files_given,
     hold,
     manifests_of,
     originals_of,
     require_closed,
     rewritten,
+    statuses_named,
 )
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
@@ -126,13 +127,8 @@ class Which:
             ConfigurationError: A value is invalid.
         """
         from frontier.dedupe.revisit_policy import Policy
-        from frontier.node.archiving import statuses_of
-        from frontier.settings.values import listed, statuses
 
-        try:
-            wanted = statuses_of(listed(statuses)(self.status))
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"--status {self.status!r}: {error}") from None
+        wanted = statuses_named(self.status)
         if not wanted:
             raise ConfigurationError("--status names no status")
         return Policy(
@@ -290,7 +286,9 @@ def manifest(
     for reason in facts.pop("undated"):
         trouble.record(reason)
     if form is Form.WARCSUM:
-        _write_warcsum(paths, out, running)
+        skipped = _write_text(paths, out, running)
+        if skipped:
+            say(f"{skipped:,} records without a digest are not in manifest.warcsum")
     line = (
         f"{facts['files']:,} files: {facts['records']:,} records with "
         f"{facts['payload_bytes']:,} bytes of payload"
@@ -311,12 +309,12 @@ def plan(
 ) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = Trouble()
-    from frontier.postcrawl.plan import PLAN_FILES
+    from frontier.postcrawl.plan import PLAN_FILES, files_of
 
     hold(context, directory, is_made=True)
     facts = _plan(directory, running, which, trouble, indexed)
     if form is Form.WARCSUM:
-        _write_planned(directory, running)
+        _write_text(files_of(directory), directory, running, planned=True)
     lines = _planned(facts)
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
@@ -546,28 +544,23 @@ def _sampled(paths: list[Path], share: str) -> list[Path]:
     return sampled(paths, percent / 100)
 
 
-def _write_warcsum(paths: Sequence[Path], out: Path, running: Planning) -> None:
+def _write_text(
+    files: Iterable[str | Path],
+    directory: Path,
+    running: Planning,
+    *,
+    planned: bool = False,
+) -> int:
+    """Write what the manifests of *files*, or the plan, say as WARCsum does."""
     from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
-    from frontier.postcrawl.warcsum import write_manifest
-
-    places = [place for path in paths if (place := place_of(path, out)).exists()]
-    if not places:
-        return
-    with running.duckdb(out) as engine:
-        skipped = write_manifest(engine, places, out, mode_of_environment())
-    if skipped:
-        say(f"{skipped:,} records without a digest are not in manifest.warcsum")
-
-
-def _write_planned(directory: Path, running: Planning) -> None:
-    from frontier.files import mode_of_environment
-    from frontier.postcrawl.manifest import place_of
-    from frontier.postcrawl.plan import files_of
     from frontier.postcrawl.remote_files import path_of
-    from frontier.postcrawl.warcsum import write_plan
+    from frontier.postcrawl.warcsum import write
 
-    places = [place_of(path_of(file), directory) for file in files_of(directory)]
-    if places:
-        with running.duckdb(directory) as engine:
-            write_plan(engine, places, directory, mode_of_environment())
+    places = [place_of(path_of(str(file)), directory) for file in files]
+    places = [place for place in places if place.exists()]
+    if not places:
+        return 0
+    with running.duckdb(directory) as engine:
+        mode = mode_of_environment()
+        return write(engine, places, directory, mode, planned=planned)

@@ -247,7 +247,8 @@ def files_given(
     endings = (*ENDINGS, WACZ) if waczs else ENDINGS
     paths = files_in(named, say, trouble.file, endings, without, trouble.unclosed)
     if not (paths or trouble.is_unclosed):
-        require_files(paths)
+        complain("there are no WARC files in what was given")
+        raise typer.Exit(ExitCode.NOT_FOUND)
     return paths
 
 
@@ -264,38 +265,26 @@ def require_closed(trouble: Trouble, output: Output) -> None:
         trouble.end(output, {}, [])
 
 
-def require_files(paths: Sequence[Path]) -> None:
-    """End the command if *paths* are none.
-
-    Raises:
-        Exit: They are.
-    """
-    if not paths:
-        complain("there are no WARC files in what was given")
-        raise typer.Exit(ExitCode.NOT_FOUND)
-
-
 def unpacked_of(
     paths: Sequence[Path], directory: Path, trouble: Trouble, suffix: str = ""
 ) -> tuple[list[Unpacked], list[Path]]:
     """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
-    from frontier.errors import FrontierError
     from frontier.files import mode_of_environment
     from frontier.postcrawl.files import WACZ, ends_with
-    from frontier.postcrawl.wacz_files import unpack
+    from frontier.postcrawl.many_files import Failure, caught
+    from frontier.postcrawl.wacz_files import Unpacked, unpack
 
-    waczs, warcs = [], []
+    waczs, warcs, mode = [], [], mode_of_environment()
     for path in paths:
         if not ends_with(path.name, WACZ):
             warcs.append(path)
             continue
-        try:
-            waczs.append(unpack(path, directory, mode_of_environment(), suffix))
-            warcs += waczs[-1].warcs.values()
-        except FrontierError as error:
-            trouble.file(str(error))
-        except OSError as error:
-            trouble.file(f"{error.filename or path}: {error.strerror or error}")
+        found = caught(unpack, (path, directory, mode, suffix))
+        if isinstance(found, Failure):
+            trouble.file(found.reason)
+        elif isinstance(found, Unpacked):
+            waczs.append(found)
+            warcs += found.warcs.values()
     return waczs, warcs
 
 
@@ -371,18 +360,19 @@ def collected(
     return facts
 
 
-def collection_named(text: str) -> str:
-    """The name that ``--collection`` says.
+def statuses_named(text: str) -> frozenset[int]:
+    """The statuses that ``--status`` says; none if that is empty.
 
     Raises:
-        ConfigurationError: It is invalid.
+        ConfigurationError: One is none.
     """
-    from frontier.settings.values import collection
+    from frontier.node.archiving import statuses_of
+    from frontier.settings.values import listed, statuses
 
     try:
-        return str(collection(text))
-    except ValueError as error:
-        raise ConfigurationError(f"--collection {text!r}: {error}") from None
+        return statuses_of(listed(statuses)(text)) if text else frozenset()
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"--status {text!r}: {error}") from None
 
 
 def rewritten(facts: dict[str, Any], what: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from frontier.cli.collection import collection_named
 from frontier.cli.options import Output, StoreOptions, Yes
 from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.warc_files import (
@@ -18,7 +19,6 @@ from frontier.cli.warc_files import (
     Out,
     Running,
     Trouble,
-    collection_named,
     files_given,
     hold,
     manifests_of,

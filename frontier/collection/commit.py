@@ -159,17 +159,20 @@ def commit(
     keys: CollectionKeys,
     crawl_id: str,
     progress: Callable[[int], None] = lambda _: None,
+    *,
+    goes_on: bool = False,
 ) -> Committed:
     """Offer the digests of *crawl_id* to all crawls; a repetition goes on.
 
-    *progress* is called with how many digests this call has looked at.
+    If the crawl *goes_on*, those that it has now. *progress* is called with how many
+    digests this call has looked at.
 
     Raises:
         CollectionInUse: Another one commits, or purges.
         CrawlCanceled: It was canceled.
         StoreUnavailable: Repeat it.
     """
-    return Committer(store, keys, crawl_id, progress).finish()
+    return Committer(store, keys, crawl_id, progress).finish(goes_on=goes_on)
 
 
 def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:

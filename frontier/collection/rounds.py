@@ -245,8 +245,8 @@ class Committer:
             self._open.note(rest[0])
         return "held"
 
-    def finish(self) -> Committed:
-        """Commit all that is there, as the crawl has ended.
+    def finish(self, *, goes_on: bool = False) -> Committed:
+        """Commit all that is there, as the crawl has ended; a round if it *goes_on*.
 
         Raises:
             CrawlCanceled: It was canceled.
@@ -256,12 +256,14 @@ class Committer:
         digests = added = 0
         limit = time.monotonic() + WAIT_S
         while True:
-            done = self.commit(is_last=True)
+            done = self.commit(is_last=not goes_on)
             if isinstance(done, Round):
                 digests, added = digests + done.digests, added + done.added
+                if goes_on:
+                    return Committed(digests, added, first=True)
             elif done == "canceled":
                 raise CrawlCanceled(self._crawl_id)
-            elif done in {"whole", "ended"}:
+            elif done != "held":
                 return Committed(digests, added, first=done == "ended")
             elif time.monotonic() > limit:
                 raise CollectionInUse(
@@ -308,29 +310,6 @@ class Committed:
     """Of those, which no committed crawl had."""
     first: bool
     """Whether it was this call that made the crawl a committed one."""
-
-
-def commit_now(
-    store: BlockingStore,
-    keys: CollectionKeys,
-    crawl_id: str,
-    progress: Callable[[int], None] = lambda _: None,
-) -> Committed:
-    """Commit a round of *crawl_id*, which goes on.
-
-    Raises:
-        CollectionInUse: Another one commits, or purges.
-        CrawlCanceled: It was canceled.
-        StoreUnavailable: Repeat it.
-    """
-    done = Committer(store, keys, crawl_id, progress).commit()
-    if isinstance(done, Round):
-        return Committed(done.digests, done.added, first=True)
-    if done == "canceled":
-        raise CrawlCanceled(crawl_id)
-    if done == "held":
-        raise CollectionInUse(BUSY)
-    return Committed(0, 0, first=False)
 
 
 class Hold:

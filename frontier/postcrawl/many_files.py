@@ -162,14 +162,14 @@ def _outcomes(
     step: Callable[..., object], given: Sequence[tuple[Any, ...]], work: Work
 ) -> Iterator[tuple[Path, object]]:
     if work.master:
-        caught = functools.partial(_caught, step)
-        outcomes = spark_map(caught, given, work.master)
+        each = functools.partial(caught, step)
+        outcomes = spark_map(each, given, work.master)
         yield from zip((one[0] for one in given), outcomes, strict=True)
         return
     workers = work.workers
     if workers == 1 or len(given) < 2:
         for one in given:
-            yield one[0], _caught(step, one)
+            yield one[0], caught(step, one)
         return
     left = iter(given)
     context = multiprocessing.get_context("forkserver")  # imports once, not each
@@ -178,14 +178,15 @@ def _outcomes(
         running: dict[Future[object], Path] = {}
         while True:
             for one in islice(left, workers * AHEAD - len(running)):
-                running[pool.submit(_caught, step, one)] = one[0]
+                running[pool.submit(caught, step, one)] = one[0]
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), future.result()
 
 
-def _caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
+def caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
+    """What *step* returns of *one*, whose first is a file, or a `Failure`."""
     try:
         return step(*one)
     except FrontierError as error:  # goes to another process as text

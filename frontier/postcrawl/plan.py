@@ -228,7 +228,6 @@ class Planner:
             asdict(choice),
         ]
         facts += [asdict(found) for found in map(stored_manifest, whole) if found]
-        plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         if len(plan.algorithms) > 1:
             names = ", ".join(plan.algorithms)
             say(f"there are digests of {names}: copies are only found within each")
@@ -236,7 +235,7 @@ class Planner:
             self._query(whole, policy, choice, plan, say, known)
             if known is not None:
                 facts += [known.fact, [os.fspath(each) for each in known.originals]]
-                plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         summary = json.dumps(asdict(plan), indent=2).encode()
         publish(self._directory / SUMMARY, summary, self._mode)
         return plan

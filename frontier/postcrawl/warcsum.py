@@ -31,32 +31,27 @@ SELECT count(*) FROM manifest WHERE type = 'response' AND payload_digest IS NULL
 """
 
 
-def write_manifest(
-    engine: DuckDb, places: Sequence[Path], directory: Path, mode: int = FILE_MODE
+def write(
+    engine: DuckDb,
+    places: Sequence[Path],
+    directory: Path,
+    mode: int = FILE_MODE,
+    *,
+    planned: bool = False,
 ) -> int:
     """Write the rows of the manifests *places* to `MANIFEST` in *directory*.
 
-    Returns how many responses have no digest: they have no line.
+    Or, if *planned*, what the plan there says of them, to `TEXT`. Returns how many
+    responses have no digest: they have no line.
 
     Raises:
         OSError: One cannot be read, or it cannot be written.
     """
     engine.view("manifest", places)
-    with creating_whole(directory / MANIFEST, mode) as scratch:
-        engine.write_lines(query("warcsum"), scratch)
+    if planned:
+        engine.view("plan", parts_of(directory / PLAN))
+    name, text = (TEXT, "warcsum-plan") if planned else (MANIFEST, "warcsum")
+    with creating_whole(directory / name, mode) as scratch:
+        engine.write_lines(query(text), scratch)
     ((skipped,),) = engine.rows(SKIPPED)
     return int(skipped)
-
-
-def write_plan(
-    engine: DuckDb, places: Sequence[Path], directory: Path, mode: int = FILE_MODE
-) -> None:
-    """Write what the plan in *directory* says of the manifests *places*.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    engine.view("manifest", places)
-    engine.view("plan", parts_of(directory / PLAN))
-    with creating_whole(directory / TEXT, mode) as scratch:
-        engine.write_lines(query("warcsum-plan"), scratch)

@@ -62,32 +62,6 @@ def test_what_a_node_adds_after_the_commit_is_seen_and_summed_once(index):
     assert index.everything()["h:a:counts"] == sums
 
 
-def cut_off(index, crawl_id):
-    """A commit that has moved some of the digests, and is killed."""
-
-    def stop(count):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        commit(index.store, index.keys, crawl_id, stop)
-    index("DEL", index.keys.committer())  # its time is over
-    return index("HLEN", index.keys.alldupes())
-
-
-def test_a_commit_that_was_cut_off_goes_on_with_what_was_added_since(index):
-    crawl = crawled(index, "a", range(CHUNK * 3))
-    moved = cut_off(index, "a")
-    crawl.add([Entry(digest(-1), DATE, "http://a/", 100)])
-
-    done = commit(index.store, index.keys, "a")
-
-    assert 0 < moved < CHUNK * 3
-    assert done.digests == CHUNK * 3 - moved + 1
-    assert index("HLEN", index.keys.alldupes()) == CHUNK * 3 + 1
-    assert index.counts()["totalUrls"] == 7
-    assert index.everything()["src:d"] == {"a.wacz"}
-
-
 def test_a_crawl_that_has_stored_nothing_is_committed(index):
     Collection(index.store, index.name, "a", revisits=True).begin()
 
@@ -96,15 +70,6 @@ def test_a_crawl_that_has_stored_nothing_is_committed(index):
 
     assert index.members(index.keys.committed()) == {"a"}
     assert index.members(index.keys.uncommitted()) == set()
-
-
-def test_the_first_capture_stays_the_original(index):
-    crawled(index, "a", [1, 2])
-    crawled(index, "b", [2, 3])
-    commit(index.store, index.keys, "b")
-    commit(index.store, index.keys, "a")
-
-    assert index.hash(index.keys.alldupes())[digest(2)] == "b"
 
 
 def test_a_canceled_crawl_leaves_nothing(index):
@@ -127,19 +92,6 @@ def test_a_running_crawl_forgets_when_it_ends(index):
     assert crawl.commit() is None
 
     assert index.everything() == {}
-
-
-def test_what_others_may_refer_to_is_not_forgotten(index):
-    crawled(index, "a", range(CHUNK * 3))
-    moved = cut_off(index, "a")
-
-    assert cancel(index.store, index.keys, "a", running=False) is Canceled.FORGOTTEN
-
-    found = index.everything()
-    assert len(found["alldupes"]) == moved
-    assert found["alldupes"].keys() == found["h:a"].keys()
-    with pytest.raises(NotUncommitted):
-        cancel(index.store, index.keys, "a", running=False)
 
 
 def test_the_commands(index, unique):

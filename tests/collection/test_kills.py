@@ -9,7 +9,6 @@ import signal
 
 import pytest
 
-from frontier.collection import rounds
 from frontier.collection.import_ import Import
 from tests.collection.samples import (
     digest,
@@ -79,50 +78,28 @@ def test_an_import(make_index, big_manifest, dice, compat):
     assert wild.everything() == calm.everything()
 
 
-def put_crawl(index, crawl_id, numbers, *, kept):
+def put_crawl(index, crawl_id, numbers):
     keys = index.keys
-    index("SADD", keys.committed() if kept else keys.uncommitted(), crawl_id)
+    index("SADD", keys.committed(), crawl_id)
     numbers = list(numbers)
     for at in range(0, len(numbers), 1_000):
         part = [(digest(n), n) for n in numbers[at : at + 1_000]]
         flat = [x for d, n in part for x in (d, f"0 20260102030405 http://a/{n} 9")]
         index("HSET", keys.crawl(crawl_id), *flat)
-        if kept:
-            index("HSET", keys.alldupes(), *[x for d, _ in part for x in (d, crawl_id)])
+        index("HSET", keys.alldupes(), *[x for d, _ in part for x in (d, crawl_id)])
     index("HSET", keys.counts(crawl_id), "totalUrls", len(numbers), "dupeUrls", 5)
     index("RPUSH", keys.waczs(crawl_id), json.dumps({"filename": f"{crawl_id}.wacz"}))
-    if kept:
-        index("SADD", keys.done(), f"{crawl_id}.wacz")
-        index("HINCRBY", keys.allcounts(), "totalUrls", len(numbers))
-        index("HINCRBY", keys.allcounts(), "dupeUrls", 5)
-
-
-def test_a_commit(make_index, dice, monkeypatch):
-    monkeypatch.setattr(rounds, "HOLD_MS", 500)
-    calm, wild = make_index("calm"), make_index("wild")
-    for index in (calm, wild):
-        put_crawl(index, "first", range(0, DIGESTS, 3), kept=True)
-        put_crawl(index, "next", range(DIGESTS), kept=False)
-    before = wild("HLEN", wild.keys.alldupes())
-    assert calm.run("commit", "--crawl", "next")[0] == 0
-    killed = 0
-
-    for point in sorted(dice.randrange(before, DIGESTS) for _ in range(KILLS)):
-        process = wild.forked("commit", "--crawl", "next")
-        killed += kill_when(process, lambda: wild("HLEN", wild.keys.alldupes()), point)
-    assert wild.run("commit", "--crawl", "next")[0] == 0
-
-    assert killed >= 1
-    volatile = ("commitrounds:next", "frontier:committer")
-    assert wild.everything(*volatile) == calm.everything(*volatile)
+    index("SADD", keys.done(), f"{crawl_id}.wacz")
+    index("HINCRBY", keys.allcounts(), "totalUrls", len(numbers))
+    index("HINCRBY", keys.allcounts(), "dupeUrls", 5)
 
 
 def test_a_purge(make_index, dice, tmp_path):
     calm, wild = make_index("calm"), make_index("wild")
     for index in (calm, wild):
-        put_crawl(index, "x", range(0, DIGESTS, 2), kept=True)
-        put_crawl(index, "y", range(DIGESTS), kept=True)
-        put_crawl(index, "z", range(0, DIGESTS, 5), kept=True)
+        put_crawl(index, "x", range(0, DIGESTS, 2))
+        put_crawl(index, "y", range(DIGESTS))
+        put_crawl(index, "z", range(0, DIGESTS, 5))
     listed = [{"path": f"{name}.wacz", "crawlId": name} for name in ("y", "z")]
     command = ("purge", make_manifest(tmp_path / "m.json", listed), "--yes")
     shadow = wild.keys.shadow("alldupes")

@@ -459,6 +459,8 @@ def test_committers_that_are_killed_end_where_an_undisturbed_one_does(make_index
         node = entered(index)
         add(node, range(total))
         node.count(total, 7, 7)
+        entry = json.dumps({"filename": "a.wacz"})
+        index("RPUSH", index.keys.waczs("a"), entry)
         index("HSET", index.keys.alldupes(), digest(5), "first")
         index(
             "HSET",
@@ -491,6 +493,10 @@ def test_committers_that_are_killed_end_where_an_undisturbed_one_does(make_index
     volatile = ("commitrounds:a", "frontier:committer")
     assert wild.everything(*volatile) == calm.everything(*volatile)
     assert wild.hash(wild.keys.commit_rounds("a"))["committed"] == "1"
+    for index in (calm, wild):  # and at its end, by the command
+        assert index.run("commit", "--crawl", "a")[0] == 0
+    assert wild.everything(*volatile) == calm.everything(*volatile)
+    assert wild.members(wild.keys.done()) == {"a.wacz"}
 
 
 def fresh(index):

@@ -17,7 +17,6 @@ from frontier.postcrawl import many_files
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import (
     blocks,
-    kill_at_every,
     revisits,
     run,
     sha1,
@@ -138,20 +137,6 @@ def test_nothing_leaves_while_a_file_cannot_be_read(collection):
 
     assert (done["records"], len(done["files_left"])) == ([], 1)
     assert state(collection) == was
-
-
-def test_killed_anywhere_and_run_again_it_ends_the_same(collection, tmp_path):
-    undisturbed = tmp_path / "undisturbed"
-    shutil.copytree(collection, undisturbed)
-    words = ["--url", TARGET, "--yes"]
-    run("remove", undisturbed, *words)
-
-    kills = kill_at_every(
-        60, ["warc", "remove", collection, *words, "--workers=1"], tmp_path
-    )
-
-    assert kills >= 1
-    assert state(collection) == state(undisturbed)
 
 
 def unnamed(path):
