@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  Every error is counted once under one of `KINDS`; their sum is what the report calls
-    errors.
+1.  Every error is counted once under one of `ERROR_KINDS`; their sum is what the report
+    calls errors.
 2.  At most `MOST` hosts are known for their errors, and as many for their times. Where
     more come, a new host takes the place of the one with fewest errors and begins with
     that one's count, so that a host with more errors than that is never missed (the
@@ -33,6 +33,7 @@ from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
 
 from frontier.errors import ConfigurationError
 from frontier.node.crawl_limits import LIMITS, TIME, Limits
+from frontier.status.figures import ERROR_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
 
-KINDS = ("dns", "refused", "timeout", "tls", "reset", "http_429", "http_5xx", "other")
-"""No address; no connection; nothing in time; no TLS; it ended before the answer; too
-many requests; an error of the server; anything else."""
 MOST = 2_000
 """Hosts that are known."""
 SHOWN = 50
@@ -125,7 +123,7 @@ class Outcomes:
             key=lambda host: (self._seconds[host][1] / self._seconds[host][0], host),
         )
         return {
-            "error_kinds": {kind: self.kinds[kind] for kind in KINDS},
+            "error_kinds": {kind: self.kinds[kind] for kind in ERROR_KINDS},
             "host_errors": {host: dict(self._hosts[host]) for host in within(most)},
             "host_seconds": {
                 host: [int(self._seconds[host][0]), round(self._seconds[host][1], 3)]

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 ERROR_KINDS = (
-    *("dns", "refused", "timeout", "tls", "reset", "http_429", "http_5xx", "other"),
+    *("dns", "refused", "timeout", "tls"),
+    *("reset", "http_429", "http_5xx", "other"),
 )
-"""Kinds of errors, see `frontier.session.request_stats`."""
+"""No address; no connection; nothing in time; no TLS; it ended before the answer; too
+many requests; an error of the server; anything else."""
 MOST_TAKEN = 8
 """Times at which a node took partitions."""
 MOST_SHARES = 200

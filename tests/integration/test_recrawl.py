@@ -368,7 +368,7 @@ def test_rules_are_read_while_a_node_runs_and_clocks_are_no_change(
     assert min(gaps(pages.visits("/clock"))[2:]) > 2 * LEAST  # it grows
 
     rules.write_text('[[rule]]\npaht = "/fast"\nschedule = "off"\n')
-    until(lambda: "did you mean path" in cluster.text_of("one"), "a line about it")
+    until(lambda: "did you mean 'path'" in cluster.text_of("one"), "a line about it")
     assert f"{rules}:2: " in cluster.text_of("one")
     assert "stay in effect" in cluster.text_of("one")
     rules.write_text('[[rule]]\npath = "/fast"\nschedule = "off"\n')
@@ -388,7 +388,7 @@ def test_a_wrong_rule_file_keeps_a_node_from_starting(pages, crawl, cluster, tmp
     crawl("one", FRONTIER_RECRAWL_RULES=str(rules))
 
     assert cluster.wait("one") == [1]
-    assert f"{rules}:2: 'grwoth' is not known; did you mean growth?" in (
+    assert f"{rules}:2: a rule has no 'grwoth'; did you mean 'growth'?" in (
         cluster.text_of("one")
     )
     assert not pages.asked

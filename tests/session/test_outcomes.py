@@ -21,12 +21,8 @@ from frontier.download.origin import (
     URLTooLong,
 )
 from frontier.download.politeness import LeaseGone
-from frontier.session.request_stats import KINDS, MAX_NAMES, MOST, SHOWN, Outcomes
-from frontier.status import reports
-
-
-def test_those_who_read_know_the_same_kinds():
-    assert reports.KINDS == KINDS
+from frontier.session.request_stats import MAX_NAMES, MOST, SHOWN, Outcomes
+from frontier.status.figures import ERROR_KINDS
 
 
 @pytest.mark.parametrize(
@@ -76,9 +72,11 @@ def test_errors_are_counted_by_kind_and_host():
 
     told = made.report()
 
-    assert told["error_kinds"] == {**dict.fromkeys(KINDS, 0), "dns": 2, "tls": 1} | {
-        "reset": 1
-    }
+    assert told["error_kinds"] == {
+        **dict.fromkeys(ERROR_KINDS, 0),
+        "dns": 2,
+        "tls": 1,
+    } | {"reset": 1}
     assert made.errors == 4
     assert list(told["host_errors"].items()) == [
         ("a", {"dns": 2, "tls": 1}),
@@ -125,7 +123,7 @@ def test_what_is_reported_has_a_bounded_size():
     made = Outcomes()
     for number in range(100):
         host = f"{number:03}" + "x" * 300
-        for kind in KINDS:
+        for kind in ERROR_KINDS:
             made.failed(kind, host)
         made.took(host, 12345.678)
 
