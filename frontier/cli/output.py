@@ -100,9 +100,14 @@ def forget_what_was_told() -> None:
     _Told.complaint, _Told.has_object = "", False
 
 
+def begin_object() -> None:
+    """Somebody prints an object bit by bit, as it may be long."""
+    _Told.has_object = True
+
+
 def show_json(value: dict[str, Any], indent: int | None = 2) -> None:
     """Print *value* as the only thing on stdout, or as a line of it."""
-    _Told.has_object = True
+    begin_object()
     json.dump(value, sys.stdout, indent=indent)
     sys.stdout.write("\n")
 

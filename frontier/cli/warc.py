@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from frontier.cli.options import Commands, Json, Output
-from frontier.cli.output import ExitCode, complain, say, show
+from frontier.cli.output import ExitCode, begin_object, complain, say, show
 from frontier.cli.warc_dedupe import (
     Directory,
     Planning,
@@ -81,6 +81,7 @@ def list_all(
     wrong: list[Path] = []
     separator = ""
     if as_json:
+        begin_object()
         sys.stdout.write('{"captures": [')
     for path in paths:
         for capture in _readable(path, captures(path), wrong):
