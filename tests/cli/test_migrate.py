@@ -1,17 +1,14 @@
 """``frontier migrate scrapy-redis``: what is taken over, and what is left out."""
 
 import base64
-import contextlib
 import datetime as dt
 import json
 import os
 import pickle
 import signal
-import socket
 import stat
 import subprocess
 import sys
-import threading
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +23,7 @@ from frontier.queue.item import decode
 from frontier.seen.imported_filter import GUARD, mark_of, others_fingerprints
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
+from tests.chaos.wire import Ear, Wire
 from tests.harness.project import scrapy_project
 
 ROOT = Path(__file__).parents[2]
@@ -183,64 +181,16 @@ def test_dates_decimals_and_uuids_are_taken_over(migrate, put, ask):
     assert record["meta"] == meta
 
 
-class Wire:
-    """Passes so many bytes on to a server, and holds back all others."""
+class Killer(Ear):
+    """Counts what is sent to a store, and kills who has sent more than so much."""
 
-    def __init__(self, url, most=None):
-        self._there = urlsplit(url)
-        self._most = most
-        self.passed = 0
-        self.held = threading.Event()
-        self._lock = threading.Lock()
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._threads = []
-        self.url = f"redis://127.0.0.1:{self._server.getsockname()[1]}"
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
+    def __init__(self, most):
+        self.most, self.passed, self.process = most, 0, None
 
-    def _accept(self):
-        while True:
-            try:
-                ours, _ = self._server.accept()
-            except OSError:
-                return
-            theirs = self._connected()
-            for one, other, counts in ((ours, theirs, True), (theirs, ours, False)):
-                passing = partial(self._pass, one, other, counts=counts)
-                self._threads.append(threading.Thread(target=passing, daemon=True))
-                self._threads[-1].start()
-
-    def _connected(self):
-        if self._there.scheme != "unix":
-            return socket.create_connection((self._there.hostname, self._there.port))
-        theirs = socket.socket(socket.AF_UNIX)
-        theirs.connect(self._there.path)
-        return theirs
-
-    def _pass(self, one, other, *, counts):
-        with one:
-            with contextlib.suppress(OSError):
-                while data := one.recv(4096):
-                    other.sendall(self._counted(data) if counts else data)
-            with contextlib.suppress(OSError):
-                other.shutdown(socket.SHUT_RDWR)
-
-    def _counted(self, data):
-        """As much of *data* as is passed on."""
-        with self._lock:
-            room = len(data) if self._most is None else self._most - self.passed
-            if room < len(data):
-                self.held.set()
-            self.passed += len(data[:room])
-            return data[:room]
-
-    def close(self):
-        """When who used it has ended."""
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._accepting.join()
-        self._server.close()
-        for each in self._threads:
-            each.join()
+    def sent(self, wire, line, name, data):
+        self.passed += len(data)
+        if self.most is not None and self.passed > self.most:
+            self.process.kill()
 
 
 @pytest.fixture
@@ -248,21 +198,20 @@ def killed(own_server, migrate, tmp_path, request):
     """Run the command, and kill it when it has sent so many bytes to the store."""
 
     def killed(most=None):
-        wire = Wire(own_server.url, most)
-        request.addfinalizer(wire.close)
+        there = urlsplit(own_server.url)
+        wire = Wire(there.port or Path(there.path))
+        killer = wire.ear = Killer(most)
+        wire.start()
+        request.addfinalizer(wire.stop)
         words = ("migrate", "scrapy-redis", "--spider", "shop", "--redis-url", wire.url)
-        process = subprocess.Popen(
+        killer.process = subprocess.Popen(
             [sys.executable, "-m", "frontier", *words, "--from", own_server.url],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        if most is not None:
-            while process.poll() is None and not wire.held.wait(0.05):
-                pass
-            process.kill()
-        return process.wait(), wire.passed
+        return killer.process.wait(), killer.passed
 
     return killed
 
