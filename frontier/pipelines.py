@@ -18,7 +18,6 @@ from scrapy.utils.misc import load_object
 from frontier.errors import StoreError
 from frontier.session.session import session_of
 from frontier.store.client import Call
-from frontier.store.scripts import ITEM_CLAIM
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from frontier.model import Stored
-    from frontier.store.client import Argument
 
 logger = logging.getLogger(__name__)
 
@@ -194,15 +192,15 @@ class UniqueItemsPipeline:
         node = self._session.node
         number = int.from_bytes(digest[:4]) % node.config.partitions
         keys = node.keys.partition(number)
-        names = [keys.counts, keys.items]
-        told: list[Argument] = [node.keys.born, digest, page]
+        is_there = [(("HGET", keys.counts, "born"), node.keys.born)]
+        note = [("HSETNX", keys.items, digest, page), ("HGET", keys.items, digest)]
         try:
-            (owner,) = await node.run([Call.to(ITEM_CLAIM, names, told)])
+            (found,) = await node.run([Call.txn(is_there, note)])
         except StoreError as error:
             node.fail(error)  # Scrapy only logs it, and the page would be acked
             raise
-        found: bytes = owner
-        return found
+        owner: bytes = found[-1] if found else b""
+        return owner
 
     def _drop(self, value: Any) -> NoReturn:
         self._session.count("frontier/items/doubles")

@@ -30,7 +30,13 @@ from frontier.errors import (
     RunOver,
 )
 from frontier.store.client import Argument, Call
-from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys, check_schema
+from frontier.store.keys import (
+    SCHEMA,
+    CrawlKeys,
+    RegistryKeys,
+    check_schema,
+    is_same,
+)
 from frontier.store.scripts import (
     CRAWL_ALLOT,
     CRAWL_CANCEL,
@@ -39,7 +45,6 @@ from frontier.store.scripts import (
     CRAWL_OPEN,
     CRAWL_REOPEN,
     START_ACQUIRE,
-    START_DONE,
 )
 
 if TYPE_CHECKING:
@@ -447,8 +452,8 @@ class StartLock:
         self, run: Run, keys: CrawlKeys, start_id: str, node_id: str, *, ttl: float
     ) -> None:
         self._run = run
+        self._keys = keys
         self._names = [keys.seed_lists(), keys.start_lock(start_id), keys.meta()]
-        self._crawl_id, self._born = keys.crawl_id, keys.born
         self._start_id = start_id
         self._node_id = node_id
         self._ttl_ms = int(ttl * 1000)
@@ -462,20 +467,20 @@ class StartLock:
             CrawlLost: The crawl is not in the store any more.
         """
         args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
-        args.append(self._born)
+        args.append(self._keys.born)
         take = Call.to(START_ACQUIRE, self._names, args)
         salt = Call.command("HGET", self._names[2], "start_salt")
         reply, carried = await self._run([take, salt])
         if reply == b"lost":
-            raise CrawlLost(self._crawl_id)
+            raise CrawlLost(self._keys.crawl_id)
         self.start_salt = carried or b""
         return str(reply.decode())
 
     async def done(self) -> None:
         """Say that every seed is in the store."""
-        await self._run(
-            [Call.to(START_DONE, self._names, [self._start_id, self._born])]
-        )
+        lists, lock, _ = self._names
+        note = [("HSET", lists, self._start_id, "done"), ("DEL", lock)]
+        await self._run([Call.txn(is_same(self._keys), note)])
 
 
 def _said(state: bytes) -> str:

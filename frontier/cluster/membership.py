@@ -44,7 +44,6 @@ from frontier.store.scripts import (
     LEASE_RELEASE,
     NODE_BEAT,
     NODE_LEAVE,
-    NODE_ORDER,
     NODE_REMOVE,
 )
 
@@ -75,8 +74,9 @@ def drain(store: BlockingStore, keys: CrawlKeys, node_id: str) -> None:
     Raises:
         NotFound: It is not a member of the crawl.
     """
-    names = [keys.nodes(), keys.order(node_id)]
-    if not store.call(Call.to(NODE_ORDER, names, [node_id, "drain", DRAIN_S])):
+    is_member = [(("HEXISTS", keys.nodes(), node_id), 1)]
+    wanted = ("SET", keys.order(node_id), "drain", "EX", DRAIN_S)
+    if not store.call(Call.txn(is_member, [wanted])):
         raise NotFound(NO_NODE.format(keys.crawl_id, node_id))
 
 

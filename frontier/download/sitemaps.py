@@ -29,7 +29,7 @@ from frontier.feeds.items import new_items
 from frontier.feeds.parse import Item
 from frontier.session.session import one_message, session_of
 from frontier.store.client import Call
-from frontier.store.scripts import SITEMAP_NOTE
+from frontier.store.keys import is_same
 from frontier.urls.robots import first_part
 from frontier.urls.sitemaps import GZIP, MOST_URLS, host_of, read_sitemap
 
@@ -154,10 +154,9 @@ class Sitemaps:
     async def _remember(self, url: str, state: bytes) -> None:
         node = self._session.node
         await node.outbox.flush()
-        names = [node.keys.meta(), node.keys.sitemaps()]
-        note = Call.to(SITEMAP_NOTE, names, [node.keys.born, url, state])
+        note = ("HSET", node.keys.sitemaps(), url, state)
         try:
-            await node.run([note])
+            await node.run([Call.txn(is_same(node.keys), [note])])
         except StoreRefused as error:
             self._fault(url, f"what it names cannot be remembered: {error}")
 

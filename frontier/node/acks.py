@@ -32,9 +32,8 @@ from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.due import again_calls, put_again
 from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
-from frontier.store.client import Call
+from frontier.store.client import Argument, Call
 from frontier.store.outage_retry import ASK_AGAIN
-from frontier.store.scripts import QUEUE_STARTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from frontier.queue.due import Again
     from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
-    from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys, PartitionKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -108,8 +106,19 @@ class DeliveryMarks(Part):
 
     def _call(self, partition: int, ids: list[int], begun: bool) -> Call:
         keys = self._keys.partition(partition)
-        args: list[Argument] = [KEPT, len(ids) if begun else 0, *ids[-MOST:]]
-        return Call.to(QUEUE_STARTED, [keys.started, keys.lease], args)
+        return marks_call(keys, ids[-MOST:], begun=begun)
+
+
+def marks_call(keys: PartitionKeys, ids: Sequence[int], *, begun: bool) -> Call:
+    """The call that notes which reservations were started, or are over.
+
+    Where there is no lease the partition was lost, and nothing is noted.
+    """
+    is_there = [(("EXISTS", keys.lease), 1)]
+    if not begun:
+        return Call.txn(is_there, [("SREM", keys.started, *ids)])
+    mark: tuple[Argument, ...] = ("SADD", keys.started, *ids)
+    return Call.txn(is_there, [mark, ("EXPIRE", keys.started, KEPT)])
 
 
 def started_call(keys: PartitionKeys) -> Call:

@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING
 from frontier.errors import CrawlLost
 from frontier.node.context import Part
 from frontier.store.client import Call
-from frontier.store.scripts import ADDRESS_NOTE, ADDRESS_SAY
+from frontier.store.keys import is_same
+from frontier.store.scripts import ADDRESS_SAY
 from frontier.urls.addresses import PUBLIC, SAID
 
 if TYPE_CHECKING:
@@ -87,11 +88,12 @@ class Addresses(Part):
         if noted is None:
             async with self._room:
                 address = await asyncio.to_thread(look_up, host)
-            (noted,) = await self._outage_retry.retry(
+            (found,) = await self._outage_retry.retry(
                 [_note(self._keys, host, address)]
             )
-            if noted is None:
+            if found is None:
                 raise CrawlLost(self._keys.crawl_id)
+            noted = found[-1]
         return _text(noted, host)
 
 
@@ -110,7 +112,7 @@ class BlockingAddresses:
             value = self._store.call(_note(self._keys, host, look_up(host)))
             if value is None:
                 raise CrawlLost(self._keys.crawl_id)
-            found = self._known[host] = _text(value, host)
+            found = self._known[host] = _text(value[-1], host)
         return found
 
     def noted(self, host: str) -> str | None:
@@ -126,8 +128,10 @@ class BlockingAddresses:
 
 
 def _note(keys: CrawlKeys, host: str, address: str) -> Call:
-    names = [keys.meta(), keys.addresses()]
-    return Call.to(ADDRESS_NOTE, names, [keys.born, host, address])
+    """The call that replies `None` if the crawl is gone, else what is noted, last."""
+    name = keys.addresses()
+    note = [("HSETNX", name, host, address), ("HGET", name, host)]
+    return Call.txn(is_same(keys), note)
 
 
 def literal(host: str) -> str | None:

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import PushForgotten, StoreUnavailable
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
-from frontier.store.scripts import NODE_HINT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -50,10 +49,12 @@ def hint_calls(
 ) -> list[Call]:
     """The calls that leave *hints*, the lines for each node, for *kept_ms*."""
     return [
-        Call.to(
-            NODE_HINT,
-            [keys.hints(node_id), keys.meta()],
-            [kept_ms, *lines[i : i + MOST]],
+        Call.txn(
+            [(("EXISTS", keys.meta()), 1)],
+            [
+                ("RPUSH", keys.hints(node_id), *lines[i : i + MOST]),
+                ("PEXPIRE", keys.hints(node_id), kept_ms),
+            ],
         )
         for node_id, lines in hints.items()
         for i in range(0, len(lines), MOST)

@@ -23,7 +23,6 @@ from frontier.model import Lease, Order
 from frontier.queue.priority import split_name
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import (
-    NODE_ENDED,
     PARTITION_SCAN,
     QUEUE_ACK,
     QUEUE_BURY,
@@ -286,7 +285,9 @@ class Ran(NamedTuple):
 def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
     """The call that notes what ran when *process*, ``<node id>/<process>``, ended."""
     note = f"{ran.partition} {ran.token} {ran.id}"
-    return Call.to(NODE_ENDED, [keys.ended(), keys.meta()], [process, note, KEPT])
+    name = keys.ended()  # a process has one: it may have given up a page before
+    noted = [("HSET", name, process, note), ("EXPIRE", name, KEPT)]
+    return Call.txn([(("EXISTS", keys.meta()), 1)], noted)
 
 
 def ran_of(note: bytes | None) -> Ran | None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
+from frontier.store.scripts import TXN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +61,23 @@ class Call:
     ) -> Call:
         """A run of *script* with *keys* and *args*."""
         return cls(("EVALSHA", script.sha, len(keys), *keys, *args), script)
+
+    @classmethod
+    def txn(
+        cls, when: Sequence[tuple[_Parts, Argument]], then: Sequence[_Parts]
+    ) -> Call:
+        """A run of the commands *then*, if those of *when* reply what each is to.
+
+        `None` is its reply if one does not, and nothing is done. All keys, the second
+        words, are in one slot.
+        """
+        keys: dict[Argument, int] = {}
+        args: list[Argument] = [len(when)]
+        for command, expected in [*when, *((command, None) for command in then)]:
+            name, key, *rest = command
+            args += [] if expected is None else [expected]
+            args += [name, keys.setdefault(key, len(keys) + 1), len(rest), *rest]
+        return cls(("EVALSHA", TXN.sha, len(keys), *keys, *args), TXN)
 
     @property
     def name(self) -> str:

@@ -461,6 +461,12 @@ def taken(name: str) -> str:
     return f"taken:{name}"
 
 
+def is_same(keys: CrawlKeys) -> list[tuple[tuple[str, ...], str | int]]:
+    """The conditions of a `Call.txn` that is for this crawl, and no later one."""
+    meta = keys.meta()
+    return [(("EXISTS", meta), 1), (("HGET", meta, "born"), keys.born)]
+
+
 def node_of(holder: bytes) -> bytes:
     """The node id in *holder*, ``<node id>/<process>/<number>``, of a lease."""
     return holder.partition(b"/")[0]

@@ -2,6 +2,7 @@ import pytest
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost
 from frontier.model import Lease, Order
+from frontier.node.acks import marks_call
 from frontier.queue import reserve as p
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.reserve import (
@@ -13,7 +14,6 @@ from frontier.queue.reserve import (
     sent_call,
 )
 from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_STARTED
 
 A = "0:a.example"
 
@@ -221,10 +221,7 @@ def elsewhere(lease):
 
 def start(node, reservations):
     ids = [one.id for one in reservations]
-    call = Call.to(
-        QUEUE_STARTED, [node.keys.started, node.keys.lease], [60, len(ids), *ids]
-    )
-    node.store.call(call)
+    node.store.call(marks_call(node.keys, ids, begun=True))
 
 
 def test_what_ran_when_its_node_ended_counts_and_what_was_beside_it_a_third(

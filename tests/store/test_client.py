@@ -97,6 +97,21 @@ def test_nobody_at_the_address_is_unavailable_to_a_thread(tmp_path):
         store.call(Call.command("PING"))
 
 
+async def test_commands_of_a_transaction_run_if_all_is_there_that_is_expected(
+    store, db, unique
+):
+    flags, log = f"{{{unique}}}:flags", f"{{{unique}}}:log"
+    db("HSET", flags, "state", "open", "mark", "")
+    is_open, is_unmarked = (("HGET", flags, "state"), "open"), (("EXISTS", log), 0)
+    note = [("RPUSH", log, "a", "b"), ("LINDEX", log, 7), ("LLEN", log)]
+
+    assert await store.call(Call.txn([is_open, is_unmarked], note)) == [2, None, 2]
+    assert await store.call(Call.txn([is_open, is_unmarked], note)) is None
+    absent = (("HGET", flags, "nothing"), "")
+    assert await store.call(Call.txn([absent], [("LPOP", log)])) == [b"a"]
+    assert db("LRANGE", log, 0, -1) == [b"b"]
+
+
 async def test_a_server_that_is_silent_is_unavailable_and_comes_back(
     connect, own_server, unique
 ):
