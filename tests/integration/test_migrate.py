@@ -100,13 +100,13 @@ def items(ask, spider="shop"):
     return [json.loads(one) for one in ask("LRANGE", f"{spider}:items", 0, -1)]
 
 
-@pytest.mark.parametrize("queue", ["PriorityQueue", "FifoQueue", "LifoQueue"])
 def test_a_crawl_of_scrapy_redis_goes_on_with_two_nodes(
-    cluster, project, migrate, ask, serve, queue
+    cluster, project, migrate, ask, serve
 ):
+    """Its queue is that of priorities; `tests/cli/test_migrate.py` has lists."""
     site = serve(urls=130, hosts=3, calendar_months=12, until=after(50))
     arguments = ["-a", f"seeds={' '.join(site.seeds)}"]
-    chosen = {"SCHEDULER_QUEUE_CLASS": f"scrapy_redis.queue.{queue}"}
+    chosen = {"SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.PriorityQueue"}
     old = cluster.start("old", *arguments, spider="shop", cwd=project, **OLD, **chosen)
     until(lambda: len(site.holds) and len(items(ask)) > 20, "its middle")
     old.terminate()
@@ -115,14 +115,13 @@ def test_a_crawl_of_scrapy_redis_goes_on_with_two_nodes(
     site.go_on()
     assert old.wait() == 0
     finished = set(site.requests().fetched())
-    size = {"PriorityQueue": "ZCARD"}.get(queue, "LLEN")
-    waiting = ask(size, "shop:requests")
+    waiting = ask("ZCARD", "shop:requests")
     assert waiting > 10
 
     code, said, _ = migrate()
     assert (code, said["crawl_id"]) == (0, "shop-1")
     assert said["queue"]["source"] == said["queue"]["queued"] == waiting
-    assert ask(size, "shop:requests") == waiting
+    assert ask("ZCARD", "shop:requests") == waiting
     filtered = ask("SCARD", "shop:dupefilter")
     assert said["dupefilter"]["imported"] == said["dupefilter"]["source"] == filtered
     code, again, _ = migrate()
