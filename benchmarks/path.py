@@ -28,7 +28,6 @@ from frontier.session import session
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
-from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import QueueAddresses
 
 if TYPE_CHECKING:
@@ -42,6 +41,15 @@ slots are taken by pages whose links are not stored yet."""
 PAUSE = 0.0005
 
 
+class MarkingOutbox(Outbox):
+    """One that marks URLs, and queues none."""
+
+    @override
+    def put(self, partition: int, push: Push) -> None:
+        """Push as a node does, to no queue."""
+        super().put(partition, push._replace(queue="", priority=0, due=0, forced=0))
+
+
 class PushingNode(Node):
     """A node that only pushes."""
 
@@ -49,22 +57,13 @@ class PushingNode(Node):
     """Whether new URLs are queued, or marked as seen only."""
 
     @override
-    def push(self, *, partition: int, **what: Any) -> None:
-        """Push as a node does; without queues, to none of them."""
-        if self.queues:
-            super().push(partition=partition, **what)
-            return
-        mark_ = seen_hash(what["fingerprint"])
-        push = Push(what["mode"], mark_, "", 0, what["item"], what["tag"])
-        self.outbox.put(partition, push)
-
-    @override
     async def open(self) -> None:
         """Connect and start the outbox."""
-        self.store = Store.from_settings(self._settings)
+        self.store = Store.from_settings(self.settings)
         self.outage_retry = OutageRetry(self.store)
         self.keys = CrawlKeys(self.config.namespace, "bench")
-        self.outbox = Outbox(
+        kind = Outbox if self.queues else MarkingOutbox
+        self.outbox = kind(
             self.outage_retry,
             Pusher(self.keys, seen_config(self.config)),
             on_verdicts=self.on_verdicts,

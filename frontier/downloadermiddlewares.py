@@ -314,7 +314,7 @@ class CaptureMiddleware:
 
     def _archive_answer(self, request: Request, response: Response) -> None:
         """Archive what Scrapy has, as a server's response if it is one."""
-        if self._session.node.archive is None:
+        if self._session.archive is None:
             return
         started = self._session.requests.known(request).sent or time.time()
         given, maker = self._answering.answer(request, response)
@@ -336,7 +336,7 @@ class CaptureMiddleware:
             state.slot = request.meta.pop(DOWNLOAD_SLOT, "")
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
-        archive = self._session.node.archive
+        archive = self._session.archive
         if archive is None:
             return
         wanted = request.meta.get("archive", True)
@@ -362,7 +362,7 @@ class CaptureMiddleware:
             self._session.requests.of(request).stored = archive.submit(exchange)
 
     def _note(self, attempt: Attempt) -> None:
-        archive = self._session.node.archive
+        archive = self._session.archive
         if archive is not None:
             archive.note(attempt)
 

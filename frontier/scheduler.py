@@ -38,7 +38,7 @@ from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt
-from frontier.node.context import Owner, Target
+from frontier.node.context import Owner, Part, Target
 from frontier.node.crawl_limits import Portions
 from frontier.node.host_addresses import Addresses
 from frontier.queue.due import META as DUE_META
@@ -409,7 +409,8 @@ class Scheduler(BaseScheduler, Owner):
 
     def _skip(self, request: Request, reservation: Reservation) -> None:
         """Have *request* be done, which is excluded, without its being sent."""
-        self._node.note(
+        self._node.parts.call(
+            Part.note,
             Attempt(
                 request.url,
                 OUT_OF_SCOPE,
@@ -417,7 +418,7 @@ class Scheduler(BaseScheduler, Owner):
                 time.time(),
                 found_of(request),
                 notes=("excluded",),
-            )
+            ),
         )
         if self._rounds is not None:
             self._rounds.complete(request, reservation)
@@ -431,7 +432,8 @@ class Scheduler(BaseScheduler, Owner):
 
     def _archive_is_full(self) -> bool:
         """Whether the disk has to catch up; if so, the engine is woken later."""
-        if self._node.archive is None or not self._node.archive.full:
+        archive = self._session.archive
+        if archive is None or not archive.full:
             return False
         if not self._looking:
             self._looking = True
@@ -619,17 +621,10 @@ class Scheduler(BaseScheduler, Owner):
                 self._node.outbox.put(partition, only_mark)
             mode = TEST
             fingerprint = self._modes.start_fingerprint(fingerprint)
-        self._node.push(
-            fingerprint=fingerprint,
-            queue=queue,
-            partition=partition,
-            priority=request.priority,
-            item=item,
-            mode=mode,
-            tag=request,
-            due=due,
-            forced=forced[1] if forced is not None else 0,
-        )
+        mark, priority = seen_hash(fingerprint), request.priority
+        number = forced[1] if forced is not None else 0
+        push = Push(mode, mark, queue, priority, item, request, due, number)
+        self._node.outbox.put(partition, push)
 
     async def _push_later(
         self,

@@ -8,6 +8,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tests.harness.cases import each
 
 ROOT = Path(__file__).parent.parent / "frontier"
@@ -162,6 +164,26 @@ def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
             assert may_import(part, rest), f"{part} may not import {name}"
         if head in GUARDED:
             assert within(part, GUARDED[head]), f"{part} may not import {name}"
+
+
+KERNEL = (
+    "acks context due_times end_of_crawl ends failover heartbeat inbox kernel lending "
+    "node outbox recovery"
+)
+FEATURES = {
+    *("collection", "dedupe", "download", "feeds", "recrawl", "requests", "seeds"),
+    *("session", "wacz", "warc", "urls.exclusions", "urls.traps"),
+    *("node.archiving", "node.cookies", "node.crawl_limits", "node.host_addresses"),
+    *("node.journal", "node.parts", "node.settlement"),
+}
+
+
+@pytest.mark.parametrize("name", KERNEL.split())
+def test_the_kernel_of_a_node_imports_no_feature(name):
+    """What a node asks of features are the hooks of `Part`; the simulator has none."""
+    found = imports(ROOT / "node" / f"{name}.py")
+
+    assert {n for n in found if within(n.removeprefix("frontier."), FEATURES)} == set()
 
 
 def test_tests_and_benchmarks_do_not_import_each_other():

@@ -216,7 +216,7 @@ def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
     Raises:
         ConfigurationError: One of them is set already, or is none.
     """
-    from frontier.node.crawl_limits import LIMITS
+    from frontier.node.ends import LIMITS
     from frontier.settings.live import value_of
 
     limits = {

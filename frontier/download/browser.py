@@ -205,9 +205,8 @@ class BrowserTraffic:
 
     def _handler(self, request: Request) -> Any:
         """The handler of *request*, if it has a browser fetch that, in this thread."""
-        node = self._session.node
         wanted = request.meta.get("playwright") and request.meta.get("archive", True)
-        if not wanted or node.archive is None:
+        if not wanted or self._session.archive is None:
             return None
         handler = handler_for(self._crawler, urlsplit(request.url).scheme)
         if not is_browser(handler):
@@ -219,7 +218,7 @@ class BrowserTraffic:
 
     def take(self, request: Request, exchange: Exchange, *, is_own: bool) -> None:
         """Have *exchange* archived, which the page of *request* led to."""
-        archive = self._session.node.archive
+        archive = self._session.archive
         if archive is None:
             return
         found = found_of(request)

@@ -59,7 +59,7 @@ class Conditional:
 
     async def ask(self, request: Request) -> None:
         """Make *request* conditional, if its response is stored on this machine."""
-        archive = self._session.node.archive
+        archive = self._session.archive
         if (
             archive is None
             or archive.history is None
@@ -112,7 +112,7 @@ class Conditional:
         return past
 
     def _past(self, url: str) -> LastCapture | None:
-        archive = self._session.node.archive
+        archive = self._session.archive
         try:
             past = archive.history.lookup(url) if archive and archive.history else None
         except StoreError:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from frontier.explain.in_store import DEAD, RESERVED, STARTED, WAITING
-from frontier.node.crawl_limits import described
+from frontier.node.ends import described
 from frontier.queue.back_off import MEANINGS
 from frontier.settings.live import QUOTAS
 

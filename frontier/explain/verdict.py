@@ -25,7 +25,7 @@ from frontier.explain.evidence import (
     place_of,
 )
 from frontier.explain.in_store import DEAD, READY, RESERVED, STARTED, WAITING
-from frontier.node.crawl_limits import described
+from frontier.node.ends import described
 from frontier.settings.live import SCOPE
 from frontier.status.validate import printable
 

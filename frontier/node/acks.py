@@ -145,7 +145,6 @@ class Acks:
         outbox: Outbox,
         *,
         on_acked: Callable[[list[Reservation]], None] = lambda _: None,
-        journal: Callable[..., None] | None = None,
     ) -> None:
         self._outage_retry = context.outage_retry
         self._clock = context.clock
@@ -155,7 +154,6 @@ class Acks:
         self._parts = context.parts
         self._on_acked = on_acked
         """Called with the reservations that have left the store."""
-        self._journal = journal
         self._completed: list[Reservation] = []
         self._replaced: set[tuple[int, int, int]] = set()
         self._again: dict[tuple[int, int, int], Again] = {}
@@ -200,12 +198,12 @@ class Acks:
             self._on_acked([reservation])
         self._inbox.finish(reservation)
         self._inbox.forget(reservation)
-        self._tell_ended([reservation])
+        self._parts.call(Part.ended, [reservation])
 
     async def put_back(self, reservation: Reservation) -> None:
         """Have *reservation* wait in the store again: its request was not sent."""
         await self._inbox.put_back([reservation])
-        self._tell_ended([reservation])
+        self._parts.call(Part.ended, [reservation])
         self._inbox.note_ready(reservation.lease.partition, [reservation.queue])
 
     async def run(self) -> None:
@@ -251,15 +249,12 @@ class Acks:
         lost = await self._inbox.send_fenced(
             self._calls(groups.values()), self._count_ended
         )
-        if self._journal is not None:
-            for group_key, group in groups.items():
-                if group_key not in lost:
-                    for done in (r for r in group if r.key not in self._replaced):
-                        again = self._again.get(done.key)
-                        more = () if again is None else (again,)
-                        self._journal(
-                            done.lease.partition, done.queue, done.item, *more
-                        )
+        for group_key, group in groups.items():
+            if group_key in lost:
+                continue
+            for done in group:
+                if done.key not in self._replaced:
+                    self._parts.call(Part.acked, done, self._again.get(done.key))
         self._replaced.difference_update(r.key for r in completed)
         acked = [r for k, group in groups.items() if k not in lost for r in group]
         await self._forget_forced(acked)
@@ -269,7 +264,7 @@ class Acks:
             self._forced.pop(reservation.key, None)
             if self._again:
                 self._again.pop(reservation.key, None)
-        self._tell_ended(completed)
+        self._parts.call(Part.ended, completed)
 
     async def _forget_forced(self, reservations: Iterable[Reservation]) -> None:
         """Remove the ids of what *reservations* forced: they come no more."""
@@ -284,10 +279,6 @@ class Acks:
         ]
         if calls:
             await self._outage_retry.retry(calls)
-
-    def _tell_ended(self, done: list[Reservation]) -> None:
-        for ended in self._parts.each(Part.ended):
-            ended(done)
 
     def _calls(
         self, groups: Iterable[Sequence[Reservation]]

@@ -473,6 +473,7 @@ class Archive(Part):
         self._sequence, future = self._thread.submit(exchange)
         return future
 
+    @override
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* written to the crawl log; `before_ack` waits for it."""
         if self._config.warc_log:
@@ -482,7 +483,8 @@ class Archive(Part):
         """Have the links of a page written; `before_ack` waits for it."""
         self._sequence = self._thread.note_outlinks(found)
 
-    def leave_primary(self) -> None:
+    @override
+    def replaced(self) -> None:
         """Ask Sentinel for the primary again before the next call of the store."""
         self._store.leave()
         self._indexed.leave()
@@ -499,6 +501,7 @@ class Archive(Part):
         if self._sequence >= 0:
             await asyncio.wrap_future(self._thread.durable(self._sequence))
 
+    @override
     async def finish(self) -> None:
         """Write what is left and close the file."""
         await asyncio.to_thread(self._thread.close)

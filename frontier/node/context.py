@@ -28,11 +28,12 @@ from frontier.errors import FrontierError
 from frontier.queue.due import ServerClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from frontier.cluster.lease import Leases
-    from frontier.model import Order
+    from frontier.model import Attempt, Order
     from frontier.node.ends import End
+    from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
@@ -64,6 +65,15 @@ class Part:
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has decided about *pushes*: a letter for each."""
 
+    def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
+        """The store has *pushes*, also those that were seen or made before."""
+
+    def acked(self, reservation: Reservation, again: Again | None) -> None:
+        """*reservation* is acked, and all that led to it; it may wait *again*."""
+
+    def note(self, attempt: Attempt) -> None:
+        """Something became of a request that is no exchange."""
+
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
         """Return when what came of *reservations*, and all before, outlives the node.
 
@@ -86,9 +96,22 @@ class Part:
     def went_back(self) -> None:
         """The store may have forgotten what it was told."""
 
+    def replaced(self) -> None:
+        """Another server may be the primary of the store."""
+
     def report(self) -> Mapping[str, Any]:
         """Figures for the crawl's report."""
         return {}
+
+    async def finish(self) -> None:
+        """Write what is left: nothing more comes."""
+
+    async def conclude(self, state: str) -> bool:  # noqa: ARG002
+        """Do what the last node of a crawl does that ended as *state*.
+
+        What cannot be done is said; return whether there is no such thing.
+        """
+        return True
 
     def tell(self) -> None:
         """Say what there is to say as the node closes."""
@@ -101,6 +124,10 @@ class Parts:
         self._parts: tuple[Part, ...] = ()
         self._of: dict[type[Part], Part] = {}
         self._hooks: dict[str, list[Any]] = {}
+
+    def get(self, kind: type[_Part]) -> _Part | None:
+        """The part of that *kind*, if there is one."""
+        return self[kind] if kind in self._of else None
 
     def __getitem__(self, kind: type[_Part]) -> _Part:
         """The part of that *kind*."""
@@ -121,6 +148,21 @@ class Parts:
             having = [p for p in self._parts if getattr(type(p), name) is not hook]
             self._hooks[name] = [getattr(part, name) for part in having]
         return self._hooks[name]
+
+    def call(
+        self,
+        hook: Callable[Concatenate[Any, _Given], object],
+        *given: _Given.args,
+        **named: _Given.kwargs,
+    ) -> None:
+        """Call *hook* of all parts."""
+        for call in self.each(hook):
+            call(*given, **named)
+
+    async def wait(self, hook: Callable[[Any], Awaitable[None]]) -> None:
+        """Call *hook* of all parts, one after the other."""
+        for call in self.each(hook):
+            await call()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +203,9 @@ class Reporting(Protocol):
 
     def on_finished(self) -> None:
         """The crawl is over on every node."""
+
+    def on_limit(self, limit: str) -> None:
+        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
 
     def on_order(self, order: str) -> None:
         """What an operator wants; told with each heartbeat."""

@@ -30,8 +30,7 @@ import logging
 import secrets
 from collections import Counter
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
@@ -45,7 +44,7 @@ from frontier.urls.partition import partition_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frontier.node.context import NodeContext
+    from frontier.node.kernel import Kernel
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
@@ -116,27 +115,6 @@ INTERVAL = 1.0
 AGAIN = 0.1
 """Seconds after which a node asks again that may begin nothing, but could."""
 COUNTED = ("pages", "items", "errors", "bytes")
-MAX_REASON = 200
-"""Characters that are kept of the reason of a `CloseSpider`."""
-TIME = "time"
-UNKNOWN = "frontier_limit"
-"""Why a spider closes whose crawl has ended at a limit that another node has set."""
-
-
-class Limit(NamedTuple):
-    """A limit: where it is set, and how a spider closes that has reached it."""
-
-    setting: str
-    reason: str
-
-
-LIMITS = {
-    "pages": Limit("CLOSESPIDER_PAGECOUNT", "closespider_pagecount"),
-    "items": Limit("CLOSESPIDER_ITEMCOUNT", "closespider_itemcount"),
-    "errors": Limit("CLOSESPIDER_ERRORCOUNT", "closespider_errorcount"),
-    "bytes": Limit("FRONTIER_CRAWL_MAX_BYTES", "frontier_limit_bytes"),
-    TIME: Limit("CLOSESPIDER_TIMEOUT", "closespider_timeout"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,55 +135,15 @@ class Limits:
 NO_LIMITS = Limits()
 
 
-_SPIDER = "spider:"
-"""Before the reason with which a spider has ended its crawl, in the name of a limit."""
-
-
-def limit_of_spider(reason: str) -> str:
-    """The limit of a crawl whose spider has raised `CloseSpider` with *reason*."""
-    return f"{_SPIDER}{quote(reason[:MAX_REASON], safe='')} 0"
-
-
-def _reason_of_spider(limit: str) -> str:
-    """With what reason a spider has ended its crawl; empty if none has."""
-    name = limit.partition(" ")[0]
-    return unquote(name.removeprefix(_SPIDER)) if name.startswith(_SPIDER) else ""
-
-
-def reason_of(limit: str) -> str:
-    """Why a spider closes whose crawl has ended at *limit*, a name and its value."""
-    if reason := _reason_of_spider(limit):
-        return reason
-    name = limit.partition(" ")[0]
-    return LIMITS[name].reason if name in LIMITS else UNKNOWN
-
-
-def described(limit: str) -> str:
-    """*limit*, a name and its value, for people: ``10 pages (CLOSESPIDER_...)``."""
-    if reason := _reason_of_spider(limit):
-        return f"its spider has raised CloseSpider({reason!r})"
-    name, _, value = limit.partition(" ")
-    if name not in LIMITS:
-        return "one that another node has set"
-    what = f"{int(value):,} {name}"
-    if name == TIME:
-        what = f"{int(value) / 1000:g} s"
-    return f"{what} ({LIMITS[name].setting})"
-
-
 class Spending(Part):
     """Counts what one node does, and learns when the crawl has reached a limit."""
 
     def __init__(
         self,
-        context: NodeContext,
+        node: Kernel,
         limits: Limits,
-        *,
-        waiting: Callable[[], int],
-        on_allowed: Callable[[], None],
-        on_limit: Callable[[str], None],
-        stands_still: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._node, context = node, node.context
         keys = context.keys
         self._outage_retry = context.outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
@@ -215,9 +153,6 @@ class Spending(Part):
         """Whether there is a limit, or was one."""
         self._node_id = context.node_id
         self._ttl_ms = int(context.ttl * 1000)
-        self._waiting = waiting
-        self._on_allowed = on_allowed
-        self._on_limit = on_limit
         self._process = secrets.token_hex(8)
         self._number = 0
         self._counts: Counter[str] = Counter()
@@ -226,8 +161,6 @@ class Spending(Part):
         self._under_way = 0
         self._starved = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
-        self._stands_still = stands_still
-        """Whether this is no time of the crawl, as no host answers this node."""
         self.ended_at = ""
         """The limit that the crawl has ended at, and its value; empty before."""
 
@@ -247,7 +180,7 @@ class Spending(Part):
 
     @override
     def room(self) -> bool:
-        """Whether a request may be begun; if not, `on_allowed` tells when one may."""
+        """Whether a request may be begun; if not, the owner is told when one may."""
         if self._allowed or not self.limits.pages:
             return not self.ended_at
         self._starved.set()
@@ -284,23 +217,26 @@ class Spending(Part):
         async with self._one_at_a_time:
             counts, self._counts = self._counts, Counter()
             self._number += 1
-            waiting = self._waiting()
+            inbox = self._node.inbox
+            waiting = 0 if inbox.stopped else len(inbox)
             self._allowed = min(self._allowed, waiting)
             call = self._call(counts, waiting - self._allowed)
             (reply,) = await self._outage_retry.retry([call])
             state, limit, granted = reply
             self._allowed += int(granted)
             if granted:
-                self._on_allowed()
+                self._node.owner.on_ready()
             if state == b"limit" and not self.ended_at:
                 self.ended_at = limit.decode("utf-8", "replace")
-                self._on_limit(self.ended_at)
+                self._node.on_limit(self.ended_at)
 
     def _call(self, counts: Counter[str], wanted: int) -> Call:
         limits = self.limits
         args: list[Argument] = [self._node_id, self._process, self._number]
         args += [self._under_way + self._allowed, wanted, self._ttl_ms, self._reached]
-        span = 0 if self._stands_still() else int(limits.seconds * 1000)
+        # It is no time of the crawl in which no host answers this node.
+        paused = self._node.uplink.since is not None
+        span = 0 if paused else int(limits.seconds * 1000)
         args += [span, self._born]
         for name in COUNTED:
             args += [counts[name], getattr(limits, name)]

@@ -283,7 +283,7 @@ class Fetched(Part):
         self._origin = ""
         self._stored = False
 
-    def note(self, url: str) -> None:
+    def page(self, url: str) -> None:
         """This node has fetched the page *url*."""
         if not self._origin:
             self._origin = origin_of(url)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from logging import CRITICAL, ERROR, INFO, WARNING
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +73,61 @@ START_FAILED = End(
     "the start requests that it has made before, and lacks the others",
     1,
 )
+
+MAX_REASON = 200
+"""Characters that are kept of the reason of a `CloseSpider`."""
+TIME = "time"
+UNKNOWN = "frontier_limit"
+"""Why a spider closes whose crawl has ended at a limit that another node has set."""
+
+
+class Limit(NamedTuple):
+    """A limit: where it is set, and how a spider closes that has reached it."""
+
+    setting: str
+    reason: str
+
+
+LIMITS = {
+    "pages": Limit("CLOSESPIDER_PAGECOUNT", "closespider_pagecount"),
+    "items": Limit("CLOSESPIDER_ITEMCOUNT", "closespider_itemcount"),
+    "errors": Limit("CLOSESPIDER_ERRORCOUNT", "closespider_errorcount"),
+    "bytes": Limit("FRONTIER_CRAWL_MAX_BYTES", "frontier_limit_bytes"),
+    TIME: Limit("CLOSESPIDER_TIMEOUT", "closespider_timeout"),
+}
+
+
+_SPIDER = "spider:"
+"""Before the reason with which a spider has ended its crawl, in the name of a limit."""
+
+
+def limit_of_spider(reason: str) -> str:
+    """The limit of a crawl whose spider has raised `CloseSpider` with *reason*."""
+    return f"{_SPIDER}{quote(reason[:MAX_REASON], safe='')} 0"
+
+
+def _reason_of_spider(limit: str) -> str:
+    """With what reason a spider has ended its crawl; empty if none has."""
+    name = limit.partition(" ")[0]
+    return unquote(name.removeprefix(_SPIDER)) if name.startswith(_SPIDER) else ""
+
+
+def reason_of(limit: str) -> str:
+    """Why a spider closes whose crawl has ended at *limit*, a name and its value."""
+    if reason := _reason_of_spider(limit):
+        return reason
+    name = limit.partition(" ")[0]
+    return LIMITS[name].reason if name in LIMITS else UNKNOWN
+
+
+def described(limit: str) -> str:
+    """*limit*, a name and its value, for people: ``10 pages (CLOSESPIDER_...)``."""
+    if reason := _reason_of_spider(limit):
+        return f"its spider has raised CloseSpider({reason!r})"
+    name, _, value = limit.partition(" ")
+    if name not in LIMITS:
+        return "one that another node has set"
+    what = f"{int(value):,} {name}"
+    if name == TIME:
+        what = f"{int(value) / 1000:g} s"
+    return f"{what} ({LIMITS[name].setting})"

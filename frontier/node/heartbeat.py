@@ -383,8 +383,8 @@ class Heartbeat:
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
-        for leaving in self._parts.each(Part.leaving) if done else ():
-            await leaving()
+        if done:
+            await self._parts.wait(Part.leaving)
         # What was asked for before may have come meanwhile, and been started.
         await self._leases.release(done - self._inbox.busy_partitions())
 

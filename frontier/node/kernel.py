@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from frontier.cluster.lease import Leases
 from frontier.cluster.membership import Membership
@@ -22,7 +25,7 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
 from frontier.node.back_off import BackOffs
-from frontier.node.context import NodeContext, Part, Parts
+from frontier.node.context import NodeContext, Part, Parts, Reporting
 from frontier.node.controls import Controlling
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
@@ -31,7 +34,6 @@ from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_politeness import HostConcurrency, HostDelays
 from frontier.node.host_quotas import Quotas
 from frontier.node.inbox import Inbox
-from frontier.node.journal.writer import Journaling
 from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox, hint_calls, hints_of
 from frontier.node.recovery import Recovery
@@ -45,10 +47,10 @@ from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from contextlib import AsyncExitStack
     from pathlib import Path
 
-    from frontier.model import Attempt
-    from frontier.node.archiving import Archive
+    from frontier.cluster.crawls import Launch
     from frontier.node.context import Owner
     from frontier.node.host_politeness import Concurrency
     from frontier.queue.push import Push
@@ -108,13 +110,39 @@ def answer_time(lease_ttl: float) -> float:
     return min(5.0, max(2.5, lease_ttl / 3))
 
 
-class Kernel:
+class Features:
+    """What a node has beside its kernel: here nothing. See `frontier.node.parts`."""
+
+    async def may_begin(self, node: Kernel, keys: CrawlKeys) -> bool:  # noqa: ARG002
+        """Whether *node* may begin the crawl of *keys*, or is to look for another.
+
+        Raises:
+            ConfigurationError: It may not.
+        """
+        return True
+
+    async def open(self, node: Kernel) -> Sequence[Part]:  # noqa: ARG002
+        """Make the parts of *node*, which is built; `Kernel.opened` closes them."""
+        return ()
+
+
+NOTHING = Features()
+
+
+class Kernel(Reporting):
     """Everything of a node that works by itself."""
 
     keys: CrawlKeys
+    spider: str
+    launch: Launch
+    shape: Mapping[str, Any]
+    """The settings with which the crawl was created, or has to agree."""
+    settings: Mapping[str, Any]
+    """Of Scrapy, with the URL of the store."""
+    opened: AsyncExitStack
+    """Closes what was opened, the last first."""
     store: Store
     outage_retry: OutageRetry
-    archive: Archive | None = None
     quotas: Quotas | None = None
     """What each host may have, if there is a limit."""
     watchdog: Watchdog | None = None
@@ -136,7 +164,6 @@ class Kernel:
         """How many requests it may have at once."""
         self.verdicts: Counter[str] = Counter()
         """How many pushes got which verdict."""
-        self.journal = Journaling()
 
     def build(self) -> None:
         """Make all of it, of the crawl of `keys` on `store`."""
@@ -164,10 +191,7 @@ class Kernel:
         if config.queue_key != "url":  # else there is no host to spare
             self.parts.add(self.host_delays)
         self.parts.add(self.controls, self.uplink, self.delivery_marks)
-        # What was fetched is on disk first: what follows says that it was fetched.
-        if self.archive is not None:
-            self.parts.add(self.archive)
-        self.parts.add(self.journal, self.back_offs, self.fetched)
+        self.parts.add(self.back_offs, self.fetched)
 
     def _make_hosts(self) -> None:
         """What nodes tell each other of hosts, and of what operators want."""
@@ -184,7 +208,10 @@ class Kernel:
             on_pause=self.back_offs.forgive,
         )
         self.controls = Controlling(
-            outage_retry, keys, note=self.note, retry=self.back_offs.retry
+            outage_retry,
+            keys,
+            note=lambda attempt: self.parts.call(Part.note, attempt),
+            retry=self.back_offs.retry,
         )
 
     def _make_queues(self) -> None:
@@ -196,7 +223,7 @@ class Kernel:
             Pusher(keys, self.seen, server_ms=self.context.clock),
             on_verdicts=self.on_verdicts,
             on_became_ready=self._on_became_ready,
-            journal=self.journal.pushed,
+            journal=lambda *done: self.parts.call(Part.pushed, *done),
         )
         self.claims = Claims(
             outage_retry, keys, node_id=config.node_id, ttl=config.lease_ttl
@@ -217,7 +244,6 @@ class Kernel:
             self.inbox,
             self.outbox,
             on_acked=self.claims.ended,
-            journal=self.journal.acked,
         )
 
     def change_quotas(self, max_pages: int, max_bytes: int) -> None:
@@ -260,7 +286,7 @@ class Kernel:
             self.store,
             self.inbox,
             self.outbox,
-            on_forgotten=self._note_loss,
+            on_forgotten=partial(self.parts.call, Part.went_back),
         )
         self.outage_retry.on_change(self._examine)
 
@@ -325,6 +351,7 @@ class Kernel:
         """Whether nothing is left to do here."""
         return self.inbox.idle and not self.outbox.pending and not self.is_busy()
 
+    @override
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
         return any(busy() for busy in self.parts.each(Part.busy))
@@ -332,8 +359,7 @@ class Kernel:
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Count what the store has decided, and pass it on."""
         self.verdicts.update(verdicts)
-        for stored in self.parts.each(Part.stored):
-            stored(pushes, verdicts)
+        self.parts.call(Part.stored, pushes, verdicts)
 
     def _on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         """Tell the owners of queues that have just become non-empty."""
@@ -348,10 +374,6 @@ class Kernel:
         self.back_offs.went_back()
         self.fetched.went_back()
 
-    def _note_loss(self) -> None:
-        for went_back in self.parts.each(Part.went_back):
-            went_back()
-
     def on_uplink(self) -> None:
         """Start nothing while no host answers, and leave the crawl to other nodes."""
         self.membership.away = self.uplink.since is not None
@@ -361,32 +383,4 @@ class Kernel:
     def steer(self) -> None:
         """Have what an operator wants, or the uplink allows, be in force."""
         self.inbox.paused = self.paused or self.uplink.waits
-        for steered in self.parts.each(Part.steered):
-            steered()
-
-    def note(self, attempt: Attempt) -> None:
-        """Have *attempt* in the crawl log, if there is one."""
-        if self.archive is not None:
-            self.archive.note(attempt)
-
-    # What is told of the crawl: a node acts on it.
-
-    def report(self) -> Mapping[str, Any]:
-        """Figures of this node, for the crawl's report."""
-        raise NotImplementedError
-
-    def on_finished(self) -> None:
-        """The crawl is over on every node."""
-        raise NotImplementedError
-
-    def on_order(self, order: str) -> None:
-        """What an operator wants; told with each heartbeat."""
-        raise NotImplementedError
-
-    async def on_controls(self, version: str) -> None:
-        """An operator wants something else of the crawl than before."""
-        raise NotImplementedError
-
-    def on_limit(self, limit: str) -> None:
-        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
-        raise NotImplementedError
+        self.parts.call(Part.steered)

@@ -25,7 +25,6 @@ from typing_extensions import override
 from frontier.cluster import crawls
 from frontier.cluster.crawls import LIMIT
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.collection.summary import commit_command, uncommitted_in
 from frontier.errors import (
     CrawlLost,
     FrontierError,
@@ -35,9 +34,7 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.node.archiving import Archive, claim
 from frontier.node.context import Loops, Part
-from frontier.node.crawl_limits import described, reason_of
 from frontier.node.ends import (
     AT_LIMIT,
     DAMAGED,
@@ -47,15 +44,15 @@ from frontier.node.ends import (
     NOTHING_FETCHED,
     ORDERS,
     UNDONE,
+    described,
+    reason_of,
 )
 from frontier.node.heartbeat import CANCEL
 from frontier.node.host_politeness import Concurrency
-from frontier.node.journal.writer import Journaling, refuse_lost
-from frontier.node.kernel import Kernel, NodeServer, answer_time
+from frontier.node.kernel import NOTHING, Kernel, NodeServer, answer_time
 from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_crawl import remove_frontier
 from frontier.queue.damage import is_number
-from frontier.queue.push import Push
 from frontier.seen.imported_filter import about_call
 from frontier.seen.memory_limit import require_max_memory
 from frontier.settings.values import end_ms
@@ -64,14 +61,14 @@ from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry, pauses
-from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from frontier.cluster.membership import Departure
     from frontier.node.context import Owner
+    from frontier.node.kernel import Features
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
@@ -135,23 +132,20 @@ class Node(Kernel):
         spider: str,
         concurrency: Concurrency | None = None,
         launch: crawls.Launch = crawls.NOBODY,
-        parts: Callable[[Kernel], Iterable[Part]] = lambda _: (),
+        features: Features = NOTHING,
     ) -> None:
         super().__init__(config, owner, concurrency or Concurrency())
-        self._launch = launch
-        self._parts_of = parts
+        self.launch, self.spider, self.settings = launch, spider, settings
+        self._features = features
         self.has_imported = False
         """Whether another scheduler's filter was imported, at the last look."""
-        self._settings = self._reached = settings
         self.process_stats = ProcessStats(
             settings, config.warc_dir if config.warc_enabled else None
         )
         """How its process is; who serves a port notes it there."""
-        self._spider = spider
         self._loops = Loops(self.fail)
         self._server = NodeServer(config.store_dir)
-        self._opened = contextlib.AsyncExitStack()
-        """Closes what was opened, the last first."""
+        self.opened = contextlib.AsyncExitStack()
         self._orders: set[str] = set()
         """Those of operators that its owner has heard of."""
         self._damaged: set[str] = set()
@@ -167,35 +161,30 @@ class Node(Kernel):
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
-        self._opened.push_async_callback(self._server.leave)
-        settings = self._reached = await self._server.join(self._settings)
+        self.opened.push_async_callback(self._server.leave)
+        self.settings = await self._server.join(self.settings)
         try:
-            await self._enter(settings)
+            await self._enter()
         except BaseException:
-            await self._opened.aclose()
+            await self.opened.aclose()
             raise
         self._is_open = True
 
-    async def _enter(self, settings: Mapping[str, Any]) -> None:
-        await self._connect(settings)
+    async def _enter(self) -> None:
+        await self._connect()
         config = self.config
-        shape = crawl_settings(config, settings)
+        self.shape = crawl_settings(config, self.settings)
         enter = partial(
             crawls.enter,
             self.store.run,
             config.namespace,
-            self._spider,
+            self.spider,
             config.crawl_id,
-            shape,
-            self._launch,
-            partial(self._may_begin, settings),
+            self.shape,
+            self.launch,
+            partial(self._features.may_begin, self),
         )
         self.keys = await self._await_crawl(enter)
-        if config.warc_enabled:
-            await self._open_archive(settings)
-        facts = (self._spider, shape, self._launch.job)
-        self.journal = await Journaling.of(config, self.keys, *facts)
-        self._opened.push_async_callback(self.journal.close)
         await self._start()
         logger.info(
             "node %s is in crawl %s on %s",
@@ -204,21 +193,12 @@ class Node(Kernel):
             self.store.where,
         )
 
-    async def _may_begin(self, settings: Mapping[str, Any], keys: CrawlKeys) -> bool:
-        """Whether nobody else has the crawl of *keys*, should this node begin it.
-
-        Raises:
-            ConfigurationError: The store has lost it.
-        """
-        config = self.config
-        if config.journal_dir is not None:
-            await refuse_lost(self.store.run, config.journal_dir, keys)
-        return not config.warc_enabled or await claim(config, settings, keys)
-
-    async def _connect(self, settings: Mapping[str, Any]) -> None:
+    async def _connect(self) -> None:
         """Connect to the store, which must be one that keeps what it is given."""
-        self.store = Store.from_settings(settings, answer_time(self.config.lease_ttl))
-        self._opened.push_async_callback(self.store.close)
+        self.store = Store.from_settings(
+            self.settings, answer_time(self.config.lease_ttl)
+        )
+        self.opened.push_async_callback(self.store.close)
         memory = await self._reach(
             lambda: self.store.call(Call.command("INFO", "memory"))
         )
@@ -228,23 +208,15 @@ class Node(Kernel):
         await self._reach(self._require_copies)
         revive = self._server.revive if self._server.embedded else None
         self.outage_retry = OutageRetry(self.store, revive)
-        self._opened.callback(self.outage_retry.stop)
+        self.opened.callback(self.outage_retry.stop)
         self.run = self.outage_retry.retry
-
-    async def _open_archive(self, settings: Mapping[str, Any]) -> None:
-        blocking = BlockingStore.from_settings(settings, INDEX_TIMEOUT)
-        keys = self.keys
-        self.archive = await asyncio.to_thread(
-            Archive, self.config, blocking, keys.crawl_id, settings, keys.born
-        )
-        self._opened.push_async_callback(self._close_archive)
 
     async def _start(self) -> None:
         """Put the node together, take a place in the ring, run what has to."""
         self.build()
-        self.parts.add(*self._parts_of(self))
+        self.parts.add(*await self._features.open(self))
         if self.watchdog is not None:
-            self._opened.callback(self.watchdog.close)
+            self.opened.callback(self.watchdog.close)
         await self._reach(self.due_times.ask_time)
         await self._reach(self._keep_to_the_end)
         await self._reach(self._learn_of_imports)
@@ -310,16 +282,12 @@ class Node(Kernel):
     async def _watch(self) -> None:
         """Leave a primary that was replaced soon."""
         interval = min(WATCH, self.config.lease_ttl / 5)
-        await self.store.watch(interval, self._on_replaced)
+        await self.store.watch(interval, partial(self.parts.call, Part.replaced))
 
     async def _pulse(self) -> None:
         """Say so soon if a server hangs, and have nobody wait for one of several."""
         silence = min(SILENCE, self.config.lease_ttl / 3)
         await self.store.pulse(silence, self.outage_retry.note_silence)
-
-    def _on_replaced(self) -> None:
-        if self.archive is not None:
-            self.archive.leave_primary()
 
     async def _require_copies(self) -> None:
         """Have pushes wait for copies, if they are to.
@@ -336,24 +304,6 @@ class Node(Kernel):
                 raise copies.refused(where, str(error)) from None
         self.store.copies = copies
 
-    def push(
-        self,
-        *,
-        fingerprint: bytes,
-        queue: str,
-        partition: int,
-        priority: int,
-        item: bytes,
-        mode: str,
-        tag: Any,
-        due: int = 0,
-        forced: int = 0,
-    ) -> None:
-        """Have a URL tested and queued, to be ready at *due*; never waits."""
-        mark = seen_hash(fingerprint)
-        push = Push(mode, mark, queue, priority, item, tag, due, forced)
-        self.outbox.put(partition, push)
-
     def take(self) -> Reservation | None:
         """The next URL to start, or ``None`` if there is none at the moment."""
         if self.outage_retry.is_full:
@@ -362,8 +312,7 @@ class Node(Kernel):
             return None
         reservation = self.inbox.take()
         if reservation is not None:
-            for begin in self.parts.each(Part.begin):
-                begin(reservation)
+            self.parts.call(Part.begin, reservation)
         return reservation
 
     def has_lost(self, reservation: Reservation) -> bool:
@@ -401,7 +350,6 @@ class Node(Kernel):
             "partitions": len(self.leases.held),
             "done": self.acks.acked,
             "inbox": len(self.inbox),
-            "disk_full": False,
             **self.process_stats.report(self.leases.held),
         }
         for report in self.parts.each(Part.report):
@@ -417,7 +365,6 @@ class Node(Kernel):
 
     def moment(self) -> dict[str, float]:
         """How the node is now, beside what its report says; see docs/metrics.md."""
-        full = self.archive is not None and self.archive.full
         return {
             "lease_seconds": max(0.0, self.membership.deadline - time.monotonic()),
             "epoch": self.membership.epoch,
@@ -428,7 +375,6 @@ class Node(Kernel):
             "outbox": self.outbox.pending,
             "left_alone": self.back_offs.count,
             "uplink_pause": self.uplink.seconds,
-            "archive_full": float(full),
         }
 
     def leave(self) -> None:
@@ -448,7 +394,7 @@ class Node(Kernel):
         try:
             await self._end()
         finally:
-            await self._opened.aclose()
+            await self.opened.aclose()
 
     async def _end(self) -> None:
         self.inbox.stopped = True
@@ -471,8 +417,7 @@ class Node(Kernel):
             )
         await self._loops.stop()
         await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
-        for tell in self.parts.each(Part.tell):
-            tell()
+        self.parts.call(Part.tell)
         if not self._outside:
             await self._add_up()
             await self._conclude()
@@ -521,8 +466,7 @@ class Node(Kernel):
                 await told
         await self.acks.drain()
         await self.acks.settle(())
-        for leaving in self.parts.each(Part.leaving):
-            await leaving()
+        await self.parts.wait(Part.leaving)
         await self.heartbeat.stop()
 
     async def _depart(self, *, graceful: bool) -> dict[str, Any]:
@@ -537,8 +481,7 @@ class Node(Kernel):
         with contextlib.suppress(StoreUnavailable):
             await self._despite(leases.release(held))
         await self._despite(self.run(self.outbox.pusher.leave()))
-        if self.archive is not None:
-            await self.archive.finish()
+        await self.parts.wait(Part.finish)
         await self._despite(self.claims.leave())
         return report
 
@@ -627,12 +570,9 @@ class Node(Kernel):
             return
         if gone.state == LIMIT:
             await self._tell_unfetched()
-        if self.archive is not None and await self._settle(self.archive, gone.state):
-            made = gone.state == crawls.CANCELED or await self.archive.package()
-            if not made:
+        for conclude in self.parts.each(Part.conclude):
+            if not await conclude(gone.state):
                 self.owner.on_end(UNDONE)
-        if self.archive is None:
-            await self._require_settled()
         if not self.config.keep_frontier:
             await self._remove_frontier()
 
@@ -649,67 +589,6 @@ class Node(Kernel):
                 left,
                 self.keys.crawl_id,
             )
-
-    async def _settle(self, archive: Archive, state: str) -> bool:
-        """Commit the crawl's payloads, or forget them; say so if that cannot be done.
-
-        However long it takes, the store may be silent for `CLOSE_TIMEOUT` only.
-        """
-        settle = archive.cancel if state == crawls.CANCELED else archive.commit
-        limit = time.monotonic() + CLOSE_TIMEOUT
-        while True:
-            began = time.monotonic()
-            try:
-                await settle()
-            except StoreUnavailable as error:
-                now = time.monotonic()
-                if now - began > CLOSE_TIMEOUT:  # it went on before that
-                    limit = now + CLOSE_TIMEOUT
-                if now < limit:
-                    await asyncio.sleep(REACH_PAUSE)
-                    continue
-                reason: FrontierError = error
-            except FrontierError as error:
-                reason = error
-            else:
-                return True
-            crawl_id = self.keys.crawl_id
-            self._undone(
-                "the payloads of %s are not %s: %s; the next crawl of the collection "
-                "does it, or frontier collection %s --crawl %s",
-                crawl_id,
-                "forgotten" if state == crawls.CANCELED else "committed",
-                reason,
-                "cancel" if state == crawls.CANCELED else "commit",
-                crawl_id,
-            )
-            return False
-
-    async def _require_settled(self) -> None:
-        """Say so if nodes with an archive have left before this one, which has none."""
-        crawl_id = self.keys.crawl_id
-        try:
-            names = await asyncio.to_thread(self._uncommitted)
-        except FrontierError as error:
-            self._undone(
-                "whether %s is committed is not known: %s; frontier crawl status "
-                "tells it",
-                crawl_id,
-                error,
-            )
-            return
-        for name in names:
-            self._undone(
-                "the payloads of %s are not committed, as this node, the last, has no "
-                "archive; the next crawl of the collection does it, or %s",
-                crawl_id,
-                commit_command(crawl_id, name),
-            )
-
-    def _uncommitted(self) -> list[str]:
-        store = BlockingStore.from_settings(self._reached, INDEX_TIMEOUT)
-        with contextlib.closing(store):
-            return uncommitted_in(store, self.config.namespace, self.keys.crawl_id)
 
     def _undone(self, message: str, *arguments: object) -> None:
         """Say what of the crawl's end is not done, also by the exit code."""
@@ -739,14 +618,9 @@ class Node(Kernel):
         logger.info("removed the frontier of %s", keys.crawl_id)
 
     def _remove_frontier_here(self) -> None:
-        store = BlockingStore.from_settings(self._reached, INDEX_TIMEOUT)
+        store = BlockingStore.from_settings(self.settings, INDEX_TIMEOUT)
         with contextlib.closing(store):
             remove_frontier(store, self.keys, ttl=self.config.lease_ttl)
-
-    async def _close_archive(self) -> None:
-        if self.archive is not None:
-            await self.archive.close()
-            self.archive = None
 
     def fail(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""

@@ -6,44 +6,89 @@ which the kernel calls their hooks; see `frontier.node.context.Part`.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
+from frontier.files import mode_of
+from frontier.node.archiving import Archive, claim
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.host_addresses import AddressClasses, Addresses
 from frontier.node.host_politeness import SingleHostWarning
+from frontier.node.journal.entries import Header
+from frontier.node.journal.writer import Journaling, refuse_lost
+from frontier.node.kernel import Features
+from frontier.node.settlement import INDEX_TIMEOUT, Settlement
 from frontier.settings.values import SEEDS
 from frontier.status.reports import GoneNodes
+from frontier.store.client import BlockingStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from frontier.node.context import Part
     from frontier.node.crawl_limits import Limits
     from frontier.node.kernel import Kernel
+    from frontier.store.keys import CrawlKeys
 
 
-def parts_of(node: Kernel, limits: Limits = NO_LIMITS) -> tuple[Part, ...]:
-    """The features of *node*, which is built, in a crawl that has *limits*."""
-    config, outage_retry, keys = node.config, node.outage_retry, node.keys
-    allowed = frozenset(config.allow_addresses)
-    return (
-        Portions(outage_retry, keys, partitions=config.partitions),
-        Addresses(outage_retry, keys),
-        AddressClasses(outage_retry, keys, None if SEEDS in allowed else allowed),
-        Cookies(outage_retry, keys),
-        *(
-            [SingleHostWarning(lambda: node.membership.nodes, node.inbox.ready_by_key)]
-            if config.queue_key != "url" and config.host_shards == 1
-            else []
-        ),
-        GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
-        # The last that is asked for room, as it asks the store for more then; and the
-        # last before an ack, as it says of what is on disk that it was fetched.
-        Spending(
-            node.context,
-            limits,
-            waiting=lambda: 0 if node.inbox.stopped else len(node.inbox),
-            on_allowed=node.owner.on_ready,
-            on_limit=node.on_limit,
-            stands_still=lambda: node.uplink.since is not None,
-        ),
-    )
+class AllFeatures(Features):
+    """What nodes have, in a crawl with *limits*."""
+
+    def __init__(self, limits: Limits = NO_LIMITS) -> None:
+        self._limits = limits
+
+    @override
+    async def may_begin(self, node: Kernel, keys: CrawlKeys) -> bool:
+        """Whether nobody else has the crawl of *keys*, in its journals or index."""
+        config = node.config
+        if config.journal_dir is not None:
+            await refuse_lost(node.store.run, config.journal_dir, keys)
+        return not config.warc_enabled or await claim(config, node.settings, keys)
+
+    @override
+    async def open(self, node: Kernel) -> tuple[Part, ...]:
+        """Make them.
+
+        Raises:
+            ArchiveError: The archive, or the journal, cannot be written.
+        """
+        config, outage_retry, keys = node.config, node.outage_retry, node.keys
+        # On disk first: what others say before an ack is of what is there.
+        archive = await self._archive(node) if config.warc_enabled else None
+        parts: list[Part] = [] if archive is None else [archive]
+        if config.journal_dir is not None:
+            parts.append(await self._journal(node, config.journal_dir))
+        parts.append(Settlement(archive, node.settings, keys))
+        allowed = frozenset(config.allow_addresses)
+        parts += [
+            Portions(outage_retry, keys, partitions=config.partitions),
+            Addresses(outage_retry, keys),
+            AddressClasses(outage_retry, keys, None if SEEDS in allowed else allowed),
+            Cookies(outage_retry, keys),
+            GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
+        ]
+        if config.queue_key != "url" and config.host_shards == 1:
+            ready = node.inbox.ready_by_key
+            parts.append(SingleHostWarning(lambda: node.membership.nodes, ready))
+        # The last that is asked for room, as it asks the store for more then.
+        return (*parts, Spending(node, self._limits))
+
+    async def _archive(self, node: Kernel) -> Archive:
+        store = BlockingStore.from_settings(node.settings, INDEX_TIMEOUT)
+        named, born = node.keys.crawl_id, node.keys.born
+        facts = (node.config, store, named, node.settings, born)
+        archive = await asyncio.to_thread(Archive, *facts)
+        node.opened.push_async_callback(archive.close)
+        return archive
+
+    async def _journal(self, node: Kernel, directory: Path) -> Journaling:
+        keys, config, job = node.keys, node.config, node.launch.job
+        names = (keys.namespace, keys.crawl_id, node.spider, config.node_id)
+        header = Header(*names, node.shape, keys.born, job.stored() if job else "")
+        mode = mode_of(config.file_mode)
+        journal = await Journaling.of(directory, header, keys, mode)
+        node.opened.push_async_callback(journal.close)
+        return journal

@@ -105,7 +105,7 @@ class DiscoveryMiddleware:
 
 def noting_of(session: Session) -> Callable[[Any, Request], Any] | None:
     """What notes the links of pages, if they are wanted."""
-    wanted = session.config.warc_outlinks and session.node.archive is not None
+    wanted = session.config.warc_outlinks and session.archive is not None
     return _Outlinks(session).noting if wanted else None
 
 
@@ -155,7 +155,7 @@ class _Outlinks:
             self._record(links, page)
 
     def _record(self, links: _Links, page: Future[Stored]) -> None:
-        archive = self._session.node.archive
+        archive = self._session.archive
         if not links.found or archive is None:
             return
         with suppress(WriterStopped):  # then the request is not acked either

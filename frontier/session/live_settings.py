@@ -14,7 +14,8 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from frontier.node.crawl_limits import COUNTED, LIMITS, TIME, Limits, Spending
+from frontier.node.crawl_limits import COUNTED, Limits, Spending
+from frontier.node.ends import LIMITS, TIME
 from frontier.node.host_politeness import Concurrency
 from frontier.scrapy_internals import change_depth, change_limits
 from frontier.settings.config import PREFIX
@@ -55,12 +56,6 @@ class Shared(Protocol):
 
     def change_depth(self, most: int) -> None:
         """Take links for too deep that are further than *most* from a seed."""
-
-    def count_for_limits(self) -> None:
-        """Count what limits of the crawl are about."""
-
-    def count_for_quotas(self) -> None:
-        """Count what quotas of hosts are about."""
 
 
 class LiveSettings:
@@ -115,7 +110,6 @@ class LiveSettings:
             self._change_limits()
         if changed & {*QUOTAS}:
             self._node.change_quotas(*map(self._value, QUOTAS))
-            self._session.count_for_quotas()
         if changed & {*TRAPS}:
             self._change_config()
         if DEPTH in changed:
@@ -153,7 +147,6 @@ class LiveSettings:
         limits = Limits(**found, seconds=seconds)
         change_limits(self._crawler, limits.pages, limits.items, limits.errors)
         self._node.parts[Spending].change(limits)
-        self._session.count_for_limits()
 
     def _change_config(self) -> None:
         values = {n.removeprefix(PREFIX).lower(): self._value(n) for n in TRAPS}

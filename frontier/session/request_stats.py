@@ -32,7 +32,8 @@ from scrapy import signals
 from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
 
 from frontier.errors import ConfigurationError
-from frontier.node.crawl_limits import LIMITS, TIME, Limits
+from frontier.node.crawl_limits import Limits
+from frontier.node.ends import LIMITS, TIME
 from frontier.status.figures import ERROR_KINDS
 
 if TYPE_CHECKING:

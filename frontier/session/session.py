@@ -35,13 +35,14 @@ from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
 from frontier.errors import FrontierError, KeyDamaged, RunOver
 from frontier.metrics.exposition import require_library
+from frontier.node.archiving import Archive
 from frontier.node.context import Part
-from frontier.node.crawl_limits import Spending, limit_of_spider
-from frontier.node.ends import REFUSED, RUN_OVER
+from frontier.node.crawl_limits import Spending
+from frontier.node.ends import REFUSED, RUN_OVER, limit_of_spider
 from frontier.node.host_addresses import Addresses
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
-from frontier.node.parts import parts_of
+from frontier.node.parts import AllFeatures
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
     close_now,
@@ -340,7 +341,7 @@ class Session(Part):
             spider=spider.name,
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
-            parts=functools.partial(parts_of, limits=self._limits),
+            features=AllFeatures(self._limits),
         )
         self.node = node
         node.parts.add(self)
@@ -391,7 +392,10 @@ class Session(Part):
             about={**self._about, "crawl": self.node.keys.crawl_id},
             figures=figures_of(self.node.report()),
             stats=dict(self._crawler.stats.get_stats()),
-            moment=self.node.moment(),
+            moment={
+                **self.node.moment(),
+                "archive_full": float(self.archive is not None and self.archive.full),
+            },
         )
 
     def _count_answers(self) -> None:
@@ -399,8 +403,7 @@ class Session(Part):
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
-        self.count_for_limits()
-        self.count_for_quotas()
+        self._count_for_limits()
 
     def _address(self, host: str) -> str | None:
         return self.node.parts[Addresses].known(host)
@@ -480,6 +483,11 @@ class Session(Part):
         """Whether the node takes part in a crawl."""
         return self._opened
 
+    @property
+    def archive(self) -> Archive | None:
+        """The archive of this node, if it has one."""
+        return self.node.parts.get(Archive)
+
     @functools.cached_property
     def fingerprints(self) -> Fingerprints:
         """What makes requests the same to this crawl.
@@ -551,6 +559,7 @@ class Session(Part):
         if self._live is not None and controls is not self._controls:
             self._controls = controls
             self._live.change(controls.settings)
+            self._count_for_limits()
         if self._running and (self.node.paused or self.node.uplink.since is not None):
             forget_timeout(self._crawler)
         self.wake_engine()
@@ -569,17 +578,14 @@ class Session(Part):
         if self._output is not None:
             self._output.change_depth(most)
 
-    def count_for_limits(self) -> None:
-        """Count what limits of the crawl are about, if nobody does."""
-        if self.node.parts[Spending].is_counting and self._counted is None:
-            self._counted = Counted(self._crawler, self.node.parts[Spending])
-
-    def count_for_quotas(self) -> None:
-        """Count what quotas of hosts are about, if nobody does."""
-        if self.node.quotas is not None and self._charged is None:
-            self._charged = Charged(
-                self._crawler, self.node.quotas, self.requests.reservation
-            )
+    def _count_for_limits(self) -> None:
+        """Count what limits of the crawl, and quotas of hosts, are about; once."""
+        spending, quotas = self.node.parts[Spending], self.node.quotas
+        if spending.is_counting and self._counted is None:
+            self._counted = Counted(self._crawler, spending)
+        if quotas is not None and self._charged is None:
+            of = self.requests.reservation
+            self._charged = Charged(self._crawler, quotas, of)
 
     def own_settings(self) -> dict[str, str]:
         """What this node was started with, of what can be changed while it runs."""
@@ -593,7 +599,7 @@ class Session(Part):
     def _note_page(self, request: Request) -> None:
         """A response has come that is no redirect; robots.txt is of no request here."""
         if self.requests.reservation(request) is not None:
-            self.node.fetched.note(request.url)
+            self.node.fetched.page(request.url)
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
@@ -650,8 +656,8 @@ class Session(Part):
 
     def publish_archive(self) -> None:
         """Have Scrapy's stats say what the archive has counted, if there is one."""
-        if self.node.archive is not None:  # also while the node is closed
-            told = self.node.archive.counters.report()
+        if (archive := self.archive) is not None:  # also while the node is closed
+            told = archive.counters.report()
             for stat, figure in ARCHIVE_STATS.items():
                 self._crawler.stats.set_value(stat, told[figure])
             for stat, figure in ARCHIVE_SECONDS.items():

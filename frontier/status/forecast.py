@@ -194,7 +194,7 @@ def limits_of(
     *spent* are the values of `SPENT`. A limit is what an operator has set, or else what
     the node was started with that came last.
     """
-    from frontier.node.crawl_limits import LIMITS, TIME  # brings the rules of URLs
+    from frontier.node.ends import LIMITS, TIME  # brings the rules of URLs
 
     used = dict(zip(SPENT, map(whole, spent), strict=True))
     latest = max(reports.values(), key=lambda one: one.opened, default=None)

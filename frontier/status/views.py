@@ -292,7 +292,7 @@ class CrawlSnapshot:
         if not self.limit:
             return ""
         # Brings the rules of URLs with it, which take a tenth of a command's time.
-        from frontier.node.crawl_limits import described
+        from frontier.node.ends import described
 
         limit = described(f"{self.limit} {self.limit_value}")
         return f"has ended at its limit: {limit}"

@@ -61,9 +61,10 @@ from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.process_stats import ProcessStats
-from frontier.queue.push import TEST
+from frontier.queue.push import TEST, Push
 from frontier.settings.config import Config
 from frontier.testing.oracle import Entry, RequestLog
+from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import QueueAddresses
 from tests.chaos.oracle import Facts, judge
 from tests.harness.mutants import MUTANTS
@@ -251,15 +252,9 @@ class Engine(Owner):
         """Have *page* be fetched, unless it was seen."""
         url = self._trial.site.url(page)
         place = self._places.of(url, url.encode())
-        self.node.push(
-            fingerprint=url.encode(),
-            queue=f"0:{place.queue_key}",
-            partition=place.partition,
-            priority=0,
-            item=b"0%d" % page,
-            mode=TEST,
-            tag=page,
-        )
+        queue, mark = f"0:{place.queue_key}", seen_hash(url.encode())
+        push = Push(TEST, mark, queue, 0, b"0%d" % page, page)
+        self.node.outbox.put(place.partition, push)
 
     def take(self):
         """The next to fetch, if there is one."""

@@ -5,7 +5,8 @@ import math
 
 from frontier.node.context import Owner as AnOwner
 from frontier.node.ends import ORDERS, UNDONE
-from frontier.queue.push import TEST
+from frontier.queue.push import TEST, Push
+from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import QueueAddresses
 
 
@@ -41,16 +42,10 @@ class Owner(AnOwner):
 def push(node, url, host, seconds=0):
     """Push *url*, to be fetched in so many seconds."""
     place = QueueAddresses(node.config).of(f"http://{host}/", url)
-    node.push(
-        fingerprint=url,
-        queue=f"0:{place.queue_key}",
-        partition=place.partition,
-        priority=0,
-        item=b"0" + url,
-        mode=TEST,
-        tag=url,
-        due=math.ceil(node.context.clock() + seconds * 1000) if seconds else 0,
-    )
+    due = math.ceil(node.context.clock() + seconds * 1000) if seconds else 0
+    queue, mark = f"0:{place.queue_key}", seen_hash(url)
+    push = Push(TEST, mark, queue, 0, b"0" + url, url, due)
+    node.outbox.put(place.partition, push)
 
 
 async def fetch(node, children, fetched):

@@ -13,7 +13,7 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
-from frontier.node.context import NodeContext
+from frontier.node.context import NodeContext, Part
 from frontier.node.crawl_limits import NO_LIMITS
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
@@ -24,7 +24,7 @@ from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
-from frontier.node.parts import parts_of
+from frontier.node.parts import AllFeatures
 from frontier.node.recovery import Recovery
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push, Pusher
@@ -82,6 +82,19 @@ class Allowance(NamedTuple):
         return queue_key
 
 
+class Acked(Part):
+    """Has acks in a list."""
+
+    def __init__(self, journal):
+        self._journal = journal
+
+    def acked(self, reservation, again):
+        partition = reservation.lease.partition
+        more = () if again is None else (again,)
+        done = (partition, reservation.queue, reservation.item, *more)
+        self._journal.append(("ack", *done))
+
+
 class Parts:
     """What a node is made of, each to be run or asked by the test itself."""
 
@@ -136,13 +149,12 @@ class Parts:
                 self.outage_retry, crawl, order=order, max_pages=pages, max_bytes=size
             )
         self.starts = DeliveryMarks(self.outage_retry, crawl)
-        self.context.parts.add(self.starts)
+        self.context.parts.add(self.starts, Acked(self.journal))
         self.acks = Acks(
             self.context,
             self.inbox,
             self.outbox,
             on_acked=self.claims.ended,
-            journal=lambda *done: self.journal.append(("ack", *done)),
         )
         self.started_again = []
         self.start_ids = set()
@@ -315,7 +327,7 @@ def new_node(unique, monkeypatch):
             Owner(),
             spider="site",
             concurrency=few,
-            parts=partial(parts_of, limits=limits),
+            features=AllFeatures(limits),
         )
 
     return new_node

@@ -1,18 +1,26 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
-from frontier.node.context import NodeContext
-from frontier.node.crawl_limits import Limits, Portions, Spending, described, reason_of
+from frontier.node.context import NodeContext, Owner
+from frontier.node.crawl_limits import Limits, Portions, Spending
+from frontier.node.ends import described, reason_of
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.traps import Group
 
 TTL = 60.0
 GROUP = Group("query", "a.example", "http://a.example/search")
+
+
+class Waiting(list):
+    """What a node has reserved."""
+
+    stopped = False
 
 
 @pytest.fixture
@@ -24,14 +32,17 @@ def node(store, crawl):
         await Membership(store.run, crawl, Member(name, 1), 4, ttl=TTL).beat(
             busy=False, report=None
         )
-        made = Spending(
-            NodeContext(OutageRetry(run), crawl, None, name, 4, Order.BFS, ttl),
-            Limits(**limits),
-            waiting=lambda: made.inbox,
-            on_allowed=lambda: None,
-            on_limit=lambda limit: made.told.append(limit),
+        inbox, told = Waiting(range(waiting)), []
+        context = NodeContext(OutageRetry(run), crawl, None, name, 4, Order.BFS, ttl)
+        kernel = SimpleNamespace(
+            context=context,
+            inbox=inbox,
+            owner=Owner(),
+            uplink=SimpleNamespace(since=None),
+            on_limit=told.append,
         )
-        made.told, made.inbox = [], waiting
+        made = Spending(kernel, Limits(**limits))
+        made.told, made.inbox = told, inbox
         return made
 
     return node
@@ -78,7 +89,7 @@ async def test_allowances_that_are_not_used_are_given_back(node):
     a, b = await node("a", pages=10), await node("b", pages=10)
     await a.before_ack()
     assert await begin_all(b) == 5
-    a._waiting = lambda: 0  # another node has its hosts now
+    a.inbox.clear()  # another node has its hosts now
     await a.before_ack()
 
     assert await begin_all(b) == 5
@@ -172,7 +183,7 @@ async def test_a_node_that_may_not_begin_asks_until_it_may(node, until):
     asking = asyncio.create_task(b.run())
     assert not b.room()
     a.ended(range(10))  # they have failed
-    a.inbox = 0
+    a.inbox.stopped = True
     await a.before_ack()
 
     await until(b.room)

@@ -173,7 +173,7 @@ async def test_a_page_is_told_once_and_again_after_the_store_has_changed(
     assert db("HGET", crawl.meta(), "fetched") is None
     assert await fetched.without() == (0, 0)
 
-    fetched.note("http://a.example/1")
+    fetched.page("http://a.example/1")
     await fetched.before_ack()
     assert db("HGET", crawl.meta(), "fetched") == b"http://a.example"
     db("HDEL", crawl.meta(), "fetched")
@@ -187,7 +187,7 @@ async def test_a_page_is_told_once_and_again_after_the_store_has_changed(
 async def test_a_page_makes_no_crawl_that_is_not_there(parts, db, crawl):
     fetched = parts().fetched
     db("DEL", crawl.meta())
-    fetched.note("http://a.example/1")
+    fetched.page("http://a.example/1")
     await fetched.before_ack()
 
     assert db("EXISTS", crawl.meta()) == 0

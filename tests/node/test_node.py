@@ -15,6 +15,7 @@ from frontier.errors import (
     StoreRefused,
     StoreUnavailable,
 )
+from frontier.node.archiving import Archive
 from frontier.node.ends import ORDERS, UNDONE
 from frontier.settings.values import Percent
 from frontier.store.address import address_of
@@ -89,7 +90,7 @@ async def test_the_last_node_commits_once_the_store_answers(
     where = {"collection": unique, "warc_dir": tmp_path}
     node = new_node(servers("any"), "a", warc_enabled=True, **where)
     await node.open()
-    commit, lost = node.archive.commit, []
+    commit, lost = node.parts[Archive].commit, []
 
     async def late():
         if not lost:
@@ -97,7 +98,7 @@ async def test_the_last_node_commits_once_the_store_answers(
             raise StoreUnavailable("here", "it is slow")
         await commit()
 
-    monkeypatch.setattr(node.archive, "commit", late)
+    monkeypatch.setattr(node.parts[Archive], "commit", late)
     await node.owner.finished.wait()
     await node.close()
 

@@ -123,7 +123,7 @@ def noted():
         states.of(request).stored = "its page"
         connection = SimpleNamespace(
             requests=states,
-            node=SimpleNamespace(archive=Archive()),
+            archive=Archive(),
             config=SimpleNamespace(warc_outlinks=True),
         )
         links = noting_of(connection)(output, request)
@@ -131,7 +131,7 @@ def noted():
             for number, _ in enumerate(links):
                 if number == end:
                     links.close()
-        return connection.node.archive.told
+        return connection.archive.told
 
     return noted
 

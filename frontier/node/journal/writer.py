@@ -31,7 +31,6 @@ from frontier.errors import ArchiveError, ConfigurationError, WriterStopped
 from frontier.files import (
     FILE_MODE,
     make_directory,
-    mode_of,
     sync_directory,
 )
 from frontier.group_commit import GroupCommit
@@ -57,14 +56,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from io import FileIO
     from pathlib import Path
-    from typing import Any, Self
+    from typing import Self
 
     from frontier.cluster.crawls import Run
-    from frontier.cluster.job import Job
     from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
-    from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
 
 
@@ -319,71 +316,56 @@ def _safe(text: str) -> str:
 
 
 class Journaling(Part):
-    """Does nothing without ``FRONTIER_JOURNAL_DIR``."""
+    """Has the journal of a node told what the store has of it."""
 
-    def __init__(
-        self,
-        journal: Journal | None = None,
-    ) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     @classmethod
     async def of(
         cls,
-        config: Config,
+        directory: Path,
+        header: Header,
         keys: CrawlKeys,
-        spider: str,
-        shape: Mapping[str, Any],
-        job: Job | None = None,
+        mode: int,
     ) -> Self:
-        """Open the journal of this node in the crawl of *keys*, created as *shape*.
-
-        *job* is what it was started for.
+        """Open the journal with *header* in *directory*, of the crawl of *keys*.
 
         Raises:
             ArchiveError: It cannot be written.
         """
-        directory = config.journal_dir
-        if directory is None:
-            return cls()
-        names = (keys.namespace, keys.crawl_id, spider, config.node_id)
-        header = Header(*names, shape, keys.born, job.stored() if job else "")
-        mode = mode_of(config.file_mode)
         journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
         earlier = await asyncio.to_thread(others_of, directory, keys)
         if earlier:
             logger.warning("%s; they are left alone", told_of(earlier, keys.crawl_id))
         return cls(journal)
 
+    @override
     def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
         """Note that the store has *pushes*."""
-        if self._journal is not None:
-            for push in pushes:
-                if push.mode in GONE:  # a rebuild finds out by itself
-                    continue
-                mode = TEST if push.mode == CLAIM else push.mode
-                self._journal.pushed(
-                    Pushed(
-                        *(partition, mode, push.mark, push.queue, push.item),
-                        due=push.due,
-                        forced=push.forced,
-                    )
+        for push in pushes:
+            if push.mode in GONE:  # a rebuild finds out by itself
+                continue
+            mode = TEST if push.mode == CLAIM else push.mode
+            self._journal.pushed(
+                Pushed(
+                    *(partition, mode, push.mark, push.queue, push.item),
+                    due=push.due,
+                    forced=push.forced,
                 )
+            )
 
-    def acked(
-        self, partition: int, queue: str, item: bytes, again: Again | None = None
-    ) -> None:
+    @override
+    def acked(self, reservation: Reservation, again: Again | None) -> None:
         """Note that a request is done, and waits *again*."""
-        if self._journal is not None:
-            self._journal.acked(partition, queue, item, again)
+        partition = reservation.lease.partition
+        self._journal.acked(partition, reservation.queue, reservation.item, again)
 
     @override
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when all that was noted is on disk."""
-        if self._journal is not None:
-            await asyncio.wrap_future(self._journal.durable())
+        await asyncio.wrap_future(self._journal.durable())
 
     async def close(self) -> None:
         """Write what is left and close the file."""
-        if self._journal is not None:
-            await asyncio.to_thread(self._journal.close)
+        await asyncio.to_thread(self._journal.close)
