@@ -96,11 +96,15 @@ class ItemOriginMiddleware:
             self._session.count("frontier/items/without_origin")
 
 
+WARC_FIELD = "warc"
+"""The field of an item that `WarcPipeline` fills."""
+
+
 class WarcPipeline:
     """Gives items file, offset, record id, digest, original or revisit.
 
-    They are a dict in the field ``FRONTIER_WARC_ITEM_FIELD``, set where the item
-    has such a field or takes any. It must come before pipelines that replace
+    They are a dict in the field ``warc``, set where the item has such a field or
+    takes any. It must come before pipelines that replace
     items, and it waits until the record is on disk.
     """
 
@@ -114,7 +118,7 @@ class WarcPipeline:
                 "frontier.pipelines.WarcPipeline, or a class derived from it, in "
                 "ITEM_PIPELINES"
             )
-        self._field = self._session.config.warc_item_field
+        self._field = WARC_FIELD
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

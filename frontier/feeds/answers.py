@@ -81,7 +81,7 @@ class Answers:
         """The errback of all; it calls `failed`."""
         self._session = session_of(crawler)
         self._rounds: Rounds = self._session.component(Rounds)
-        self._limits = Limits(self._session.config.feeds_max_bytes)
+        self._limits = Limits()
 
     async def _parsed(self, response: Response) -> ParsedFeed:
         """The feed that *response* is.

@@ -10,7 +10,7 @@ What always holds:
     is on disk, but before its ack. So a feed whose items were not all queued is read
     again as if never before, and one that is killed later is noted once.
 2.  No round waits for a URL: a feed that never answers is asked again after
-    ``FRONTIER_FEEDS_ROUND_MAX``, and the other feeds of its site go on meanwhile.
+    `UNANSWERED_S`, and the other feeds of its site go on meanwhile.
 3.  Feeds, new items and implied pages bypass the seen test, once in a round, and count
     as seen from then on; so does what they are redirected to. What they embed does not.
 4.  A round that was begun, and not emitted in whole, is emitted again by whichever node
@@ -96,6 +96,10 @@ TAKEN = 20
 """Sites that a node takes before it looks again."""
 MAX_PENDING = 2_000
 """URLs that wait for the store above which a node begins no round."""
+UNANSWERED_S = 3600
+"""Seconds in which a feed may answer before a round asks for it again. Other feeds do
+not wait for it: so it need but be longer than any back-off that a server asks for as a
+rule, and shorter than a day, of which most sites have rounds."""
 CLOSE_TIMEOUT = 10.0
 """Seconds that a closing node waits for the round that it is emitting."""
 
@@ -358,8 +362,8 @@ class Rounds(Part):
         if asked is None:
             return False
         number, asked_ms = map(int, asked.split(b" "))
-        longest_ms = self._node.config.feeds_round_max * 1000
-        return number > int(at or 0) and now_ms - asked_ms < longest_ms
+        is_late = now_ms - asked_ms >= UNANSWERED_S * 1000
+        return number > int(at or 0) and not is_late
 
     def _feed_request(self, place: Place, known: FeedRecord) -> Request:
         headers: dict[str, str] = {}

@@ -99,6 +99,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+WORKERS = 2
+"""Worker processes of a node: one that reads a hostile page leaves the other free, and
+each may have `FRONTIER_WORKER_MAX_BYTES` of the machine's memory."""
 MAX_WAITING = 10_000
 """Requests in the outbox above which a page with more links waits."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -503,9 +506,7 @@ class Session(Part):
     def workers(self) -> WorkerPool:
         """Processes for what may take long; none is started before there is a job."""
         config = self.config
-        pool = WorkerPool(
-            config.worker_processes, config.worker_seconds, config.worker_max_bytes
-        )
+        pool = WorkerPool(WORKERS, config.worker_seconds, config.worker_max_bytes)
         self._crawler.signals.connect(pool.close, signal=signals.engine_stopped)
         return pool
 

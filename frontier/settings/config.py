@@ -188,16 +188,9 @@ class Config:
     Empty: the variable of this name in the environment, else `feeds.toml`. Put a URL
     with a password into the environment. See [feeds](feeds.md#which-sites-there-are).
     """
-    feeds_max_bytes: int = _setting(10 << 20, parsers.whole(1_000, 10**9))
-    """Leaves a larger feed unread: it is archived, and counts as failed. Reading takes
-    about half a second of CPU time per megabyte."""
     feeds_refresh: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 86400.0))
     """How often nodes look whether `FRONTIER_FEEDS` has changed. If it cannot be read,
     the crawl goes on with the sites that it has."""
-    feeds_round_max: float = _setting(3600.0, parsers.duration(1.0, 31_536_000.0))
-    """How long a feed may take to answer before a
-    [round](feeds.md#when-a-feed-does-not-answer) asks for it again. The site's other
-    feeds do not wait for it."""
     file_mode: str = _setting("0640", parsers.file_mode)
     """Sets the mode of new files, in octal: WARC files, indexes, logs, journals, WACZ
     files. The umask applies. Commands read the variable of this name in the
@@ -459,8 +452,6 @@ class Config:
     warc_exclude: tuple[str, ...] = _setting((), parsers.archive_rules)
     """What is not archived: [rules](archive.md#what-is-left-out) such as `mime:video/*
     status:5xx url:/calendar/`, in a list or with spaces between them."""
-    warc_item_field: str = _setting("warc", parsers.name)
-    """The field of an item that `frontier.pipelines.WarcPipeline` fills."""
     warc_fsync: str = _setting("batch", parsers.choice("record", "batch", "close"))
     """When records are forced to disk: each one (`record`), before the URLs of a batch
     of up to 64 are acked (`batch`), or at the end of the file (`close`). `close`
@@ -525,10 +516,6 @@ class Config:
     """How much memory, as address space, each worker process may have. A page takes 12
     to 40 times its size, so only the first fortieth of this, 12.8 MB, is read for
     links; the request of a larger page is a dead letter."""
-    worker_processes: int = _setting(2, parsers.whole(1, 64))
-    """How many worker processes a node may have. They read documents of more than 128
-    KiB for the spider `site`, sitemaps, feeds, and pages with more than 256 open
-    elements."""
     worker_seconds: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 3600.0))
     """How much CPU time a worker process has for one document, after which it is
     killed. The document is archived, and its request becomes a dead letter."""
@@ -632,6 +619,10 @@ def _require_fit(config: Config) -> None:
 
 REMOVED = {
     "FRONTIER_DASHBOARD_PORT": "`frontier dashboard` serves the status page by itself",
+    "FRONTIER_FEEDS_MAX_BYTES": "a feed of more than 10 MiB is not read",
+    "FRONTIER_FEEDS_ROUND_MAX": "a feed that does not answer is asked again in an hour",
+    "FRONTIER_WARC_ITEM_FIELD": "WarcPipeline fills the field `warc`",
+    "FRONTIER_WORKER_PROCESSES": "each node has at most two",
 }
 """Settings that there are no more, and what to use."""
 

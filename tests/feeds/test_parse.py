@@ -317,7 +317,7 @@ def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
 
 
 def test_limits_are_kept_and_told():
-    with pytest.raises(NotAFeed, match="FRONTIER_FEEDS_MAX_BYTES is 100"):
+    with pytest.raises(NotAFeed, match="and 100 are read"):
         read(rss("x" * 100), max_bytes=100)
     many = "".join(f"<item><link>/{n}</link><guid>{n}</guid></item>" for n in range(90))
     feed = read(rss(many), max_items=7)

@@ -164,7 +164,6 @@ TIMES = [
     "commit_every",
     "crawl_delay_max",
     "feeds_refresh",
-    "feeds_round_max",
     "lease_ttl",
     "recrawl_interval",
     "recrawl_max",
