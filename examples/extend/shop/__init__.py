@@ -1,0 +1,1 @@
+"""A project that extends the frontier."""
