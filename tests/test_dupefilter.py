@@ -408,9 +408,8 @@ def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
     dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
     dupefilter.open()
     dupefilter._seen_test.outage_retry = 0.3
-    failures = []
-    session = session_of(dupefilter._crawler)
-    monkeypatch.setattr(session, "fail", failures.append)
+    ends = []
+    monkeypatch.setattr(session_of(dupefilter._crawler), "on_end", ends.append)
     own_server.kill()
 
     assert not dupefilter.request_seen(Request("http://a.example/1"))
@@ -418,8 +417,9 @@ def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
     assert dupefilter._seen_test is None, "nothing is asked, or waited for, any more"
     assert not dupefilter.request_seen(Request("http://a.example/3"))
 
-    (error,) = failures
-    assert isinstance(error, StoreUnavailable)
+    (end,) = ends
+    assert isinstance(end.error, StoreUnavailable)
+    assert end.code == 1
 
 
 def test_a_store_that_is_deaf_is_asked_for_a_bounded_time(crawler, own_server, caplog):

@@ -86,13 +86,16 @@ _NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
 """What begins as a URL and is none; joined, it would be another page of the site."""
 
 
+MOST_BYTES = 10 << 20
+"""Of a feed: a megabyte takes half a second of CPU time, and a worker has ten."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much of a feed is read."""
 
-    max_bytes: int = 10 << 20
-    """A larger feed is refused: a megabyte takes half a second of CPU time, and a
-    worker has ten."""
+    max_bytes: int = MOST_BYTES
+    """A larger feed is refused."""
     max_items: int = MOST_ITEMS
     """Of a feed with more the first half and the last half of so many are read."""
 
