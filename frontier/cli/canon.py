@@ -14,7 +14,7 @@ from frontier.errors import InvalidURL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-app = Commands("Show what the rules make of a URL that make URLs canonical.")
+app = Commands("Show what canonicalization makes of a URL.")
 
 Rules = Annotated[
     str,

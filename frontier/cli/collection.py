@@ -428,7 +428,7 @@ def check(
         typer.Option(
             "--warc-dir",
             metavar="DIR",
-            help="Count what the crawls' WARC files there have: killed nodes did not.",
+            help="Find captures in these WARC files that killed nodes did not count.",
         ),
     ] = None,
     collection: Collection = "",

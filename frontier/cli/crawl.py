@@ -136,8 +136,8 @@ def run(how: RunOptions, options: StoreOptions) -> None:
     """Crawl with several nodes on this machine, then print the report.
 
     Give --seeds or --feeds for a built-in spider, or --spider for one of your own. To
-    go on with an interrupted crawl, run it again. Nodes that run on the same store
-    already, here or on other machines, take part.
+    go on with an interrupted crawl, run it again. Nodes that already run on the same
+    store, here or on other machines, take part.
     """
     from frontier.cli.crawl_run import run as run_plan
 

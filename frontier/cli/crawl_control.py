@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def pause(options: CrawlOptions, output: Output) -> None:
-    """Have no node of a crawl send anything more, until `resume`.
+    """Have all nodes of a crawl send nothing more until `resume`.
 
     Requests in flight end. Nodes stay, keep what they hold, and lose nothing; those
     that come later are paused, too. The crawl does not end, and its time stands still.
@@ -102,14 +102,17 @@ def exclude(
         str, typer.Option(metavar="URL", help="All that begins with this URL.")
     ] = "",
     pattern: Annotated[
-        str, typer.Option(metavar="REGEX", help="All URLs that this is found in.")
+        str,
+        typer.Option(
+            metavar="REGEX", help="All URLs in which this expression is found."
+        ),
     ] = "",
     remove: Annotated[
         bool, typer.Option("--remove", help="Do not exclude it any more.")
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Have no node ask for a host, or for some URLs, and skip what is queued of it.
+    """Have no node fetch a host or some URLs, and skip what is queued of them.
 
     Without --yes it changes nothing, and says how many queued requests would not be
     fetched. Give nothing to list what is excluded. To go on after Ctrl-C, run it again.
@@ -230,8 +233,8 @@ def change(
 ) -> None:
     """Change settings of a crawl that runs, on all its nodes.
 
-    A closed list: the delay and the requests at a time, of all hosts or one, the limits
-    of the crawl and of hosts, the scope, and what keeps out of traps.
+    What can be set: delay and concurrency, of all hosts or of one; the limits of the
+    crawl and of hosts; the scope; the limits on traps.
     """
     from frontier.cluster.controls import UNSET
 

@@ -198,8 +198,8 @@ def delete(
     """Delete all that the store has of a crawl that has ended.
 
     Its queues, what it has seen, its counts, its report. WARC files stay, and so do its
-    payloads in the collection. It says what stays, and how to remove that. If it is cut
-    off, the same command goes on.
+    payloads in the collection. It says what stays, and how to remove that. If it was
+    interrupted, run it again.
     """
     from frontier.cluster.membership import crawl_ttl
     from frontier.node.remove_crawl import (

@@ -29,7 +29,7 @@ def repair(output: Output, options: CrawlsOptions, crawl_id: CrawlId) -> None:
     """Mend the damaged keys of a crawl that no node runs.
 
     Removes keys of a type that the frontier never writes, and entries that cannot be
-    read; names what is lost; counts all queues again by what is there.
+    read; names what is lost; counts all queues again.
     """
     from frontier.node.repair import Repair
 
@@ -68,7 +68,7 @@ Journals = Annotated[
     list[Path],
     typer.Option(
         metavar="DIR",
-        help="Directory of journals; repeat it until all nodes' are given.",
+        help="A directory of journals; repeat it for each.",
     ),
 ]
 WarcsWithoutJournal = Annotated[

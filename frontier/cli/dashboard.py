@@ -33,7 +33,7 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="NAME",
-        help="Where to listen; another place than this machine needs a token.",
+        help="The address to listen on; any but loopback needs a token.",
     ),
 ]
 Port = Annotated[
@@ -94,7 +94,7 @@ def dashboard(
     """Show crawls in a browser, live, until it is stopped (Ctrl-C).
 
     It only reads, and waits for the first crawl if there is no store yet. Other
-    people's browsers see it with --host and a token.
+    machines reach it with --host and a token.
     """
     require_libraries("frontier dashboard")
     from frontier.dashboard.app import Source

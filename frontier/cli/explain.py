@@ -66,11 +66,11 @@ def explain(
     warcs: Warcs = None,
     seeds: Seeds = None,
 ) -> None:
-    """Say why a URL was, or was not, crawled, and what says so.
+    """Say why a URL was or was not crawled, with the evidence.
 
     Reads the store, crawl logs, indexes and WARC files; changes and fetches nothing.
-    What it could not look at it names, and if that might change the answer it ends
-    with INCOMPLETE.
+    Names what it could not look at; if that might change the answer, it ends with
+    INCOMPLETE.
     """
     from frontier.explain.sources import find
 

@@ -107,7 +107,8 @@ def import_opml(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The OPML file.")],
     wait: Wait = DEFAULT_WAIT,
     pages: Annotated[
-        bool, typer.Option("--pages", help="The page of each feed is implied by it.")
+        bool,
+        typer.Option("--pages", help="Make the page of each feed an implied page."),
     ] = False,
 ) -> None:
     """Add the feeds of an OPML file to feeds.toml, each to the site of its host.

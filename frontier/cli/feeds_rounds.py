@@ -55,8 +55,8 @@ def status(
 ) -> None:
     """Show the state of each site and feed of a crawl, and when it is read next.
 
-    With --rounds, the last so many rounds of each site in its place: when they began,
-    and what was new or failed.
+    With --rounds it lists the last rounds of each site instead: when they began, and
+    what was new or failed.
     """
     from frontier.feeds.followed import followed, past_rounds
 

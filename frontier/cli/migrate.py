@@ -82,7 +82,7 @@ class From:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="URLs that count as seen, one a line: from logs, feed exports.",
+            help="A file of URLs that count as seen, one a line.",
         ),
     ] = None
 
@@ -102,7 +102,9 @@ class Into:
     setting: ScrapySettings = None
     left_out: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="Where requests go that are left out."),
+        typer.Option(
+            metavar="FILE", help="Where to write the requests that are left out."
+        ),
     ] = LEFT_OUT
     dry_run: Annotated[
         bool,
@@ -119,8 +121,8 @@ def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) 
 
     Run it in the Scrapy project, when scrapy-redis has stopped. The requests go to
     the open crawl of the spider, or to a new one, with their priorities, callbacks
-    and meta. What is no plain data is left out, and named. To repeat it doubles
-    nothing.
+    and meta. What is more than plain data is left out and named. Running it again
+    queues nothing twice.
     """
     from frontier.cli.crawl import parse_pairs
     from frontier.cli.project import crawler_of

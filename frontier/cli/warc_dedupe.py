@@ -60,7 +60,9 @@ class Planning(Running):
 
     memory: Annotated[
         str,
-        typer.Option(metavar="SIZE", help="Of DuckDB; it sorts on disk above that."),
+        typer.Option(
+            metavar="SIZE", help="Memory for DuckDB; above that it sorts on disk."
+        ),
     ] = "1GB"
 
     def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
@@ -98,10 +100,13 @@ class Which:
         str, typer.Option(metavar="TYPE,...", help="Not of these types.")
     ] = ""
     min_text_bytes: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Only of text so long.")
+        int, typer.Option(metavar="N", min=0, help="Only of text at least this long.")
     ] = 0
     min_binary_bytes: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Only of what is no text, so long.")
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Only of other payloads at least this long."
+        ),
     ] = 0
     order: Annotated[
         str,
@@ -262,7 +267,7 @@ def manifest(
     running: Planning,
     reading: Reading,
     sample: Annotated[
-        str, typer.Option(metavar="N%", help="Only of so many of the files.")
+        str, typer.Option(metavar="N%", help="Only of this share of the files.")
     ] = "100%",
     form: Annotated[
         Form, typer.Option("--format", help="Write manifest.warcsum, too.")
@@ -360,7 +365,7 @@ def apply(
 
 
 def convert(given: Files, out: Out, output: Output, running: Running) -> None:
-    """Make WARC 1.1 of ARC files, and a gzip member of each record.
+    """Write ARC files, and WARC files of other shapes, as WARC with gzip members.
 
     What is written is read again, and compared with the old file.
     """

@@ -83,7 +83,9 @@ class Leave:
     ] = None
     payload: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIGEST", help="All captures of the bytes that have it."),
+        typer.Option(
+            metavar="DIGEST", help="All captures of the payload with this digest."
+        ),
     ] = None
     lists: Annotated[
         list[Path] | None,
@@ -92,7 +94,7 @@ class Leave:
         ),
     ] = None
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Told in place of each record.")
+        str, typer.Option(metavar="TEXT", help="Written in place of each record.")
     ] = ""
 
     def wanted(self) -> Wanted:

@@ -119,7 +119,7 @@ class Config:
     up. A crawl with a dead host lasts for 105 minutes by default. 0 gives them up at
     once."""
     crawl_delay_max: float = _setting(300.0, parsers.duration(0.0, 86400.0))
-    """Obeys a Crawl-delay of robots.txt up to this; 0 obeys none. Needs
+    """How long a Crawl-delay of robots.txt is obeyed at most; 0 obeys none. Needs
     `ROBOTSTXT_OBEY`. The delay is the least for the host, without jitter; AutoThrottle
     may raise it. A host that waits takes no room of `CONCURRENT_REQUESTS`."""
     enabled: bool = _setting(True, parsers.boolean)
@@ -268,11 +268,11 @@ class Config:
     the crawl is created. 1,024 balance about 100 nodes. A small crawl starts and ends
     faster with 64."""
     queue_key: str = _setting("host", parsers.queue_key)
-    """What one node at a time fetches, and what takes turns: `host` (with a port that
-    is not the default), `domain` (registered), `ip` (looked up once per host and
-    crawl), `url` (spreads one site over all nodes, and multiplies its load), or a
-    callable, or its path `myproject.queues.key`, that makes a text of a URL, the same
-    on all nodes and for all URLs with one fingerprint."""
+    """Groups URLs into queues; one node at a time fetches from a queue: `host` (with a
+    port that is not the default), `domain` (registered), `ip` (looked up once per host
+    and crawl), `url` (spreads one site over all nodes, and multiplies its load), or a
+    callable, or its path `myproject.queues.key`, that returns text for a URL: the same
+    on all nodes, and for all URLs with one fingerprint ([example](extend.md))."""
     recrawl: str = _setting("off", parsers.choice("off", "fixed", "adaptive"))
     """Fetches each page again when its interval is over: `fixed` or `adaptive`, longer
     where a page is unchanged and shorter where it has changed ([recrawls](recrawl.md)).
@@ -335,7 +335,8 @@ class Config:
     """Media types between commas that never become revisits, nor originals; `*` and `?`
     are wild, as in `text/*`. The Content-Type header counts."""
     revisit_mime_include: str = _setting("", parsers.listed(parsers.media_type))
-    """Media types that alone may become revisits, in the same form; empty for all."""
+    """Media types that alone may become revisits, written as in
+    `FRONTIER_REVISIT_MIME_EXCLUDE`; empty for all."""
     revisit_min_binary_bytes: int = _setting(0, parsers.whole(0, 10**15))
     """How large a payload that is not text must be to become a revisit. A revisit
     record takes a few hundred bytes itself."""
@@ -357,9 +358,9 @@ class Config:
     """HTTP statuses, between commas, whose payloads may become revisits: `200`, a class
     as `2xx`, or `*`."""
     run_id: str = _setting("", parsers.run_id)
-    """Names the job, in up to 200 characters: give it to all nodes of one job. Empty:
-    the environment variable of that name, or what a known launcher says. A node whose
-    run's crawl has ended exits with 0 and fetches nothing ([one job on several
+    """Names this run of the job, in up to 200 characters: give it to all its nodes.
+    Empty: the environment variable of that name, or what a known launcher says. A node
+    whose run's crawl has ended exits with 0 and fetches nothing ([one job on several
     machines](crawls.md#one-job-on-several-machines))."""
     schemes: tuple[str, ...] = _setting(("http", "https"), parsers.schemes)
     """Which schemes of URLs nodes accept from the store: whoever may write there could
@@ -442,7 +443,7 @@ class Config:
     WACZ](archive.md#the-index-beside-a-file). It costs 30 us per capture, and 10 to 200
     us more for a page."""
     warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
-    """Which keys that index is sorted by: `pywb`, or `rules`, those of the crawl's
+    """Which keys the CDXJ index is sorted by: `pywb`, or `rules`, those of the crawl's
     rules ([which to take](canonicalization.md#keys-of-an-index))."""
     warc_dir: Path = _setting(Path("warcs"), parsers.directory)
     """Where WARC files are written. Nodes of one machine may share it."""
@@ -458,7 +459,7 @@ class Config:
     survives a killed process but not a power cut, after which revisits may refer to
     lost records."""
     warc_http_handlers: tuple[str, ...] = _setting((), parsers.class_paths)
-    """Paths of download handlers of others whose responses servers have sent, such as
+    """Paths of other download handlers whose responses come from servers, such as
     `scrapy_impersonate.ImpersonateDownloadHandler`. What unknown handlers return
     becomes [resource records](archive.md#what-no-server-sent)."""
     warc_include: tuple[str, ...] = _setting((), parsers.archive_rules)
