@@ -263,6 +263,8 @@ class Loops:
     async def unless_broken(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do *work*, but stop waiting for it if a loop that it needs has failed."""
         doing = asyncio.create_task(work)
+        # Else asyncio logs a traceback of what ends later, of which all is told.
+        doing.add_done_callback(lambda task: task.cancelled() or task.exception())
         broken = asyncio.create_task(self._broken.wait())
         try:
             await asyncio.wait([doing, broken], return_when="FIRST_COMPLETED")
