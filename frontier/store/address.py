@@ -126,6 +126,9 @@ def address_of(settings: Mapping[str, Any], timeout: float | None = None) -> Add
             params.pop(name, None)
         found = _several(url, params)
     else:
+        # redis-py would take a URL without a host for a server on this machine.
+        if url and not re.match(r"unix:|\w+://(?:.*@)?[^:/?@]", url):
+            raise malformed(url, "names no host; write redis://HOST:PORT/0")
         found = Address("", url=url, params=params)
     _require_files({**dict(parse_qsl(url.partition("?")[2])), **found.params})
     return found

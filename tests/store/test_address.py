@@ -81,6 +81,14 @@ def test_no_error_shows_a_password(url):
     assert "***" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["rediss:/127.0.0.1:1", "redis:h", "redis://", "redis://:1/0", "redis:///0"]
+)
+def test_a_url_without_a_host_is_not_taken_for_this_machine(url):
+    with pytest.raises(ConfigurationError, match=f"REDIS_URL = '{url}': names no host"):
+        address_of({"REDIS_URL": url})
+
+
 def test_malformed_parameters_are_not_shown():
     with pytest.raises(ConfigurationError, match="^REDIS_PARAMS: ") as caught:
         BlockingStore.from_settings({"REDIS_PARAMS": '{"password": "s3cret"'})
