@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import deque
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
 
@@ -161,8 +159,6 @@ MAX_NAMED = 20
 """Complaints of one kind that are printed; the rest are counted."""
 INTERVAL = 1.0
 """Seconds between two looks at the crawl."""
-WINDOW = 6
-"""Looks over which the speed is taken."""
 
 
 @contextmanager
@@ -205,7 +201,6 @@ class ProgressLine:
         self._began = time.monotonic()
         self._due = 0.0
         self._crawl_id: str | None = None
-        self._points: deque[tuple[float, int]] = deque(maxlen=WINDOW)
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -263,11 +258,6 @@ class ProgressLine:
         live = sum(node.state == "live" for node in seen.nodes)
         return (
             f"{seen.crawl_id}  {waited}  {live} nodes  {seen.totals.pages:,} pages  "
-            f"{self._speed(seen):.0f}/s  queue {seen.queue.ready:,}  "
+            f"{seen.totals.lately.pages:.0f}/s  queue {seen.queue.ready:,}  "
             f"originals {archive.originals:,}  revisits {archive.revisits:,}"
         )
-
-    def _speed(self, seen: CrawlSnapshot) -> float:
-        self._points.append((seen.taken_ms / 1000, seen.totals.pages))
-        (first, before), (last, pages) = self._points[0], self._points[-1]
-        return (pages - before) / (last - first) if last > first else 0.0

@@ -88,8 +88,6 @@ REACH_PAUSE = 0.5
 SILENCE = 1.0
 """Seconds without an answer after which a server is said to be silent; a third of a
 lease, if that is less."""
-INDEX_TIMEOUT = 1.0
-"""Seconds in which the digest index has to answer the writer thread."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
 SILENT_LEASES = 3
@@ -618,7 +616,8 @@ class Node(Kernel):
         logger.info("removed the frontier of %s", keys.crawl_id)
 
     def _remove_frontier_here(self) -> None:
-        store = BlockingStore.from_settings(self.settings, INDEX_TIMEOUT)
+        timeout = answer_time(self.config.lease_ttl)
+        store = BlockingStore.from_settings(self.settings, timeout)
         with contextlib.closing(store):
             remove_frontier(store, self.keys, ttl=self.config.lease_ttl)
 

@@ -173,7 +173,7 @@ class Kind:
 
 
 def sum_of(cls: type[T], every: Iterable[T]) -> T:
-    """The sums, field by field, of *every* one of a dataclass of whole numbers."""
+    """The sums, field by field, of *every* one of a dataclass of numbers."""
     values = list(every)
     names = [f.name for f in fields(cast("Any", cls))]
     return cls(**{name: sum(getattr(v, name) for v in values) for name in names})
@@ -227,29 +227,15 @@ def _add_statuses(every: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return dict(sorted(_add_counts(every).items()))
 
 
-def _numbers_of(cls: type[Any]) -> Kind:
-    """A *cls*, which is a dataclass of whole numbers."""
+def _numbers_of(cls: type[Any], read_one: Callable[[Any], float] = whole) -> Kind:
+    """A *cls*, which is a dataclass of numbers, each as *read_one* reads it."""
     names = [f.name for f in fields(cls)]
 
     def read(value: Any) -> Any:
         known = _object(value)
-        return cls(**{name: whole(known.get(name)) for name in names})
+        return cls(**{name: read_one(known.get(name)) for name in names})
 
-    def write(value: Any) -> dict[str, int]:
-        return {name: getattr(value, name) for name in names}
-
-    return Kind(read, lambda every: sum_of(cls, every), write)
-
-
-def _read_pace(value: Any) -> Pace:
-    known = _object(value)
-    return Pace(**{name: real(known.get(name)) for name in PACES})
-
-
-def _add_paces(every: Iterable[Pace]) -> Pace:
-    values = list(every)
-    sums = {name: sum(getattr(one, name) for one in values) for name in PACES}
-    return Pace(**{name: round(value, 3) for name, value in sums.items()})
+    return Kind(read, lambda every: sum_of(cls, every), asdict)
 
 
 def _by_name(
@@ -396,7 +382,7 @@ class Figures:
     """How long the node ran; of all, from the first start to the last report."""
     rate: float = _figure(_REAL)
     """Pages per second, from the first start to the last report."""
-    lately: Pace = _figure(Kind(_read_pace, _add_paces, asdict), Fold.NOW)
+    lately: Pace = _figure(_numbers_of(Pace, real), Fold.NOW)
     """In the last `lately_seconds`; of all, that of nodes on the map together."""
     lately_seconds: float = _figure(Kind(real, max), Fold.NOW)
     """A minute, or less of a node that has not run for so long; 0 if not known. Of all,
