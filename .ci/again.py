@@ -58,9 +58,11 @@ def main() -> int:
     print(f"{len(tests)} failed beside others:", *tests, sep="\n  ", flush=True)
     if not 1 <= len(tests) <= MOST:
         return code
-    # The marks that chose them are not asked again: the tests are named.
+    # The marks and the share that chose them are not asked again: the tests are named.
+    env = {name: value for name, value in os.environ.items() if name != "TESTS_SHARE"}
     ended = {
-        test: subprocess.run([*PYTEST, "-m", "", test], check=False) for test in tests
+        test: subprocess.run([*PYTEST, "-m", "", test], check=False, env=env)
+        for test in tests
     }
     again = [test for test, done in ended.items() if done.returncode]
     for test in tests:
