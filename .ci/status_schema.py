@@ -185,7 +185,7 @@ def made():
     }
     about = (
         f"Version {VERSION}: names and meanings stay, and fields may be added. "
-        "docs/status.md explains it."
+        "docs/figures.md explains it."
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -195,7 +195,7 @@ def test_the_layers_are_those_that_are_held():
 
 
 def test_the_examples_of_tests_are_tests():
-    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8") + read("extend.md")
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8") + read("api.md")
     examples = re.findall(r"^```python\n(.+?)```$", page, re.MULTILINE | re.DOTALL)
     tests = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
 

@@ -56,7 +56,7 @@ GONE = {
     "recrawl plan": "docs/recrawl.md has what schedules cost and gain",
     "canon check": "cdxj-indexer writes an index again from its WARC files",
     "canon compare": "frontier canon explain URL --rules NAME shows one set at work",
-    "canon rules": "docs/canonicalization.md lists the rule sets",
+    "canon rules": "docs/urls.md lists the rule sets",
     "seen check": "frontier explain URL says which tiers have it",
     "url": "use frontier explain URL",
     "node list": "use frontier crawl status --nodes",

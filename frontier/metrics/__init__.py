@@ -1,6 +1,6 @@
 """Metrics: the figures of nodes and of whole crawls, as Prometheus reads them.
 
-A metric has one name, one unit and labels of bounded number, and docs/metrics.md lists
+A metric has one name, one unit and labels of bounded number, and docs/figures.md lists
 it. Nothing here changes a crawl, and nothing that is scraped keeps a node waiting.
 
 * `exposition` says what a metric is, and writes metrics in Prometheus' formats.

@@ -266,4 +266,4 @@ _SUMS: tuple[CrawlMetric, ...] = (
     ),
 )
 CRAWL = (*_CRAWLS, *_SUMS, *map(_sum, FIGURES))
-"""All of them, by topic, in the order of docs/metrics.md."""
+"""All of them, by topic, in the order of docs/figures.md."""

@@ -41,7 +41,7 @@ class Metric(Generic[T]):
 
     name: str
     about: str
-    """One line for people: the HELP of the text format, and docs/metrics.md."""
+    """One line for people: the HELP of the text format, and docs/figures.md."""
     read: Callable[[T], float | Samples | None]
     """Its value, or those of its labels; `None` if there is none."""
     labels: tuple[str, ...] = ()

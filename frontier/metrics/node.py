@@ -1,7 +1,7 @@
 """The metrics of one node: what it has counted since its start, and how it is now.
 
 Counts of the crawl's report and Scrapy's stats are counters; all begin with 0 when the
-node starts. docs/metrics.md has the same list.
+node starts. docs/figures.md has the same list.
 """
 
 from __future__ import annotations
@@ -497,4 +497,4 @@ NODE = (
     *_ARCHIVE,
     *_SOURCES,
 )
-"""All of them, by topic, in the order of docs/metrics.md."""
+"""All of them, by topic, in the order of docs/figures.md."""

@@ -362,7 +362,7 @@ class Node(Kernel):
         return figures
 
     def moment(self) -> dict[str, float]:
-        """How the node is now, beside what its report says; see docs/metrics.md."""
+        """How the node is now, beside what its report says; see docs/figures.md."""
         return {
             "lease_seconds": max(0.0, self.membership.deadline - time.monotonic()),
             "epoch": self.membership.epoch,

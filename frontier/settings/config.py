@@ -142,8 +142,8 @@ class Config:
     canon_rules: str = _setting("scrapy", parsers.canon_rules)
     """Says when two URLs are one: `scrapy`, `heritrix`, `openwayback`,
     `openwayback-key`, `surt`, `surt-ordinary`, `whatwg` ([what they
-    do](canonicalization.md)), or a `.toml` [file of your
-    own](canonicalization.md#rules-of-your-own). The rules hold for the seen test, the
+    do](urls.md)), or a `.toml` [file of your
+    own](urls.md#rules-of-your-own). The rules hold for the seen test, the
     host in the queue key, and `canonical+digest`; the URL is fetched as it was found.
     Other rules than `scrapy` need Scrapy's own fingerprinter."""
     close_spider: str = _setting("crawl", parsers.choice("crawl", "node"))
@@ -245,12 +245,13 @@ class Config:
     `custom_settings` come too late for the first lines. A program that sets up logging
     itself takes `frontier.json_log.JsonFormatter`."""
     metrics_host: str = _setting("127.0.0.1", parsers.host)
-    """The address at which a node serves its [metrics](metrics.md). They have no
-    password: with `0.0.0.0` or `::` everybody who reaches the machine can read them."""
+    """The address at which a node serves its [metrics](figures.md#metrics-and-stats).
+    They have no password: with `0.0.0.0` or `::` everybody who reaches the machine can
+    read them."""
     metrics_port: str = _setting("", parsers.ports)
-    """The port at which a node serves its [metrics](metrics.md); empty for none. Nodes
-    of one machine need a range, such as `9401-9420`, or `0` for any free port. Without
-    a free one the node does not start."""
+    """The port at which a node serves its [metrics](figures.md#metrics-and-stats);
+    empty for none. Nodes of one machine need a range, such as `9401-9420`, or `0` for
+    any free port. Without a free one the node does not start."""
     namespace: str = _setting("frontier", parsers.name)
     """The prefix of every key in Redis, except those of the digest index."""
     node_id: str = _setting("", parsers.optional_name)
@@ -272,7 +273,8 @@ class Config:
     port that is not the default), `domain` (registered), `ip` (looked up once per host
     and crawl), `url` (spreads one site over all nodes, and multiplies its load), or a
     callable, or its path `myproject.queues.key`, that returns text for a URL: the same
-    on all nodes, and for all URLs with one fingerprint ([example](extend.md))."""
+    on all nodes, and for all URLs with one fingerprint
+    ([example](api.md#how-to-extend))."""
     recrawl: str = _setting("off", parsers.choice("off", "fixed", "adaptive"))
     """Fetches each page again when its interval is over: `fixed` or `adaptive`, longer
     where a page is unchanged and shorter where it has changed ([recrawls](recrawl.md)).
@@ -381,8 +383,8 @@ class Config:
     start URL is fetched once as such, and once more if a page links to it, as under
     plain Scrapy."""
     seen_tiers: tuple[str, ...] = _setting(("recent", "set"), parsers.tiers)
-    """Chooses the tiers of the [seen test](seen.md). `set` is exact, 8.7 bytes per URL
-    of the server's memory; `bloom` alone takes 2.9 and loses at most
+    """Chooses the tiers of the [seen test](urls.md#the-seen-test). `set` is exact, 8.7
+    bytes per URL of the server's memory; `bloom` alone takes 2.9 and loses at most
     `FRONTIER_BLOOM_ERROR_RATE`; `recent` saves the round trip. With both, the set
     decides. Without `bloom` and `set` no test is shared."""
     store_dir: Path = _setting(Path(".frontier"), parsers.directory)
@@ -444,7 +446,7 @@ class Config:
     us more for a page."""
     warc_cdxj_keys: str = _setting("pywb", parsers.choice("pywb", "rules"))
     """Which keys the CDXJ index is sorted by: `pywb`, or `rules`, those of the crawl's
-    rules ([which to take](canonicalization.md#keys-of-an-index))."""
+    rules ([which to take](urls.md#keys-of-an-index))."""
     warc_dir: Path = _setting(Path("warcs"), parsers.directory)
     """Where WARC files are written. Nodes of one machine may share it."""
     warc_enabled: bool = _setting(True, parsers.boolean)

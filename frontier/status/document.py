@@ -2,7 +2,7 @@
 
 `frontier crawl status --json`, `frontier crawl list --json` and the API of the status
 page give these. ``status.schema.json`` beside this module describes them (JSON Schema,
-draft 2020-12); ``docs/status.md`` says what is promised of it. What always holds:
+draft 2020-12); ``docs/figures.md`` says what is promised of it. What always holds:
 
 1.  Each document has ``schema``, the version. Names and meanings of a version stay;
     what is new is added.

@@ -226,8 +226,9 @@ class CrawlKeys:
         * `replaced`: another process began under its id, as after a crash;
         * `twice`: and the first of the two still lived. It stops.
 
-        [The status page](dashboard.md) and `frontier crawl status` show them. They stay
-        when the frontier is removed. A crawl that was rebuilt has none from before.
+        [The status page](watch.md#the-status-page) and `frontier crawl status` show
+        them. They stay when the frontier is removed. A crawl that was rebuilt has none
+        from before.
         """
         return f"{self._tag()}:membership"
 
@@ -245,7 +246,7 @@ class CrawlKeys:
         media types with most hits. It has nothing of what went with the nodes: their
         memory, what they had in flight, their machines. A report has at most 64 KiB, or
         it is not read; it names at most 50 hosts with their errors and 50 that are
-        slow, and 4,000 characters of partitions. [Status](status.md#node-stats) says
+        slow, and 4,000 characters of partitions. [Status](figures.md#node-stats) says
         what each field means.
         """
         return f"{self._tag()}:reports"

@@ -114,11 +114,18 @@ class Page:
     steps: list[Command | WrittenFile] = field(default_factory=list)
 
     @classmethod
-    def read(cls, path: Path) -> Page:
-        """The page at *path*; `PageFailed` if a comment on a block means nothing."""
+    def read(cls, path: Path, section: str = "") -> Page:
+        """The page at *path*, or what it has under the heading *section*.
+
+        Raises `PageFailed` if a comment on a block means nothing.
+        """
         page = cls(path)
         text = path.read_text("utf-8")
-        for block in FENCE.finditer(text):
+        begin, end = 0, len(text)
+        if section:
+            begin = text.index(f"\n## {section}\n") + 1
+            end = text.find("\n## ", begin) % (len(text) + 1)
+        for block in FENCE.finditer(text, begin, end):
             language, body = block.groups()
             above = text[: block.start()]
             line = above.count("\n") + 2

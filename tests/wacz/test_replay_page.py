@@ -1,4 +1,4 @@
-"""docs/replay.md: each of its commands, as it stands there, in its order."""
+"""docs/wacz.md, "Replay": each of its commands, as it stands there, in its order."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from frontier.cdx.lines import parse
 from tests import foreign
 from tests.topologies import free_ports
 
-PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
+PAGE = Path(__file__).parents[2] / "docs" / "wacz.md"
 SCRIPTS = Path(sys.executable).parent
 SHOWN, OURS = "https://example.org/", "http://example.com/0"
 BODIES = [b"<title>One</title>one", b"<p>two</p>", b"<title>One</title>one"]
@@ -24,9 +24,8 @@ CEILING = 120
 
 
 def commands():
-    blocks = re.findall(
-        r"^```console\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
+    section = PAGE.read_text("utf-8").partition("\n## Replay\n")[2]
+    blocks = re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
