@@ -22,6 +22,7 @@ FrontierError
 │   │   └── CrawlInUse      the crawl has not ended, or nodes of it are alive
 │   ├── CrawlLost           it was there, and is not any more, in whole or in part
 │   ├── RunOver             the crawl of the node's run has ended; it has nothing to do
+│   ├── NodeStopped         a node was to end before it had begun
 │   ├── NoCrawlYet          there is no crawl for a node that opens none
 │   └── NodeReplaced        another process takes part under this node's id
 ├── NotAFeed                what a server sent for a feed is something else
@@ -271,6 +272,14 @@ class RunOver(CoordinationError):
         self.crawl_id = crawl_id
         self.state = state
         self.run_id = run_id
+
+
+class NodeStopped(CoordinationError):
+    """A node is to end while it waits for its store, or for a crawl."""
+
+    def __init__(self, node_id: str) -> None:
+        super().__init__(f"the node {node_id} was told to stop before it had begun")
+        self.node_id = node_id
 
 
 class NoCrawlYet(CoordinationError):

@@ -607,13 +607,15 @@ def end_with_error(crawler: Crawler) -> None:
     engine._spider_closed_callback = lambda _: end()
 
 
-def stop_when_open(crawler: Crawler) -> None:
+def stop_when_open(crawler: Crawler) -> asyncio.Event:
     """Have a signal stop *crawler* when it is open, and not before it has closed.
 
     Else the process would end at once where the signal comes while the spider opens or
     closes: feeds would lack their end, and files and servers would be left behind.
+    Returns what is set when such a signal has come.
     """
     before, has_closed = crawler.stop_async, asyncio.Event()
+    stopping = asyncio.Event()
 
     def opens() -> bool:
         # Its property of later versions raises where there is no engine yet.
@@ -621,6 +623,7 @@ def stop_when_open(crawler: Crawler) -> None:
         return not (has_closed.is_set() or (engine and engine.running))
 
     async def stop() -> None:
+        stopping.set()
         while crawler.crawling and opens():  # noqa: ASYNC110 (no event of Scrapy's)
             await asyncio.sleep(STOP_LOOK)
         # A close by itself ends in this function, too.
@@ -630,6 +633,7 @@ def stop_when_open(crawler: Crawler) -> None:
 
     crawler.signals.connect(has_closed.set, signal=signals.spider_closed, weak=False)
     crawler.stop_async = stop  # type: ignore[method-assign]
+    return stopping
 
 
 def stand_before_handlers(

@@ -34,7 +34,6 @@ from frontier.settings import values as parsers
 from frontier.settings.values import UNNAMED
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, collection_keys
-from frontier.store.outage_retry import pauses
 from frontier.store.scripts import COLLECTION_CLAIM
 from frontier.urls.canon.rulesets import SCRAPY, named
 from frontier.warc.batch import ArchiveConfig
@@ -50,7 +49,7 @@ from frontier.warc.upload import Uploader
 from frontier.warc.writer_thread import ArchiveThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -249,8 +248,9 @@ class Archive(Part):
         self.history: History | None = None
         """Of the collection, for another thread than the reactor's."""
         listing = self._listing()
+        self._index = matched_index(config, self._indexed, crawl_id, self._collection)
         self._writer = self._open_files(settings, listing)
-        self._thread = self._open_index(listing)
+        self._thread = self._open_thread(listing)
         self._sequence = -1
         self._counted = (0, 0, 0)
         self._counting = threading.Lock()
@@ -336,24 +336,24 @@ class Archive(Part):
             lambda: self._collection.round_id,
         )
 
-    def _open_index(self, listing: Listing | None) -> ArchiveThread:
-        """Begin the crawl in the collection, and the thread that asks its index.
+    async def enter(self) -> None:
+        """Begin the crawl in the collection; may be done twice.
 
         Raises:
-            StoreUnavailable: A store has not answered for as long as the settings say.
+            StoreUnavailable: A store does not answer.
         """
-        config, writer = self._config, self._writer
-        self._answered(self._collection.begin)
-        index = matched_index(config, self._indexed, self._crawl_id, self._collection)
-        self._answered(index.begin)
-        remembered = None
+        for step in (self._collection.begin, self._index.begin, self._commit_finished):
+            await asyncio.to_thread(step)
+
+    def _open_thread(self, listing: Listing | None) -> ArchiveThread:
+        """The thread that asks the index and writes."""
+        config, writer, remembered = self._config, self._writer, None
         looked_at = config.revisit_conditional_get or config.recrawl != "off"
         if config.revisit_enabled and looked_at:
             remembered, self.history = self._a_history(), self._a_history()
-        self._answered(self._commit_finished)
         return ArchiveThread(
             writer,
-            index,
+            self._index,
             ArchiveConfig(
                 fsync=config.warc_fsync,
                 rules=rules_of(config),
@@ -369,27 +369,6 @@ class Archive(Part):
                 log=self._log(writer) if config.warc_log else None,
             ),
         )
-
-    def _answered(self, ask: Callable[[], None]) -> None:
-        """Do *ask*, which may be done twice, as often as it takes."""
-        limit, told = time.monotonic() + self._config.store_wait, False
-        for pause in pauses():
-            try:
-                ask()
-            except StoreUnavailable as error:
-                left = limit - time.monotonic()
-                if left <= 0:
-                    raise
-                if not told:
-                    logger.warning(
-                        "%s; this node waits for it for %.0f s (FRONTIER_STORE_WAIT)",
-                        error,
-                        left,
-                    )
-                told = True
-                time.sleep(min(pause, left))
-            else:
-                return
 
     def _log(self, writer: WarcWriter) -> CrawlLog:
         """The crawl log beside the files of *writer*."""

@@ -236,6 +236,22 @@ class Owner(Part):
         return True
 
 
+async def before(
+    event: asyncio.Event, work: Coroutine[Any, Any, _Result]
+) -> asyncio.Task[_Result] | None:
+    """*work* when it has ended; `None` if *event* came first, which cancels it."""
+    doing = asyncio.create_task(work)
+    # Else asyncio logs a traceback of what ends later, of which all is told.
+    doing.add_done_callback(lambda task: task.cancelled() or task.exception())
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait([doing, waiting], return_when="FIRST_COMPLETED")
+        return doing if doing.done() else None
+    finally:
+        for task in (doing, waiting):
+            task.cancel()
+
+
 class Loops:
     """Runs loops as tasks, and tells *on_failure* what ended one of them."""
 
@@ -262,19 +278,8 @@ class Loops:
 
     async def unless_broken(self, work: Coroutine[Any, Any, None]) -> bool:
         """Do *work*, but stop waiting for it if a loop that it needs has failed."""
-        doing = asyncio.create_task(work)
-        # Else asyncio logs a traceback of what ends later, of which all is told.
-        doing.add_done_callback(lambda task: task.cancelled() or task.exception())
-        broken = asyncio.create_task(self._broken.wait())
-        try:
-            await asyncio.wait([doing, broken], return_when="FIRST_COMPLETED")
-            if doing.done():
-                doing.result()
-                return True
-            return False
-        finally:
-            for task in (doing, broken):
-                task.cancel()
+        done = await before(self._broken, work)
+        return done is not None and done.result() is None
 
     async def stop(self) -> None:
         """End the loops; again and again, as redis-py may swallow a cancellation."""

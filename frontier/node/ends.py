@@ -57,6 +57,7 @@ ORDERS = {
 """What an operator may want of a node."""
 RUN_OVER = End("frontier_run_over", WARNING, "{error}")
 """It has come when the crawl of its run had ended."""
+STOPPED = End("shutdown", INFO, "{error}")
 REFUSED = End("frontier_refused", CRITICAL, "{error}", 1)
 """It cannot take part."""
 FAILED = End(

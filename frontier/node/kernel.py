@@ -337,6 +337,10 @@ class Kernel(Reporting):
 
     # What they ask of the whole, or tell it.
 
+    async def reach(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """What *ask* returns, once the store answers; see `Node.reach`."""
+        return await ask()
+
     @property
     def share(self) -> float:
         """Which part of the partitions it has."""

@@ -31,10 +31,11 @@ from frontier.errors import (
     KeyDamaged,
     NoCrawlYet,
     NodeReplaced,
+    NodeStopped,
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.node.context import Loops, Part
+from frontier.node.context import Loops, Part, before
 from frontier.node.ends import (
     AT_LIMIT,
     DAMAGED,
@@ -64,7 +65,7 @@ from frontier.store.outage_retry import OutageRetry, pauses
 from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from frontier.cluster.membership import Departure
     from frontier.node.context import Owner
@@ -131,10 +132,13 @@ class Node(Kernel):
         concurrency: Concurrency | None = None,
         launch: crawls.Launch = crawls.NOBODY,
         features: Features = NOTHING,
+        stopping: asyncio.Event | None = None,
     ) -> None:
+        """*stopping* is set when the process is to end."""
         super().__init__(config, owner, concurrency or Concurrency())
         self.launch, self.spider, self.settings = launch, spider, settings
         self._features = features
+        self._stopping = stopping or asyncio.Event()
         self.has_imported = False
         """Whether another scheduler's filter was imported, at the last look."""
         self.process_stats = ProcessStats(
@@ -156,6 +160,7 @@ class Node(Kernel):
         Raises:
             ConfigurationError: The settings do not fit the crawl's.
             RunOver: The crawl that it came for has ended.
+            NodeStopped: The process is to end, and there is no store or crawl yet.
             StoreError: The store does not answer, or may forget keys.
             ArchiveError: The archive cannot be written.
         """
@@ -197,13 +202,13 @@ class Node(Kernel):
             self.settings, answer_time(self.config.lease_ttl)
         )
         self.opened.push_async_callback(self.store.close)
-        memory = await self._reach(
+        memory = await self.reach(
             lambda: self.store.call(Call.command("INFO", "memory"))
         )
         check_server(memory, self.store.where)
         asked = self.config.seen_set_max_bytes
         require_max_memory(asked, memory, self.store.where)
-        await self._reach(self._require_copies)
+        await self.reach(self._require_copies)
         revive = self._server.revive if self._server.embedded else None
         self.outage_retry = OutageRetry(self.store, revive)
         self.opened.callback(self.outage_retry.stop)
@@ -215,10 +220,10 @@ class Node(Kernel):
         self.parts.add(*await self._features.open(self))
         if self.watchdog is not None:
             self.opened.callback(self.watchdog.close)
-        await self._reach(self.due_times.ask_time)
-        await self._reach(self._keep_to_the_end)
-        await self._reach(self._learn_of_imports)
-        await self._reach(self.heartbeat.beat)
+        await self.reach(self.due_times.ask_time)
+        await self.reach(self._keep_to_the_end)
+        await self.reach(self._learn_of_imports)
+        await self.reach(self.heartbeat.beat)
         if self.watchdog is not None:
             await self.watchdog.start()
         for loop in (*self.loops(), self._watch, self._pulse, self.process_stats.run):
@@ -235,16 +240,18 @@ class Node(Kernel):
         until = end_ms(self.config.recrawl_until, began)
         self.end_of_crawl.until = self.due_times.until = until
 
-    async def _reach(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+    @override
+    async def reach(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """What *ask* returns, once the store answers.
 
         Raises:
             StoreUnavailable: It has not for as long as the settings say.
+            NodeStopped: The process is to end.
         """
         began, told = time.monotonic(), -math.inf
         while True:
             try:
-                return await ask()
+                return await self._unless_stopped(ask())
             except StoreUnavailable as error:
                 now = time.monotonic()
                 left = began + self.config.store_wait - now
@@ -257,23 +264,29 @@ class Node(Kernel):
                         error,
                         left,
                     )
-                await asyncio.sleep(min(REACH_PAUSE, left))
+                await self._unless_stopped(asyncio.sleep(min(REACH_PAUSE, left)))
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, Any]) -> Any:
+        done = await before(self._stopping, work)
+        if done is None:
+            raise NodeStopped(self.config.node_id)
+        return done.result()
 
     async def _await_crawl(
-        self, enter: Callable[[], Awaitable[CrawlKeys]]
+        self, enter: Callable[[], Coroutine[Any, Any, CrawlKeys]]
     ) -> CrawlKeys:
         """The crawl that *enter* leads to, once it exists."""
         told = False
         while True:
             try:
-                keys: CrawlKeys = await self._reach(enter)
+                keys: CrawlKeys = await self.reach(enter)
             except NoCrawlYet as error:
                 if not told:
                     logger.info(
                         "%s: this node waits for one (FRONTIER_JOIN_ONLY)", error
                     )
                 told = True
-                await asyncio.sleep(JOIN_PAUSE)
+                await self._unless_stopped(asyncio.sleep(JOIN_PAUSE))
             else:
                 return keys
 

@@ -82,6 +82,7 @@ class AllFeatures(Features):
         facts = (node.config, store, named, node.settings, born)
         archive = await asyncio.to_thread(Archive, *facts)
         node.opened.push_async_callback(archive.close)
+        await node.reach(archive.enter)
         return archive
 
     async def _journal(self, node: Kernel, directory: Path) -> Journaling:

@@ -33,12 +33,12 @@ from frontier import json_log
 from frontier.cluster.controls import Controls
 from frontier.cluster.crawls import Launch
 from frontier.download.pace import Pace
-from frontier.errors import FrontierError, KeyDamaged, RunOver
+from frontier.errors import FrontierError, KeyDamaged, NodeStopped, RunOver
 from frontier.metrics.exposition import require_library
 from frontier.node.archiving import Archive
 from frontier.node.context import Part
 from frontier.node.crawl_limits import Spending
-from frontier.node.ends import REFUSED, RUN_OVER, limit_of_spider
+from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
 from frontier.node.host_addresses import Addresses
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
@@ -281,7 +281,7 @@ class Session(Part):
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        stop_when_open(crawler)
+        self._stopping = stop_when_open(crawler)
         self.config = Config.from_settings(crawler.settings)
         if self.config.metrics_port:
             require_library("FRONTIER_METRICS_PORT")
@@ -345,6 +345,7 @@ class Session(Part):
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
             features=AllFeatures(self._limits),
+            stopping=self._stopping,
         )
         self.node = node
         node.parts.add(self)
@@ -356,6 +357,9 @@ class Session(Part):
             await node.open()
         except RunOver as over:
             self._refuse(RUN_OVER.of(over))
+            return
+        except NodeStopped as stopped:
+            self._refuse(STOPPED.of(stopped))
             return
         except FrontierError as error:
             damaged = isinstance(error, KeyDamaged)

@@ -64,6 +64,7 @@ class Crawl:
                 {**settings, "FRONTIER_NAMESPACE": self.keys.namespace}
             )
             archive = Archive(config, self.store, "one-1", settings)
+            await archive.enter()
             for exchange in exchanges:
                 archive.submit(exchange)
             for attempt in attempts:

@@ -101,3 +101,26 @@ def test_a_signal_while_the_spider_opens_or_closes_leaves_nothing_open(
     assert not list(tmp_path.rglob("*.open"))
     if reason == "finished":
         assert len(json.loads(items.read_text())) == 2
+
+
+@pytest.mark.one_server("it asks no server that there is")
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"REDIS_URL": "redis://127.0.0.1:1"}, "FRONTIER_STORE_WAIT"),
+        ({"FRONTIER_JOIN_ONLY": "1"}, "FRONTIER_JOIN_ONLY"),
+    ],
+    ids=["the store", "a crawl"],
+)
+def test_a_node_that_waits_for_what_is_not_there_heeds_a_signal(
+    cluster, project, options, line
+):
+    waits = {"FRONTIER_STORE_WAIT": "3600", **options}
+    node = cluster.start("node-1", cwd=project, spider="files", **waits)
+    says(cluster, f"waits for {'it' if 'STORE' in line else 'one'}")
+    node.send_signal(signal.SIGTERM)
+    assert cluster.wait() == [0]
+
+    text = cluster.text_of("node-1")
+    assert "Spider closed (shutdown)" in text
+    assert "Traceback" not in text

@@ -2,13 +2,9 @@
 
 import asyncio
 import random
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from frontier.collection.commit import Collection
-from frontier.errors import StoreUnavailable
 from frontier.node.archiving import Archive
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
@@ -45,6 +41,7 @@ def test_collections_may_be_on_a_server_of_their_own(
     async def crawl(crawl_id):
         config = Config.from_settings(settings)
         archive = Archive(config, blocking(), crawl_id, settings)
+        await archive.enter()
         stored = archive.submit(an_exchange())
         await archive.before_ack()
         await archive.close()
@@ -61,50 +58,6 @@ def test_collections_may_be_on_a_server_of_their_own(
     assert not db("KEYS", f"{unique}*")
 
 
-def test_an_archive_waits_for_a_store_that_does_not_answer_as_it_begins(
-    own_server, unique, tmp_path, caplog
-):
-    settings = {
-        "FRONTIER_NAMESPACE": unique,
-        "FRONTIER_COLLECTION": unique,
-        "FRONTIER_STORE_WAIT": 3600,
-        "FRONTIER_WARC_DIR": str(tmp_path),
-    }
-    config = Config.from_settings(settings)
-    store = BlockingStore.from_settings({"REDIS_URL": own_server.url}, 0.1)
-    own_server.pause()
-    with ThreadPoolExecutor(1) as pool:
-        opening = pool.submit(Archive, config, store, "one", settings)
-        while "FRONTIER_STORE_WAIT" not in caplog.text and not opening.done():
-            time.sleep(0.01)
-        own_server.resume()
-        archive = opening.result()
-    asyncio.run(archive.close())
-    store.close()
-
-
-def test_a_store_that_does_not_answer_is_asked_again_after_pauses(
-    blocking, unique, tmp_path, monkeypatch
-):
-    settings = {
-        "FRONTIER_NAMESPACE": unique,
-        "FRONTIER_COLLECTION": unique,
-        "FRONTIER_STORE_WAIT": 0.35,
-        "FRONTIER_WARC_DIR": str(tmp_path),
-    }
-    asked = []
-
-    def begin(collection):
-        asked.append(collection)
-        raise StoreUnavailable("here", "it is slow")
-
-    monkeypatch.setattr(Collection, "begin", begin)
-
-    with pytest.raises(StoreUnavailable):
-        Archive(Config.from_settings(settings), blocking(), "one", settings)
-    assert 1 <= len(asked) <= 4, "after 0.1 and 0.2 s, and when it is over"
-
-
 def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     settings = {
@@ -118,6 +71,7 @@ def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path
 
     async def crawl():
         archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
+        await archive.enter()
         for number, body in enumerate(bodies):
             archive.submit(an_exchange(number, body))
             await asyncio.wait_for(archive.before_ack(), 300)
@@ -141,6 +95,7 @@ def test_what_a_node_wrote_is_counted_once_as_its_archive_ends(
 
     async def crawl():
         archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
+        await archive.enter()
         archive.submit(an_exchange(0))
         archive.submit(an_exchange(1))
         await archive.finish()

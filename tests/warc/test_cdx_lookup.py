@@ -399,6 +399,7 @@ def test_a_crawl_asks_the_servers_of_its_settings(api, blocking, unique, tmp_pat
         "FRONTIER_WARC_UPLOAD": "",
     }
     archive = Archive(Config.from_settings(settings), blocking(), "crawl", settings)
+    asyncio.run(archive.enter())
     stored = archive.submit(an_exchange()).result(60)
     asyncio.run(archive.close())
 
