@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote, urljoin, urlsplit
 
 import typer
 from rich.text import Text
@@ -17,24 +19,13 @@ from frontier.status.validate import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import RenderableType
-
     from frontier.cli.project import Identities
+    from frontier.explain.checks import Explanation
     from frontier.explain.in_store import Subject
-    from frontier.explain.sources import CrawlFiles
-    from frontier.explain.verdict import Explanation
-    from frontier.seen.seen_set import StoredCrawl
-    from frontier.store.client import BlockingStore
+    from frontier.settings.config import Config
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://|(?:data|about):", re.IGNORECASE)
-"""What Scrapy takes for the begin of a URL."""
-_HOST = re.compile(
-    r"(?:[\w-]+(?:\.[\w-]+)+\.?|localhost|[\w-]+(?=:[0-9])|\[[0-9a-f:.]+\])"
-    r"(?::[0-9]*)?(?=[/?#]|\Z)",
-    re.IGNORECASE,
-)
-"""The host that what has no scheme must begin with: two names, or one and a port."""
-_SPACE = re.compile(r"\s")
+SHOWN = 200
+"""Characters of what was typed that a message has."""
 
 Logs = Annotated[
     list[str] | None,
@@ -72,135 +63,88 @@ def explain(
     Names what it could not look at; if that might change the answer, it ends with
     INCOMPLETE.
     """
-    from frontier.explain.sources import find
+    from frontier.cli.project import Identities, lines_of
+    from frontier.explain.checks import Known
+    from frontier.explain.checks import explain as judged
+    from frontier.explain.files import find
+    from frontier.explain.in_archive import look_into
+    from frontier.explain.in_logs import read_logs
+    from frontier.explain.in_store import look
 
-    places = warcs if warcs is not None else _default()
-    with options.connected() as store:
+    places = warcs if warcs is not None else [str(WARC_DIR)] * WARC_DIR.is_dir()
+    with options.connected() as store, bar("looking", None) as progress:
+        shown = count(1)
+
+        def step() -> None:
+            progress(next(shown))
+
         crawl = options.crawl(store)
+        subject = _subject(Identities(crawl, store), url.strip(), crawl.config)
         files = find(logs or [], places, crawl.keys)
-        found = _explained(store, crawl, url.strip(), files, _seeds(seeds))
+        known = Known(
+            subject,
+            look(store, crawl, subject, step),
+            read_logs(files.logs, subject, step),
+            look_into(
+                subject,
+                urljoin(subject.url, "/robots.txt"),
+                files.warcs,
+                files.indexes,
+                step,
+            ),
+            [line.url for line in lines_of(str(seeds))] if seeds else (),
+            tuple(files.gaps),
+        )
+    found = judged(known)
     output.result(found.facts(), _shown(found))
     if not found.sure:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _default() -> list[str]:
-    return [str(WARC_DIR)] if WARC_DIR.is_dir() else []
-
-
-def _seeds(path: Path | None) -> list[str]:
-    if path is None:
-        return []
-    from frontier.cli.project import lines_of
-
-    return [line.url for line in lines_of(str(path))]
-
-
-def _explained(
-    store: BlockingStore,
-    crawl: StoredCrawl,
-    typed: str,
-    files: CrawlFiles,
-    seeds: list[str],
-) -> Explanation:
-    from frontier.cli.project import Identities
-    from frontier.explain.in_store import look
-    from frontier.explain.sources import ask
-
-    identities = Identities(crawl, store)
-    looked = []
-    for url in _spellings(typed):
-        subject = _subject(identities, typed, url)
-        with bar("queued requests", None) as progress:
-            facts = look(store, crawl, subject, progress)
-        looked.append((subject, facts))
-        if facts.places or (facts.answer is not None and facts.answer.seen):
-            looked = looked[-1:]
-            break
-    found = []
-    for subject, facts in looked:  # more than one only if the store knows none
-        found.append(ask(crawl, subject, facts, files, seeds, bar))
-        if found[-1].recorded:
-            break
-    return found[-1] if found[-1].recorded else found[0]
-
-
-def _spellings(typed: str) -> list[str]:
-    """*typed* as a URL; without a scheme it may be one of two.
-
-    Raises:
-        ConfigurationError: It is no URL, nor what follows a scheme.
-    """
-    from frontier.cli.project import SHOWN
-    from frontier.seeds.read import SCHEMES
-
-    shown = f"{typed[:SHOWN]!r} is not a URL"
-    scheme = _SCHEME.match(typed)
-    if scheme is None:
-        rest = typed.removeprefix("//")
-        if not _HOST.match(rest):
-            raise ConfigurationError(f"{shown}: it names no host; write https://HOST/")
-        return [f"https://{rest}", f"http://{rest}"]
-    host = re.split(r"[/?#]", typed[scheme.end() :], maxsplit=1)[0].rpartition("@")[2]
-    if scheme[1].lower() in SCHEMES and (not host or _SPACE.search(host)):
-        what = "white space in the name of its host" if host else "no host"
-        raise ConfigurationError(f"{shown}: it has {what}")
-    return [typed]
-
-
-def _subject(identities: Identities, typed: str, url: str) -> Subject:
-    """What *url* is to the crawl.
+def _subject(identities: Identities, typed: str, config: Config) -> Subject:
+    """What *typed* is to the crawl.
 
     Raises:
         ConfigurationError: It is no URL.
     """
     from frontier.explain.in_store import Subject
+    from frontier.urls.canon.rulesets import SUFFIX
 
-    identity = identities.of(url)
+    identity = identities.of(typed)
+    host = urlsplit(identity.url).hostname
+    if not host or " " in unquote(host):
+        what = "it has no host: write https://HOST/PATH"
+        raise ConfigurationError(f"{typed[:SHOWN]!r} is not a URL: {what}")
     try:
         canonical, refused = identities.canonical(identity.url), ""
     except InvalidURL as error:
-        canonical, refused = identity.url, str(error)
+        canonical, refused = identity.url, printable(str(error))
     return Subject(
         typed=printable(typed),
-        url=identity.url,
         canonical=canonical,
-        refused=printable(refused),
-        queue_key=identity.queue_key,
-        partition=identity.partition,
-        fingerprint=identity.fingerprint,
-        mark=identity.mark,
+        refused=refused,
+        rules=config.canon_rules,
+        by_host=not config.canon_rules.endswith(SUFFIX),
         same=identities.tells(identity),
+        **asdict(identity),
     )
 
 
-def _shown(found: Explanation) -> Iterator[RenderableType]:
+def _shown(found: Explanation) -> Iterator[Text]:
     """The answer, the evidence in the order of a URL's life, and what is missing.
 
     A line is not broken, so that what is copied from it is whole.
     """
-    yield Text(_one_line(found.answer))
-    if found.next:
-        yield Text(_one_line(f"Next: {found.next}"))
-    yield Text()
+    lines = [found.answer, f"Next: {found.next}" if found.next else "", ""]
     width = max(len(one.step) for one in found.evidence)
-    for one in found.evidence:
-        said = f"{one.step:<{width}}  {one.text}  [{one.source}]"
-        yield Text(_one_line(said))
-    if found.gaps:
-        yield Text()
-        yield Text("Not looked at:")
-    for gap in found.gaps:
-        mark = "!" if gap.decides else "-"
-        yield Text(_one_line(f"  {mark} {gap.what}; {gap.how}"))
+    lines += [f"{o.step:<{width}}  {o.text}  [{o.source}]" for o in found.evidence]
+    if found.not_looked_at:
+        lines += ["", "Not looked at:"]
+    for gap in found.not_looked_at:
+        lines.append(f"  {'!' if gap.decides else '-'} {gap.what}; {gap.how}")
     if not found.sure:
-        yield Text()
-        yield Text("The answer is not sure: what is marked with ! might change it.")
-
-
-def _one_line(text: str) -> str:
-    """*text* without anything that a terminal would obey, and as one line."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+        lines += ["", "The answer is not sure: what is marked with ! might change it."]
+    return (Text(line.replace("\n", "\ufffd")) for line in lines)
 
 
 app = alone(explain)

@@ -38,10 +38,9 @@ def first_part(body: bytes, *, is_whole: bool = True) -> tuple[bytes, bool]:
 def robots_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
     """Read rules in a worker, for *agent*, as the node will: here there are limits.
 
-    With *asked*, a URL, it says whether that is allowed. Else what comes of it stays
-    here: rules are asked too often to ask another process.
+    What comes of it stays here: rules are asked too often to ask another process.
     """
-    yield allowed(content, arguments.get("asked", LONG_URL), arguments["agent"])
+    yield allowed(content, LONG_URL, arguments["agent"])
 
 
 def allowed(content: bytes, url: str, agent: str) -> bool:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from frontier.explain.verdict import REASONS
+from frontier.explain.checks import REASONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

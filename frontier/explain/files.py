@@ -1,0 +1,155 @@
+"""Which files of a crawl there are to look into.
+
+A directory is looked through to its bottom; so is the storage that a node's files are
+uploaded to, by its URL. Files of another crawl, by their name or by the mark with which
+it was born, are left out and counted: what it did is no answer about this one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from frontier.files import OPEN
+from frontier.postcrawl.remote_files import RemotePath, open_file, path_of
+from frontier.status.validate import printable
+from frontier.warc.births import birth_of
+from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
+from frontier.warc.crawl_log import SUFFIX as LOG
+from frontier.warc.file_rotation import safe_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frontier.store.keys import CrawlKeys
+
+WARCS = (".warc.gz", ".warc", ".warc.zst")
+OTHERS = (".wacz", ".arc", ".arc.gz", ".cdx", ".cdx.gz", ".cdxj.gz")
+"""Endings of files that may have something of the URL and are not looked at."""
+_OURS = re.compile(
+    r"(.+)-[0-9]{17}-[0-9]{5,}-.+\.(?:crawl\.log|cdxj|warc)(?:\.gz)?(?:\.open)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What was not looked at, and how to have it looked at."""
+
+    what: str
+    how: str
+    decides: bool = False
+    """Whether it might change the answer."""
+
+
+@dataclass(slots=True)
+class CrawlFiles:
+    """What there is to look at."""
+
+    logs: list[Path] = field(default_factory=list)
+    warcs: list[Path] = field(default_factory=list)
+    indexes: dict[Path, Path | None] = field(default_factory=dict)
+    """Each, and the WARC file that it is of, if that is there."""
+    gaps: list[Gap] = field(default_factory=list)
+
+
+def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFiles:
+    """What is at the places *logs*, of crawl logs alone, and *warcs*, of all kinds.
+
+    Of the crawl of *keys*, or of one that they do not name.
+
+    Raises:
+        ConfigurationError: A URL is none of files, or its package is not installed.
+    """
+    found, others, unread = CrawlFiles(), Counter[str](), list[str]()
+    listed: dict[Path, None] = {}
+    for place, of_all_kinds in [
+        *((w, True) for w in warcs),
+        *((g, False) for g in logs),
+    ]:
+        for path in _below(place, found.gaps):
+            name, named = path.name.removesuffix(OPEN), _OURS.fullmatch(path.name)
+            is_log = name.removesuffix(".gz").endswith(LOG)
+            if named is not None and named[1] != safe_name(keys.crawl_id):
+                others[f"the crawl {printable(named[1])}"] += 1
+            elif is_log or (of_all_kinds and name.endswith((*WARCS, INDEX))):
+                listed[path] = None
+            elif of_all_kinds and name.lower().endswith(OTHERS):
+                unread.append(printable(str(path)))
+    indexed: dict[str, Path] = {}
+    for path in listed:
+        if path.name.endswith(INDEX):
+            found.indexes[path] = None
+        elif _is_of(path, keys.born):
+            is_warc = path.name.removesuffix(OPEN).endswith(WARCS)
+            (found.warcs if is_warc else found.logs).append(path)
+        else:
+            others[f"another crawl that was called {printable(keys.crawl_id)}"] += 1
+        bare = str(path).removesuffix(".gz").removesuffix(".zst").removesuffix(".warc")
+        indexed |= {bare + INDEX: path, str(path) + INDEX: path}
+    for index in list(found.indexes):
+        found.indexes[index] = warc = indexed.get(str(index))
+        if warc is not None and warc not in found.warcs:  # it is of a namesake's
+            del found.indexes[index]
+    for whose, count in others.items():
+        how = "--crawl ID asks about another crawl"
+        found.gaps.append(Gap(f"{count:,} files of {whose}", how))
+    if unread:
+        what = f"{len(unread):,} files of kinds that are not read, as {unread[0]}"
+        how = "unzip WACZ, frontier warc convert ARC, gunzip CDXJ; a CDX is not needed"
+        found.gaps.append(Gap(what, how, decides=True))
+    for what, some, option in (
+        ("crawl logs", found.logs, "--logs DIR"),
+        ("WARC files", [*found.warcs, *found.indexes], "--warcs DIR|URL"),
+    ):
+        if not some:
+            where = (
+                printable(", ".join(dict.fromkeys([*warcs, *logs]))) or "no directory"
+            )
+            text = f"no {what} of the crawl were found ({where})"
+            how = f"{option} says where they are, also on the machines of other nodes"
+            found.gaps.append(Gap(text, how, decides=True))
+    return found
+
+
+def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:
+    """The files at *place*, and below it; what cannot be listed is among *gaps*."""
+    is_here = place.lower().startswith("file://")
+    path = Path(urlsplit(place).path) if is_here else path_of(place)
+
+    def leave_out(error: OSError) -> None:
+        how = "make it readable, and ask again"
+        what = printable(f"{error.filename or place}: {error.strerror or error}")
+        gaps.append(Gap(what, how, decides=True))
+
+    try:
+        if not path.exists():
+            leave_out(FileNotFoundError(0, "there is no such directory or file"))
+        elif isinstance(path, RemotePath):
+            yield from path.below() if path.is_dir() else [path]
+        elif path.is_dir():
+            for top, _, names in os.walk(path, onerror=leave_out):
+                yield from (Path(top, name) for name in sorted(names))
+        else:
+            yield path
+    except OSError as error:
+        leave_out(error)
+
+
+def _is_of(path: Path, born: str) -> bool:
+    """Whether no other crawl of the same name has written the file at *path*."""
+    try:
+        with open_file(path) as file:
+            found = birth_of(file, path.name.removesuffix(OPEN))
+    except OSError:  # who reads it says so
+        return True
+    return not born or found in {"", born}
+
+
+def fault(path: Path, error: Exception) -> str:
+    """That *path* cannot be read, and why."""
+    return printable(f"{path}: {getattr(error, 'strerror', None) or error}")
