@@ -75,7 +75,7 @@ GUARDED = {
     "twisted": {"download", "scheduler", "scrapy_internals", "session"},
     "w3lib": {"download.robots", "urls.canon.rulesets"},  # whose rules "scrapy" are
     "ada_url": {"urls.canon"},
-    "re2": {"urls.exclusions"},
+    "re2": {"settings.patterns"},
     "surt": set(),  # AGPL
     "warcio": set(),
     "fastwarc": set(),  # `frontier.warc.reader` reads

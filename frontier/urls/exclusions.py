@@ -18,10 +18,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import re2
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
+from frontier.settings.patterns import LOOKED, compiled
 from frontier.urls.split import NO_PORT, split
 
 if TYPE_CHECKING:
@@ -29,15 +29,11 @@ if TYPE_CHECKING:
 
 HOST, PREFIX, PATTERN = "host", "prefix", "pattern"
 KINDS = (HOST, PREFIX, PATTERN)
-LOOKED = 10_000
-"""Characters of a URL that patterns are looked for in; servers take fewer."""
 LONGEST = 2_000
 """Characters of a host, a prefix or a pattern."""
 MOST_PARTS = 20_000
 """Of all patterns of a crawl: RE2's instructions, about one for each character, with
 repetitions written out. What RE2 does for a character grows with them."""
-PATTERN_MEMORY = 1 << 20
-"""Bytes that RE2 may take for one pattern; what it remembers beyond, it forgets."""
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 
@@ -70,29 +66,11 @@ def rule_of(kind: str, value: str) -> Rule:
         return Rule(kind, _prefix(value))
     if kind != PATTERN:
         raise ConfigurationError(f"{kind[:40]!r} is no kind of exclusion")
-    _compiled(value)
-    return Rule(kind, value)
-
-
-def _compiled(pattern: str) -> Any:
-    """*pattern* by RE2.
-
-    Raises:
-        ConfigurationError: It does not take it.
-    """
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY
-    options.log_errors = False
     try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0]
-        if isinstance(reason, bytes):
-            reason = reason.decode("utf-8", "replace")
-        raise ConfigurationError(
-            f"{pattern[:200]!r} is not a regular expression that RE2 takes: {reason} "
-            "(docs/crawls.md says what it has and `re` has not, and the reverse)"
-        ) from None
+        compiled(value)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    return Rule(kind, value)
 
 
 def _host(value: str) -> str:
@@ -158,7 +136,7 @@ class Exclusions:
         elif rule.kind == PREFIX:
             self._prefixes += (rule.value,)
         else:
-            pattern = _compiled(rule.value)
+            pattern = compiled(rule.value)
             self._parts += pattern.programsize
             if self._parts > MOST_PARTS:
                 raise ConfigurationError(

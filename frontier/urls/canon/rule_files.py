@@ -12,7 +12,7 @@ r"""Rule sets of a project: TOML files.
     strip = 'session=[0-9a-f]+&?'  # what to take out
 
     [[rule]]
-    regex = '(https?://)m\\.(.*)'   # all of the URL has to match; $1 is a group
+    regex = '(https?://)m\.(.*)'   # all of the URL has to match; $1 is a group
     replace = '$1www.$2'
 
     [[rule]]
@@ -21,7 +21,8 @@ r"""Rule sets of a project: TOML files.
     target = "UTF-8"
 
 The rules come first, in their order, then the steps of the base; each is applied
-once. Where a rule has neither ``site`` nor ``match`` it is for every URL.
+once. Where a rule has neither ``site`` nor ``match`` it is for every URL. Replacements
+are written as Java has them: ``$1`` is the first group, ``\$`` a dollar sign.
 """
 
 from __future__ import annotations
@@ -30,38 +31,36 @@ import codecs
 import datetime as dt
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus, unquote_plus
 
-import frontier.urls.canon.regex_rules as configured
 from frontier.errors import InvalidURL
+from frontier.settings.patterns import LOOKED, compiled
 from frontier.settings.toml_tables import TomlTables, read_bytes
-from frontier.urls.canon.regex_rules import (
-    MOST,
-    MOST_STEPS,
-    cautious,
-    longest,
-    narrowest,
-    steps,
-)
+from frontier.settings.values import NAME
 from frontier.urls.canon.surt import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+
+    Step = Callable[[str], str]
 
 MAX_BYTES = 1 << 20
 """Of a rule file."""
 MAX_RULES = 1_000
-LEAST_URL = 256
-"""Characters of a URL that each expression, and all together, have to take in time."""
-MATCH_STEPS = {"strip": 64, "regex": 64, "transcode": 1024}
-"""For each match, by what is done with it."""
-SURT_STEPS = 64
-"""For each character of a URL whose SURT is made, to tell its site."""
-KINDS = ("strip", "regex", "transcode")
-_WHERE = ("site", "match")
-_KEYS = (*KINDS, *_WHERE, "from", "until", "replace", "source", "target")
-_TOP = ("name", "base", "steps")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+KINDS: dict[str, tuple[str, ...]] = {
+    "strip": (),
+    "regex": ("replace",),
+    "transcode": ("source", "target"),
+}
+"""What a rule may do, and what each needs beside it."""
+_PATTERNS = (*KINDS, "match")
+_CHARSETS = ("source", "target")
+_DAYS = ("from", "until")
+_KEYS = (*_PATTERNS, "site", *_DAYS, "replace", *_CHARSETS)
+_REFERENCE = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
+_UNRESERVED = ".-*_"
+"""What Java's URLEncoder leaves beside letters and digits."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -70,26 +69,69 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         InputBroken: It cannot be read, or something in it cannot be.
     """
-    data = read_bytes(path, MAX_BYTES)
-    file = TomlTables(str(path), data, "rule", MAX_RULES, top=_TOP)
+    data, top = read_bytes(path, MAX_BYTES), ("name", "base", "steps")
+    file = TomlTables(str(path), data, "rule", MAX_RULES, top=top)
     name = file.given.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         file.fail(None, "name", "needs a name of letters, digits, '.', '_' and '-'")
     if ("base" in file.given) == ("steps" in file.given):
         file.fail(None, "base", "needs either a base or steps")
     for number, rule in enumerate(file.tables):
-        _check_rule(file, number, rule)
-    for later in range(len(file.tables)):
-        for earlier in range(later):
-            _check_overlap(file, earlier, later)
-    _check_together(file)
+        file.require_known(number, rule, _KEYS, "a rule")
+        for key, value in rule.items():
+            with file.at(number, key, f"{key} "):
+                _check(key, value)
+        key, reason = _problem(rule)
+        if reason:
+            file.fail(number, key, reason)
     return file.given
+
+
+def _check(key: str, value: Any) -> None:
+    """Refuse the *value* of *key* by itself.
+
+    Raises:
+        ValueError: It cannot be.
+    """
+    if key in _DAYS:
+        if type(value) is not dt.date:
+            raise ValueError("needs a day, like 2020-01-31")
+    elif not isinstance(value, str):
+        raise ValueError("needs text")
+    elif key in _PATTERNS:
+        compiled(value)
+    elif key in _CHARSETS and not _is_charset(value):
+        raise ValueError(f"{value!r} is no character set")
+
+
+def _problem(rule: Mapping[str, Any]) -> tuple[str, str]:
+    """Which key of *rule* does not fit to the others, and why; empty if all do."""
+    kinds = [kind for kind in KINDS if kind in rule]
+    if len(kinds) != 1:
+        return "", f"needs one of {', '.join(KINDS)}"
+    if "site" in rule and "match" in rule:
+        return "match", "has both a site and a match"
+    for key in KINDS[kinds[0]]:
+        if key not in rule:
+            return kinds[0], f"needs a {key} beside {kinds[0]}"
+    if kinds == ["transcode"] and not compiled(rule["transcode"]).groups:
+        return "transcode", "needs a group: what is escaped again"
+    if rule.get("from", dt.date.min) >= rule.get("until", dt.date.max):
+        return "until", "ends before it begins"
+    return "", ""
+
+
+def _is_charset(name: str) -> bool:
+    """Whether *name* is a character set, and not ``zlib`` or ``rot13``."""
+    try:
+        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
+    except (LookupError, ValueError):
+        return False
 
 
 def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
     """Whether *rule* is in effect on *day*."""
-    since, until = rule.get("from"), rule.get("until")
-    return (since is None or since <= day) and (until is None or day < until)
+    return bool(rule.get("from", day) <= day < rule.get("until", dt.date.max))
 
 
 def kind_of(rule: Mapping[str, Any]) -> str:
@@ -98,80 +140,37 @@ def kind_of(rule: Mapping[str, Any]) -> str:
 
 
 class Rules:
-    """The function that rules, which `read` has checked, make of URLs.
-
-    What they may take for one URL, all together, is counted in steps before each
-    expression is tried: see `regex_rules.steps`. A rule of another site costs none.
-    """
+    """The function that rules, which `read` has checked, make of URLs."""
 
     def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
-        self._rules = [_Rule(rule) for rule in rules]
+        self._rules = [
+            (
+                rule.get("site"),
+                compiled(rule["match"]) if "match" in rule else None,
+                step_of(rule),
+            )
+            for rule in rules
+        ]
 
     def __call__(self, url: str) -> str:
         """What the rules make of *url*, each once, in their order.
 
         Raises:
-            InvalidURL: They may take more than `MOST_STEPS` for it, or make more than
-                `MOST` characters of it.
+            InvalidURL: It has more than `LOOKED` characters, or is made to have them.
         """
-        left = float(MOST_STEPS)
-        read, surt = None, ""
-        for rule in self._rules:
-            if len(url) > MOST:
-                raise InvalidURL(url, f"rules make more than {MOST:,} characters of it")
-            if rule.site:
-                if read is not url:
-                    left -= SURT_STEPS * len(url)
-                    read, surt = url, _surt(url) if left >= 0 else ""
-                if left >= 0 and not surt.startswith(rule.site):
+        url = url.encode("utf-8", "replace").decode()
+        read, surt = "", ""
+        for site, match, step in self._rules:
+            if len(url) > LOOKED:
+                raise InvalidURL(url, f"rules take no more than {LOOKED:,} characters")
+            if site is not None:
+                if read != url:
+                    read, surt = url, _surt(url)
+                if not surt.startswith(site):
                     continue
-            elif rule.match is not None:
-                left -= rule.steps_to_match(len(url))
-                if left >= 0 and not rule.match.search(url):
-                    continue
-            left -= rule.steps(len(url))
-            if left < 0:
-                raise InvalidURL(url, "the rules take too long for its length")
-            url = rule.act(url)
+            if match is None or match.search(url):
+                url = step(url)
         return url
-
-
-class _Rule:
-    """One rule, and how many steps it may take."""
-
-    def __init__(self, rule: Mapping[str, Any]) -> None:
-        self.site: str = rule.get("site", "")
-        self.match = re.compile(rule["match"]) if "match" in rule else None
-        self._kind = kind_of(rule)
-        self._pattern: str = rule[self._kind]
-        self._copies = str(rule.get("replace", "")).count("$")
-        self._counted: dict[tuple[bool, int], float] = {}
-        compiled = re.compile(self._pattern)
-        self._width = narrowest(self._pattern)
-        if self._kind == "strip":
-            self.act = configured.strip(compiled)
-        elif self._kind == "regex":
-            self.act = configured.regex(compiled, rule["replace"])
-        else:
-            self.act = configured.transcode(compiled, rule["source"], rule["target"])
-
-    def steps(self, length: int) -> float:
-        """Of its own expression and its matches, for a URL of *length* characters."""
-        found = self._count(self._pattern, length, whole=self._kind == "regex")
-        matches = 1 if self._kind == "regex" else length // self._width + 1
-        return found + self._copies * length + matches * MATCH_STEPS[self._kind]
-
-    def steps_to_match(self, length: int) -> float:
-        """Of the expression that says whether it is for such a URL."""
-        return self._count(self.match.pattern, length) if self.match else 0.0
-
-    def _count(self, pattern: str, length: int, *, whole: bool = False) -> float:
-        # Counted for lengths that are an eighth apart: there are few of these.
-        grain = 1 << max(length.bit_length() - 4, 0)
-        key = (pattern is self._pattern, -(-length // grain) * grain)
-        if key not in self._counted:
-            self._counted[key] = steps(pattern, key[1], whole=whole)
-        return self._counted[key]
 
 
 def _surt(url: str) -> str:
@@ -181,93 +180,45 @@ def _surt(url: str) -> str:
         return ""
 
 
-def _check_rule(file: TomlTables, at: int, rule: Mapping[str, Any]) -> None:
-    file.require_known(at, rule, _KEYS, "a rule")
-    kinds = [kind for kind in KINDS if kind in rule]
-    if len(kinds) != 1:
-        file.fail(at, "", f"needs one of {', '.join(KINDS)}")
-    if all(key in rule for key in _WHERE):
-        file.fail(at, "match", "has both a site and a match")
-    for key in (*kinds, *_WHERE, "replace", "source", "target"):
-        if key in rule and not isinstance(rule[key], str):
-            file.fail(at, key, f"needs text as {key}")
-    for key in (*kinds, "match"):
-        if key in rule:
-            _check_pattern(file, at, key, rule[key])
-    needs = {"regex": ("replace",), "transcode": ("source", "target")}
-    for key in needs.get(kinds[0], ()):
-        if key not in rule:
-            file.fail(at, kinds[0], f"needs a {key} beside {kinds[0]}")
-    for key in ("source", "target"):
-        if key in rule and not _is_charset(rule[key]):
-            file.fail(at, key, f"knows no character set {rule[key]!r}")
-    if kinds[0] == "transcode" and re.compile(rule["transcode"]).groups < 1:
-        file.fail(at, "transcode", "needs a group: what is escaped again")
-    for key in ("from", "until"):
-        if key in rule and type(rule[key]) is not dt.date:
-            file.fail(at, key, f"needs a day as {key}, like 2020-01-31")
-    if "from" in rule and "until" in rule and rule["from"] >= rule["until"]:
-        file.fail(at, "until", "ends before it begins")
+def step_of(rule: Mapping[str, Any]) -> Step:
+    """What *rule* does, wherever that may be."""
+    pattern = compiled(rule[kind_of(rule)])
+    if "strip" in rule:  # OpenWayback's UriStripper: every match is taken out
+        return lambda url: str(pattern.sub("", url))
+    if "regex" in rule:  # Heritrix's RegexRule: the whole URL has to match
+        return lambda url: (
+            expanded(rule["replace"], found)
+            if (found := pattern.fullmatch(url))
+            else url
+        )
+    return lambda url: _transcoded(url, pattern, rule["source"], rule["target"])
 
 
-def _check_pattern(file: TomlTables, at: int, key: str, text: str) -> None:
-    try:
-        re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
-        file.fail(at, key, f"has no regular expression: {error}")
-    reason = cautious(text)
-    if reason is not None:
-        file.fail(at, key, f"has an expression that may never end: {reason}")
-    most = longest(text, whole=key == "regex")
-    if most < LEAST_URL:
-        reason = f"takes too long for URLs of more than {most} characters"
-        file.fail(at, key, f"has an expression that {reason}")
+def _transcoded(url: str, pattern: Any, source: str, target: str) -> str:
+    """OpenWayback's UriTranscoder: the first group of each match, escaped again."""
+    pieces, at = [], 0
+    for found in pattern.finditer(url):
+        start, end = found.span(1)
+        if start >= 0:
+            text = unquote_plus(found[1], source, "replace")
+            escaped = quote_plus(text, _UNRESERVED, target, "replace")
+            pieces += [url[at:start], escaped.replace("~", "%7E")]
+            at = end
+    return "".join([*pieces, url[at:]])
 
 
-def _check_together(file: TomlTables) -> None:
-    """Refuse rules that take too long for a URL of one site, all together."""
-    rules = file.tables
-    compiled = [_Rule(rule) for rule in rules]
-    costs = [r.steps_to_match(LEAST_URL) + r.steps(LEAST_URL) for r in compiled]
-    if sum(costs) <= MOST_STEPS:
-        return
-    for one in rules:
-        total = 0.0
-        for number, other in enumerate(rules):
-            is_for_it = one.get("site", "").startswith(other.get("site", ""))
-            if is_for_it and _are_valid_together(one, other):
-                total += costs[number]
-            if total > MOST_STEPS:
-                reason = (
-                    "and the rules before it take too long, all together, for URLs "
-                    f"of more than {LEAST_URL} characters: give rules a site, or "
-                    "bounds to what they repeat"
-                )
-                file.fail(number, kind_of(other), reason)
+def expanded(replacement: str, found: Any) -> str:
+    """*replacement* with the groups of *found*; a group that is not there is empty."""
 
+    def put(reference: re.Match[str]) -> str:
+        if reference[1] is not None:
+            return reference[1]
+        digits, groups = reference[2], found.re.groups
+        # As Java: as many digits as there are groups for.
+        fitting = (n for n in range(len(digits), 1, -1) if int(digits[:n]) <= groups)
+        length = next(fitting, 1)
+        number = int(digits[:length])
+        group = found[number] if number <= groups else None
+        return (group or "") + digits[length:]
 
-def _check_overlap(file: TomlTables, earlier: int, later: int) -> None:
-    one, two = file.tables[earlier], file.tables[later]
-    same = ("site", "match", *KINDS)
-    if any(one.get(key) != two.get(key) for key in same):
-        return
-    if _are_valid_together(one, two):
-        line = file.line(earlier, "")
-        file.fail(later, "from", f"overlaps with the rule of line {line}")
-
-
-def _are_valid_together(one: Mapping[str, Any], two: Mapping[str, Any]) -> bool:
-    """Whether there is a day on which both are in effect."""
-    first, last = dt.date.min, dt.date.max
-    return bool(
-        max(one.get("from", first), two.get("from", first))
-        < min(one.get("until", last), two.get("until", last))
-    )
-
-
-def _is_charset(name: str) -> bool:
-    """Whether *name* is a character set, and not ``zlib`` or ``rot13``."""
-    try:
-        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
-    except (LookupError, ValueError):
-        return False
+    return _REFERENCE.sub(put, replacement)

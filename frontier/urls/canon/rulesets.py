@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from frontier.errors import ConfigurationError, InputBroken, InvalidURL
 from frontier.urls.canon.usable_uri import usable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     Step = Callable[[str], str]
 
@@ -74,10 +73,6 @@ STEPS: dict[str, Step] = {
     "heritrix.strip-extra-slashes": heritrix.strip_extra_slashes,
     "openwayback.canonicalize": openwayback.canonicalize,
     "openwayback.key": openwayback.key,
-    "commons.google": lambda url: surt.url_of(url, None),
-    "commons.aggressive": lambda url: surt.url_of(url, surt.AGGRESSIVE),
-    "commons.ordinary": lambda url: surt.url_of(url, surt.ORDINARY),
-    "commons.non-massaging": lambda url: surt.url_of(url, surt.NON_MASSAGING),
     "commons.key": surt.key_of,
     "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
     "whatwg.standard": standard,
@@ -97,33 +92,21 @@ _DEFAULT = (
 )
 
 
-_AT_ONCE = {_DEFAULT: heritrix.default}
-"""Steps one after the other that one function does faster, and the same."""
-
-
-@dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Steps under a name."""
+    """Steps under a name, and before them the *rules* of a file."""
 
-    name: str
-    steps: tuple[str, ...]
-    about: str
-    rules: tuple[Mapping[str, Any], ...] = ()
-    """Of a file: what comes before the steps; see `frontier.urls.canon.rule_files`."""
-    _functions: list[Step] = field(default_factory=list, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.rules:
-            self._functions.append(files.Rules(self.rules))
-        steps = list(self.steps)
-        while steps:
-            for many, function in _AT_ONCE.items():
-                if tuple(steps[: len(many)]) == many:
-                    self._functions.append(function)
-                    del steps[: len(many)]
-                    break
-            else:
-                self._functions.append(STEPS[steps.pop(0)])
+    def __init__(
+        self, name: str, steps: Sequence[str], rules: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        self.name = name
+        self.steps = tuple(steps)
+        self.rules = rules
+        self._functions: list[Step] = [files.Rules(rules)] if rules else []
+        if self.steps[-len(_DEFAULT) :] == _DEFAULT:  # one function, and faster
+            steps = self.steps[: -len(_DEFAULT)]
+            self._functions += [*map(STEPS.__getitem__, steps), heritrix.default]
+        else:
+            self._functions += map(STEPS.__getitem__, self.steps)
 
     def apply(self, url: str) -> str:
         """The canonical form of *url*.
@@ -155,10 +138,10 @@ class RuleSet:
 
     def as_json(self) -> str:
         """All that decides what it does, in one spelling."""
-        facts: dict[str, Any] = {"name": self.name, "steps": list(self.steps)}
+        facts: dict[str, Any] = {"name": self.name, "steps": self.steps}
         facts["version"] = VERSION
         if self.rules:
-            facts["rules"] = list(map(dict, self.rules))
+            facts["rules"] = self.rules
         return json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
 
     @property
@@ -168,43 +151,15 @@ class RuleSet:
 
 
 NAMED = {
-    one.name: one
-    for one in (
-        RuleSet(
-            "scrapy",
-            ("scrapy.canonicalize",),
-            "Scrapy's fingerprinter: query sorted, escapes normal, no fragment",
-        ),
-        RuleSet(
-            "heritrix",
-            ("heritrix.usable", *_DEFAULT),
-            "Heritrix's fix-up, then its default rules: no www, no session ids",
-        ),
-        RuleSet(
-            "openwayback",
-            ("openwayback.canonicalize",),
-            "OpenWayback's canonicalize: like Heritrix, with scheme and port",
-        ),
-        RuleSet(
-            "openwayback-key",
-            ("openwayback.key",),
-            "OpenWayback's urlStringToKey: the key of its CDX files",
-        ),
-        RuleSet(
-            "surt",
-            ("commons.key",),
-            "webarchive-commons' aggressive SURT: the key of today's CDX files",
-        ),
-        RuleSet(
-            "surt-ordinary",
-            ("commons.ordinary-key",),
-            "its conservative form: www, case, session ids and order stay",
-        ),
-        RuleSet(
-            "whatwg",
-            ("whatwg.standard",),
-            "the URL Standard, as browsers serialize it",
-        ),
+    name: RuleSet(name, steps)
+    for name, steps in (
+        ("scrapy", ("scrapy.canonicalize",)),
+        ("heritrix", ("heritrix.usable", *_DEFAULT)),
+        ("openwayback", ("openwayback.canonicalize",)),
+        ("openwayback-key", ("openwayback.key",)),
+        ("surt", ("commons.key",)),
+        ("surt-ordinary", ("commons.ordinary-key",)),
+        ("whatwg", ("whatwg.standard",)),
     )
 }
 """The sets that have a name of ours."""
@@ -239,7 +194,7 @@ def host_of_origin(origin: str, rules: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def named(name: str) -> RuleSet:
-    """The rule set *name*: one of ours, a file, or a step's name.
+    """The rule set *name*: one of ours, or a file.
 
     Of a file it has the rules that are valid today, for as long as the process
     lives.
@@ -249,27 +204,22 @@ def named(name: str) -> RuleSet:
         InputBroken: The file cannot be used.
     """
     if name.endswith(SUFFIX):
-        return _of_file(Path(name))
-    if name in NAMED:
-        return NAMED[name]
-    if name in STEPS:
-        return RuleSet(name, (name,), "one step")
-    known = ", ".join(NAMED)
-    raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
+        return _of_file(name)
+    if name not in NAMED:
+        known = ", ".join(NAMED)
+        raise ConfigurationError(f"there are no rules {name!r}; there are {known}")
+    return NAMED[name]
 
 
-def _of_file(path: Path) -> RuleSet:
-    given = files.read(path)
-    steps = given.get("steps")
-    if steps is None:
-        base = given["base"]
-        if base not in NAMED:
-            known = ", ".join(NAMED)
-            raise InputBroken(str(path), f"base = {base!r} is none of {known}")
-        steps = NAMED[base].steps
+def _of_file(path: str) -> RuleSet:
+    given = files.read(Path(path))
+    base, steps = given.get("base"), given.get("steps")
+    if str(base) in NAMED:
+        steps = NAMED[str(base)].steps
     if not isinstance(steps, list | tuple) or not set(map(str, steps)) <= set(STEPS):
-        known = ", ".join(STEPS)
-        raise InputBroken(str(path), f"steps = {steps!r}: there are {known}")
+        what, known = ("base", NAMED) if base else ("steps", STEPS)
+        reason = f"{what} = {base or steps!r}: there are {', '.join(known)}"
+        raise InputBroken(path, reason)
     today = dt.datetime.now(dt.UTC).date()
-    rules = tuple(r for r in given.get("rule", ()) if files.valid_on(r, today))
-    return RuleSet(given["name"], tuple(steps), f"of {path}", rules)
+    rules = [r for r in given.get("rule", ()) if files.valid_on(r, today)]
+    return RuleSet(given["name"], steps, rules)

@@ -290,15 +290,6 @@ def archive(url: HandyURL, profile: Profile) -> None:
         url.query = query or None
 
 
-def url_of(text: str, profile: Profile | None) -> str:
-    """*text* by Google's rules, and by those of *profile* if there is one."""
-    url = parse_url(text)
-    google(url)
-    if profile is not None:
-        archive(url, profile)
-    return str(url)
-
-
 def key_of(text: str, profile: Profile = AGGRESSIVE) -> str:
     """WaybackURLKeyMaker: the sort-friendly key of *text*."""
     if not text:

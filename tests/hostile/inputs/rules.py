@@ -1,7 +1,5 @@
 """Files of canonicalization rules, and expressions that never end."""
 
-import contextlib
-
 from frontier.cli.output import ExitCode
 from frontier.errors import InputBroken, InvalidURL
 from frontier.urls.canon.rule_files import read
@@ -29,34 +27,17 @@ REFUSED = {  # name to a file, and what is said of it
     "ten-thousand-rules": (TOP + "[[rule]]\nstrip='x'\n" * 10_000, "more than 1,000"),
     "rules-of-a-number": (TOP + "rule = 7", "[[rule]]"),
     "a-name-that-climbs": ('name = "../../x"\nbase = "heritrix"', "needs a name"),
-    "plus-in-plus": (rule(strip="(a+)+$"), "may never end"),
-    "alternatives-in-a-star": (rule(strip="(a|aa)*$"), "may never end"),
-    "a-repeat-of-100-in-a-star": (rule(strip="(a{1,100})*$"), "may never end"),
-    "plus-in-plus-in-a-look-ahead": (rule(strip="(?=(a+)+b)"), "may never end"),
-    "plus-in-plus-in-a-match": (rule(strip="x", match="(x+x+)+y"), "may never end"),
-    "a-reference-in-a-star": (rule(strip="(a)(?:\\1)*$"), "may never end"),
-    "four-stars-in-a-row": (rule(strip="^.*.*.*.*x"), "takes too long"),
-    "three-stars-that-begin-anywhere": (rule(match=".*.*.*x", strip="x"), "too long"),
-    "many-bounded-repeats": (rule(strip="^" + "a{0,60}" * 9 + "b"), "takes too long"),
-    "bounded-repeats-of-repeats": (rule(strip="^(a{0,9}){0,60}b"), "takes too long"),
-    "sixty-alternatives-in-a-row": (rule(strip="^(?:a|ab|b){60}c"), "takes too long"),
-    "options-by-the-hundred": (rule(strip="^" + "a?" * 99 + "b"), "takes too long"),
-    "an-expression-that-is-none": (rule(strip="(["), "no regular expression"),
-    "brackets-of-1900-levels": (
-        rule(strip=nested("(", ")", 1_900)),
-        "no regular expression",
-    ),
-    "a-repeat-of-10-to-the-20": (
-        rule(strip="a{100000000000000000000}"),
-        "no regular expression",
-    ),
+    "a-look-ahead": (rule(strip="(?=(a+)+b)"), "that RE2 takes"),
+    "a-reference": (rule(strip="(a)\\1*$"), "that RE2 takes"),
+    "repeats-of-repeats": (rule(strip="((a{0,99}){0,99}){0,99}b"), "that RE2 takes"),
+    "an-expression-that-is-none": (rule(strip="(["), "that RE2 takes"),
     "a-character-set-that-runs": (
         rule(transcode="(a)", source="zlib", target="utf-8"),
         "character set",
     ),
     "a-character-set-of-a-path": (
         rule(transcode="(a)", source="../../x", target="utf-8"),
-        "knows no character set",
+        "character set",
     ),
 }
 
@@ -125,18 +106,14 @@ def _(given, url):
             assert len(made) < 10 * len(text)
 
 
-SLOW = {"three-stars": "^.*.*.*Z", "two-that-begin-anywhere": "a+a+Z", "one": "a+Z"}
+SLOW = {"three-stars": "^.*.*.*Z", "plus-in-plus": "(a+)+Z", "one": "a+Z"}
 
 
 @hostile_each("rules", {f"a-long-url-for-{n}": (p,) for n, p in SLOW.items()})
 def _(given, pattern):
-    """The file is taken; a URL that takes too long is refused, and others are not."""
     rules = named(str(given.file("rules.toml", rule(strip=pattern))))
-    assert rules.apply("http://a.example/y") == "http://a.example/y"
-    for length in (500, 2_000):
+    for length in (1, 500, 2_000):
         url = "http://a.example/" + "a" * length
-        with contextlib.suppress(InvalidURL):
-            assert rules.apply(url) == url
-    if pattern == "^.*.*.*Z":
-        with refused(InvalidURL, "take too long"):
-            rules.apply(url)
+        assert rules.apply(url) == url
+    with refused(InvalidURL, "10,000 characters"):
+        rules.apply(url * 5)

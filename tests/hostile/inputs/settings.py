@@ -29,14 +29,6 @@ REFUSED = {
     "warcinfo-of-100000-levels": ("FRONTIER_WARC_INFO", nested("[", "]", 100_000)),
     "warcinfo-with-a-name-of-two-lines": ("FRONTIER_WARC_INFO", {"a\r\nb": "x"}),
     "rules-of-an-expression-that-is-none": ("FRONTIER_WARC_EXCLUDE", "url:(["),
-    "rules-of-brackets-of-5000-levels": (
-        "FRONTIER_WARC_EXCLUDE",
-        "url:" + nested("(", ")", 5_000),
-    ),
-    "rules-of-a-repeat-of-10-to-the-20": (
-        "FRONTIER_WARC_EXCLUDE",
-        f"url:a{{{10**20}}}",
-    ),
     "cdx-servers-of-a-file": ("FRONTIER_REVISIT_CDX_SERVERS", "file:///etc/passwd"),
     "cdx-servers-of-brackets": ("FRONTIER_REVISIT_CDX_SERVERS", "http://[::1/"),
     "upload-to-nowhere": ("FRONTIER_WARC_UPLOAD", "not a url"),

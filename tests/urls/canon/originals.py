@@ -7,10 +7,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import frontier.urls.canon.openwayback as openwayback
-import frontier.urls.canon.regex_rules as configured
 import frontier.urls.canon.surt as surt
+from frontier.urls.canon.rule_files import expanded, step_of
 from frontier.urls.canon.rulesets import NAMED, RuleSet, named
-from frontier.urls.canon.surt import parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,14 +40,18 @@ _RULE_SETS = {
     "openwayback.aggressive.canonicalize": ("openwayback.canonicalize",),
     "openwayback.aggressive.urlStringToKey": ("openwayback.key",),
     "commons.UsableURI": ("heritrix.usable",),
-    "commons.basic(google)": ("commons.google",),
-    "commons.aggressive": ("commons.aggressive",),
-    "commons.ordinary": ("commons.ordinary",),
-    "commons.nonmassaging": ("commons.non-massaging",),
     "commons.surtkey": ("commons.key",),
     "urlcanon.whatwg": ("whatwg.standard",),
 }
 """Steps of ours, by the names that the vectors have for them."""
+
+_PROFILES = {
+    "commons.basic(google)": None,
+    "commons.aggressive": surt.AGGRESSIVE,
+    "commons.ordinary": surt.ORDINARY,
+    "commons.nonmassaging": surt.NON_MASSAGING,
+}
+"""Which of the Internet Archive's rules come after Google's."""
 
 _EXAMPLE = {
     "regex": r"^(.+)(?:;\$sessionid\$[A-Z0-9]{32})(\?.*)+$",
@@ -71,34 +74,34 @@ def apply(
     if rules in _FUNCTIONS:
         return _FUNCTIONS[rules](url)
     if rules.startswith("commons.ia("):
-        made = parse_url(url)
+        made = surt.parse_url(url)
         surt.archive(made, surt.AGGRESSIVE)
+        return str(made)
+    if rules in _PROFILES:
+        made = surt.parse_url(url)
+        surt.google(made)
+        if (profile := _PROFILES[rules]) is not None:
+            surt.archive(made, profile)
         return str(made)
     if rules == "heritrix.RegexRule":
         config = config or _EXAMPLE
     if config is not None:
         return _configured(url, rules, config)
     if rules in _RULE_SETS:
-        return RuleSet(rules, tuple(_RULE_SETS[rules]), "").apply(url)
+        return RuleSet(rules, _RULE_SETS[rules]).apply(url)
     return named(rules).apply(url)
 
 
 def _configured(url: str, rules: str, config: Mapping[str, Any]) -> str:
     if rules == "heritrix.RegexRule":
-        return configured.regex(re.compile(config["regex"]), config["format"])(url)
+        rule = {"regex": config["regex"], "replace": config["format"]}
+        return step_of(rule)(url)
     if rules == "commons.RewriteRule":
-        step = configured.rewrite(
-            re.compile(config["regex"]), config["replace"], config["startsWith"]
-        )
-        return step(surt.key_of(url))
+        key, pattern = surt.key_of(url), re.compile(config["regex"])
+        if not key.startswith(config["startsWith"]) or not pattern.fullmatch(key):
+            return key
+        return pattern.sub(lambda found: expanded(config["replace"], found), key)
     steps = []
     if re.search(config["pattern"], url):
-        steps = [_processor(one) for one in config["processors"]]
+        steps = map(step_of, config["processors"])
     return openwayback.key(url, lambda text: reduce(lambda u, f: f(u), steps, text))
-
-
-def _processor(config: Mapping[str, str]) -> Callable[[str], str]:
-    if "strip" in config:
-        return configured.strip(re.compile(config["strip"]))
-    pattern = re.compile(config["transcode"])
-    return configured.transcode(pattern, config["source"], config["target"])
