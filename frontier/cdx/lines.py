@@ -21,7 +21,7 @@ test_methods.py` compares the two). Other methods have no query; cdxj-indexer fi
 them as if they were GET, pywb and wabac by method, and so does this module: the
 empty answer to a HEAD is not the page.
 
-**Notes** on a capture spare reading its record. A WACZ needs the title and the whole
+**Notes** at a line's end spare reading the record. A WACZ needs the title and the whole
 date of a page, and where the payload of a revisit is. Records have these; if the index
 has them, too, a WACZ is made from indexes alone. `frontier.warc.cdxj_sidecar` writes
 the notes, and `frontier.wacz.indexing` reads them. If they are missing or odd, it reads
@@ -55,11 +55,20 @@ from frontier.urls.canon.surt import (
     normal_path,
     unescape_repeatedly,
 )
-from frontier.warc.reader import Head, http, http_head
+from frontier.warc.reader import Head, http_head
+from frontier.warc.records import (
+    digits,
+    escaped,
+    is_resource,
+    resource_type,
+    target_uri,
+)
+from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from frontier.model import Exchange, Stored
     from frontier.urls.canon.rulesets import RuleSet
     from frontier.warc.reader import Found
 
@@ -237,124 +246,12 @@ _INSIDE = 4_000
 _PLAIN = re.compile(rb"[\t\n\r -%'-*,-}]*")
 """The same in all charsets, but UTF-16: no entity, no shift of UTF-7 or HZ."""
 _CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
-PRECISE = (
+_PRECISE_DATE = re.compile(
     r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]{1,9})?Z"
 )
-"""A WARC-Date (WARC 1.1, section 5.4) to the second or better; a pattern."""
-_PRECISE_DATE = re.compile(PRECISE)
+"""A WARC-Date (WARC 1.1, section 5.4) to the second or better."""
 _URL = re.compile(r"[!#-\[\]-~]*")
-
-
-class Notes(NamedTuple):
-    """What is noted of one capture; what is empty was not."""
-
-    date: str = ""
-    """WARC-Date of a page, in full; of what is not a page it is not noted."""
-    title: str = ""
-    """Of a page; many have none."""
-    original: str = ""
-    """WARC-Refers-To-Target-URI of a revisit."""
-    original_date: str = ""
-    """WARC-Refers-To-Date of a revisit."""
-
-    def encode(self) -> str:
-        """The members of a JSON object, each after a comma; the last of a line."""
-        text = ""
-        if self.original:
-            text = f', "refers-to": {_json(self.original)}'
-            text += f', "refers-to-date": {_json(self.original_date)}'
-        if self.date:
-            text += f', "date": {_json(self.date)}, "title": {_json(self.title)}'
-        return text
-
-
-NONE = Notes()
-
-
-def notes_of(found: Found) -> Notes:
-    """What is to be noted of a record that an index lists."""
-    headers = found.headers
-    refers = ("", "")
-    if found.kind == "revisit":
-        refers = (
-            headers.get("warc-refers-to-target-uri").strip("<>"),
-            headers.get("warc-refers-to-date"),
-        )
-    elif found.kind == "resource":
-        title = title_of_resource(headers.get("content-type"), found.block)
-        return make_notes(headers.get("warc-date"), title)
-    elif found.kind != "response":
-        return NONE
-    return make_notes(headers.get("warc-date"), title_in(found.block), *refers)
-
-
-def make_notes(
-    date: str, title: str | None, original: str = "", original_date: str = ""
-) -> Notes:
-    """The notes of a capture, which is a page unless *title* is ``None``.
-
-    What cannot be noted unchanged is left out: the record has it.
-    """
-    known = len(original) <= URL_LIMIT and _URL.fullmatch(original)
-    if not known or not _PRECISE_DATE.fullmatch(original_date):
-        original = original_date = ""
-    if title is None or not _PRECISE_DATE.fullmatch(date):
-        date = title = ""
-    return Notes(date, title, original, original_date)
-
-
-def read_notes(facts: Mapping[str, object], timestamp: str) -> Notes:
-    """What an index notes of a capture at *timestamp*, 14 digits, in *facts*.
-
-    If some are of another time, or not as `Notes.encode` writes them, there are none.
-    """
-    said = [
-        facts.get(name) for name in ("date", "title", "refers-to", "refers-to-date")
-    ]
-    date, title, original, original_date = said
-    if date is None:
-        date = title = None
-    elif not isinstance(date, str) or not isinstance(title, str):
-        return NONE
-    else:
-        title = title.encode("utf-8", "replace").decode()[:TITLE_LIMIT]
-        if digits(date) != timestamp or not _PRECISE_DATE.fullmatch(date):
-            return NONE
-    if original is None:
-        return make_notes(date or "", title)
-    if not isinstance(original, str) or not isinstance(original_date, str):
-        return NONE
-    made = make_notes(date or "", title, original, original_date)
-    return made if made.original else NONE
-
-
-def digits(date: str) -> str:
-    """The first 14 digits of a date."""
-    usual = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
-    if len(usual) == 14 and usual.isdecimal():
-        return usual
-    return "".join(filter(str.isdigit, date))[:14]
-
-
-def title_in(block: bytes) -> str | None:
-    """The title of the page whose HTTP response begins with *block*.
-
-    ``None`` if the response is not a page: those are HTML with status 200.
-    """
-    status, headers, body = http(block)
-    mime = headers.get("content-type").partition(";")[0].strip().lower()
-    return title_of(headers, body) if status == "200" and mime in HTML else None
-
-
-def title_of_resource(kind: str, block: bytes) -> str | None:
-    """The title of the document *block* of type *kind*; ``None`` if it is not a page.
-
-    What is stored without its response has no status, and is served with 200.
-    """
-    if kind.partition(";")[0].strip().lower() not in HTML:
-        return None
-    return title_of(Head(f"\r\ncontent-type: {kind}".encode()), block)
 
 
 def title_of(headers: Head, body: bytes) -> str:
@@ -525,41 +422,76 @@ INDEXED = frozenset({"response", "revisit", "resource"})
 LINE_LIMIT = 1 << 20
 """Longest line that is read, in bytes."""
 
-_USUAL = 7
-"""Members of a line without notes."""
-_DIGITS = re.compile(r"[0-9]+")
-_DATE = re.compile(r"[0-9]{14}")
+_NUMBER = re.compile(r"[0-9]{1,15}")
+_DATE = re.compile(
+    r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)(?:[0-9]{3}(?:[0-9]{3})?)?"
+)
 MOMENT = re.compile(
     r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])[Tt ]"
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
 )
-DIGITS = re.compile(
-    r"[0-9]{4}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
-    r"(?:[01][0-9]|2[0-3])[0-5][0-9](?:[0-5][0-9]|60)"
-)
-"""A date as indexes and ARC have it: some tools write it as WARC-Date, too."""
 """RFC 3339, section 5.6: what a list of pages may have, and a WARC-Date has to be."""
+_COLUMNS = {
+    6: "key timestamp url mime status digest",
+    7: "key timestamp url mime status digest length",
+    9: "key timestamp url mime status digest - offset filename",
+    11: "key timestamp url mime status digest - - length offset filename",
+}
+"""What a line of CDX has, by the number of its columns."""
 
 
-class Line(NamedTuple):
-    """One capture, as an index lists it."""
+class Capture(NamedTuple):
+    """A capture: a record of a file, an exchange, or what an index says of one."""
 
-    key: str
-    timestamp: str
     url: str
-    mime: str
-    status: str
-    digest: str
-    length: int
-    offset: int
-    filename: str
-    notes: Notes = NONE
+    date: str
+    """WARC-Date, or the digits that an index has of it."""
+    kind: str = "response"
+    """WARC-Type."""
+    mime: str = ""
+    """As the server said it, or the record's; not known of a revisit in an index."""
+    status: str = ""
+    """Of HTTP; empty if it is none."""
+    digest: str = ""
+    """Of the payload, as it is spelled there."""
+    length: int = 0
+    """In the file, in bytes."""
+    offset: int = 0
+    filename: str = ""
+    title: str | None = None
+    """Of a page, maybe empty; what is not a page has none."""
+    refers_to: str = ""
+    """WARC-Refers-To-Target-URI of a revisit."""
+    refers_date: str = ""
+    """WARC-Refers-To-Date of a revisit."""
     asked: Asked = GET
+    """How it was asked for."""
+    key: str = ""
+    """Under which an index files it; empty for pywb's."""
+    record_id: str = ""
+
+    @property
+    def timestamp(self) -> str:
+        """Its date in 14 digits."""
+        return digits(self.date)[:14]
+
+    @property
+    def surt(self) -> str:
+        """Its key, or pywb's."""
+        return self.key or sort_key(self.asked.filed(self.url))
+
+    def plain(self) -> Capture:
+        """It, without what is beyond other tools' lines."""
+        return self._replace(title=None, refers_to="", refers_date="")
 
     def encode(self) -> bytes:
-        """The line with its line feed."""
-        text = f'"url": {_json(self.url)}, "mime": {_json(self.mime)}'
+        """Its line, with the line feed. What cannot be noted unchanged is left out."""
+        is_revisit = self.kind == "revisit"
+        mime = self.mime.partition(";")[0].strip() or "unk"
+        text = f'"url": {_json(self.url)}, '
+        text += f'"mime": {_json(REVISIT if is_revisit else mime)}'
         if self.status:
             text += f', "status": {_json(self.status)}'
         if self.digest:
@@ -570,85 +502,244 @@ class Line(NamedTuple):
             body = self.asked.body
             said = "null" if body is None else _json(body)
             text += f', "requestBody": {said}, "method": {_json(self.asked.method)}'
-        return f"{self.key} {self.timestamp} {{{text}{self.notes.encode()}}}\n".encode()
+        if _is_noted(self.refers_to, self.refers_date):
+            text += f', "refers-to": {_json(self.refers_to)}'
+            text += f', "refers-to-date": "{self.refers_date}"'
+        if self.title is not None and _PRECISE_DATE.fullmatch(self.date):
+            text += f', "date": "{self.date}", "title": {_json(self.title)}'
+        return f"{self.surt} {self.timestamp} {{{text}}}\n".encode()
 
 
-def line_of(found: Found, filename: str, asked: Asked = GET) -> Line | None:
-    """Return the line of a record; ``None`` if an index does not list it.
+def _is_noted(original: str, date: str) -> bool:
+    """Whether a line may say what its revisit refers to; the record does."""
+    is_url = 0 < len(original) <= URL_LIMIT and _URL.fullmatch(original)
+    return bool(is_url and _PRECISE_DATE.fullmatch(date))
 
-    *asked* is how the record's resource was asked for.
+
+def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
+    """What the record *found* says, whose resource was *asked* for so."""
+    get, kind = found.headers.get, found.kind
+    mime, status, title = get("content-type"), "", None
+    refers = "", ""
+    if kind == "resource":
+        if asked is GET:
+            title = _title("200", _typed(mime), mime, found.block)
+    elif kind in INDEXED:
+        status, head, start = http_head(found.block)
+        if start or found.is_http:
+            mime = head.get("content-type")
+        if asked is GET and status == "200":  # the answer to a form is not a page
+            title = _title(status, head, mime, found.block, start)
+        if kind == "revisit":
+            refers = (
+                get("warc-refers-to-target-uri").strip("<>"),
+                get("warc-refers-to-date"),
+            )
+    return Capture(
+        get("warc-target-uri").strip("<>"),
+        get("warc-date"),
+        kind,
+        mime,
+        status,
+        get("warc-payload-digest"),
+        found.length,
+        found.offset,
+        filename,
+        title,
+        *refers,
+        asked,
+        "",
+        get("warc-record-id"),
+    )
+
+
+def listed(found: Found, filename: str, asked: Asked = GET) -> Capture | None:
+    """`capture_of` of a record; ``None`` if an index does not list it.
 
     Raises:
         BadWarc: Its WARC-Date is none: ``99999-01-01T00:00:00Z``, or the 13th month.
     """
-    url = found.headers.get("warc-target-uri", "").strip("<>")
-    date = found.headers.get("warc-date", "")
-    timestamp = re.sub(r"[^0-9]", "", date)[:14]
-    if found.kind not in INDEXED or not url or len(timestamp) != 14:
+    if found.kind not in INDEXED:
         return None
-    if not (MOMENT.fullmatch(date) or DIGITS.fullmatch(date)):
-        raise BadWarc(filename, found.offset, f"WARC-Date {date[:40]!r} is not a date")
-    status, mime = "", found.headers.get("content-type", "")
-    if found.kind != "resource":
-        status, headers, _ = http_head(found.block)
-        mime = headers.get("content-type", "")
-    if found.kind == "revisit":
-        mime = REVISIT
-    return Line(
-        sort_key(asked.filed(url)),
-        timestamp,
-        url,
-        mime.partition(";")[0].strip() or "unk",
-        status,
-        found.headers.get("warc-payload-digest", ""),
-        found.length,
-        found.offset,
-        filename,
-        asked=asked,
-    )
+    capture = capture_of(found, filename, asked)
+    if not capture.url or len(capture.timestamp) != 14:
+        return None
+    if not (MOMENT.fullmatch(capture.date) or _DATE.fullmatch(capture.date)):
+        reason = f"WARC-Date {capture.date[:40]!r} is not a date"
+        raise BadWarc(filename, found.offset, reason)
+    return capture
 
 
-def parse(raw: bytes) -> Line:
-    """Return what a line says.
-
-    Raises:
-        ValueError: It is not in the form above.
-    """
-    key, _, rest = raw.decode("utf-8").rstrip("\n").partition(" ")
-    timestamp, _, text = rest.partition(" ")
-    try:
-        facts = json.loads(text)
-    except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
-    if not key or not _DATE.fullmatch(timestamp) or not isinstance(facts, dict):
-        raise ValueError("not a CDXJ line")
-    numbers = [str(facts.get(name, "")) for name in ("length", "offset")]
-    words = [
-        str(facts.get(n, "")) for n in ("url", "mime", "status", "digest", "filename")
-    ]
-    if not all(_DIGITS.fullmatch(n) and len(n) < 16 for n in numbers) or not words[0]:
-        raise ValueError("a CDXJ line without url, length or offset")
-    length, offset = map(int, numbers)
-    url, mime, status, digest, filename = words
-    noted = read_notes(facts, timestamp) if len(facts) > _USUAL else NONE
-    return Line(
-        key,
-        timestamp,
-        url,
+def capture_from(exchange: Exchange, stored: Stored) -> Capture:
+    """The capture of *exchange*, which was *stored*: what its record says."""
+    head, body, original = exchange.response_head, exchange.response_body, None
+    mime, status, kind = mime_of(head), str(exchange.status or ""), "response"
+    how, title = GET, None
+    if exchange.made is None:
+        how = asked(exchange.request_head, exchange.request_body)
+    if is_resource(exchange):
+        mime, status, kind = resource_type(exchange), "", "resource"
+        title = _title("200", _typed(mime), mime, body[:TITLE_REACH])
+    else:
+        original = stored.original
+        if original is not None:
+            kind, body = "revisit", b""
+        if how is GET and exchange.unmodified is None and exchange.status == 200:
+            title = _title(status, Head(head), mime, body[:TITLE_REACH])
+    return Capture(
+        target_uri(exchange.url),
+        stored.date,
+        kind,
         mime,
         status,
-        digest,
-        length,
-        offset,
-        filename,
-        noted,
-        asked_of(facts),
+        stored.payload_digest,
+        stored.length,
+        stored.offset,
+        stored.file,
+        title,
+        "" if original is None else escaped(original.url),
+        "" if original is None else original.date,
+        how,
     )
 
 
-def asked_of(facts: Mapping[str, object]) -> Asked:
-    """How the resource of a line with *facts* was asked for."""
-    method, body = facts.get("method", ""), facts.get("requestBody", "")
-    if not isinstance(method, str) or method.upper() in {"", "GET"}:
-        return GET
-    return Asked(method.upper(), body if isinstance(body, str) else None)
+def _typed(mime: str) -> Head:
+    """The head of what has none, but a type."""
+    return Head(f"\r\ncontent-type: {mime}".encode())
+
+
+def _title(
+    status: str, head: Head, mime: str, block: bytes, start: int = 0
+) -> str | None:
+    """The title of the page in *block*, behind *start*; ``None`` if it is not a page.
+
+    What is stored without its response has no status, and is served with 200.
+    """
+    mime = mime.partition(";")[0].strip().lower()
+    if status != "200" or mime not in HTML:
+        return None
+    return title_of(head, block[start : start + TITLE_REACH])
+
+
+def read_line(raw: bytes) -> Capture | None:
+    """What a line of CDXJ, of CDX, or of a CDX server's JSON says.
+
+    CDX has 6, 7, 9 or 11 columns. ``None`` for a line that is about the index itself.
+    Nothing of it is trusted.
+
+    Raises:
+        ValueError: It is in none of these forms.
+    """
+    text = raw.decode("utf-8", "replace").rstrip("\r\n")
+    at = text.find("{")
+    if at == 0 or (at > 0 and text[at - 1] == " "):
+        facts, key = _object(text[at:]), ""
+        if words := text[:at].split():
+            if len(words) != 2:
+                raise ValueError("not '<key> <date> {...}'")
+            key = words[0]
+            facts["timestamp"] = words[1]
+        return None if key.startswith("!") else read_facts(facts, key)
+    fields = text.split(" ")
+    if fields[0] in {"", "CDX"} or fields[0].startswith(("#", "!")):
+        return None  # its header, or a line of the index of a ZipNum cluster
+    return read_columns(fields)
+
+
+def read_columns(fields: Sequence[Any]) -> Capture:
+    """What the columns of a line of CDX say.
+
+    Raises:
+        ValueError: They are not in one of its forms.
+    """
+    names = _COLUMNS.get(min(len(fields), 11))
+    if names is None:
+        raise ValueError("neither CDXJ nor CDX with 7, 9 or 11 columns")
+    facts = dict(zip(names.split(), fields, strict=False))
+    return read_facts({k: v for k, v in facts.items() if v != "-"}, str(fields[0]))
+
+
+class NoCapture(ValueError):
+    """What is spelled like a capture cannot be one."""
+
+
+def read_facts(facts: Mapping[str, Any], key: str = "") -> Capture:
+    """What *facts* say of a capture, by the names of CDXJ or of a CDX server.
+
+    Raises:
+        NoCapture: They are not those of one.
+    """
+
+    def of(name: str, other: str = "") -> str:
+        value = facts.get(name, facts.get(other))
+        return "" if value is None else str(value)
+
+    url, date = of("url", "original"), of("timestamp")
+    if not url:
+        raise NoCapture("it has no url")
+    if not _DATE.fullmatch(date):
+        raise NoCapture(f"{date[:20]!r} is not a date of 14 or 17 digits")
+    mime, status = of("mime", "mimetype"), of("status", "statuscode")
+    kind = "revisit" if mime == REVISIT else "response" if status else "resource"
+    title, precise = facts.get("title"), of("date")
+    is_same = digits(precise)[:14] == date[:14] and _PRECISE_DATE.fullmatch(precise)
+    if isinstance(title, str) and is_same:
+        date = precise
+        title = title.encode("utf-8", "replace").decode()[:TITLE_LIMIT]
+    else:
+        title = None
+    refers = of("refers-to"), of("refers-to-date")
+    method, body = of("method").upper(), facts.get("requestBody", "")
+    how = GET
+    if method not in {"", "GET"}:
+        how = Asked(method, body if isinstance(body, str) else None)
+    return Capture(
+        url,
+        date,
+        kind,
+        "" if kind == "revisit" else mime,
+        status,
+        of("digest").strip("-"),
+        _number("length", of("length")),
+        _number("offset", of("offset")),
+        of("filename"),
+        title,
+        *(refers if _is_noted(*refers) else ("", "")),
+        how,
+        key,
+    )
+
+
+def _number(name: str, value: str) -> int:
+    if value in {"", "-"}:
+        return 0
+    if not _NUMBER.fullmatch(value):
+        raise NoCapture(f"its {name} {value[:20]!r} cannot be right")
+    return int(value)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that *text* is.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("a line that is not a JSON object")  # noqa: TRY004
+    return found
+
+
+def parse(raw: bytes) -> Capture:
+    """What a line says of a record that can be read: with its place and length.
+
+    Raises:
+        ValueError: It is not of CDXJ, or lacks them.
+    """
+    capture = read_line(raw)
+    if capture is None or not (capture.key and capture.filename and capture.length):
+        raise ValueError("a CDXJ line without url, length or offset")
+    return capture

@@ -6,73 +6,46 @@ refers to.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.cdx.lines import digits, sort_key
-from frontier.dedupe.digest import parse
+from frontier.cdx.lines import sort_key
+from frontier.dedupe.digest import in_hex
 from frontier.files import FILE_MODE, creating
+from frontier.warc.records import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frontier.cdx.lines import Line
-    from frontier.warc.reader import Found
+    from frontier.cdx.lines import Capture
 
 BATCH = 1_000
 """Rows that are put into the file at once."""
 CACHE_KB = 16_384
 """Memory that the file may take, in kB."""
-_USUAL = re.compile("sha256:[0-9a-f]{64}")
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 CREATE TABLE capture (line BLOB);
-CREATE TABLE held (digest BLOB, key TEXT);
-CREATE TABLE revisit (file TEXT, at INTEGER, digest BLOB, key TEXT, time TEXT);
+CREATE TABLE held (digest TEXT, key TEXT);
+CREATE TABLE revisit (file TEXT, at INTEGER, digest TEXT, key TEXT, time TEXT);
 CREATE TABLE fact (file TEXT, at INTEGER, size INTEGER, time TEXT, url TEXT,
-                   digest BLOB);
+                   digest TEXT);
 CREATE TABLE claim (file TEXT, at INTEGER, size INTEGER, time TEXT, url TEXT,
-                    digest BLOB);
+                    digest TEXT);
 """
 
 
 class Need(NamedTuple):
     """What a revisit refers to."""
 
-    digest: bytes
-    """See `canonical`."""
+    digest: str
+    """See `frontier.dedupe.digest.in_hex`."""
     key: str
     """Of the original's URL."""
     time: str
     """14 digits of the original's date; empty where the revisit has none."""
-
-
-def need_of(found: Found, key: str) -> Need:
-    """What the revisit *found*, of the URL with *key*, refers to."""
-    headers = found.headers
-    own, target, date, digest = (
-        headers.get(f"warc-{name}", "")
-        for name in (
-            "target-uri",
-            "refers-to-target-uri",
-            "refers-to-date",
-            "payload-digest",
-        )
-    )
-    return need(digest, key, own.strip("<>"), target.strip("<>"), date)
-
-
-def need(digest: str, key: str, own: str, target: str, date: str) -> Need:
-    """What a revisit of the URL *own* with *key* refers to.
-
-    One that does not say whose payload it has, has that of its own URL.
-    """
-    if target and target != own:
-        key = sort_key(target)
-    return Need(canonical(digest), key, digits(date))
 
 
 class Captures:
@@ -88,13 +61,22 @@ class Captures:
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
         self._db.executescript(_SCHEMA)
         self._db.execute("BEGIN")
-        self._held: list[tuple[bytes, str]] = []
-        self._referred: list[tuple[str, int, bytes, str, str]] = []
+        self._held: list[tuple[str, str]] = []
+        self._referred: list[tuple[str, int, str, str, str]] = []
         self._lines: list[tuple[bytes]] = []
 
-    def add(self, line: Line) -> None:
-        """Add a line, for `sorted`."""
-        self._lines.append((line.encode(),))
+    def add(self, capture: Capture) -> None:
+        """Add a capture: its line, what it holds, and what it refers to."""
+        key, digest = capture.surt, in_hex(capture.digest)
+        self._lines.append((capture._replace(key=key).plain().encode(),))
+        if capture.kind != "revisit":
+            self._held.append((digest, key))
+        else:
+            # One that does not say whose payload it has, has that of its own URL.
+            if capture.refers_to and capture.refers_to != capture.url:
+                key = sort_key(capture.refers_to)
+            need = Need(digest, key, digits(capture.refers_date)[:14])
+            self._referred.append((capture.filename, capture.offset, *need))
         if len(self._lines) == BATCH:
             self._flush()
 
@@ -103,12 +85,6 @@ class Captures:
         self._flush()
         for (line,) in self._db.execute("SELECT line FROM capture ORDER BY line"):
             yield line
-
-    def refer(self, file: str, offset: int, need: Need) -> None:
-        """Add the revisit at *offset* of *file*, for `unresolved`."""
-        self._referred.append((file, offset, *need))
-        if len(self._referred) == BATCH:
-            self._flush()
 
     def mark(self) -> dict[str, int]:
         """What was added so far, for `back_to`."""
@@ -126,17 +102,17 @@ class Captures:
             delete = f"DELETE FROM {table} WHERE rowid > ?"  # noqa: S608
             self._db.execute(delete, (last,))
 
-    def hold(self, digest: bytes, key: str) -> None:
+    def hold(self, digest: str, key: str) -> None:
         """Note that a payload is stored under the URL with *key*."""
         self._held.append((digest, key))
-        if len(self._held) == BATCH:
+        if len(self._held) >= BATCH:
             self._flush()
 
-    def fact(self, line: Line) -> None:
+    def fact(self, line: Capture) -> None:
         """Note what a record says, for `differences`."""
         self._db.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?)", _place(line))
 
-    def claim(self, line: Line) -> None:
+    def claim(self, line: Capture) -> None:
         """Note what an index says, for `differences`."""
         self._db.execute("INSERT INTO claim VALUES (?, ?, ?, ?, ?, ?)", _place(line))
 
@@ -158,7 +134,7 @@ class Captures:
         self._flush()
         self._db.execute("CREATE INDEX IF NOT EXISTS by_digest ON held (digest, key)")
         rows = self._db.execute(
-            "SELECT file, at, digest, key, time FROM revisit WHERE digest = x'' OR "
+            "SELECT file, at, digest, key, time FROM revisit WHERE digest = '' OR "
             "NOT EXISTS (SELECT 1 FROM held WHERE held.digest = revisit.digest "
             "AND held.key = revisit.key)"
         )
@@ -180,17 +156,6 @@ class Captures:
         self._path.unlink(missing_ok=True)
 
 
-def _place(line: Line) -> tuple[object, ...]:
-    digest = canonical(line.digest)
+def _place(line: Capture) -> tuple[object, ...]:
+    digest = in_hex(line.digest)
     return (line.filename, line.offset, line.length, line.timestamp, line.url, digest)
-
-
-def canonical(digest: str) -> bytes:
-    """Return a digest in one spelling; empty if it is none."""
-    if _USUAL.fullmatch(digest):
-        return digest.encode()
-    try:
-        found = parse(digest)
-    except ValueError:
-        return b""
-    return f"{found.algorithm}:{found.value.hex()}".encode()

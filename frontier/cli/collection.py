@@ -483,11 +483,11 @@ def require_compat(compat: str) -> None:
 
 def require_algorithm(name: str) -> str:
     """Return *name*, which is empty or an algorithm that can be computed here."""
-    from frontier.dedupe.digest import ALGORITHMS, digester
+    from frontier.dedupe.digest import ALGORITHMS, hashing
 
     try:
         if name:
-            digester(name)
+            hashing(name)
     except (ValueError, ImportError):
         known = ", ".join(ALGORITHMS)
         message = f"--digest {name}: none of {known}, or its package is missing"

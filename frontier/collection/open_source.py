@@ -41,11 +41,12 @@ from frontier.cdx.lines import INDEXED, REVISIT, paired
 from frontier.collection.foreign_indexes import MAX_LINE
 from frontier.collection.sources import MAX_MANIFEST, Kind, Source, is_url
 from frontier.dedupe.cdx_server import pool_for
-from frontier.dedupe.digest import ALGORITHM, digester, parse
+from frontier.dedupe.digest import ALGORITHM, PayloadDigest, hashing, parse
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import open_input, read_input, require_ratio
 from frontier.wacz.layout import CDX
 from frontier.warc.reader import GZIP, payload_of, pulled_from
+from frontier.warc.records import digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -568,16 +569,7 @@ def _line(found: Found, how: Asked, computed: str) -> bytes:
     if how.method:
         facts["method"] = how.method
     facts["length"] = found.length
-    return f"- {_digits(headers.get('warc-date'))} {json.dumps(facts)}\n".encode()
-
-
-def _digits(date: str) -> str:
-    """The digits of a WARC-Date, as precise as it is where an index can have it so.
-
-    An index has 14, 17 or 20 of them; a revisit is to name the date as it is.
-    """
-    whole, _, fraction = date.rstrip("Z").partition(".")
-    return re.sub(r"[-T:]", "", whole) + (fraction if len(fraction) in {3, 6} else "")
+    return f"- {digits(headers.get('warc-date'))} {json.dumps(facts)}\n".encode()
 
 
 def _is_to_be_computed(found: Found, wanted: str) -> bool:
@@ -601,10 +593,10 @@ def _computed(found: Found, algorithm: str) -> str:
     headers = found.headers
     if headers.get("warc-truncated") or headers.get("warc-segment-number"):
         return ""
-    computed = digester(algorithm)
+    computed = hashing(algorithm)
     try:
         for part in payload_of(found):
             computed.update(part)
     except ValueError:
         return ""
-    return computed.spelled()
+    return PayloadDigest(algorithm, computed.digest()).spelled()

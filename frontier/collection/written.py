@@ -6,7 +6,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from frontier.collection.foreign_indexes import Capture, conserved, spelled
+from frontier.collection.foreign_indexes import Capture, conserved
+from frontier.dedupe.digest import spelled
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.warc.reader import records_in

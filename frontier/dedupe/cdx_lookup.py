@@ -26,18 +26,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from frontier.cdx.lines import REVISIT, sort_key
+from frontier.cdx.lines import sort_key
 from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
-from frontier.dedupe.digest import parse, spelled
+from frontier.dedupe.digest import parse
 from frontier.dedupe.digest_index import decode
 from frontier.dedupe.revisit_policy import Match, canonical
 from frontier.model import Original
-from frontier.warc.records import target_uri, warc_date
+from frontier.warc.records import digits, target_uri, warc_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontier.dedupe.cdx_server import Answer
+    from frontier.cdx.lines import Capture
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +189,7 @@ class CdxServers:
         return None
 
     def _original(
-        self, wanted: Wanted, captures: list[Answer], server: CdxServer
+        self, wanted: Wanted, captures: list[Capture], server: CdxServer
     ) -> Found | None:
         """The capture to refer to: of the very URL if there is one, then the first."""
         ours = {parse(digest).algorithm: digest for digest in wanted.digests}
@@ -202,7 +202,7 @@ class CdxServers:
                 continue
             if digest.algorithm not in ours:
                 others.add(digest.algorithm)
-            elif (known := spelled(digest)) == ours[digest.algorithm]:
+            elif (known := digest.spelled()) == ours[digest.algorithm]:
                 found = self._usable(wanted, each, server)
                 if found is not None and found.url == wanted.url:
                     return known, found
@@ -213,12 +213,12 @@ class CdxServers:
         return best
 
     def _usable(
-        self, wanted: Wanted, answer: Answer, server: CdxServer
+        self, wanted: Wanted, answer: Capture, server: CdxServer
     ) -> Original | None:
         url = target_uri(answer.url)
-        length = answer.length if answer.length.isdecimal() else "0"
-        value = decode(f"0 {answer.timestamp} {url} {length}")
-        if value is None or answer.mime == REVISIT or not self._is_match(wanted, url):
+        value = decode(f"0 {digits(answer.date)} {url} {answer.length}")
+        is_revisit = answer.kind == "revisit"
+        if value is None or is_revisit or not self._is_match(wanted, url):
             return None
         if value.date[:19] > warc_date(wanted.started)[:19]:
             return None  # an original is not later than what refers to it

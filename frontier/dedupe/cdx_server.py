@@ -24,111 +24,66 @@ import re
 import threading
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
-from frontier.cdx.lines import REVISIT
+from frontier.cdx.lines import (
+    REVISIT,
+    NoCapture,
+    read_columns,
+    read_facts,
+    read_line,
+)
 from frontier.warc.records import software, warc_date
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from frontier.cdx.lines import Capture
 
 
-COLUMNS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest")
-"""What the first columns of a CDX line are, be there 7, 9 or 11 of them."""
-_OF_ELEVEN = 8
-"""The column of the length, where there are 11."""
-
-
-class Answer(NamedTuple):
-    """A capture, as a server has it; each part as it is spelled there."""
-
-    url: str
-    timestamp: str
-    mime: str
-    digest: str
-    length: str
-    """Empty where the server does not tell it."""
-
-
-def answers(data: bytes) -> Iterator[Answer]:
+def answers(data: bytes) -> Iterator[Capture]:
     """Yield the captures in *data*, the whole body of an answer.
 
     Raises:
         ValueError: It is in none of the forms.
     """
-    text = data.decode("utf-8", "replace").strip()
-    if text.startswith("["):
-        yield from _rows(_json(text))
+    for read, row in _rows(data):
+        with suppress(NoCapture):
+            found = read(row)
+            if found is not None and found.digest:
+                yield found
+
+
+def _rows(data: bytes) -> Iterator[tuple[Callable[[Any], Capture | None], Any]]:
+    """Each row or line of *data*, and what reads it."""
+    if not data.lstrip().startswith(b"["):
+        for line in data.strip().splitlines():
+            yield read_line, line
         return
-    for line in text.splitlines():
-        yield from _line(line)
-
-
-def _line(line: str) -> Iterator[Answer]:
-    at = line.find("{")
-    if at >= 0 and (at == 0 or line[at - 1] == " "):
-        facts = _json(line[at:])
-        if not isinstance(facts, dict):
-            raise ValueError("a line that is not a JSON object")
-        head = line[:at].split()
-        yield from _named({"timestamp": head[1], **facts} if len(head) > 1 else facts)
-        return
-    fields = line.split(" ")
-    if len(fields) < len(COLUMNS):
-        raise ValueError(f"a line that is neither CDXJ nor CDX: {line[:60]!r}")
-    yield from _named(_by_place(fields))
-
-
-def _by_place(fields: list[Any]) -> dict[str, Any]:
-    """The facts of a line or row of 6, 7, 9 or 11 columns, or more."""
-    facts = dict(zip(COLUMNS, fields, strict=False))
-    if len(fields) >= 11:
-        facts["length"] = fields[_OF_ELEVEN]
-    elif len(fields) == len(COLUMNS) + 1:
-        facts["length"] = fields[-1]
-    return facts
-
-
-def _rows(rows: Any) -> Iterator[Answer]:
-    names: tuple[str, ...] = ()  # OutbackCDX gives none
-    for number, row in enumerate(rows):
-        if isinstance(row, dict):
-            yield from _named(row)
-        elif isinstance(row, list) and number == 0 and "digest" in row:
-            names = tuple(map(str, row))
-        elif isinstance(row, list):
-            named = dict(zip(names, row, strict=False))
-            yield from _named(named if names else _by_place(row))
-        else:
-            raise ValueError("a row that is neither an array nor an object")
-
-
-def _named(facts: dict[str, Any]) -> Iterator[Answer]:
-    def of(*names: str) -> str:
-        found = next((facts[n] for n in names if facts.get(n) is not None), "")
-        return str(found)
-
-    answer = Answer(
-        of("url", "original"),
-        of("timestamp"),
-        of("mime", "mimetype"),
-        of("digest"),
-        of("length"),
-    )
-    if answer.url and answer.timestamp and answer.digest not in {"", "-"}:
-        yield answer
-
-
-def _json(text: str) -> Any:
+    names: list[str] = []  # OutbackCDX gives none
     try:
-        return json.loads(text)
+        rows = json.loads(data)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
+    for number, row in enumerate(rows):
+        if isinstance(row, dict):
+            yield read_facts, row
+        elif not isinstance(row, list):
+            raise ValueError(  # noqa: TRY004 - a wrong value, read
+                "a row that is neither an array nor an object"
+            )
+        elif number == 0 and "digest" in row:
+            names = list(map(str, row))
+        elif names:
+            yield read_facts, dict(zip(names, row, strict=False))
+        else:
+            yield read_columns, row
 
 
 logger = logging.getLogger(__name__)
@@ -208,7 +163,7 @@ class CdxServer:
         with self._lock:
             return time.monotonic() < self._resting_until
 
-    def captures(self, wanted: Wanted) -> list[Answer]:
+    def captures(self, wanted: Wanted) -> list[Capture]:
         """What it has of the URL of *wanted*.
 
         Raises:
@@ -221,7 +176,7 @@ class CdxServer:
         self._succeeded()
         return found
 
-    def replay(self, capture: Answer, root: str, out: IO[bytes]) -> None:
+    def replay(self, capture: Capture, root: str, out: IO[bytes]) -> None:
         """Write to *out* the payload of *capture*, as the replay at *root* gives it.
 
         That is the body without its transfer coding, in its content coding. *root* is
@@ -237,7 +192,7 @@ class CdxServer:
         try:
             answer = self._pool.request(
                 "GET",
-                f"{root}/{capture.timestamp[:14]}id_/{url}",
+                f"{root}/{capture.timestamp}id_/{url}",
                 headers=headers if root.startswith(self._origin()) else {},
                 redirect=False,
                 preload_content=False,

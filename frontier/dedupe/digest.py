@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import string
 from contextlib import suppress
 from importlib import import_module
@@ -26,7 +27,7 @@ ALGORITHM = "sha256"
 """The algorithm of payload digests, unless another one is chosen."""
 
 ALGORITHMS = ("sha256", "sha1", "blake3")
-"""Those that `digest_of` computes."""
+"""Those that a crawl may choose."""
 
 _BARE = {"md5": 16, "sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
 SIZES = {**_BARE, "blake3": 32}
@@ -36,6 +37,8 @@ _BY_HEX = {size * 2: name for name, size in _BARE.items()}
 _BY_BASE32 = {-(-size * 8 // 5): name for name, size in _BARE.items()}
 _HEX = frozenset("0123456789abcdefABCDEF")
 _BASE32 = frozenset(string.ascii_letters + "234567")
+_USUAL = re.compile(r"(?:sha-?256:)?([0-9a-f]{64})|(?:sha-?1:)?([A-Z2-7]{32})")
+_IN_HEX = re.compile("sha256:[0-9a-f]{64}")
 
 
 class PayloadDigest(NamedTuple):
@@ -45,80 +48,69 @@ class PayloadDigest(NamedTuple):
     """A key of `SIZES`."""
     value: bytes
 
+    def spelled(self) -> str:
+        """As the index spells it: one spelling for each digest.
 
-def sha256_hex(payload: Body) -> str:
-    """Return the digest of *payload* as the index spells it: lower-case hex."""
-    if isinstance(payload, bytes):
-        return hashlib.sha256(payload).hexdigest()
-    computed = hashlib.sha256()
-    for block in slices_of(payload):
-        computed.update(block)
-    return computed.hexdigest()
+        Bare, SHA-1 in base32 as Heritrix has it and others in lower-case hex as
+        Browsertrix has them. BLAKE3 keeps its label: bare it would be a SHA-256.
+        """
+        if self.algorithm == "sha1":
+            return base64.b32encode(self.value).decode("ascii")
+        return self.value.hex() if self.algorithm in _BARE else self.in_hex()
+
+    def in_hex(self) -> str:
+        """With its label, in hex: how manifests spell it."""
+        return f"{self.algorithm}:{self.value.hex()}"
+
+
+def hashing(algorithm: str = ALGORITHM) -> Any:
+    """A digest of nothing yet, with the methods of `hashlib`'s.
+
+    Raises:
+        ImportError: *algorithm* is ``blake3``, and that package is not installed.
+        ValueError: There is no such algorithm.
+    """
+    if algorithm == "sha256":
+        return hashlib.sha256()
+    if algorithm == "blake3":
+        return import_module("blake3").blake3()
+    return hashlib.new(algorithm, usedforsecurity=False)
 
 
 def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
-    """Return the digest of *payload* as the index spells it; see `spelled`.
+    """Return the digest of *payload* as the index spells it.
 
     Raises:
-        ImportError: *algorithm* is ``blake3``, and that package is not installed.
-        ValueError: *algorithm* is not one of `ALGORITHMS`.
+        ImportError: See `hashing`.
+        ValueError: See `hashing`.
     """
     if isinstance(payload, FileBody) and algorithm in payload.digests:
         return payload.digests[algorithm]
-    if algorithm == "sha256":
-        return sha256_hex(payload)
-    computed = digester(algorithm)
-    computed.update(payload)
-    return computed.spelled()
+    computed = hashing(algorithm)
+    for block in slices_of(payload):
+        computed.update(block)
+    return PayloadDigest(algorithm, computed.digest()).spelled()
 
 
-class Digester:
-    """A digest that is computed in parts."""
-
-    def __init__(self, algorithm: str, computed: Any) -> None:
-        self._algorithm = algorithm
-        self._computed = computed
-
-    def update(self, part: Body | memoryview) -> None:
-        """Add *part* to what it is the digest of."""
-        if not isinstance(part, FileBody):
-            self._computed.update(part)
-            return
-        for block in slices_of(part):
-            self._computed.update(block)
-
-    def spelled(self) -> str:
-        """The digest of all parts, as the index spells it."""
-        return spelled(PayloadDigest(self._algorithm, self._computed.digest()))
-
-
-def digester(algorithm: str = ALGORITHM) -> Digester:
-    """A digest of nothing yet.
+def spelled(text: str) -> str:
+    """Return the digest *text*, of any spelling, as the index spells it.
 
     Raises:
-        ImportError: *algorithm* is ``blake3``, and that package is not installed.
-        ValueError: *algorithm* is not one of `ALGORITHMS`.
+        ValueError: It is not a digest.
     """
-    if algorithm == "sha256":
-        return Digester(algorithm, hashlib.sha256())
-    if algorithm == "sha1":
-        return Digester(algorithm, hashlib.sha1(usedforsecurity=False))
-    if algorithm == "blake3":
-        return Digester(algorithm, import_module("blake3").blake3())
-    raise ValueError(f"no algorithm of payload digests: {algorithm!r}")
+    if found := _USUAL.fullmatch(text):
+        return found[1] or found[2]
+    return parse(text).spelled()
 
 
-def spelled(digest: PayloadDigest) -> str:
-    """Return *digest* as the index spells it: one spelling for each digest.
-
-    Bare, SHA-1 in base32 as Heritrix has it and others in lower-case hex as
-    Browsertrix has them. BLAKE3 keeps its label: bare it would be a SHA-256.
-    """
-    if digest.algorithm == "sha1":
-        return base64.b32encode(digest.value).decode("ascii")
-    if digest.algorithm in _BARE:
-        return digest.value.hex()
-    return f"{digest.algorithm}:{digest.value.hex()}"
+def in_hex(text: str) -> str:
+    """Return the digest *text* with its label and in hex; empty if it is none."""
+    if _IN_HEX.fullmatch(text):
+        return text
+    try:
+        return parse(text).in_hex()
+    except ValueError:
+        return ""
 
 
 def labelled(digest: str) -> str:
@@ -134,7 +126,7 @@ def labelled(digest: str) -> str:
     return f"{parse(digest).algorithm}:{digest}"
 
 
-EMPTY = sha256_hex(b"")
+EMPTY = digest_of(b"")
 """The digest of the empty payload, which never becomes a revisit."""
 
 

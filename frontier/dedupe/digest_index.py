@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from frontier.model import Original
-from frontier.warc.records import MAX_URL, escaped
+from frontier.warc.records import MAX_URL, dated, digits, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ class Value:
 
 def encode(date: str, url: str, length: int, wacz_index: int = 0) -> str:
     """Return the value of an original, given its WARC-Date."""
-    return f"{wacz_index} {date_digits(date)} {escaped(url)} {length}"
+    return f"{wacz_index} {digits(date)} {escaped(url)} {length}"
 
 
 def decode(value: str | bytes) -> Value | None:
@@ -96,44 +96,21 @@ def decode(value: str | bytes) -> Value | None:
     fields = value.split(" ")
     if len(value) > _VALUE_LIMIT or len(fields) != 4:
         return None
-    number, digits, url, length = fields
+    number, date, url, length = fields
     if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(length)):
         return None
     if len(url) > MAX_URL:  # a revisit would name it
         return None
-    if not url or url != escaped(url) or not _is_date(digits):
+    if not url or url != escaped(url) or not _is_date(date):
         return None
-    return Value(int(number), warc_date_of_digits(digits), url, int(length))
+    return Value(int(number), dated(date), url, int(length))
 
 
-def date_digits(date: str) -> str:
-    """Return the digits of a WARC-Date: 20, 17 or 14, as precise as it is.
-
-    Raises:
-        ValueError: It has another precision.
-    """
-    digits = re.sub(r"[-T:.Z]", "", date)
-    if not _DATE.fullmatch(digits):
-        raise ValueError(f"not a WARC-Date of 0, 3 or 6 decimals: {date!r}")
-    return digits
-
-
-def warc_date_of_digits(digits: str) -> str:
-    """Return the WARC-Date of 14, 17 or 20 digits, no more precise than they are.
-
-    WARC 1.1 (section 5.4) allows a fraction of a second. Zeros that the source
-    did not have would make the date another than the original's.
-    """
-    d = digits
-    date = f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[8:10]}:{d[10:12]}:{d[12:14]}"
-    return f"{date}.{d[14:]}Z" if d[14:] else f"{date}Z"
-
-
-def _is_date(digits: str) -> bool:
-    if not _DATE.fullmatch(digits):
+def _is_date(date: str) -> bool:
+    if not _DATE.fullmatch(date):
         return False
     try:
-        datetime.strptime(f"{digits[:14]}+0000", "%Y%m%d%H%M%S%z")
+        datetime.strptime(f"{date[:14]}+0000", "%Y%m%d%H%M%S%z")
     except ValueError:
         return False
     return True

@@ -27,7 +27,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.dedupe.digest import parse, spelled
+from frontier.dedupe.digest import spelled
 from frontier.dedupe.digest_index import decode, encode
 from frontier.dedupe.revisit_policy import URL_KEY, url_key
 from frontier.store.client import Call
@@ -316,7 +316,7 @@ def _read(value: bytes, url: str) -> LastCapture | None:
     try:
         facts: dict[str, Any] = json.loads(value)
         known = decode(str(facts["original"]))
-        digest = spelled(parse(str(facts["digest"])))
+        digest = spelled(str(facts["digest"]))
         file, offset = str(facts["file"]), int(facts["offset"])
         etag, modified = str(facts["etag"]), str(facts["modified"])
         owner, minted = str(facts["crawl"]), facts["minted"] is True

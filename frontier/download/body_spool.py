@@ -39,7 +39,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from scrapy.http import Response
 
-from frontier.dedupe.digest import digester
+from frontier.dedupe.digest import PayloadDigest, hashing
 from frontier.model import FileBody
 from frontier.scrapy_internals import EXCERPT_FLAG
 
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from frontier.dedupe.digest import Digester
     from frontier.model import Body
     from frontier.settings.config import Config
 
@@ -119,7 +118,7 @@ class Spool:
         self._paused = False
         self._transport: Any = None
         self._file: IO[bytes] | None = None  # of the thread, until it is done
-        self._digest: Digester | None = None  # of what is in the file
+        self._digest: Any = None  # of what is in the file
         self._spooled = False
         self._over = threading.Event()
         self._whole = b""
@@ -221,7 +220,7 @@ class Spool:
                     self._file = TemporaryFile(  # noqa: SIM115 (`_filed` closes it)
                         dir=self._place.directory, buffering=0
                     )
-                    self._digest = digester(self._place.algorithm)
+                    self._digest = hashing(self._place.algorithm)
                 written = self._file.write(rest) or 0
                 self._digest.update(rest[:written])
                 rest = rest[written:]
@@ -246,7 +245,9 @@ class Spool:
         if self._file is None or self._digest is None or self._file.tell() == 0:
             return b""
         with self._file as file:
-            return FileBody(file, {self._place.algorithm: self._digest.spelled()})
+            name = self._place.algorithm
+            digest = PayloadDigest(name, self._digest.digest())
+            return FileBody(file, {name: digest.spelled()})
 
 
 EXCERPT = "frontier_excerpt"

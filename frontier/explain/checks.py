@@ -602,8 +602,8 @@ def _records(k: Known) -> Iterator[Finding]:
         line = record.line
         text = f"{of_digits(line.timestamp)}: {record.kind}"
         text += f", status {line.status}" if line.status else ""
-        if record.kind == "revisit" and line.notes.original:
-            text += f", of {line.notes.original} at {line.notes.original_date}"
+        if record.kind == "revisit" and line.refers_to:
+            text += f", of {line.refers_to} at {line.refers_date}"
         yield Finding("record", text, record.source)
     if (more := k.archive.count - len(k.archive.records)) > 0:
         yield Finding("record", f"{more:,} more between these", "WARC files")
@@ -638,7 +638,7 @@ def _of_fetch(k: Known) -> Finding:
         how = f"frontier warc show {shlex.quote(printable(record.source))} prints it"
         text += ", and stored"
         if record.kind == "revisit":
-            text += f" as a revisit of {record.line.notes.original or 'its own URL'}"
+            text += f" as a revisit of {record.line.refers_to or 'its own URL'}"
     if k.logs.followed:
         last = k.logs.followed[-1]
         why = FAILURES.get(last.status, ("", f"status {last.status}"))[1]

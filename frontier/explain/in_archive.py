@@ -17,15 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, TYPE_CHECKING
 
-from frontier.cdx.lines import (
-    LINE_LIMIT,
-    REVISIT,
-    key_under,
-    line_of,
-    notes_of,
-    parse,
-    sort_key,
-)
+from frontier.cdx.lines import LINE_LIMIT, key_under, listed, parse, sort_key
 from frontier.errors import BadWarc
 from frontier.explain.files import fault
 from frontier.files import OPEN
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from frontier.cdx.lines import Line
+    from frontier.cdx.lines import Capture
     from frontier.explain.in_store import Subject
 
 KEPT = 20
@@ -51,16 +43,14 @@ NEAR = 6
 class Record:
     """One capture, as an index lists it."""
 
-    line: Line
+    line: Capture
     path: Path
     """Of its WARC file, which may not be there."""
 
     @property
     def kind(self) -> str:
         """``response``, ``revisit`` or ``resource``."""
-        if self.line.mime == REVISIT:
-            return "revisit"
-        return "response" if self.line.status else "resource"
+        return self.line.kind
 
     @property
     def source(self) -> str:
@@ -144,15 +134,15 @@ def _sort(records: list[Record]) -> None:
     del records[1:-KEPT]
 
 
-def _listed(path: Path) -> Iterator[Line]:
+def _listed(path: Path) -> Iterator[Capture]:
     """What an index of the WARC file at *path* would have."""
     with open_file(path, ahead=True) as file:
         for found in records_in(file, str(path)):
-            if line := line_of(found, path.name):
-                yield line._replace(notes=notes_of(found))
+            if (line := listed(found, path.name)) is not None:
+                yield line
 
 
-def _searched(path: Path, keys: Iterable[str]) -> Iterator[Line]:
+def _searched(path: Path, keys: Iterable[str]) -> Iterator[Capture]:
     """The lines of the index at *path* that have one of *keys*.
 
     Raises:

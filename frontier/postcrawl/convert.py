@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from frontier.dedupe.digest import labelled, sha256_hex
+from frontier.dedupe.digest import digest_of, labelled
 from frontier.errors import BadWarc, FileTaken
 from frontier.files import (
     FILE_MODE,
@@ -144,7 +144,7 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
-    block = sha256_hex(all_of_it)
+    block = digest_of(all_of_it)
     starts = range(0, len(all_of_it), KEPT)
     source = Source("", (all_of_it[start : start + KEPT] for start in starts))
     again = Found.begin(0, found.headers, source, lambda _: None)

@@ -19,25 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.parquet as pq
 
 from frontier.cdx.lines import (
-    DIGITS,
     GET,
-    HTML,
     INDEXED,
     MOMENT,
-    NONE,
-    REVISIT,
     TITLE_REACH,
     Asked,
-    Line,
-    digits,
-    line_of,
-    make_notes,
-    notes_of,
-    sort_key,
-    title_of,
-    title_of_resource,
+    Capture,
+    capture_of,
+    listed,
 )
 from frontier.warc.reader import HEAD_LIMIT, Found, Head
+from frontier.warc.records import dated as spelled_out
 from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
@@ -89,11 +81,11 @@ def noted(
     from its row.
     """
     get = found.headers.get
-    said, head, start = http
+    _, _, start = http
+    capture = capture_of(found, "", how)
+    said, declared, title = capture.status, capture.mime, capture.title
     if found.kind == "resource":
-        said, start, declared = "", 0, get("content-type")
-    else:
-        declared = head.get("content-type")
+        start = 0
     is_close = start + len(found.headers.top) <= _REACH
     if not is_close or len(get("warc-payload-digest")) > CLAIM:
         return None
@@ -106,9 +98,7 @@ def noted(
         return None  # whoever reads the record tells
     if dated(get("warc-refers-to-date")) != get("warc-refers-to-date"):
         return None
-    title, body = None, how.body if how.method else None
-    if how is GET:  # the answer to a form is not a page
-        title = _title(found, said, head, start)
+    body = how.body if how.method else None
     if not (_is_text(title) and _is_text(body)):
         return None
     declared = declared.partition(";")[0].strip()
@@ -118,20 +108,8 @@ def noted(
 
 def dated(date: str) -> str:
     """A WARC-Date as it should be spelled: some tools write its 14 digits alone."""
-    if len(date) != 14 or not DIGITS.fullmatch(date):
-        return date
-    day = f"{date[:4]}-{date[4:6]}-{date[6:8]}"
-    return f"{day}T{date[8:10]}:{date[10:12]}:{date[12:]}Z"
-
-
-def _title(found: Found, status: str, head: Head, start: int) -> str | None:
-    if found.kind == "resource":
-        kind = found.headers.get("content-type")
-        return title_of_resource(kind, found.block)
-    mime = head.get("content-type").partition(";")[0].strip().lower()
-    if status != "200" or mime not in HTML:
-        return None
-    return title_of(head, found.block[start : start + TITLE_REACH])
+    is_digits = len(date) == 14 and date.isdecimal()
+    return spelled_out(date) if is_digits else date
 
 
 def _is_text(text: str | None) -> bool:
@@ -162,10 +140,9 @@ class Lines:
         self._replaced.add(old)
         head, *block, _ = record.parts
         found = Found(offset, length, Head(bytes(head)[:-4]), _begin(block))
-        line = line_of(found, self._name)
+        line = listed(found, self._name)
         if line is not None:
-            made = line._replace(notes=notes_of(found))
-            self._made.append(made.encode())
+            self._made.append(line.encode())
 
     def of(self, manifest: Path, moved: Callable[[int], int]) -> Iterator[bytes]:
         """All lines, given where the record at an offset of the old file is now."""
@@ -178,31 +155,24 @@ class Lines:
                         yield from self._line(row, moved(row.record_offset))
 
     def _line(self, row: Row, offset: int) -> Iterator[bytes]:
-        timestamp = digits(row.date)
-        if not row.url or len(timestamp) != 14:
-            return
         how = GET if row.method == "GET" else Asked(row.method, row.request_body)
-        mime = row.mime if row.index_type is None else row.index_type
-        noted = NONE
-        if row.type == "revisit":
-            mime = REVISIT
-            refers = row.refers_to_url or "", row.refers_to_date or ""
-            noted = make_notes(row.date, row.title, *refers)
-        elif row.title is not None:
-            noted = make_notes(row.date, row.title)
-        yield Line(
-            sort_key(how.filed(row.url)),
-            timestamp,
+        capture = Capture(
             row.url,
-            mime or "unk",
+            row.date,
+            row.type,
+            row.mime if row.index_type is None else row.index_type,
             "" if row.status is None else str(row.status),
             row.claimed_digest or "",
             row.record_length,
             offset,
             self._name,
-            noted,
+            row.title,
+            row.refers_to_url or "",
+            row.refers_to_date or "",
             how,
-        ).encode()
+        )
+        if row.url and len(capture.timestamp) == 14:
+            yield capture.encode()
 
 
 def _begin(parts: list[Body]) -> bytes:

@@ -27,11 +27,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frontier.cdx.lines import INDEXED, paired
+from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE, published
 from frontier.postcrawl import index_lines
 from frontier.postcrawl.index_lines import CLAIM, Noted, dated
-from frontier.postcrawl.payload import Payload, parsed, spelled
+from frontier.postcrawl.payload import Payload
 from frontier.postcrawl.remote_files import open_file, path_of, state_of
 from frontier.warc.containers import (
     BY_OFFSET,
@@ -422,8 +423,7 @@ def _claim(claimed: str, computed: str | None) -> str | None:
     """What a record claims, spelled as *computed*; ``None`` if it is no digest."""
     if not claimed or claimed == computed:
         return computed if claimed else None
-    digest = parsed(claimed)
-    return None if digest is None else spelled(*digest)
+    return in_hex(claimed) or None
 
 
 def _answered(found: Found) -> tuple[tuple[str, Head, int], str, int | None]:

@@ -33,19 +33,19 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import REVISIT, sort_key
+from frontier.cdx.lines import sort_key
 from frontier.dedupe.cdx_server import CdxServer, NoAnswer, Wanted
-from frontier.dedupe.digest import parse, spelled
+from frontier.dedupe.digest import hashing, parse
 from frontier.postcrawl.engines import creating_whole
 from frontier.postcrawl.manifest import digits, microseconds, to_second
-from frontier.postcrawl.payload import hashing, parsed
+from frontier.postcrawl.payload import parsed
 from frontier.warc.records import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frontier.dedupe.cdx_server import Answer
+    from frontier.cdx.lines import Capture
     from frontier.dedupe.digest_index import Index
     from frontier.postcrawl.engines import Engine
     from frontier.warc.reader import Found
@@ -149,7 +149,7 @@ class Known:
 
     def _rows(self, digests: Sequence[tuple[Any, ...]]) -> set[tuple[str, str, str]]:
         keys = [
-            (computed, spelled(digest))
+            (computed, digest.spelled())
             for computed, claimed in digests
             for text in (computed, claimed)
             if (digest := parsed(text or ""))
@@ -237,7 +237,7 @@ class RemoteOriginals:
                 return True
         return False
 
-    def _captures(self, server: CdxServer, found: Found) -> Iterator[Answer]:
+    def _captures(self, server: CdxServer, found: Found) -> Iterator[Capture]:
         """What *server* has that may be the original, the likeliest first."""
         get = found.headers.get
         named = get("warc-refers-to-target-uri").strip("<>")
@@ -247,11 +247,11 @@ class RemoteOriginals:
         started = (microseconds(date) or 0) / 1e6
         said = get("warc-payload-digest")
         captures = server.captures(Wanted(url, (said,), started))
-        likely: Sequence[tuple[int, Answer]] = [
+        likely: Sequence[tuple[int, Capture]] = [
             (0 if is_named else 1, each)
             for each in captures
-            if each.mime != REVISIT and sort_key(each.url) == sort_key(url)
-            if (is_named := bool(named) and each.timestamp[:14] == digits(date))
+            if each.kind != "revisit" and sort_key(each.url) == sort_key(url)
+            if (is_named := bool(named) and each.timestamp == digits(date))
             or (parsed(each.digest) == digest)
         ]
         for _, each in sorted(likely, key=lambda pair: pair[0])[:CANDIDATES]:

@@ -11,13 +11,12 @@ import hashlib
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from frontier.dedupe.digest import parse
+from frontier.dedupe.digest import PayloadDigest, hashing, parse
 from frontier.warc.reader import Source, body_start, unchunked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from frontier.dedupe.digest import PayloadDigest
     from frontier.warc.reader import Found
 
 ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
@@ -111,15 +110,15 @@ class Payload:
             return columns
         columns["payload_length"] = self.size
         if self._trusted:
-            digest = spelled(self._trusted.algorithm, self._trusted.value)
+            digest = self._trusted.in_hex()
             return columns | {"payload_digest": digest, "body_digest": digest}
         name = self._algorithm
         payload = {one: each.digest() for one, each in self._payload.items()}
         body = payload
         if self._body is not self._payload:
             body = {one: each.digest() for one, each in self._body.items()}
-        columns["payload_digest"] = spelled(name, payload[name])
-        columns["body_digest"] = spelled(name, body[name])
+        columns["payload_digest"] = PayloadDigest(name, payload[name]).in_hex()
+        columns["body_digest"] = PayloadDigest(name, body[name]).in_hex()
         if self._claimed:
             is_same = self._claimed == columns["payload_digest"]
             columns["agrees"] = is_same or self._agrees(payload, body)
@@ -131,26 +130,6 @@ class Payload:
         if said is None:
             return False
         return said.value in (payload[said.algorithm], body[said.algorithm])
-
-
-def hashing(algorithm: str) -> Any:
-    """A digest of nothing yet, of one of `ALGORITHMS`.
-
-    Raises:
-        ImportError: *algorithm* is ``blake3``, and that package is not installed.
-    """
-    if algorithm == "blake3":
-        from blake3 import blake3
-
-        return blake3()
-    if algorithm == "sha256":
-        return hashlib.sha256()
-    return hashlib.new(algorithm, usedforsecurity=False)
-
-
-def spelled(algorithm: str, value: bytes) -> str:
-    """How a manifest spells a digest: one spelling for all algorithms."""
-    return f"{algorithm}:{value.hex()}"
 
 
 def parsed(claimed: str) -> PayloadDigest | None:

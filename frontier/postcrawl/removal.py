@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
+from frontier.dedupe.digest import PayloadDigest, hashing
 from frontier.errors import BadWarc, ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.actions import PLACE, Pass
@@ -31,7 +32,7 @@ from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.index_lines import dated
 from frontier.postcrawl.manifest import to_second
-from frontier.postcrawl.payload import ALGORITHMS, hashing, parsed, spelled
+from frontier.postcrawl.payload import ALGORITHMS, parsed
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.warc.reader import payload_of
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from frontier.dedupe.digest import PayloadDigest
     from frontier.postcrawl.actions import Action
     from frontier.warc.records import Record
 
@@ -280,8 +280,12 @@ def find(directory: Path, wanted: Wanted) -> Found:
     tables = (
         ("urls", "url", wanted.urls),
         ("ids", "record_id", wanted.ids),
-        ("payloads", "digest", {spelled(*one) for one in wanted.payloads}),
-        ("empty", "digest", {spelled(name, _of_nothing(name)) for name in ALGORITHMS}),
+        ("payloads", "digest", {one.in_hex() for one in wanted.payloads}),
+        (
+            "empty",
+            "digest",
+            {PayloadDigest(name, _of_nothing(name)).in_hex() for name in ALGORITHMS},
+        ),
     )
     with duckdb_of_manifests(directory) as engine:
         for name, column, values in tables:
@@ -318,7 +322,7 @@ def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
             continue  # what cannot be read gives no revisit a payload either
         except ImportError as error:
             raise ConfigurationError(f"a revisit has a digest: {error}") from None
-        digest = spelled(algorithm, computed.digest())
+        digest = PayloadDigest(algorithm, computed.digest()).in_hex()
         rows.append({"file": file, "record_offset": offset, "digest": digest})
     return pa.Table.from_pylist(rows, _COMPUTED)
 

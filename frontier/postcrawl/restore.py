@@ -24,14 +24,13 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from frontier.dedupe.digest import labelled, parse
+from frontier.dedupe.digest import hashing, labelled, parse
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import FILE_MODE
 from frontier.model import slices_of
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import IN_MEMORY, REPLACES, held, made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
-from frontier.postcrawl.payload import hashing
 from frontier.postcrawl.rewriting import record_at
 from frontier.postcrawl.selection import ALL
 from frontier.warc.reader import body_start, payload_of

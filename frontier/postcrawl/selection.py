@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from frontier.cdx.lines import parse
+from frontier.cdx.lines import read_line
 from frontier.errors import ConfigurationError
 from frontier.files import FILE_MODE, open_input
 from frontier.postcrawl.actions import PLACE, Pass
@@ -95,13 +95,14 @@ def listed(path: Path) -> frozenset[tuple[str, str]]:
     found = set()
     with open_input(path) as file:
         for number, raw in enumerate(_lines(file), 1):
-            if not raw.strip() or raw.startswith((b"!", b"#", b"urn:")):
+            if raw.startswith(b"urn:"):
                 continue
             try:
-                line = parse(raw)
+                line = read_line(raw)
             except ValueError as error:
                 raise ConfigurationError(f"{path}:{number}: {error}") from None
-            found.add((escaped(line.url), line.timestamp))
+            if line is not None:
+                found.add((escaped(line.url), line.timestamp))
     return frozenset(found)
 
 

@@ -27,8 +27,8 @@ import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from frontier.cdx.lines import LINE_LIMIT, MOMENT, line_of, paired, parse
-from frontier.cdx.sorting import Captures, canonical, need_of
+from frontier.cdx.lines import LINE_LIMIT, MOMENT, listed, paired, parse
+from frontier.cdx.sorting import Captures
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.wacz import layout
@@ -508,16 +508,10 @@ class _Check:
         read = records if name.endswith(".gz") else plain_records
         try:
             for found, how in paired(read(name, blocks)):
-                line = line_of(found, name.removeprefix(layout.ARCHIVE), how)
-                if line is None:
-                    continue
-                captures.fact(line)
-                if found.kind == "revisit":
-                    captures.refer(
-                        line.filename, found.offset, need_of(found, line.key)
-                    )
-                else:
-                    captures.hold(canonical(line.digest), line.key)
+                capture = listed(found, name.removeprefix(layout.ARCHIVE), how)
+                if capture is not None:
+                    captures.fact(capture)
+                    captures.add(capture)
         except BadWarc as error:
             self._say(str(error))
 

@@ -306,7 +306,7 @@ def _is_repetitive(file: BinaryIO) -> bool:
 
 def requires(
     needs: Iterable[Need], candidates: Iterable[Path]
-) -> tuple[list[Required], set[bytes]]:
+) -> tuple[list[Required], set[str]]:
     """Return which *candidates* hold what is needed, and the digests that none has.
 
     A need is met by the file that has the payload under the URL that the revisit
@@ -316,7 +316,7 @@ def requires(
     Raises:
         BadWacz: A candidate cannot be read.
     """
-    by_digest: dict[bytes, set[Need]] = {}
+    by_digest: dict[str, set[Need]] = {}
     for need in needs:
         by_digest.setdefault(need.digest, set()).add(need)
     wanted = set().union(*by_digest.values())

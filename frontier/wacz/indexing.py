@@ -23,26 +23,14 @@ import contextlib
 import json
 import logging
 import os
-from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
-from frontier.cdx.lines import (
-    GET,
-    HTML,
-    INDEXED,
-    LINE_LIMIT,
-    NONE,
-    REVISIT,
-    Line,
-    line_of,
-    paired,
-    parse,
-)
-from frontier.cdx.sorting import Captures, canonical, need, need_of
+from frontier.cdx.lines import HTML, INDEXED, LINE_LIMIT, listed, paired, parse
+from frontier.cdx.sorting import Captures
 from frontier.errors import BadWarc, FrontierError
 from frontier.files import FILE_MODE, creating, open_input
 from frontier.wacz import layout
-from frontier.wacz.layout import page_line, page_of
+from frontier.wacz.layout import page_of
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.reader import blocks_of, records
 
@@ -51,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO, Self
 
+    from frontier.cdx.lines import Capture
     from frontier.cdx.sorting import Need
 
 logger = logging.getLogger(__name__)
@@ -169,46 +158,28 @@ class Indexing:
         _require_no_capture_behind(beside, end, file)
         return pages
 
-    def _take(self, beside: Path, line: Line) -> bytes | None:
+    def _take(self, beside: Path, line: Capture) -> bytes | None:
         """Take in a line of an index; return its line in the list of pages, if any."""
-        noted = line.notes
-        self._hold(line._replace(notes=NONE))
-        if line.mime == REVISIT:
-            if not noted.original:
-                raise Unusable(beside, f"lacks an original of {line.url[:200]}")
-            refers = noted.original, noted.original_date
-            wanted = need(line.digest, line.key, line.url, *refers)
-            self._captures.refer(line.filename, line.offset, wanted)
-            is_page = bool(noted.date)
-        else:
-            is_page = (
-                line.status in {"200", ""}  # a resource record has none
-                and line.mime.lower() in HTML
-                and not line.asked.method
-            )
-            if is_page and not noted.date:
-                raise Unusable(beside, f"lacks the title of a page: {line.url[:200]}")
-        if not is_page:
-            return None
-        is_seed = line.url in self._seeds
-        return page_line(line.url, noted.date, _json(noted.title), is_seed)
+        self._captures.add(line)
+        if line.kind == "revisit" and not line.refers_to:
+            raise Unusable(beside, f"lacks an original of {line.url[:200]}")
+        is_page = (
+            line.kind != "revisit"
+            and line.status in {"200", ""}  # a resource record has none
+            and line.mime.lower() in HTML
+            and not line.asked.method
+        )
+        if is_page and line.title is None:
+            raise Unusable(beside, f"lacks the title of a page: {line.url[:200]}")
+        return page_of(line, self._seeds)
 
     def _read(self, path: Path, file: BinaryIO) -> None:
         self.read += 1
         for found, how in paired(records(str(path), blocks_of(file))):
-            line = line_of(found, path.name, how)
-            if line is not None:
-                self._hold(line)
-                if found.kind == "revisit":
-                    wanted = need_of(found, line.key)
-                    self._captures.refer(path.name, found.offset, wanted)
-                if how is GET:  # the answer to a form is not a page
-                    self._put(page_of(found, self._seeds))
-
-    def _hold(self, line: Line) -> None:
-        self._captures.add(line)
-        if line.mime != REVISIT:
-            self._captures.hold(canonical(line.digest), line.key)
+            capture = listed(found, path.name, how)
+            if capture is not None:
+                self._captures.add(capture)
+                self._put(page_of(capture, self._seeds))
 
     def _put(self, page: bytes | None) -> None:
         if page is not None:

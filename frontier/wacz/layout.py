@@ -13,8 +13,9 @@ import zipfile
 from json.encoder import encode_basestring_ascii as _json
 from typing import TYPE_CHECKING
 
-from frontier.cdx.lines import LINE_LIMIT, REVISIT, parse, title_in, title_of_resource
-from frontier.cdx.sorting import Need, canonical
+from frontier.cdx.lines import LINE_LIMIT, parse
+from frontier.cdx.sorting import Need
+from frontier.dedupe.digest import in_hex
 from frontier.errors import BadWacz
 from frontier.files import open_input
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from frontier.warc.reader import Found
+    from frontier.cdx.lines import Capture
 
 
 VERSION = "1.1.1"
@@ -70,18 +71,12 @@ def hash_of(stream: BinaryIO) -> tuple[str, int]:
     return f"sha256:{digest.hexdigest()}", size
 
 
-def page_of(found: Found, seeds: frozenset[str]) -> bytes | None:
-    """Return the line of a page; ``None`` if the capture is not a page."""
-    if found.kind == "resource":
-        title = title_of_resource(found.headers.get("content-type"), found.block)
-    elif found.kind in {"response", "revisit"}:
-        title = title_in(found.block)
-    else:
+def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
+    """Return the line of a page; ``None`` if *capture* is not a page."""
+    if capture.title is None:
         return None
-    if title is None:
-        return None
-    url = found.headers.get("warc-target-uri").strip("<>")
-    return page_line(url, found.headers.get("warc-date"), _json(title), url in seeds)
+    url = capture.url
+    return page_line(url, capture.date, _json(capture.title), url in seeds)
 
 
 def page_line(url: str, date: str, title: str, is_seed: bool) -> bytes:
@@ -143,7 +138,7 @@ def originals(path: Path) -> Iterator[Need]:
         with open_input(path) as file, zipfile.ZipFile(file) as archive:
             for raw in index_lines(archive):
                 found = parse(raw)
-                if found.mime != REVISIT:
-                    yield Need(canonical(found.digest), found.key, found.timestamp)
+                if found.kind != "revisit":
+                    yield Need(in_hex(found.digest), found.key, found.timestamp)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise BadWacz(str(path), f"cannot be read: {error}") from error

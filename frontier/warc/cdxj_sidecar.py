@@ -26,34 +26,16 @@ from collections import defaultdict
 from typing import IO, TYPE_CHECKING
 
 from frontier.cdx.lines import (
-    GET,
-    HTML,
-    REVISIT,
-    TITLE_REACH,
-    Asked,
-    Line,
-    Notes,
-    asked,
+    capture_from,
     key_under,
-    line_of,
-    make_notes,
+    listed,
     meta_line,
-    notes_of,
     paired,
     sort_key,
-    title_in,
-    title_of_resource,
 )
 from frontier.errors import BadWarc
 from frontier.files import FILE_MODE, OPEN, creating, open_input
 from frontier.warc.reader import records_in
-from frontier.warc.records import (
-    escaped,
-    is_resource,
-    resource_type,
-    target_uri,
-)
-from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -95,28 +77,8 @@ class Listing:
 
     def note(self, exchange: Exchange, stored: Stored) -> None:
         """Remember a capture that was appended."""
-        url = target_uri(exchange.url)
-        mime = mime_of(exchange.response_head) or "unk"
-        status = str(exchange.status) if exchange.status else ""
-        if is_resource(exchange):  # has no status
-            mime = resource_type(exchange).partition(";")[0].strip() or "unk"
-            status = ""
-        how = GET
-        if exchange.made is None:
-            how = asked(exchange.request_head, exchange.request_body)
-        line = Line(
-            key=self._key(how.filed(url)),
-            timestamp="".join(filter(str.isdigit, stored.date))[:14],
-            url=url,
-            mime=REVISIT if stored.original is not None else mime,
-            status=status,
-            digest=stored.payload_digest,
-            length=stored.length,
-            offset=stored.offset,
-            filename=stored.file,
-            notes=_notes(exchange, stored, mime, how),
-            asked=how,
-        )
+        line = capture_from(exchange, stored)
+        line = line._replace(key=self._key(line.asked.filed(line.url)))
         lines = self._lines[stored.file]
         lines.append(line.encode())
         if len(lines) >= self._run + YOUNG:
@@ -208,36 +170,15 @@ class Listing:
         with open_input(path) as file:
             for found, how in paired(records_in(file, name)):
                 try:
-                    line = line_of(found, name, how)
+                    line = listed(found, name, how)
                 except BadWarc as error:
                     if unlisted is None:
                         raise
                     unlisted(error)
                     continue
                 if line is not None:
-                    noted = notes_of(found)
-                    if how is not GET:  # the answer to a form is not a page
-                        noted = noted._replace(date="", title="")
                     key = self._key(how.filed(line.url))
-                    line = line._replace(key=key, notes=noted)
-                    yield line.encode()
-
-
-def _notes(exchange: Exchange, stored: Stored, mime: str, how: Asked) -> Notes:
-    """What `notes_of` finds in the record, without reading it."""
-    title, original = None, stored.original
-    if is_resource(exchange):
-        kind, body = resource_type(exchange), exchange.response_body
-        title = title_of_resource(kind, bytes(body[:TITLE_REACH]))
-        return make_notes(stored.date, title)
-    is_page = exchange.status == 200 and mime in HTML and how is GET
-    if is_page and exchange.unmodified is None:
-        body = exchange.response_body if original is None else b""
-        title = title_in(exchange.response_head + body[:TITLE_REACH])
-    if original is None:
-        return make_notes(stored.date, title)
-    refers_to = escaped(original.url)
-    return make_notes(stored.date, title, refers_to, original.date)
+                    yield line._replace(key=key).encode()
 
 
 _PACKED = (".warc", ".warc.gz", ".warc.zst")

@@ -59,6 +59,7 @@ _TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
 """Hop letter to Heritrix's name for a context that is not known."""
+_NO_DIGIT = re.compile(r"[^0-9]")
 _LINE_BREAKS = str.maketrans({"\r": "\\r", "\n": "\\n"})
 
 
@@ -133,6 +134,28 @@ def warc_date(seconds: float) -> str:
     """
     moment = _EPOCH + timedelta(microseconds=round(seconds * 1_000_000))
     return f"{moment.isoformat(timespec='microseconds')}Z"
+
+
+def dated(digits: str) -> str:
+    """Return the WARC-Date of 14, 17 or 20 *digits*, no more precise than they are.
+
+    Zeros that a source did not have would make the date another than the original's.
+    """
+    d = digits
+    date = f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[8:10]}:{d[10:12]}:{d[12:14]}"
+    return f"{date}.{d[14:]}Z" if d[14:] else f"{date}Z"
+
+
+def digits(date: str) -> str:
+    """Return the digits of a date: 14, or 17 or 20 if it is as precise as that."""
+    whole, _, fraction = date.rstrip("Z").partition(".")
+    usual = whole[:4] + whole[5:7] + whole[8:10] + whole[11:13] + whole[14:16]
+    usual += whole[17:19]
+    if len(whole) != len("2026-01-02T03:04:05") or not usual.isdecimal():
+        usual = _NO_DIGIT.sub("", whole)
+        if not whole.isdecimal():
+            usual = usual[:14]
+    return usual + fraction if len(fraction) in {3, 6} else usual
 
 
 def crawl_urn(crawl_id: str) -> str:

@@ -5,7 +5,7 @@ import gzip
 
 import pytest
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.testing.oracle import RequestLog
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
@@ -18,7 +18,7 @@ def write(directory, *exchanges, node="node", close=True):
     """Write *exchanges* as responses; return the file."""
     writer = WarcWriter(WarcConfig(directory, "crawl", node), lambda: NOON)
     for exchange in exchanges:
-        writer.append(exchange, sha256_hex(exchange.response_body))
+        writer.append(exchange, digest_of(exchange.response_body))
     if close:
         writer.close()
     else:
@@ -85,7 +85,7 @@ def test_a_revisit_whose_original_is_in_no_file_dangles(warcs):
     away = Original("http://example.com/9", "2026-01-01T00:00:00.123Z", "crawl", 100)
     exchange = an_exchange(0)
     writer = WarcWriter(WarcConfig(warcs, "crawl", "node"), lambda: NOON)
-    writer.append(exchange, sha256_hex(exchange.response_body), away)
+    writer.append(exchange, digest_of(exchange.response_body), away)
     writer.close()
 
     facts = Facts(frozenset(), RequestLog([]), {}, read_archive(warcs), ends=False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.chaos.resolve import resolve, run
@@ -22,7 +22,7 @@ def test_every_revisit_of_a_crawl_with_two_kills_leads_to_its_bytes(tmp_path):
 
 def test_the_judge_sees_a_revisit_that_leads_nowhere_and_a_wrong_digest(tmp_path):
     writer = WarcWriter(WarcConfig(tmp_path, "c", "n"), lambda: NOON)
-    digest = sha256_hex(an_exchange().response_body)
+    digest = digest_of(an_exchange().response_body)
     stored = writer.append(an_exchange(0), digest)
     here = Original("http://example.com/0", stored.date, "c", 1)
     writer.append(an_exchange(1), digest, here)

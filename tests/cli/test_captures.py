@@ -14,7 +14,7 @@ import pytest
 from frontier.cli import main
 from frontier.cli.output import ExitCode
 from frontier.collection.open_source import cdx_lines
-from frontier.dedupe.digest import digest_of, sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from frontier.warc.records import MAX_HEAD
@@ -72,10 +72,10 @@ def warcs(tmp_path):
         ]
     ):
         exchange = an_exchange(number, **changes, fetch_ms=7)
-        writer.append(exchange, sha256_hex(exchange.response_body))
+        writer.append(exchange, digest_of(exchange.response_body))
     again = an_exchange(9, b"<p>one</p>", url="http://example.com/0")
     original = Original("http://example.com/0", "2026-01-01T00:00:00Z", "c", 1)
-    writer.append(again, sha256_hex(again.response_body), original)
+    writer.append(again, digest_of(again.response_body), original)
     writer.close()
     return directory
 
@@ -120,7 +120,7 @@ def test_a_head_that_is_too_long_for_others_is_read_as_a_head(tmp_path):
     long = b"X: " + b"x" * MAX_HEAD + b"\r\n"
     exchange = an_exchange(response_head=HEAD % (200, b"text/html", long))
     writer = WarcWriter(WarcConfig(tmp_path, "c", "n"), lambda: NOON)
-    writer.append(exchange, sha256_hex(exchange.response_body))
+    writer.append(exchange, digest_of(exchange.response_body))
     writer.close()
 
     (found,) = listed(tmp_path)[1]["captures"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from frontier.cli.output import ExitCode
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 from tests.harness import commands
 from tests.warc.samples import an_exchange
@@ -96,7 +96,7 @@ def long_results(tmp_path):
     writer = WarcWriter(WarcConfig(tmp_path, "c-1", "node-1"), lambda: 1.8e9)
     for number in range(150):
         exchange = an_exchange(number, b"<p>text</p>\n" * 1_000)
-        writer.append(exchange, sha256_hex(exchange.response_body))
+        writer.append(exchange, digest_of(exchange.response_body))
     writer.close()
     (path,) = tmp_path.iterdir()
     url = "http://example.com/0"

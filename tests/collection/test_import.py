@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 from fastwarc import ArchiveIterator
 
-from frontier.dedupe.digest import digest_of, sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import Original
@@ -385,11 +385,11 @@ def warc(tmp_path):
     writer = WarcWriter(WarcConfig(tmp_path, "old", "node"), lambda: NOON)
     for number in (1, 2, 3):
         exchange = an_exchange(url=f"http://a/{number}", body=b"%d" % number * 1000)
-        stored = writer.append(exchange, sha256_hex(exchange.response_body))
+        stored = writer.append(exchange, digest_of(exchange.response_body))
         if number == 1:
             first = Original("http://a/1", stored.date, "old", stored.length)
     again = an_exchange(url="http://a/again", body=b"1" * 1000)
-    writer.append(again, sha256_hex(again.response_body), first)
+    writer.append(again, digest_of(again.response_body), first)
     writer.close()
     return next(tmp_path.glob("*.warc.gz"))
 
@@ -399,7 +399,7 @@ def test_a_warc_file_is_imported_without_an_index(index, warc):
 
     assert (done.originals, done.revisits, done.wrong_lines) == (3, 1, 0)
     found = index.hash(index.keys.crawl("old"))
-    assert set(found) == {sha256_hex(b"%d" % n * 1000) for n in (1, 2, 3)}
+    assert set(found) == {digest_of(b"%d" % n * 1000) for n in (1, 2, 3)}
     offsets, dates = {}, {}
     with warc.open("rb") as stream:
         for record in ArchiveIterator(stream, parse_http=False):
@@ -493,21 +493,21 @@ SHA1 = digest_of(PAYLOAD, "sha1")
 @pytest.mark.parametrize(
     ("record", "algorithm", "expected"),
     [
-        (a_record(OK + PAYLOAD), "", sha256_hex(PAYLOAD)),
+        (a_record(OK + PAYLOAD), "", digest_of(PAYLOAD)),
         (a_record(OK + PAYLOAD), "sha1", SHA1),
         (a_record(OK + PAYLOAD, f"WARC-Payload-Digest: sha1:{SHA1}"), "", SHA1),
         (
             a_record(OK + PAYLOAD, f"WARC-Payload-Digest: sha1:{SHA1}"),
             "sha256",
-            sha256_hex(PAYLOAD),
+            digest_of(PAYLOAD),
         ),
         # what the record says is believed where it is of that algorithm
         (a_record(OK + b"x", f"WARC-Payload-Digest: sha1:{SHA1}"), "sha1", SHA1),
         (a_record(OK + PAYLOAD, "WARC-Payload-Digest: ?"), "sha1", SHA1),
-        (a_record(CHUNKED + CHUNKS), "", sha256_hex(PAYLOAD)),
-        (a_record(CHUNKED + PAYLOAD), "", sha256_hex(PAYLOAD)),
-        (a_record(OK.replace(b"\r", b"") + PAYLOAD), "", sha256_hex(PAYLOAD)),
-        (a_record(OK), "", sha256_hex(b"")),
+        (a_record(CHUNKED + CHUNKS), "", digest_of(PAYLOAD)),
+        (a_record(CHUNKED + PAYLOAD), "", digest_of(PAYLOAD)),
+        (a_record(OK.replace(b"\r", b"") + PAYLOAD), "", digest_of(PAYLOAD)),
+        (a_record(OK), "", digest_of(b"")),
         (a_record(PAYLOAD, kind="image/png"), "sha1", SHA1),
         (a_record(OK + PAYLOAD, version="0.18"), "sha1", SHA1),
     ],
@@ -565,7 +565,7 @@ def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
     assert "notes.txt: its name ends in none of" in err
     assert "empty: no .warc, .warc.gz or .wacz is below it" in err
     found = set(index.hash(index.keys.crawl("x")))
-    assert found == {digest(1), sha256_hex(PAYLOAD)}
+    assert found == {digest(1), digest_of(PAYLOAD)}
     assert index.run("import", "d", "--digest", "crc32")[0] == 2
 
 

@@ -1,13 +1,8 @@
 import pytest
 
-from frontier.dedupe.digest_index import (
-    Value,
-    date_digits,
-    decode,
-    encode,
-    warc_date_of_digits,
-)
+from frontier.dedupe.digest_index import Value, decode, encode
 from frontier.model import Original
+from frontier.warc.records import dated, digits
 
 DATE = "2026-01-01T00:00:00.123Z"
 URL = "http://example.com/?q=a+b"
@@ -34,8 +29,8 @@ def test_an_imported_date_stays_as_precise_as_it_was():
     assert decode(f"0 20260101000000 {URL} 1") == Value(
         0, "2026-01-01T00:00:00Z", URL, 1
     )
-    assert date_digits("2026-01-01T00:00:00Z") == "20260101000000"
-    assert warc_date_of_digits("20260101000000123") == DATE
+    assert digits("2026-01-01T00:00:00Z") == "20260101000000"
+    assert dated("20260101000000123") == DATE
 
 
 @pytest.mark.parametrize(
@@ -64,8 +59,3 @@ def test_an_imported_date_stays_as_precise_as_it_was():
 )
 def test_a_malformed_value_counts_as_absent(value):
     assert decode(value) is None
-
-
-def test_a_date_of_another_precision_is_refused():
-    with pytest.raises(ValueError, match="not a WARC-Date"):
-        encode("2026-01-01", URL, 1)

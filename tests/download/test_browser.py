@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import may_be_revisit
 from frontier.download.browser import AS_TEXT, Answer, exchange_of_answer
 from frontier.warc.records import capture
@@ -31,7 +31,7 @@ def exchange(kind, body, size, *lines, **changes):
 
 
 def kinds(made):
-    digest = sha256_hex(made.response_body)
+    digest = digest_of(made.response_body)
     records = capture(made, digest, INFO, "c")
     return [warc_headers(b"".join(x.parts))["WARC-Type"] for x in records]
 
@@ -86,7 +86,7 @@ def test_text_of_which_that_is_not_known_is_a_resource_of_utf_8(
 
     assert kinds(made) == ["resource"]
     assert made.made.by == MAKER
-    (record,) = capture(made, sha256_hex(body), INFO, "c")
+    (record,) = capture(made, digest_of(body), INFO, "c")
     mime = kind.partition(";")[0]
     assert warc_headers(b"".join(record.parts))["Content-Type"] == (
         f"{mime}; charset=utf-8"

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from frontier.cdx.lines import Line, sort_key
+from frontier.cdx.lines import Capture, sort_key
 from frontier.explain.files import find
 from frontier.explain.in_archive import BLOCK, look_into
 from frontier.explain.in_logs import read_logs
@@ -22,10 +22,15 @@ URL = "http://a.example/x"
 COUNT = 20_000
 
 
-def line_of(number):
-    url = f"http://h{number % 97}.example/{number}"
-    return Line(
-        sort_key(url), "20260101000000", url, "text/html", "200", "", 9, number, "f.gz"
+def line_of(number, url="", date="20260101000000"):
+    return Capture(
+        url or f"http://h{number % 97}.example/{number}",
+        date,
+        mime="text/html",
+        status="200",
+        length=9,
+        offset=number,
+        filename="f.gz",
     ).encode()
 
 
@@ -61,10 +66,7 @@ def test_a_sorted_index_has_what_a_search_finds(lines, tmp_path):
 def test_all_captures_of_a_url_are_found_though_they_fill_many_blocks(lines, tmp_path):
     url = "http://h7.example/often"
     often = [
-        Line(
-            *(sort_key(url), f"2026{n:010}", url, "text/html", "200", "", 9, n, "f.gz")
-        ).encode()
-        for n in range(3_000)
+        line_of(n, url, f"2026010100{n // 60:02}{n % 60:02}") for n in range(3_000)
     ]
     assert sum(map(len, often)) > 5 * BLOCK
     index = tmp_path / "f.cdxj"

@@ -4,7 +4,8 @@ import signal
 
 from conftest import SHORT, until
 
-from frontier.cdx.lines import line_of, notes_of, parse
+from frontier.cdx.lines import listed as line_of
+from frontier.cdx.lines import paired, parse
 from frontier.warc.reader import records
 
 
@@ -16,15 +17,15 @@ def listed(path):
     raw = path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj").read_bytes()
     lines = raw.splitlines(keepends=True)
     assert lines == sorted(lines)
-    return [parse(line) for line in lines]
+    return lines
 
 
-def found(path):
+def read(path):
     with path.open("rb") as file:
         blocks = iter(lambda: file.read(1 << 20), b"")
-        made = ((line_of(one, path.name), one) for one in records(path.name, blocks))
-        lines = [line._replace(notes=notes_of(one)) for line, one in made if line]
-        return sorted(lines, key=lambda line: line.encode())
+        made = paired(records(path.name, blocks))
+        lines = [line_of(one, path.name, how) for one, how in made]
+        return sorted(line.encode() for line in lines if line is not None)
 
 
 def test_it_is_what_reading_the_file_finds_also_after_a_kill(serve, cluster):
@@ -40,10 +41,9 @@ def test_it_is_what_reading_the_file_finds_also_after_a_kill(serve, cluster):
     every = files(cluster)
     assert len(every) > 4
     for path in every:
-        assert listed(path) == found(path)
+        assert listed(path) == read(path)
     assert not list(cluster.warc_dir.glob("*.open"))
-    mimes = {line.mime for path in every for line in listed(path)}
-    assert {"warc/revisit", "text/html"} <= mimes
-    noted = [line.notes for path in every for line in listed(path)]
-    assert any(note.title for note in noted)
-    assert any(note.original for note in noted)
+    found = [parse(line) for path in every for line in listed(path)]
+    assert {"revisit", "response"} <= {one.kind for one in found}
+    assert any(one.title for one in found)
+    assert any(one.refers_to for one in found)

@@ -24,7 +24,6 @@ from conftest import CHOSEN, HELD, Cluster
 from warcio.archiveiterator import ArchiveIterator
 
 from frontier.dedupe.digest import spelled
-from frontier.postcrawl.payload import parsed
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from tests.postcrawl.test_dedupe import blocks, run
@@ -65,7 +64,7 @@ def captures(directory):
                     continue
                 if record.rec_type == "response" and not record.content_stream().read():
                     continue
-                digest = spelled(parsed(get("WARC-Payload-Digest")))
+                digest = spelled(get("WARC-Payload-Digest"))
                 url, date = get("WARC-Target-URI"), get("WARC-Date")
                 found.append(Capture(crawl, node, url, date, digest, record.rec_type))
     return found

@@ -22,7 +22,7 @@ from fastwarc.cli import main as fastwarc
 from warcio.archiveiterator import ArchiveIterator
 
 from frontier.cdx.lines import parse
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.wacz.check import check
@@ -104,7 +104,7 @@ def crawled(tmp_path_factory, chosen):
             assert cluster.wait() == [0, 0], cluster.text_of("node-1")
         # It holds a payload that the second crawl needs, but of another URL.
         writer = WarcWriter(WarcConfig(directory / "x", "x-1", "n"), lambda: 1.7e9)
-        writer.append(an_exchange(7, about), sha256_hex(about))
+        writer.append(an_exchange(7, about), digest_of(about))
         writer.close()
         create(waczs / "a.wacz", list((directory / "x").glob("*.warc.gz")))
         port = int(server.hosts[0].rpartition(":")[2])

@@ -126,7 +126,7 @@ def test_what_is_left_of_a_collection_is_not_touched_by_a_plan(written, tmp_path
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha256", "sha512", "blake3"])
 def test_every_digest(before, tmp_path, algorithm):
-    from frontier.postcrawl.payload import hashing
+    from frontier.dedupe.digest import hashing
 
     manifest(before, "-o", tmp_path / "m", "--digest", algorithm)
 

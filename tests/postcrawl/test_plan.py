@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.postcrawl import payload
+from frontier.dedupe.digest import PayloadDigest
 from frontier.postcrawl.plan import PLAN_FILES
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run, sha1, state
@@ -20,7 +20,7 @@ def planned(before, manifests, *words, algorithm="sha256", code=ExitCode.OK):
 @pytest.fixture
 def short_digests(monkeypatch):
     """All digests of an algorithm are the same, as if all payloads collided."""
-    monkeypatch.setattr(payload, "spelled", lambda algorithm, _: f"{algorithm}:00")
+    monkeypatch.setattr(PayloadDigest, "in_hex", lambda one: f"{one.algorithm}:00")
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.dedupe.digest import spelled
 from frontier.errors import CollectionInUse
 from frontier.files import rewriting
 from frontier.postcrawl.payload import parsed
@@ -187,7 +186,7 @@ def test_killed_anywhere_and_run_again_a_wacz_ends_the_same(package, tmp_path):
 
 
 def key(payload):
-    return spelled(parsed(sha1(payload)))
+    return parsed(sha1(payload)).spelled()
 
 
 @pytest.fixture

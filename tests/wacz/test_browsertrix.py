@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 from frontier.cdx.lines import parse
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.wacz.create import create, warc_files
 from frontier.warc.cdxj_sidecar import Listing, beside_of
@@ -43,7 +43,7 @@ def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     ]
     known = {}
     for exchange in given:
-        digest = sha256_hex(exchange.response_body)
+        digest = digest_of(exchange.response_body)
         stored = writer.append(exchange, digest, known.get(digest))
         listing.note(exchange, stored)
         original = Original(exchange.url, stored.date, "c", stored.length)

@@ -80,7 +80,7 @@ def test_the_index_leads_to_the_records(tmp_path, write_warc):
             (record,) = ArchiveIterator(io.BytesIO(member))
             assert record.headers["WARC-Target-URI"] == line.url
             assert record.headers["WARC-Payload-Digest"] == line.digest
-    assert [line.mime for line in lines] == ["text/html"] * 3 + ["warc/revisit"]
+    assert [line.kind for line in lines] == ["response"] * 3 + ["revisit"]
 
 
 def test_requires_names_the_file_with_the_originals(tmp_path, write_warc):

@@ -133,7 +133,7 @@ def test_what_is_noted_is_not_read(tmp_path, warc, plain):
     lines = [parse(line) for line in beside_of(path).read_bytes().splitlines()]
     first = min(line.offset for line in lines)  # where the head of the file ends
     for line in lines:
-        if line.notes.date and line.offset != first:
+        if line.title is not None and line.offset != first:
             end = line.offset + line.length
             data[line.offset + 2 : end] = bytes(line.length - 2)
     path.write_bytes(data)

@@ -5,7 +5,8 @@ import zlib
 
 import pytest
 
-from frontier.cdx.lines import TITLE_LIMIT, title_in
+from frontier.cdx.lines import TITLE_LIMIT, capture_of
+from frontier.warc.reader import Found, Head
 
 HTML = "Content-Type: text/html"
 
@@ -13,6 +14,12 @@ HTML = "Content-Type: text/html"
 def response(body, *headers, status=200):
     lines = "\r\n".join((f"HTTP/1.1 {status} OK", *headers))
     return f"{lines}\r\n\r\n".encode() + body
+
+
+def title_in(block):
+    return capture_of(
+        Found(0, 0, Head(b"WARC/1.1\r\nWARC-Type: response"), block)
+    ).title
 
 
 @pytest.mark.parametrize(

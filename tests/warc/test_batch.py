@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import Rules
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
@@ -21,7 +21,7 @@ from tests.warc.judges import assert_sound, read_warcio
 from tests.warc.samples import an_exchange, members, names, warc_headers
 
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
-DIGEST = sha256_hex(an_exchange().response_body)
+DIGEST = digest_of(an_exchange().response_body)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_digest_is_indexed_after_its_response_is_on_disk(batches, index, fsync
 
     # the first fsync is that of the warcinfo record; the index looks at the file
     assert steps(index) == ["lookup", "fsync", "fsync", "add"]
-    assert index.log[0][1] == index.log[-1][1] == [sha256_hex(b"a"), sha256_hex(b"b")]
+    assert index.log[0][1] == index.log[-1][1] == [digest_of(b"a"), digest_of(b"b")]
 
 
 def test_each_exchange_is_synced_if_so_asked(new_batches, index, fsyncs):

@@ -8,7 +8,7 @@ import pytest
 
 from frontier import append_file, files
 from frontier.append_file import AppendFile
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import (
     WarcConfig,
@@ -25,7 +25,7 @@ NAME = "crawl-20260101000000123-00000-node.warc.gz"
 
 
 def append(writer, exchange, original=None):
-    return writer.append(exchange, sha256_hex(exchange.response_body), original)
+    return writer.append(exchange, digest_of(exchange.response_body), original)
 
 
 def original_of(exchange, stored):
@@ -68,7 +68,7 @@ def test_stored_tells_where_the_response_is(writer):
     exchange = an_exchange()
     stored = append(writer, exchange)
 
-    digest = sha256_hex(exchange.response_body)
+    digest = digest_of(exchange.response_body)
     assert stored.file == NAME
     assert stored.date == "2026-01-01T00:00:00.123000Z"
     assert stored.payload_digest == f"sha256:{digest}"

@@ -8,7 +8,7 @@ import pytest
 from cdxj_indexer.main import CDXJIndexer
 
 from frontier.cdx.lines import QUERY_LIMIT, asked, parse
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.wacz.layout import index_lines
@@ -68,7 +68,7 @@ def listed(new_writer):
         listing = Listing()
         writer.before_closing.append(listing.write)
         for each in exchanges:
-            digest = sha256_hex(each.response_body)
+            digest = digest_of(each.response_body)
             listing.note(each, writer.append(each, digest))
         (path,) = writer.config.directory.glob("*.open")
         writer.close()

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from frontier.postcrawl.payload import Payload, hashing
+from frontier.dedupe.digest import hashing
+from frontier.postcrawl.payload import Payload
 from frontier.warc.reader import Found, Head, body_start
 
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")

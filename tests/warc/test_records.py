@@ -7,7 +7,7 @@ from unittest.mock import ANY
 import pytest
 from fastwarc.warc import ArchiveIterator
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.records import (
     MAX_HEAD,
@@ -25,7 +25,7 @@ from tests.warc.samples import NOON, an_exchange, warc_headers
 
 INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
 BODY = b"<p>hello</p>"
-DIGEST = sha256_hex(BODY)
+DIGEST = digest_of(BODY)
 ORIGINAL = Original("http://example.com/old", "2025-12-31T23:59:59.000Z", "crawl", 99)
 
 
@@ -34,7 +34,7 @@ def golden(name):
 
 
 def as_bytes(exchange, original=None):
-    digest = sha256_hex(exchange.response_body)
+    digest = digest_of(exchange.response_body)
     return [
         b"".join(record.parts)
         for record in capture(exchange, digest, INFO, "crawl", original)

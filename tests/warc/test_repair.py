@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import warm
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.model import Made
 from frontier.warc.repair import Repaired, repair
 from tests.warc.judges import assert_sound
@@ -19,7 +19,7 @@ NAME = "crawl-20260101000000123-00000-node.warc.gz"
 
 
 def append(writer, exchange):
-    return writer.append(exchange, sha256_hex(exchange.response_body))
+    return writer.append(exchange, digest_of(exchange.response_body))
 
 
 def leave_open(writer, count=2):
@@ -135,12 +135,12 @@ def test_a_file_of_a_live_process_is_left_alone(tmp_path):
     script = (
         "import sys, pathlib\n"
         "from frontier.warc.file_rotation import WarcConfig, WarcWriter\n"
-        "from frontier.dedupe.digest import sha256_hex\n"
+        "from frontier.dedupe.digest import digest_of\n"
         "from tests.warc.samples import NOON, an_exchange\n"
         "config = WarcConfig(pathlib.Path(sys.argv[1]), 'c', 'n')\n"
         "w = WarcWriter(config, lambda: NOON)\n"
         "x = an_exchange()\n"
-        "w.append(x, sha256_hex(x.response_body))\n"
+        "w.append(x, digest_of(x.response_body))\n"
         "w.flush()\n"
         "print('written', flush=True)\n"
         "sys.stdin.read()\n"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.dedupe.url_history import History, last_capture_of
 from frontier.download.framing import MAX_HEAD as MAX_RECEIVED
 from frontier.model import Original, Unmodified
@@ -15,7 +15,7 @@ from frontier.warc.records import MAX_HEAD
 from tests.warc.samples import an_exchange
 
 HEAD = b'HTTP/1.1 200 OK\r\netag: "1"\r\nLast-Modified: yesterday\r\n\r\n'
-DIGEST = sha256_hex(an_exchange().response_body)
+DIGEST = digest_of(an_exchange().response_body)
 
 
 @pytest.fixture

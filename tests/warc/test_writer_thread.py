@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import warm
 
-from frontier.dedupe.digest import sha256_hex
+from frontier.dedupe.digest import digest_of
 from frontier.errors import WriterStopped
 from frontier.model import Outlinks
 from frontier.warc import writer_thread
@@ -21,7 +21,7 @@ from tests.warc.samples import DictIndex, an_exchange, names
 
 ROOT = Path(__file__).parents[2]
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
-DIGEST = sha256_hex(an_exchange().response_body)
+DIGEST = digest_of(an_exchange().response_body)
 SOON = 120  # seconds; how long a test waits for what happens at once
 
 

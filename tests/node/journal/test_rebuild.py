@@ -1,5 +1,6 @@
 """A crawl is restored on a real server from journals that a test has written."""
 
+import hashlib
 import json
 import time
 
@@ -9,7 +10,6 @@ from typer.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.dedupe.digest import sha256_hex
 from frontier.errors import ConfigurationError, OtherSchema
 from frontier.model import Exchange
 from frontier.node.journal.entries import (
@@ -391,7 +391,7 @@ def archive(tmp_path):
             asked = f"{method} /{name} HTTP/1.1\r\nHost: a.example\r\n\r\n".encode()
             now = time.time()
             exchange = Exchange(URL % name, now, asked, b"", head, b"body", status)
-            writer.append(exchange, sha256_hex(b"body"))
+            writer.append(exchange, hashlib.sha256(b"body").hexdigest())
         writer.close()
         return directory
 
