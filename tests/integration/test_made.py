@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 from conftest import Cluster
-from test_listing import files, found, listed
+from test_listing import files, listed, read
 from test_wacz import replay
 from test_wire import Captured
 
@@ -221,7 +221,7 @@ def test_indexes_have_resources_as_reading_finds_them(crawled):
     cluster, _ = crawled
     lines = [line for path in files(cluster) for line in listed(path)]
 
-    assert lines == [line for path in files(cluster) for line in found(path)]
+    assert lines == [line for path in files(cluster) for line in read(path)]
     made = [line for line in lines if not line.status]
     assert len(made) == 6
     assert sum(line.notes.title == "Made" for line in made) == 5
