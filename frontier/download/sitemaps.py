@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy.utils.sitemap import sitemap_urls_from_robots
@@ -31,7 +31,7 @@ from frontier.session.session import one_message, session_of
 from frontier.store.client import Call
 from frontier.store.keys import is_same
 from frontier.urls.robots import first_part
-from frontier.urls.sitemaps import GZIP, MOST_URLS, host_of, read_sitemap
+from frontier.urls.sitemaps import GZIP, host_of, read_sitemap
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
 
 class _Named(NamedTuple):
-    changed: frozenset[str | None]
+    changed: frozenset[str]
     state: bytes
 
 
@@ -137,12 +137,14 @@ class Sitemaps:
             self._fault(url, f"what it named before is not known: {error}")
             state = None
         items = [
-            Item(link=one.url, dates=(datetime.fromisoformat(one.changed),))
+            Item(
+                link=one.url,
+                dates=[int(datetime.fromisoformat(one.changed).timestamp())],
+            )
             for one in found
             if one.changed is not None
         ]
-        now = datetime.now(UTC)
-        told = await asyncio.to_thread(new_items, items, state, now, MOST_URLS)
+        told = await asyncio.to_thread(new_items, items, state)
         if told.redated:
             self._fault(
                 url,

@@ -16,7 +16,6 @@ import hashlib
 import logging
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -26,7 +25,7 @@ from frontier.download.origin import HostGivenUp, RobotsUnreachable
 from frontier.download.pages import Document
 from frontier.errors import NotAFeed
 from frontier.feeds.items import new_items
-from frontier.feeds.parse import Limits, in_worker
+from frontier.feeds.parse import in_worker
 from frontier.feeds.rounds import (
     BACKLOG,
     DERIVED,
@@ -81,7 +80,6 @@ class Answers:
         """The errback of all; it calls `failed`."""
         self._session = session_of(crawler)
         self._rounds: Rounds = self._session.component(Rounds)
-        self._limits = Limits()
 
     async def _parsed(self, response: Response) -> ParsedFeed:
         """The feed that *response* is.
@@ -91,11 +89,7 @@ class Answers:
         """
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         return await in_worker(
-            self._session.workers,
-            response.body,
-            content_type or None,
-            response.url,
-            self._limits,
+            self._session.workers, response.body, content_type, response.url
         )
 
     def _told(
@@ -112,9 +106,7 @@ class Answers:
         faults, items = list(parsed.faults), parsed.items
         if parsed.is_cut and known is not None:
             items = items[:-1]  # the whole of it comes with the whole feed
-        told = new_items(
-            items, known, datetime.now(UTC), link_of=lambda link: links[link]
-        )
+        told = new_items(items, known, links.__getitem__)
         if told.redated:
             many = told.redated
             faults.append(f"all its {many} known items have other dates: no news")
@@ -172,11 +164,13 @@ class Answers:
                 logger.warning(
                     "the feed %s of %s %s", place.feed, place.site, faults[0]
                 )
+        now = answered.fetched
+        dates = [at for item in parsed.items for at in item.dates if at <= now]
         found = replace(
             _noted(answered, response, place),
             remark=printable("; ".join(faults))[:1_000],
             digest=digest,
-            newest=int(told.newest.timestamp()) if told.newest else record.newest,
+            newest=max(dates, default=record.newest),
             items=record.items + len(new),
         )
         self._rounds.keep_feed(request, found, len(new), told.state)

@@ -13,12 +13,12 @@ What always holds:
 3.  An item that is known and has other dates than before is new again: it was updated.
     Where all items that are known have other dates, the dates are those of the feed's
     clock, and say nothing.
-4.  In the first round, or if the memory is damaged, all items are new. What is lost of
-    a memory costs fetches and never an item.
-5.  The memory is bytes, at most `MOST` items of `SIZE` bytes (or as many as asked), and
-    at most twice as many as the feed lately had (but `LEAST`). What is in the feed
-    stays in it; what has left it longest ago goes first. Two more entries are of each
-    item that the feed had last, and has a guid and a link.
+4.  In the first round all items are new. What is lost of a memory costs fetches and
+    never an item.
+5.  The memory is bytes: `SIZE` for each of at most twice as many items as the feed
+    lately had (but `LEAST`). What is in the feed stays in it; what has left it longest
+    ago goes first. Two more entries are of each item that the feed had last, and has a
+    guid and a link.
 
 Two items of a feed have the same 64 bits with a chance below 10^-11, and only then is
 one of them lost.
@@ -26,95 +26,83 @@ one of them lost.
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from frontier.feeds.parse import Item
 
-logger = logging.getLogger(__name__)
+    Memory = Mapping[bytes, bytes]
 
-MOST = 10_000
-"""Items that are remembered of one feed."""
 LEAST = 100
-"""Those of a small feed: some servers show now this part of their items, now that."""
+"""Items that are remembered of a small feed: some servers show now this part of their
+items, now that."""
 FORGETTING = 8
 """One of so many is forgotten in a round at most, and none by an empty feed: a server
 that shows less for once does not have a small feed."""
 ALL = 3
 """Known items, at least, that all have other dates if a clock has made them, or all
 other guids or links if each request has."""
-FORMAT = b"\x02"
-"""First byte of a memory."""
 _IDENTITY, _VERSION = 8, 4
 _HALF = 0x80
 """In the first byte of an entry that is of an item's guid, or of its link, alone."""
 SIZE = _IDENTITY + _VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class NewItems:
+class NewItems(NamedTuple):
     """What a round has found in a feed."""
 
-    new: tuple[Item, ...]
+    new: Sequence[Item]
     """In the feed's order, each once; its dates and embeds are those of all that the
     feed has of it."""
     state: bytes
     """For the next round."""
-    updated: tuple[Item, ...] = ()
+    updated: Sequence[Item]
     """Those of the new ones that were known, and have other dates than before."""
-    newest: datetime | None = None
-    """The latest date that is not in the future; for people, nothing depends on it."""
-    redated: int = 0
+    redated: int
     """Known items with other dates that do not count: the feed's clock made them."""
-    renamed: str = ""
+    renamed: str
     """What of the items each request makes anew: ``guids``, ``links`` or nothing."""
 
 
 def new_items(
     items: Iterable[Item],
-    state: object,
-    now: datetime,
-    most: int = MOST,
+    state: bytes | None,
     link_of: Callable[[str], str | bytes] = str,
 ) -> NewItems:
-    """What of *items* is new, given the *state* of the round before.
+    """What of *items* is new, given the *state* of the round before; ``None`` at first.
 
-    So many as *most* are remembered. Two links are one if *link_of* says the same.
-
-    *state* is ``None`` in the first round, and else what `NewItems.state` was; it is
-    read as something that anybody may have written. *now* is aware.
+    Two links are one if *link_of* says the same.
     """
-    known, halves = _read(state, most)
+    known, halves = _read(state or b"")
     present = _told_apart(items, link_of)
-    versions = {identity: _version(item) for identity, item in present.items()}
+    versions = {
+        one: _digest(_VERSION, *map(str, item.dates)) for one, item in present.items()
+    }
     names = _halves(present, link_of)
     before, renamed = {one: known[one] for one in present if one in known}, ""
     if not before:
         before, renamed = _renamed(names, halves)
-    unknown = [identity for identity in present if identity not in before]
+    new = {one for one in present if one not in before}
     changed = [one for one, version in before.items() if versions[one] != version]
-    is_clock = len(changed) >= ALL and len(changed) + len(unknown) == len(present)
-    fresh = {*unknown, *(() if is_clock else changed)}
-    past = [date for item in present.values() for date in item.dates if date <= now]
-    lasting = halves
+    redated = len(changed)
+    if len(changed) >= ALL and len(changed) + len(new) == len(present):
+        changed = []
+    else:
+        new, redated = {*new, *changed}, 0
     if present:
-        lasting = {
-            half: versions[identity]
+        halves = {
+            half: versions[one]
             for named in names.values()
-            for half, identity in named.items()
+            for half, one in named.items()
         }
     return NewItems(
-        new=tuple(item for identity, item in present.items() if identity in fresh),
-        state=_written(versions, known, most, lasting),
-        updated=() if is_clock else tuple(present[one] for one in changed),
-        newest=max(past, default=None),
-        redated=len(changed) if is_clock else 0,
+        new=[item for one, item in present.items() if one in new],
+        state=_written(versions, known, halves),
+        updated=[present[one] for one in changed],
+        redated=redated,
         renamed=renamed,
     )
 
@@ -130,20 +118,19 @@ def _halves(
     for made_anew, named in found.items():
         shared = set()
         for identity, item in present.items():
-            if not item.guid or not item.link:
-                continue
-            kept = item.guid if made_anew == "links" else link_of(item.link)
-            half = _digest([made_anew, kept, item.title], _IDENTITY)
-            half = bytes((half[0] | _HALF,)) + half[1:]
-            if named.setdefault(half, identity) != identity:
-                shared.add(half)
+            if item.guid and item.link:
+                kept = item.guid if made_anew == "links" else link_of(item.link)
+                half = _digest(_IDENTITY, made_anew, kept, item.title)
+                half = bytes((half[0] | _HALF,)) + half[1:]
+                if named.setdefault(half, identity) != identity:
+                    shared.add(half)
         for half in shared:
             del named[half]
     return found
 
 
 def _renamed(
-    names: Mapping[str, Mapping[bytes, bytes]], halves: Mapping[bytes, bytes]
+    names: Mapping[str, Memory], halves: Memory
 ) -> tuple[dict[bytes, bytes], str]:
     """The items that were known by another guid or link, with the versions they had.
 
@@ -162,76 +149,41 @@ def _told_apart(
     """Each item once, by its identity, in order."""
     found: dict[bytes, Item] = {}
     for item in items:
-        identity = _identity(item, link_of)
+        if item.guid or item.link:
+            link = link_of(item.link) if item.link else ""
+            made = _digest(_IDENTITY, "named", item.guid, link)
+        else:
+            made = _digest(_IDENTITY, "unnamed", *(item.embeds or (item.title,)))
+        identity = bytes((made[0] & ~_HALF,)) + made[1:]
         first = found.setdefault(identity, item)
         if first is not item:
-            found[identity] = replace(
-                first,
-                dates=tuple(sorted({*first.dates, *item.dates})),
-                embeds=tuple(dict.fromkeys((*first.embeds, *item.embeds))),
-            )
+            dates = sorted({*first.dates, *item.dates})
+            embeds = list(dict.fromkeys((*first.embeds, *item.embeds)))
+            found[identity] = first._replace(dates=dates, embeds=embeds)
     return found
 
 
-def _identity(item: Item, link_of: Callable[[str], str | bytes]) -> bytes:
-    names: list[str | bytes]
-    if item.guid or item.link:
-        names = ["named", item.guid or "", link_of(item.link) if item.link else ""]
-    elif item.embeds:
-        names = ["embeds", *item.embeds]
-    else:
-        names = ["title", item.title]
-    made = _digest(names, _IDENTITY)
-    return bytes((made[0] & ~_HALF,)) + made[1:]
-
-
-def _version(item: Item) -> bytes:
-    return _digest([date.isoformat() for date in item.dates], _VERSION)
-
-
-def _digest(names: Sequence[str | bytes], size: int) -> bytes:
+def _digest(size: int, *names: str | bytes) -> bytes:
     """Of *names*, so that no two lists are written alike."""
-    written = [
-        name if isinstance(name, bytes) else name.encode("utf-8", "surrogatepass")
-        for name in names
-    ]
-    head = ",".join(str(len(name)) for name in written)
-    return blake2b(b"".join([head.encode(), b":", *written]), digest_size=size).digest()
+    made = blake2b(digest_size=size)
+    for name in names:
+        written = name if isinstance(name, bytes) else name.encode(errors="replace")
+        made.update(b"%d:%b" % (len(written), written))
+    return made.digest()
 
 
-def _read(state: object, most: int) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
+def _read(state: bytes) -> tuple[dict[bytes, bytes], Memory]:
     """Identity to version, those that were in the feed last first; and the halves."""
-    if state is None:
-        return {}, {}
-    known: dict[bytes, bytes] = {}
-    halves: dict[bytes, bytes] = {}
-    is_whole = (
-        isinstance(state, bytes)
-        and state[:1] == FORMAT
-        and len(state) % SIZE == 1
-        and len(state) <= 1 + 3 * most * SIZE
-    )
-    if is_whole and isinstance(state, bytes):
-        for at in range(1, len(state), SIZE):
-            entries = halves if state[at] & _HALF else known
-            entries[state[at : at + _IDENTITY]] = state[at + _IDENTITY : at + SIZE]
-        is_whole = len(known) + len(halves) == len(state) // SIZE
-    if not is_whole or len(known) > most:
-        logger.warning(
-            "what is remembered of a feed's items is damaged; all of them are new"
-        )
-        return {}, {}
-    return known, halves
+    both: tuple[dict[bytes, bytes], dict[bytes, bytes]] = ({}, {})
+    for at in range(0, len(state), SIZE):
+        entry = state[at : at + SIZE]
+        both[entry[0] >= _HALF][entry[:_IDENTITY]] = entry[_IDENTITY:]
+    return both
 
 
-def _written(
-    present: Mapping[bytes, bytes],
-    known: Mapping[bytes, bytes],
-    most: int,
-    halves: Mapping[bytes, bytes],
-) -> bytes:
+def _written(present: Memory, known: Memory, halves: Memory) -> bytes:
     slowly = len(known) - (len(known) // FORGETTING if present else 0)
-    room = min(most, max(LEAST, 2 * len(present), slowly))
-    both = {**present, **{one: known[one] for one in known if one not in present}}
-    kept = [*list(both.items())[:room], *list(halves.items())[: 2 * most]]
-    return FORMAT + b"".join(identity + version for identity, version in kept)
+    room = max(LEAST, 2 * len(present), slowly)
+    gone = {one: known[one] for one in known if one not in present}
+    kept = [*{**present, **gone}.items()][:room]
+    return b"".join(one + version for one, version in [*kept, *halves.items()])

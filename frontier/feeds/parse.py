@@ -6,13 +6,13 @@ limits of CPU time and memory and may be killed; `in_worker` asks for that.
 
 What always holds:
 
-1.  feedparser is given a `BytesIO`, for it opens files whose names it is given, with
-    text that was decoded here, and no DOCTYPE in which entities could be declared.
+1.  feedparser is given a `BytesIO`, for it opens files whose names it is given. It
+    takes no entity from a DOCTYPE but those that stand for plain text.
 2.  No link but of http and https comes out, each absolute: relative to ``xml:base``,
     or else to the URL that the feed came from, after redirects.
-3.  Dates are aware, in UTC; a date without a zone is one of UTC. One that cannot be
-    read is left out, and never raises, be its year 1 or 9999.
-4.  What is left out, and whether the feed is well-formed, is in `ParsedFeed.faults`.
+3.  A date that cannot be read is left out. So is a link that cannot be fetched, and
+    the middle of a very long feed. `ParsedFeed.faults` says so, and whether the feed
+    is well-formed.
 """
 
 from __future__ import annotations
@@ -20,185 +20,98 @@ from __future__ import annotations
 import io
 import json
 import re
+from calendar import timegm
+from codecs import BOM_UTF8
 from collections import Counter
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from hashlib import blake2b
-from html.entities import html5
-from typing import TYPE_CHECKING, Any
+from email.utils import parsedate
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
 from frontier.errors import NotAFeed, WorkerFailed
 from frontier.urls.split import split
-from frontier.urls.xml_text import decoded, iso_date
+from frontier.urls.xml_text import iso_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from frontier.workers.pool import WorkerPool
 
-_ABSOLUTE = ("http://", "https://")
+MOST_BYTES = 10 << 20
+"""A larger feed is refused: a megabyte takes half a second of CPU time."""
+MOST_ITEMS = 5_000
+"""Of a feed with more the first half and the last half of so many are read."""
 LONGEST_URL = 4_096
 """Characters of a link; a longer one is left out."""
-LONGEST_GUID = 1_024
-"""Characters; of a longer one its digest is the guid."""
 LONGEST_TITLE = 500
 """Characters; the rest is cut."""
-LONGEST_DATE = 100
-MOST_ITEMS = 5_000
 EMBEDS = 20
-"""Of one item."""
-PART = 500
-"""Items that a worker tells at a time."""
-ROOTS = ("rss", "rdf", "channel", "feed")
-"""Of RSS, of RSS 0.90 and 1.0, of CDF and of Atom."""
-DATES = ("published", "updated", "created")
-"""As feedparser calls those of an item; of an expiry nothing depends."""
+"""Of one item; others are left out."""
 
-_PROLOG = re.compile(r"(?:\s++|<!--.*?-->|<\?.*?\?>)*+", re.DOTALL)
-"""What may stand before a DOCTYPE and the root."""
-_DOCTYPE = re.compile(
-    r"""<!DOCTYPE(?:[^>\["']++|"[^"]*+"|'[^']*+')*+(.|\Z)""", re.IGNORECASE | re.DOTALL
-)
-"""With the character that ends it, or begins its body."""
-_ROOT = re.compile(r"<(?:[\w.-]+:)?+([\w.-]+)")
 _ITEM = re.compile(
-    r"<(/?)(?:[\w.-]++:)?+(?:item|entry)(?=[\s/>])([^<>]*+)", re.IGNORECASE
+    rb"<(/?)(?:[\w.-]++:)?+(?:item|entry)(?=[\s/>])([^<>]*+)", re.IGNORECASE
 )
 """A tag of an item; an end tag has something in its first group."""
-_REFERENCE = re.compile(
-    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|&(?!#\w{1,8};|(?:amp|lt|gt|quot|apos);)(\w{1,32};)?+",
-    re.DOTALL,
-)
-"""An ampersand that XML does not take, and the name behind it; or a CDATA section."""
-_LINK_URI = re.compile(r"(<link\s[^<>]{0,999}?\b)uri=")
+_BARE = re.compile(rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))|&(?!#?\w{1,32};)", re.DOTALL)
+"""An ampersand that begins no reference, as in the URLs of careless programs, where
+feedparser has ``&lang=en`` be a bracket. Or a CDATA section, where it may stand."""
+_LINK_URI = re.compile(rb"(<link\s[^<>]{0,999}?\b)uri=")
 """An attribute of a link that feedparser takes for its URL, such as ``at://...``."""
-_NUMBERS = re.compile(
-    r"\d{4}(?:-\d\d?)?+|\d{4}([-/])\d\d?\1\d\d?(?:[Tt\s]\s*+\d\d?:\d\d(?!\d).*+)?+"
-)
-"""Dates without a name that begin with a year, to the month or the day."""
-_WORDS = re.compile(r"\D|\d\d?(?!\d)")
-"""Dates with names, which begin with one or with a day."""
-_NAMES = re.compile(r"[^\W\d_]{2}")
-_ONE_DIGIT = re.compile(r"(?<!\d)(\d)(?!\d)")
+_HTML = re.compile(rb"<(?:!doctype )?(?:html|head|body)\b", re.IGNORECASE)
 _NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
 """What begins as a URL and is none; joined, it would be another page of the site."""
 
 
-MOST_BYTES = 10 << 20
-"""Of a feed: a megabyte takes half a second of CPU time, and a worker has ten."""
+class Item(NamedTuple):
+    """What a feed says of one page; empty where it says nothing."""
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much of a feed is read."""
-
-    max_bytes: int = MOST_BYTES
-    """A larger feed is refused."""
-    max_items: int = MOST_ITEMS
-    """Of a feed with more the first half and the last half of so many are read."""
-
-    @property
-    def first(self) -> int:
-        """How many of the first are read of a feed with more."""
-        return self.max_items - self.max_items // 2
-
-    @property
-    def too_many(self) -> str:
-        """What is said of a feed with more."""
-        return (
-            f"has more than {self.max_items:,} items: the first {self.first:,} and the "
-            f"last {self.max_items // 2:,} are read"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """What a feed says of one page."""
-
-    guid: str | None = None
+    guid: str = ""
     """``guid``, ``id`` or ``rdf:about``."""
-    link: str | None = None
-    """Absolute; ``None`` if it has none of http(s)."""
-    dates: tuple[datetime, ...] = ()
-    """All that it has, the earliest first, in UTC: published, updated, created."""
+    link: str = ""
+    """Absolute."""
+    dates: Sequence[int] = ()
+    """All that it has, the earliest first, in seconds since the Unix epoch."""
     title: str = ""
-    embeds: tuple[str, ...] = ()
+    embeds: Sequence[str] = ()
     """Enclosures, ``media:content``, attachments: what a page of the item embeds."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedFeed:
+class ParsedFeed(NamedTuple):
     """A feed that was read, in its order."""
 
-    items: tuple[Item, ...] = ()
-    faults: tuple[str, ...] = ()
+    items: Sequence[Item]
+    faults: Sequence[str]
     """What is wrong with it or left out, each a clause for a line of the log."""
-    is_cut: bool = False
+    is_cut: bool
     """Whether it ends in its last item, of which anything may be missing or cut."""
 
 
 async def in_worker(
-    workers: WorkerPool,
-    body: bytes,
-    content_type: str | None,
-    url: str,
-    limits: Limits,
+    workers: WorkerPool, body: bytes, content_type: str, url: str
 ) -> ParsedFeed:
     """`parse`, done by one of *workers*.
 
     Raises:
         NotAFeed: It is none, or reading it reaches a limit of the workers.
     """
-    given = {"url": url, "content_type": content_type, "limits": asdict(limits)}
-    items: list[Item] = []
-    about: dict[str, Any] = {}
+    given = {"url": url, "content_type": content_type}
     try:
-        async for part in workers.run("feed", body, given):
-            if isinstance(part, dict):
-                about = part
-            else:
-                items += map(_item_told, part)
+        (said,) = [part async for part in workers.run("feed", body, given)]
     except WorkerFailed as failed:
         raise NotAFeed(url, f"cannot be read: {failed.reason}") from None
-    if "refused" in about:
-        raise NotAFeed(url, about["refused"])
-    faults = tuple(about["faults"])
-    return ParsedFeed(tuple(items), faults, about["is_cut"])
+    if isinstance(said, str):
+        raise NotAFeed(url, said)
+    return ParsedFeed([Item._make(item) for item in said[0]], *said[1:])
 
 
 def feed_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """`parse` in a worker: yields lists of items, and then what else the feed is."""
-    limits = Limits(**arguments["limits"])
+    """`parse` in a worker: yields the feed, or why it is none."""
     try:
-        feed = parse(content, arguments["content_type"], arguments["url"], limits)
+        yield parse(content, **arguments)
     except NotAFeed as error:
-        yield {"refused": error.reason}
-        return
-    for at in range(0, len(feed.items), PART):
-        yield [
-            [
-                one.guid,
-                one.link,
-                [d.isoformat() for d in one.dates],
-                one.title,
-                *one.embeds,
-            ]
-            for one in feed.items[at : at + PART]
-        ]
-    yield {"faults": feed.faults, "is_cut": feed.is_cut}
+        yield error.reason
 
 
-def _item_told(told: list[Any]) -> Item:
-    guid, link, dates, title, *embeds = told
-    read = tuple(datetime.fromisoformat(date) for date in dates)
-    return Item(guid, link, read, title, tuple(embeds))
-
-
-def parse(
-    body: bytes, content_type: str | None, url: str, limits: Limits | None = None
-) -> ParsedFeed:
+def parse(body: bytes, content_type: str, url: str) -> ParsedFeed:
     """The feed in *body*, which came from *url* after all redirects.
 
     *body* is without content coding; *content_type* is the header's.
@@ -206,307 +119,156 @@ def parse(
     Raises:
         NotAFeed: It is too large, or something else, such as an HTML page.
     """
-    limits = limits or Limits()
-    if len(body) > limits.max_bytes:
-        raise NotAFeed(
-            url,
-            f"has {len(body):,} bytes, and {limits.max_bytes:,} are read",
-        )
-    text, fault = decoded(body, content_type)
-    text = text.lstrip("\ufeff \t\r\n")
-    faults = _Faults([fault] if fault else [])
-    if text[:1] in ("{", "["):
-        return _json_feed(text, url, limits, faults)
-    text, is_cut = _within(text[_root(text, url) :], limits, faults)
-    budget, entries = _Budget(limits.max_bytes), _entries(text, url, faults)
-    items = [_item(dict(entry), url, faults, budget) for entry in entries]
-    if budget.is_spent:
-        faults.say(f"has more than {limits.max_bytes:,} bytes of links; others are out")
-    return ParsedFeed(tuple(items), faults.all(), is_cut)
+    if len(body) > MOST_BYTES:
+        raise NotAFeed(url, f"has {len(body):,} bytes, and {MOST_BYTES:,} are read")
+    faults: Counter[str] = Counter()
+    is_json = body.removeprefix(BOM_UTF8).lstrip()[:1] in {b"{", b"["}
+    make = _json_item if is_json else _xml_item
+    if is_json:
+        entries = _of_json(body, url)
+    else:
+        entries = _of_xml(body, content_type, url, faults)
+    if len(entries) > MOST_ITEMS:
+        half = MOST_ITEMS // 2
+        faults[f"has more than {MOST_ITEMS:,} items: {half:,} at each end are read"] = 0
+        entries = entries[:half] + entries[-half:]
+    items = [make(entry, url, faults) for entry in entries]
+    tags = [] if is_json else _ITEM.findall(body)
+    is_cut = bool(tags) and not tags[-1][0] and not tags[-1][1].endswith(b"/")
+    said = [f"{count:,} {what}" if count else what for what, count in faults.items()]
+    return ParsedFeed(items, said, is_cut)
 
 
-@dataclass(slots=True)
-class _Faults:
-    """What is wrong with a feed: each kind once, with how often."""
-
-    _said: list[str] = field(default_factory=list)
-    _counts: Counter[str] = field(default_factory=Counter)
-
-    def say(self, fault: str) -> None:
-        self._said.append(fault)
-
-    def count(self, what: str) -> None:
-        self._counts[what] += 1
-
-    def all(self) -> tuple[str, ...]:
-        counted = (f"{count:,} {what}" for what, count in self._counts.items())
-        return (*self._said, *counted)
-
-
-@dataclass(slots=True)
-class _Budget:
-    """Characters of links that may come out: a relative one has its base's length."""
-
-    left: int
-
-    @property
-    def is_spent(self) -> bool:
-        return self.left < 0
-
-
-def _root(text: str, url: str) -> int:
-    """Where the root of the feed *text* begins.
-
-    Raises:
-        NotAFeed: It is none.
-    """
-    at = _end(_PROLOG, text, 0)
-    while (doctype := _DOCTYPE.match(text, at)) is not None:
-        if doctype[1] == "[":
-            raise NotAFeed(url, "has a DOCTYPE with a body, where entities could stand")
-        if doctype[1] != ">":
-            raise NotAFeed(url, "has a DOCTYPE that does not end")
-        at = _end(_PROLOG, text, doctype.end())
-    root = _ROOT.search(text, at)
-    if root is None:
-        raise NotAFeed(url, "there is no element in it" if text else "is empty")
-    name = root[1].lower()
-    if name in ("html", "head", "body"):
-        raise NotAFeed(url, "is an HTML page, and no feed")
-    if name not in ROOTS:
-        raise NotAFeed(url, f"begins with <{name[:50]}>, which no feed does")
-    return root.start()
-
-
-def _end(expression: re.Pattern[str], text: str, at: int) -> int:
-    found = expression.match(text, at)
-    return found.end() if found else at
-
-
-def _within(text: str, limits: Limits, faults: _Faults) -> tuple[str, bool]:
-    """*text* without the items in its middle that are too many; whether it is cut."""
-    starts, is_open = [], False
-    for tag in _ITEM.finditer(text):
-        is_open = not tag[1] and not tag[2].endswith("/")
-        if not tag[1]:
-            starts.append(tag.start())
-    if len(starts) > limits.max_items:
-        faults.say(limits.too_many)
-        last = len(starts) - limits.max_items // 2
-        end = starts[last] if last < len(starts) else len(text)
-        text = text[: starts[limits.first]] + text[end:]
-    return text, is_open
-
-
-def _entries(text: str, url: str, faults: _Faults) -> list[Any]:
-    """The items that feedparser finds in *text*.
+def _of_xml(
+    body: bytes, content_type: str, url: str, faults: Counter[str]
+) -> list[dict[str, Any]]:
+    """The items that feedparser finds.
 
     Raises:
         NotAFeed: It makes nothing of it.
     """
     import feedparser  # most processes read no feed
 
-    # Without a base it leaves relative URLs as they are, and guids, too.
-    headers = {"content-type": "application/xml; charset=utf-8"}
-    mended = 0
-
-    def as_xml(reference: re.Match[str]) -> str:
-        """An ampersand as XML takes it; an entity of HTML is what it stands for."""
-        nonlocal mended
-        if reference[0].startswith("<"):
-            return reference[0]
-        mended += 1
-        name = reference[1] or ""
-        return html5.get(name, f"&amp;{name}")
-
-    text = _LINK_URI.sub(r"\1data-uri=", _REFERENCE.sub(as_xml, text))
+    if b"\0" not in body[:8]:  # as ASCII is in wide characters
+        body = _BARE.sub(lambda bare: bare[1] or b"&amp;", body)
+        body = _LINK_URI.sub(rb"\1data-uri=", body)
     try:
         found = feedparser.parse(
-            io.BytesIO(text.encode("utf-8", "replace")),
-            response_headers=headers,
+            io.BytesIO(body),
+            # Without a base it leaves relative URLs as they are, and guids, too.
+            response_headers={"content-type": content_type or "application/xml"},
             resolve_relative_uris=False,
             sanitize_html=False,
         )
     except Exception as error:  # noqa: BLE001 (it raises what it happens to)
         raise NotAFeed(url, f"cannot be read: {error!r}"[:200]) from None
-    if mended:
-        faults.say(f"is malformed: {mended:,} references are none of XML")
-    if found["bozo"]:
-        reason = str(found["bozo_exception"]).splitlines()[0]
-        faults.say(f"is malformed: {reason[:200]}")
-    entries: list[Any] = found["entries"]
-    return entries
+    if not found.get("version") and not found["entries"]:
+        is_page = _HTML.search(body[:1_000])
+        kind = "an HTML page, and no feed" if is_page else "no feed that is known"
+        raise NotAFeed(url, f"is {kind}" if body.strip() else "is empty")
+    fault = found.get("bozo_exception")
+    if fault and not isinstance(fault, feedparser.ThingsNobodyCaresAboutButMe):
+        faults[f"is malformed: {str(fault).splitlines()[0][:200]}"] = 0
+    # Its own dicts look elsewhere for a key that they lack.
+    return [dict(entry) for entry in found["entries"]]
 
 
-def _item(entry: Mapping[str, Any], url: str, faults: _Faults, budget: _Budget) -> Item:
-    """*entry* of feedparser's, as a plain dict: its own looks elsewhere for a key."""
-    own: Callable[..., Any] = entry.get
-    guid, links = own("id") or "", [dict(link) for link in own("links") or []]
-    given = [own("link")]
-    given += [link.get("href") for link in links if link.get("rel") == "alternate"]
-    if guid.lower().startswith(_ABSOLUTE):
-        given += [] if "guidislink" in entry else [guid]  # an rdf:about
-    elif own("guidislink"):
-        given = [one for one in given if one != guid]  # it only says that it is one
-    embeds = [link.get("href") for link in links if link.get("rel") == "enclosure"]
-    embeds += [dict(content).get("src") for content in own("content") or []]
-    embeds += [dict(media).get("url") for media in own("media_content") or []]
-    dates = []
-    for name in DATES:
-        if not (written := own(name)):
-            continue
-        try:
-            dates.append(_date(written, own(f"{name}_parsed")))
-        except (TypeError, ValueError, OverflowError):
-            faults.count("dates cannot be read")
-    return Item(
-        guid=_guid(guid),
-        link=_first_url(given, url, faults, budget),
-        dates=tuple(sorted(set(dates))),
-        title=_line(own("title")),
-        embeds=_urls(embeds, url, faults, budget),
-    )
+def _xml_item(entry: dict[str, Any], base: str, faults: Counter[str]) -> Item:
+    links = [dict(link) for link in entry.get("links") or ()]
+    guid, link = entry.get("id") or "", entry.get("link")
+    if entry.get("guidislink") and link == guid and not split(guid).is_web:
+        link = None  # it only says that it is one
+    others = [one.get("href") for one in links if one.get("rel") == "alternate"]
+    if "guidislink" not in entry and split(guid).is_web:
+        others.append(guid)  # an rdf:about
+    embeds = [one.get("href") for one in links if one.get("rel") == "enclosure"]
+    embeds += [dict(content).get("src") for content in entry.get("content") or ()]
+    embeds += [dict(media).get("url") for media in entry.get("media_content") or ()]
+    dates = _dates(entry, ("published", "updated", "created"), faults)
+    urls = _urls([link, *others], base, faults)
+    return _made(guid, urls, dates, entry.get("title"), _urls(embeds, base, faults))
 
 
-def _json_feed(text: str, url: str, limits: Limits, faults: _Faults) -> ParsedFeed:
-    """A feed of https://www.jsonfeed.org/version/1.1/ or 1.0."""
+def _of_json(body: bytes, url: str) -> list[dict[str, Any]]:
+    """The items of https://www.jsonfeed.org/version/1.1/ or 1.0.
+
+    Raises:
+        NotAFeed: It is none.
+    """
     try:
-        feed = json.loads(text.lstrip("\ufeff"))
+        feed = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise NotAFeed(url, f"is broken JSON: {error}"[:200]) from None
     if not isinstance(feed, dict) or not isinstance(feed.get("items"), list):
         raise NotAFeed(url, "is JSON, and no JSON Feed")
-    if "jsonfeed.org/version/1" not in str(feed.get("version"))[:100]:
-        faults.say("does not say that it is a JSON Feed 1 or 1.1")
-    listed = feed["items"]
-    if len(listed) > limits.max_items:
-        faults.say(limits.too_many)
-        del listed[limits.first : len(listed) - limits.max_items // 2]
-    items, budget = [], _Budget(limits.max_bytes)
-    for given in listed:
-        if isinstance(given, dict):
-            items.append(_json_item(given, url, faults, budget))
-        else:
-            faults.count("items are no objects")
-    return ParsedFeed(tuple(items), faults.all())
+    return [item for item in feed["items"] if isinstance(item, dict)]
 
 
-def _json_item(
-    given: Mapping[str, Any], url: str, faults: _Faults, budget: _Budget
-) -> Item:
-    dates = []
-    for name in ("date_published", "date_modified"):
-        written = given.get(name)
-        if written is None:
-            continue
-        try:
-            dates.append(iso_date(written))
-        except (TypeError, ValueError, OverflowError):
-            faults.count("dates cannot be read")
-    attached = given.get("attachments")
+def _json_item(entry: dict[str, Any], base: str, faults: Counter[str]) -> Item:
+    attached = entry.get("attachments")
     embeds = [
         one.get("url")
-        for one in (attached if isinstance(attached, list) else [])[:EMBEDS]
+        for one in (attached if isinstance(attached, list) else ())
         if isinstance(one, dict)
     ]
-    links = [given.get("url"), given.get("external_url")]
-    guid = given.get("id")
-    if isinstance(guid, int | float) and not isinstance(guid, bool):
-        guid = str(guid)
-    return Item(
-        guid=_guid(guid) if isinstance(guid, str) else None,
-        link=_first_url(links, url, faults, budget),
-        dates=tuple(sorted(set(dates))),
-        title=_line(given.get("title")),
-        embeds=_urls(embeds, url, faults, budget),
-    )
+    dates = _dates(entry, ("date_published", "date_modified"), faults)
+    urls = _urls([entry.get("url"), entry.get("external_url")], base, faults)
+    guid, title = entry.get("id"), entry.get("title")
+    return _made(guid, urls, dates, title, _urls(embeds, base, faults))
 
 
-def _date(text: str, parsed: Any) -> datetime:
-    """The date *text*, which feedparser has *parsed*, or not.
+def _dates(
+    entry: Mapping[str, Any], names: Iterable[str], faults: Counter[str]
+) -> list[int]:
+    dates = set()
+    for name in names:
+        if not (written := entry.get(name)):
+            continue
+        try:
+            dates.add(_date(written, entry.get(f"{name}_parsed")))
+        except (TypeError, ValueError, OverflowError):
+            faults["dates cannot be read"] += 1
+    return sorted(dates)
 
-    It takes any four digits for a year and what is missing from today's date,
-    ``2024-032`` for the second of December, and a time without a zone for none.
+
+def _date(written: str, parsed: Any) -> int:
+    """The date that is *written*, which feedparser has *parsed*, or not.
 
     Raises:
         OverflowError: It is outside of the years 1 to 9999.
         TypeError: It is none.
         ValueError: The same.
     """
-    if len(text) > LONGEST_DATE:
-        raise ValueError
     try:
-        return iso_date(text)
+        return int(iso_date(written).timestamp())
     except ValueError:
-        is_named = _WORDS.match(text) and _NAMES.search(text)
-        if not is_named and not _NUMBERS.fullmatch(text):
-            raise
-    if "/" in text[:10]:  # as of 2024/2/1, which feedparser has in no year
-        return iso_date(_ONE_DIGIT.sub(r"0\1", text.replace("/", "-")))
-    if parsed:
-        year, month, day, hour, minute, second = parsed[:6]
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-    found = parsedate_to_datetime(text)
-    zoned = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return zoned.astimezone(UTC)
+        return timegm(parsed or parsedate(written) or ())
 
 
-def _first_url(
-    given: list[Any], base: str, faults: _Faults, budget: _Budget
-) -> str | None:
-    found = _urls(given, base, faults, budget)
-    return found[0] if found else None
+def _made(
+    guid: object,
+    links: Sequence[str],
+    dates: Sequence[int],
+    title: object,
+    embeds: Sequence[str],
+) -> Item:
+    name = "" if guid is None else str(guid).strip()
+    line = " ".join(title.split())[:LONGEST_TITLE] if isinstance(title, str) else ""
+    return Item(name, "".join(links[:1]), dates, line, embeds)
 
 
-def _urls(
-    given: list[Any], base: str, faults: _Faults, budget: _Budget
-) -> tuple[str, ...]:
-    """Those of *given* that can be crawled, absolute, each once."""
+def _urls(given: Iterable[object], base: str, faults: Counter[str]) -> list[str]:
+    """Those of *given* that can be crawled, absolute, each once, at most `EMBEDS`."""
     urls: dict[str, None] = {}
-    for one in dict.fromkeys(one for one in given if isinstance(one, str)):
-        url = _url(one, base, faults) if one else None
-        if url is None:
-            continue
-        budget.left -= len(url)
-        if budget.is_spent:
-            break
-        if len(urls) < EMBEDS:
+    for one in dict.fromkeys(one for one in given if isinstance(one, str) and one):
+        try:
+            url = urljoin(base, one.strip()).replace(" ", "%20")
+        except ValueError:
+            url = ""
+        if _NO_HOST.match(one) or not split(url).is_web or not url.isprintable():
+            url = ""
+        if url and len(url) <= LONGEST_URL:
             urls[url] = None
         else:
-            faults.count(f"links beyond {EMBEDS} of an item are left out")
-    return tuple(urls)
-
-
-def _url(given: object, base: str, faults: _Faults) -> str | None:
-    url = _joined(base, given) if isinstance(given, str) else None
-    if url is None:
-        faults.count("links are no URLs of http or https")
-    return url
-
-
-def _joined(base: str, given: str) -> str | None:
-    """*given*, relative to *base*; ``None`` if that is no URL of http(s)."""
-    given = given.strip()
-    if len(given) > LONGEST_URL or _NO_HOST.match(given):
-        return None
-    try:
-        url = urljoin(base, given).replace(" ", "%20")
-    except ValueError:
-        return None
-    is_one = split(url).is_web and url.isprintable() and len(url) <= LONGEST_URL
-    return url if is_one else None
-
-
-def _guid(text: str) -> str | None:
-    text = text.strip()
-    if len(text) > LONGEST_GUID:
-        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-        return f"blake2b:{digest.hexdigest()}"
-    return text or None
-
-
-def _line(text: Any) -> str:
-    """*text* on one line, cut."""
-    if not isinstance(text, str):
-        return ""
-    return " ".join(text[: 4 * LONGEST_TITLE].split())[:LONGEST_TITLE]
+            faults["links are no URLs of http or https"] += 1
+    return list(urls)[:EMBEDS]

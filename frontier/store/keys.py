@@ -434,9 +434,9 @@ class CrawlKeys:
         """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each.
 
         Only where pages are visited again, to know which dates have changed; the items
-        of [feeds](feeds.md#which-items-are-new) are remembered in the same way. The
-        first byte is 1; then come 8 bytes of a URL and 4 of its date, for each URL that
-        has one, 50,000 at most. Removed with the crawl's frontier.
+        of [feeds](feeds.md#which-items-are-new) are remembered in the same way. They
+        are 8 bytes of a URL and 4 of its date, for each URL that has one.
+        Removed with the crawl's frontier.
         """
         return f"{self._tag()}:sitemaps"
 

@@ -1,31 +1,33 @@
 """Feeds as data: formats, links, dates, and what is wrong with them."""
 
 import builtins
+import json
 import subprocess
 import sys
-from datetime import UTC, datetime
-from json import dumps
+from calendar import timegm
 
 import pytest
 
 from frontier.errors import NotAFeed
-from frontier.feeds.parse import EMBEDS, Item, Limits, in_worker, parse
+from frontier.feeds import parse as module
+from frontier.feeds.parse import EMBEDS, in_worker, parse
 from frontier.workers.pool import WorkerPool
+from tests.harness.cases import each
 
 URL = "http://a.example/news/feed.xml"
 
 
-def read(text, content_type="application/xml; charset=utf-8", **limits):
+def read(text, content_type="application/xml; charset=utf-8"):
     body = text if isinstance(text, bytes) else text.encode()
-    return parse(body, content_type, URL, Limits(**limits))
+    return parse(body, content_type, URL)
 
 
-def rss(items, before="", attributes=""):
-    return f"<rss version='2.0' {attributes}><channel>{before}{items}</channel></rss>"
+def rss(items, attributes=""):
+    return f"<rss version='2.0' {attributes}><channel>{items}</channel></rss>"
 
 
 def utc(*words):
-    return datetime(*words, tzinfo=UTC)
+    return timegm((*words, 0, 0, 0, 0)[:6])
 
 
 FORMATS = {
@@ -53,7 +55,6 @@ FORMATS = {
         """<item><title>One</title><link>http://a.example/1</link>
         <guid isPermaLink="false">one</guid><source url="http://b.example/">B</source>
         <pubDate>Thu, 01 Feb 2024 09:00:00 GMT</pubDate></item>""",
-        "<title>The feed</title><lastBuildDate>x</lastBuildDate>",
     ),
     "atom-0.3": """<feed version="0.3" xmlns="http://purl.org/atom/ns#">
         <title>The feed</title><entry><title>One</title><id>tag:a.example:1</id>
@@ -80,11 +81,11 @@ FORMATS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@each("name", FORMATS)
 def test_each_format_is_read(name):
     feed = read(FORMATS[name])
 
-    assert feed.faults == ()
+    assert feed.faults == []
     (item,) = feed.items
     assert item.title == "One"
     assert item.link == "http://a.example/1"
@@ -92,16 +93,12 @@ def test_each_format_is_read(name):
         assert item.dates[0] == utc(2024, 2, 1, 9)
     named = {"rss-1.0": "http://a.example/1", "rss-2.0": "one", "json-1.0": "7"}
     named |= {"atom-0.3": "tag:a.example:1", "atom-1.0": "urn:1", "json-1.1": "one"}
-    assert item.guid == named.get(name)
+    assert item.guid == named.get(name, "")
+    if name == "atom-1.0":
+        assert item.dates == [utc(2024, 2, 1, 9), utc(2024, 2, 2, 9)]
 
 
-def test_an_item_has_all_its_dates_the_earliest_first():
-    (item,) = read(FORMATS["atom-1.0"]).items
-
-    assert item.dates == (utc(2024, 2, 1, 9), utc(2024, 2, 2, 9))
-
-
-@pytest.mark.parametrize(
+@each(
     ("written", "read_as"),
     [
         ("Thu, 01 Feb 2024 09:00:00", utc(2024, 2, 1, 9)),  # no zone: UTC
@@ -109,7 +106,6 @@ def test_an_item_has_all_its_dates_the_earliest_first():
         ("2024-02-01 09:00:00", utc(2024, 2, 1, 9)),
         ("1 February 2024 09:00", utc(2024, 2, 1, 9)),
         ("Thu Feb  1 09:00:00 2024", utc(2024, 2, 1, 9)),
-        ("2024/2/1 09:00", utc(2024, 2, 1, 9)),
         ("2024-02-01T09:00:00.123456789+01:00", utc(2024, 2, 1, 8)),
         ("20240201T090000Z", utc(2024, 2, 1, 9)),
         ("2024-02", utc(2024, 2, 1)),
@@ -117,40 +113,30 @@ def test_an_item_has_all_its_dates_the_earliest_first():
         ("Thu, 1 Feb 24 09:00 +0530", utc(2024, 2, 1, 3, 30)),
         ("0001-01-01T00:00:00Z", utc(1, 1, 1)),
         ("9999-12-31T23:59:59Z", utc(9999, 12, 31, 23, 59, 59)),
-        ("Fri, 31 Dec 9999 23:59:59 -0800", None),
         ("0001-01-01T00:00:00+08:00", None),
-        ("9" * 90, None),
         ("yesterday", None),
-        ("1706778000", None),
-        ("2024-032", None),  # feedparser has it in December
-        ("--02", None),  # and this in the year of today
-        ("2004\ub144 05\uc6d4 28\uc77c  01:31:15", None),  # and this in its month
-        ("Thu, 01 Feb 2024 09:00:00 " + "x" * 9_000, None),
+        ("Thu, 01 Feb 2024 09:00:00 " + "x" * 9_000, utc(2024, 2, 1, 9)),
         ("-" * 5_000, None),
     ],
-    ids=lambda value: str(value)[:40],
 )
 def test_dates(written, read_as):
     feed = read(rss(f"<item><link>/1</link><pubDate>{written}</pubDate></item>"))
 
-    assert feed.items[0].dates == (() if read_as is None else (read_as,))
+    assert feed.items[0].dates == ([] if read_as is None else [read_as])
     if read_as is None:
-        assert feed.faults == ("1 dates cannot be read",)
+        assert feed.faults == ["1 dates cannot be read"]
 
 
-@pytest.mark.parametrize(
-    "written", ["0001-01-01T00:00:00+08:00", "2024", "x" * 999, "", "null", 5, {}]
-)
+@each("written", ["0001-01-01T00:00:00+08:00", "2024", "x" * 999, "null", 5, {"a": 1}])
 def test_dates_of_json_that_cannot_be_read(written):
-    items = [{"id": "1", "date_published": written}]
-    feed = read(dumps({"version": "https://jsonfeed.org/version/1", "items": items}))
+    feed = read(json.dumps({"items": [{"id": "1", "date_published": written}]}))
 
-    assert feed.items[0].dates == ()
-    assert feed.faults == ("1 dates cannot be read",)
+    assert feed.items[0].dates == []
+    assert feed.faults == ["1 dates cannot be read"]
 
 
-def link_of(item, **given):
-    (found,) = read(rss(f"<item>{item}</item>", **given)).items
+def link_of(item, attributes=""):
+    (found,) = read(rss(f"<item>{item}</item>", attributes)).items
     return found.link
 
 
@@ -158,35 +144,30 @@ def test_links_are_relative_to_the_url_of_the_feed_or_to_xml_base():
     assert link_of("<link>2.html</link>") == "http://a.example/news/2.html"
     assert link_of("<link>//b.example/2</link>") == "http://b.example/2"
     based = "xml:base='http://b.example/x/'"
-    assert link_of("<link>2.html</link>", attributes=based) == (
-        "http://b.example/x/2.html"
-    )
+    assert link_of("<link>2.html</link>", based) == "http://b.example/x/2.html"
     inner = "<link xml:base='y/'>2.html</link>"
-    assert link_of(inner, attributes=based) == "http://b.example/x/y/2.html"
-    assert link_of("<link>2</link>", attributes="xml:base='file:///etc/'") is None
+    assert link_of(inner, based) == "http://b.example/x/y/2.html"
+    assert link_of("<link>2</link>", "xml:base='file:///etc/'") == ""
 
 
-@pytest.mark.parametrize(
+@each(
     "link",
     [
         "javascript:alert(1)",
         "file:///etc/passwd",
         "mailto:a@a.example",
-        "ftp://a.example/",
-        "data:text/html,x",
         "http://",
         "http://a.example:port/",
         "http://[::1/",
         "http://a.example/" + "x" * 5_000,
         "http://a.example/\u2028x",
     ],
-    ids=lambda link: link[:30],
 )
 def test_only_links_of_http_come_out(link):
     feed = read(rss(f"<item><link>{link}</link><title>One</title></item>"))
 
-    assert feed.items == (Item(title="One"),)
-    assert feed.faults == ("1 links are no URLs of http or https",)
+    assert [tuple(item) for item in feed.items] == [("", "", [], "One", [])]
+    assert feed.faults == ["1 links are no URLs of http or https"]
 
 
 def test_a_guid_is_a_link_if_it_is_one_and_there_is_no_other():
@@ -194,8 +175,9 @@ def test_a_guid_is_a_link_if_it_is_one_and_there_is_no_other():
     assert link_of(guid) == "http://a.example/1"
     assert link_of(guid + "<link>/2</link>") == "http://a.example/2"
     assert link_of("<link>/2</link>" + guid) == "http://a.example/2"
-    assert link_of("<guid isPermaLink='false'>http://a.example/1</guid>") is None
-    assert link_of("<guid>a1b2</guid>") is None
+    assert link_of("<guid isPermaLink='false'>http://a.example/1</guid>") == ""
+    assert link_of("<guid>a1b2</guid>") == ""
+    assert link_of("<link uri='at://x'>/2</link>") == "http://a.example/2"
 
 
 def test_enclosures_and_media_are_embeds_and_no_link():
@@ -203,16 +185,14 @@ def test_enclosures_and_media_are_embeds_and_no_link():
         <enclosure url="/1.mp3" length="5" type="audio/mpeg"/>
         <media:group><media:title>No</media:title><media:content url="/1.mp4"/>
         <media:content url="/1.mp4"/></media:group><content src="/c"/></item>"""
-    media = "xmlns:media='http://search.yahoo.com/mrss/'"
 
-    (found,) = read(rss(item, attributes=media)).items
+    (found,) = read(rss(item, "xmlns:media='http://search.yahoo.com/mrss/'")).items
 
-    assert found.link is None
-    assert found.embeds == tuple(
-        f"http://a.example/{name}" for name in ("1.mp3", "c", "1.mp4")
-    )
-    json = """{"items": [{"id": "1", "attachments": [{"url": "/1.mp3"}, 5]}]}"""
-    assert read(json).items[0].embeds == ("http://a.example/1.mp3",)
+    assert found.link == ""
+    names = ("1.mp3", "c", "1.mp4")
+    assert found.embeds == [f"http://a.example/{name}" for name in names]
+    attached = """{"items": [{"id": "1", "attachments": [{"url": "/1.mp3"}, 5]}]}"""
+    assert read(attached).items[0].embeds == ["http://a.example/1.mp3"]
 
 
 ENTITIES = """<?xml version="1.0" encoding="{encoding}"?>
@@ -221,64 +201,39 @@ ENTITIES = """<?xml version="1.0" encoding="{encoding}"?>
 <rss><channel><item><title>&b;&c;</title><link>/1</link></item></channel></rss>"""
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-16-le", "utf-32"]
-)
-def test_a_doctype_with_a_body_is_refused_in_every_encoding(encoding):
-    body = ENTITIES.format(encoding=encoding).encode(encoding)
+@each("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_entities_stand_for_nothing_in_every_encoding(encoding):
+    (item,) = parse(ENTITIES.format(encoding=encoding).encode(encoding), "", URL).items
 
-    with pytest.raises(NotAFeed, match="has a DOCTYPE with a body"):
-        parse(body, None, URL)
+    assert (item.title, item.link) == ("&b;&c;", "http://a.example/1")
 
 
-def test_a_doctype_cannot_be_hidden_and_one_that_comes_late_declares_nothing():
-    hidden = (
-        "<!-- > <rss> --><!doctype rss SYSTEM ']>' ['<!ENTITY a ''b''>'" + "]><rss>"
-    )
-    with pytest.raises(NotAFeed, match="DOCTYPE"):
-        read(hidden)
-    late = "<rss><!DOCTYPE rss [<!ENTITY a 'b'>]><channel><item><title>&a;</title>"
-    feed = read(late)
-    assert feed.items[0].title == "&a;"
-    assert "is malformed" in feed.faults[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "body"),
+@each(
+    ("name", "title"),
     [
-        ("utf-16", "<?xml version='1.0' encoding='utf-16'?>"),
-        ("utf-32", "<?xml version='1.0' encoding='utf-32'?>"),
-        ("windows-1251", "<?xml version='1.0' encoding='windows-1251'?>"),
-        ("cp500", "<?xml version='1.0' encoding='cp500'?>"),
-        ("utf-8-sig", ""),
-        ("utf-16-be", ""),
+        ("utf-16", "Новости"),
+        ("utf-32", "Новости"),
+        ("windows-1251", "Новости"),
+        ("cp500", "é"),
+        ("utf-8-sig", "Новости"),
     ],
 )
-def test_a_feed_is_read_in_its_encoding(name, body):
-    title = "é" if name == "cp500" else "Новости"
-    body += rss(f"<item><title>{title}</title></item>")
+def test_a_feed_is_read_in_its_encoding(name, title):
+    declared = "" if name == "utf-8-sig" else f"<?xml version='1.0' encoding='{name}'?>"
+    body = declared + rss(f"<item><title>{title}</title></item>")
 
-    assert parse(body.encode(name), None, URL).items == (Item(title=title),)
-
-
-@pytest.mark.parametrize("name", ["punycode", "unicode_escape", "idna", "zip", "x", ""])
-def test_an_encoding_that_is_no_character_set_is_not_used(name):
-    body = rss("<item><title>&#233;\\u0041é</title></item>").encode()
-
-    feed = parse(body, f"application/rss+xml; charset={name}", URL)
-
-    assert feed.items == (Item(title="é\\u0041é"),)
+    assert [item.title for item in parse(body.encode(name), "", URL).items] == [title]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "reason"),
     [
         ("", "is empty"),
         (" \n", "is empty"),
         ("<!DOCTYPE html><html><body>Moved</body></html>", "is an HTML page"),
         ("<!-- x --><HTML><head><link rel=x>", "is an HTML page"),
-        ("<urlset/>", "begins with <urlset>"),
-        ("no feed", "there is no element in it"),
+        ("<urlset/>", "is no feed"),
+        ("no feed", "is no feed"),
         ("{", "is broken JSON"),
         ("[" * 100_000, "is broken JSON"),
         ('{"version": "https://jsonfeed.org/version/1"}', "is JSON, and no JSON Feed"),
@@ -295,6 +250,7 @@ def test_what_is_no_feed_is_told_apart(text, reason):
 GOOD = "<link>/?a=1&amp;b=2&amp;copy=3</link>"
 MALFORMED = {
     "bare ampersand": "<item><link>/?a=1&b=2&copy=3</link></item>",
+    "in CDATA": "<item><link><![CDATA[/?a=1&b=2&copy=3]]></link></item>",
     "undeclared entity": f"<item><title>&eacute;</title>{GOOD}</item>",
     "stray end tag": f"</p></item></b><item>{GOOD}</item>",
     "not closed": f"<item><title>x</title><link>no</link><item>{GOOD}</item>",
@@ -307,7 +263,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
+@each("name", MALFORMED)
 def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
     feed = read("<rss><channel>" + MALFORMED[name])
 
@@ -316,38 +272,19 @@ def test_of_a_malformed_feed_what_can_be_read_is_and_it_is_told(name):
     assert feed.is_cut == name.startswith("cut")
 
 
-def test_limits_are_kept_and_told():
-    with pytest.raises(NotAFeed, match="and 100 are read"):
-        read(rss("x" * 100), max_bytes=100)
-    many = "".join(f"<item><link>/{n}</link><guid>{n}</guid></item>" for n in range(90))
-    feed = read(rss(many), max_items=7)
-    assert [item.guid for item in feed.items] == ["0", "1", "2", "3", "87", "88", "89"]
-    assert [item.link[-3:] for item in feed.items[-2:]] == ["/88", "/89"]
-    said = "has more than 7 items: the first 4 and the last 3 are read"
-    assert feed.faults == (said,)
-    assert len(read(rss(many * 20), max_items=7).items) == 7
-    json = '{"version": "https://jsonfeed.org/version/1", "items": [{}, {}, 5, {}]}'
-    assert len(read(json, max_items=2).items) == 2
-    assert read(json).faults == ("1 items are no objects",)
+def test_limits_are_kept_and_told(monkeypatch):
     parts = "".join(f"<enclosure url='/{n}'/>" for n in range(90))
-    feed = read(rss(f"<item>{parts}<title>{'x' * 9_000}</title></item>"))
-    assert len(feed.items[0].title) <= 500
-    assert len(feed.items[0].embeds) == EMBEDS
-    assert "of an item are left out" in feed.faults[0]
-    guid = "g" * 9_000
-    (item,) = read(rss(f"<item><guid>{guid}</guid></item>")).items
-    assert len(item.guid) < 99
-
-
-def test_a_long_base_does_not_make_a_short_feed_large():
-    base = f"http://b.example/{'x' * 4_000}/"
-    items = "<item><link>a</link><guid>b</guid></item>" * 500
-    text = rss(items, attributes=f"xml:base='{base}'")
-
-    feed = read(text, max_bytes=len(text))
-
-    assert sum(len(item.link or "") for item in feed.items) <= len(text)
-    assert "bytes of links; others are out" in feed.faults[0]
+    (item,) = read(rss(f"<item>{parts}<title>{'x' * 9_000}</title></item>")).items
+    assert (len(item.title), len(item.embeds)) == (500, EMBEDS)
+    monkeypatch.setattr(module, "MOST_ITEMS", 6)
+    many = "".join(f"<item><link>/{n}</link><guid>{n}</guid></item>" for n in range(90))
+    feed = read(rss(many))
+    assert [item.guid for item in feed.items] == ["0", "1", "2", "87", "88", "89"]
+    assert feed.faults == ["has more than 6 items: 3 at each end are read"]
+    assert len(read('{"items": [{}, {}, 5, {}, {}, {}, {}, {}]}').items) == 6
+    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    with pytest.raises(NotAFeed, match="and 100 are read"):
+        read(rss("x" * 100))
 
 
 def test_no_file_is_opened_and_no_server_asked(monkeypatch, tmp_path):
@@ -368,18 +305,13 @@ def test_no_file_is_opened_and_no_server_asked(monkeypatch, tmp_path):
 
 
 async def test_a_worker_reads_as_this_process_does():
-    texts = [*FORMATS.values(), rss("<item><link>/1</link></item>" * 1_200), "<html>"]
     pool = WorkerPool(1, 10.0, 512_000_000)
     try:
-        for text in texts:
-            given = (text.encode(), "application/xml", URL, Limits())
-            try:
-                expected = parse(*given)
-            except NotAFeed as error:
-                with pytest.raises(NotAFeed, match=error.reason):
-                    await in_worker(pool, *given)
-            else:
-                assert await in_worker(pool, *given) == expected
+        for text in [*FORMATS.values(), rss("<item><link>/1</link></item>" * 1_200)]:
+            given = (text.encode(), "application/xml", URL)
+            assert await in_worker(pool, *given) == parse(*given)
+        with pytest.raises(NotAFeed, match="xml is an HTML page"):
+            await in_worker(pool, b"<html>", "", URL)
     finally:
         await pool.close()
 
