@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from frontier.migrate.migration import Filter, LeftOut, Migration, Queue
+    from frontier.migrate.migration import LeftOut, Migration
     from frontier.migrate.scrapy_redis import Source
     from frontier.queue.push import Push
     from frontier.settings.config import Config
@@ -126,7 +126,7 @@ def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) 
     """
     from frontier.cli.crawl import parse_pairs
     from frontier.cli.project import crawler_of
-    from frontier.migrate.migration import Filter, LeftOut, Migration
+    from frontier.migrate.migration import LeftOut, Migration
     from frontier.migrate.scrapy_redis import Source
     from frontier.store.client import BlockingStore
 
@@ -134,57 +134,52 @@ def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) 
     config = _config(crawler, into, options)
     server = _server(crawler, options.redis_url)
     origin = BlockingStore.from_settings(_source(crawler, what.source, server))
-    with connected(server, config.store_dir, create=True) as store:
+    file = None if into.dry_run else into.left_out
+    with (
+        connected(server, config.store_dir, create=True) as store,
+        LeftOut(file) as left,
+    ):
         source = Source(origin, _keys(crawler, what), has_filter=not what.no_dupefilter)
         there = server or {"REDIS_URL": store.where}
-        migration = Migration(crawler, config, store, there, source)
+        migration = Migration(crawler, config, store, there, source, left)
         migration.require_known()
-        with LeftOut(None if into.dry_run else into.left_out) as left:
-            if into.dry_run:
-                with bar("requests", source.queued) as progress:
-                    looked = migration.look(left, progress)
-                taken = Taken("", looked, Filter(source.seen))
-            else:
-                taken = _take(migration, source, left)
-                if what.seen_urls is not None:
-                    _mark(store, migration, what.seen_urls, taken)
-            _show(source, taken, left, output, dry=into.dry_run)
-            code = _tell(source, taken, left, into)
+        marked = Marked()
+        if into.dry_run:
+            with bar("requests", source.queued) as progress:
+                migration.look(progress)
+        else:
+            keys = migration.enter()
+            marked.crawl_id = keys.crawl_id
+            if source.seen:
+                with bar("fingerprints", source.seen) as progress:
+                    migration.fill_seen(keys, progress, _waits)
+            with bar("requests", source.queued) as progress:
+                migration.fill(keys, progress, _waits)
+            if what.seen_urls is not None:
+                _mark(store, migration, what.seen_urls, marked)
+        _show(source, migration, marked, left, output, dry=into.dry_run)
+        code = _tell(source, migration, marked, left, file)
     if code:
         raise typer.Exit(code)
 
 
 @dataclass(slots=True)
-class Taken:
-    """What was taken over."""
+class Marked:
+    """What was marked as seen of a file, in the crawl that everything goes to."""
 
-    crawl_id: str
-    queue: Queue
-    known: Filter
-    seen_urls: int = 0
+    crawl_id: str = ""
+    urls: int = 0
     faulty: int = 0
     """Lines that are no URLs."""
 
 
-def _take(migration: Migration, source: Source, left: LeftOut) -> Taken:
-    from frontier.migrate.migration import Filter
-
-    keys, known = migration.enter(), Filter()
-    if source.seen:
-        with bar("fingerprints", source.seen) as progress:
-            known = migration.fill_seen(keys, progress, _waits)
-    with bar("requests", source.queued) as progress:
-        queue = migration.fill(keys, left, progress, _waits)
-    return Taken(keys.crawl_id, queue, known)
-
-
-def _mark(store: BlockingStore, migration: Migration, file: Path, taken: Taken) -> None:
+def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) -> None:
     """Have the crawl have seen the URLs of *file*; name the other lines."""
     from frontier.cli.project import Identities, urls_in
     from frontier.queue.push import TEST, Push
     from frontier.seen.seen_set import stored_crawl
 
-    crawl = stored_crawl(store, migration.config.namespace, taken.crawl_id)
+    crawl = stored_crawl(store, migration.config.namespace, done.crawl_id)
     identities = Identities(crawl, store)
 
     def pushes() -> Iterator[tuple[int, Push]]:
@@ -194,12 +189,12 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, taken: Taken) 
             try:
                 found = identities.of(line.url, line.place)
             except ConfigurationError as error:
-                taken.faulty += 1
-                if taken.faulty <= REASONS:
+                done.faulty += 1
+                if done.faulty <= REASONS:
                     complain(f"{error}; it is left out")
                 continue
-            taken.seen_urls += 1
-            progress(taken.seen_urls)
+            done.urls += 1
+            progress(done.urls)
             yield found.partition, Push(TEST, found.mark, "", 0, b"")
 
     with bar("URLs", None) as progress:
@@ -207,23 +202,29 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, taken: Taken) 
 
 
 def _show(
-    source: Source, taken: Taken, left: LeftOut, output: Output, *, dry: bool
+    source: Source,
+    migration: Migration,
+    marked: Marked,
+    left: LeftOut,
+    output: Output,
+    *,
+    dry: bool,
 ) -> None:
-    queue, known = taken.queue, taken.known
+    queue, known = migration.queue, migration.filter
     said: dict[str, Any] = {
-        "crawl_id": taken.crawl_id,
+        "crawl_id": marked.crawl_id,
         "source": source.where,
         "queue_key": source.keys.queue,
-        "queue": queue.said(),
+        "queue": asdict(queue),
         "dupefilter_key": source.keys.seen,
-        "dupefilter": known.said(),
+        "dupefilter": asdict(known),
         "start_urls": source.starts,
-        "seen_urls": taken.seen_urls,
+        "seen_urls": marked.urls,
         "left_out": left.reasons,
         "dry_run": dry,
     }
     rows = [
-        ("crawl", taken.crawl_id or "none, as this is a dry run"),
+        ("crawl", marked.crawl_id or "none, as this is a dry run"),
         ("from", printable(f"{source.keys.queue} on {source.where}")),
         ("requests there", f"{queue.source:,}"),
         ("would be queued" if dry else "queued", f"{queue.queued:,}"),
@@ -232,45 +233,47 @@ def _show(
         ("fingerprints there", f"{known.source:,}"),
         ("imported", f"{known.imported:,}, {known.added:,} of them now"),
         ("of what is left out", f"{known.unfetched:,}, which are not imported"),
-        ("URLs marked as seen", f"{taken.seen_urls:,}"),
+        ("URLs marked as seen", f"{marked.urls:,}"),
         ("start URLs there", f"{source.starts:,}"),
     ]
     output.result(said, [facts(rows)])
 
 
-def _tell(source: Source, taken: Taken, left: LeftOut, into: Into) -> ExitCode:
+def _tell(
+    source: Source,
+    migration: Migration,
+    marked: Marked,
+    left: LeftOut,
+    file: Path | None,
+) -> ExitCode:
     """Say what was not taken over; return the exit code."""
-    queue, known = taken.queue, taken.known
-    faults: list[str] = []
+    known, keys = migration.filter, source.keys
     ordered = sorted(left.reasons.items(), key=lambda one: -one[1])
-    faults += [f"{count:,} left out: {reason}" for reason, count in ordered[:REASONS]]
+    faults = [f"{count:,} left out: {reason}" for reason, count in ordered[:REASONS]]
     if len(ordered) > REASONS:
         faults.append(f"and for {len(ordered) - REASONS:,} other reasons")
-    if queue.left_out and not into.dry_run:
-        faults.append(f"what is left out is in {into.left_out}")
+    if ordered and file:
+        faults.append(f"what is left out is in {file}")
     if known.left_out:
-        faults.append(
-            f"{known.left_out:,} members of {source.keys.seen} are no fingerprints"
-        )
-    if taken.faulty:
-        faults.append(f"{taken.faulty:,} lines of the file are no URLs")
+        faults.append(f"{known.left_out:,} members of {keys.seen} are no fingerprints")
+    if marked.faulty:
+        faults.append(f"{marked.faulty:,} lines of the file are no URLs")
     if known.lacking:
         faults.append(
             f"no word from {', '.join(known.lacking[:REASONS])}: each asks for what "
             "was seen with its next heartbeat, unless it is dead; till then it may "
             "fetch it"
         )
-    missing = queue.missing or (known.missing and not into.dry_run)
-    if missing or source.has_changed():
+    if source.has_changed():
         faults.append(
-            f"{source.keys.queue} or {source.keys.seen} on {source.where} has changed "
-            "meanwhile: stop what crawls with scrapy-redis, and repeat this"
+            f"{keys.queue} or {keys.seen} on {source.where} has changed meanwhile: "
+            "stop what crawls with scrapy-redis, and repeat this"
         )
     for line in faults:
         complain(line)
     if source.starts:
         say(
-            f"nodes take the {source.starts:,} start URLs of {source.keys.starts} "
+            f"nodes take the {source.starts:,} start URLs of {keys.starts} "
             "themselves, as scrapy-redis did, if they are on the nodes' own store"
         )
     return ExitCode.INCOMPLETE if faults else ExitCode.OK

@@ -7,7 +7,8 @@ What always holds:
 2.  To repeat it, whole or cut off anywhere, doubles nothing: each request is tested
     and queued in one step.
 3.  The crawl does not end while its queue is filled, nor just after. What was seen is
-    there before, and nodes that run know of it.
+    there before, and nodes that run know of it. What is left out of the queue is taken
+    out of it again: links may lead there.
 4.  Each request of the source is in one of the counts: queued, seen already,
     or left out, with a reason.
 """
@@ -21,8 +22,7 @@ import json
 import os
 import secrets
 import socket
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError
 from frontier.files import creating
 from frontier.migrate.queue_import import QueueImport
-from frontier.migrate.scrapy_redis import ItemFault
+from frontier.migrate.scrapy_redis import ItemFault, request_of
 from frontier.node.archiving import claim
 from frontier.node.host_addresses import BlockingAddresses
 from frontier.seeds.load_once import Seeder, SeedLock
@@ -50,7 +50,7 @@ from frontier.store.keys import taken
 from frontier.urls.partition import QueueAddresses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from io import BufferedWriter
     from pathlib import Path
     from typing import Self
@@ -63,13 +63,10 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
-SAMPLE = 1_000
-"""Requests of the queue that are looked for in the filter."""
 IMPORTED = "imported"
 """What the crawl's control log says that was done."""
 BATCH = 2_000
-"""Requests that are pushed together, at most."""
-BATCH_BYTES = 32 * 1024 * 1024
+"""URLs that are marked together, at most."""
 SECRET = 0o600
 """Mode of the file of what is left out: requests have cookies and passwords."""
 
@@ -78,31 +75,17 @@ SECRET = 0o600
 class Queue:
     """What became of the requests of a queue."""
 
-    source: int = 0
+    source: int
     queued: int = 0
     seen_already: int = 0
     left_out: int = 0
-
-    @property
-    def missing(self) -> int:
-        """Requests that were there when it began, and were not found."""
-        done = self.queued + self.seen_already + self.left_out
-        return self.source - done
-
-    def said(self) -> dict[str, int]:
-        """The counts by their names."""
-        return asdict(self)
-
-    def note(self, seeder: Seeder) -> None:
-        """Count what *seeder* has pushed."""
-        self.queued, self.seen_already = seeder.queued, seeder.seen
 
 
 @dataclass(slots=True)
 class Filter:
     """What became of the fingerprints of a filter."""
 
-    source: int = 0
+    source: int
     imported: int = 0
     """Fingerprints that the crawl has now."""
     added: int = 0
@@ -113,16 +96,6 @@ class Filter:
     """Members of the filter that are no SHA-1 in hexadecimal."""
     lacking: tuple[str, ...] = ()
     """Nodes that run, and have not said that they ask for these."""
-
-    @property
-    def missing(self) -> int:
-        """Fingerprints that were there when it began, and were not found."""
-        done = self.imported + self.unfetched + self.left_out
-        return max(0, self.source - done)
-
-    def said(self) -> dict[str, Any]:
-        """The counts by their names."""
-        return asdict(self)
 
 
 class LeftOut:
@@ -136,8 +109,7 @@ class LeftOut:
 
     def __enter__(self) -> Self:
         if self._path is not None:
-            with suppress(FileNotFoundError):
-                self._path.unlink()  # of an earlier run
+            self._path.unlink(missing_ok=True)  # of an earlier run
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -150,9 +122,8 @@ class LeftOut:
         if self._path is None:
             return
         if self._file is None:
-            self._file = open(  # noqa: SIM115 (closed when this is left)
-                self._path, "wb", opener=creating(SECRET)
-            )
+            opener = creating(SECRET)
+            self._file = open(self._path, "wb", opener=opener)  # noqa: SIM115 (as above)
         line = {
             "number": item.number,
             "url": fault.url or None,
@@ -165,7 +136,7 @@ class LeftOut:
 class Migration:
     """Takes over *source* for the spider of *crawler*, into *store*.
 
-    *server* are the ``REDIS_*`` settings that lead there.
+    *server* are the ``REDIS_*`` settings that lead there; *left* gets what is left out.
 
     Raises:
         StoreError: The store does not answer, or may forget keys.
@@ -178,14 +149,19 @@ class Migration:
         store: BlockingStore,
         server: Mapping[str, Any],
         source: Source,
+        left: LeftOut,
     ) -> None:
         check_server(store.call(Call.command("INFO", "memory")), store.where)
         self._crawler = crawler
         self._store = store
         self._server = server
         self._source = source
-        self._holder = _holder()
+        self._left = left
+        host = socket.gethostname()
+        self._holder = f"migrate-{host}-{os.getpid()}-{secrets.token_hex(4)}"
         self.config = config
+        self.queue = Queue(source.queued)
+        self.filter = Filter(source.seen)
 
     def enter(self) -> CrawlKeys:
         """The open crawl of the spider, which is made if there is none.
@@ -217,24 +193,21 @@ class Migration:
         Raises:
             ConfigurationError: Whoever made it, it is neither scrapy-redis nor Scrapy.
         """
-        pushes = self._pushes(lambda host: host)
         made: list[bytes] = []
-        tested = 0
-        for item in islice(self._source.items(), SAMPLE if self._source.seen else 0):
-            with suppress(ItemFault):
-                request = pushes.request(item)
-                if not request.dont_filter:
-                    facts = (request.url, request.method, request.body)
-                    made += others_fingerprints(*facts)
-                    tested += 1
-        if tested and not self._source.known(made):
+        for item in next(self._source.windows(), []) if self._source.seen else []:
+            try:
+                tested = ItemFault("", request_of(item.data)).tested
+            except ItemFault:
+                continue
+            if tested is not None:
+                made += others_fingerprints(*tested)
+        if made and not self._source.has_any(made):
             keys = self._source.keys
             raise ConfigurationError(
-                f"{keys.seen} has none of the first {tested:,} requests of "
-                f"{keys.queue}, neither by scrapy-redis's fingerprints nor by "
-                "Scrapy's: a fingerprinter of the project's own has made it. Add "
-                "--no-dupefilter, and --seen-urls FILE with URLs from logs or feed "
-                "exports"
+                f"{keys.seen} has none of the first requests of {keys.queue}, neither "
+                "by scrapy-redis's fingerprints nor by Scrapy's: a fingerprinter of "
+                "the project's own has made it. Add --no-dupefilter, and --seen-urls "
+                "FILE with URLs from logs or feed exports"
             )
 
     def fill_seen(
@@ -242,7 +215,7 @@ class Migration:
         keys: CrawlKeys,
         progress: Callable[[int], None],
         on_wait: Callable[[], None],
-    ) -> Filter:
+    ) -> None:
         """Make the filter's fingerprints the imported filter of the crawl of *keys*.
 
         Nodes that run ask it from then on. *on_wait* is as of `fill`.
@@ -250,135 +223,99 @@ class Migration:
         Raises:
             CrawlClosed: The crawl has ended.
         """
-        store, lock, read = self._store, self._lock(keys), 0
-        found = Filter(self._source.seen)
+        store, lock, read, found = self._store, self._lock(keys), 0, self.filter
         lock.hold(0, on_wait)
-        unfetched, met = self._unfetched(keys, lock), set[int]()
         store.run(begin_calls(keys))
         what = f"{found.source} fingerprints of {self._source.keys.seen}"
         version, _ = change(store, keys, Change(IMPORTED, what), operator())
         found.lacking = reach(store, keys, version).lacking
         for some in self._source.fingerprints():
-            marks = [mark_of(one) for one in some]
-            found.left_out += marks.count(None)
-            whole = [m for m in marks if m is not None and m not in unfetched]
-            met.update(unfetched.intersection(marks))
-            found.added += sum(store.run([*add_calls(keys, whole)]))
+            marks = [mark for mark in map(mark_of, some) if mark is not None]
+            found.left_out += len(some) - len(marks)
+            found.added += sum(store.run([*add_calls(keys, marks)]))
             lock.hold(0, on_wait)
             read += len(some)
             progress(min(read, found.source))
-        found.unfetched = len(met)
-        size = Call.command("SCARD", keys.imported())
-        found.imported = store.call(size) - 1  # the guard
-        self._note_taken(keys, self._source.keys.seen)
-        return found
 
-    def _unfetched(self, keys: CrawlKeys, lock: SeedLock) -> set[int]:
-        """The marks of requests that are left out, to which links may lead again."""
-        pushes = self._pushes(BlockingAddresses(self._store, keys).find)
-        found: set[int | None] = set()
-        for item in self._source.items():
-            try:
-                pushes.push(item)
-            except ItemFault as fault:
-                if fault.tested is not None:
-                    found.update(map(mark_of, others_fingerprints(*fault.tested)))
-            if item.number % BATCH == 0:
-                lock.hold(0)
-        return {mark for mark in found if mark is not None}
-
-    def mark(self, keys: CrawlKeys, pushes: Iterable[tuple[int, Push]]) -> None:
+    def mark(self, keys: CrawlKeys, pushes: Iterator[tuple[int, Push]]) -> None:
         """Have the crawl of *keys* have seen *pushes*, which name no queue.
 
         Raises:
             StoreError: The store does not answer. Some may be stored.
         """
         seeder = Seeder(self._store, keys, seen_config(self.config))
-        some: list[tuple[int, Push]] = []
-        for push in pushes:
-            some.append(push)
-            if len(some) >= BATCH:
-                seeder.push(some)
-                some = []
-        seeder.push(some)
+        while some := list(islice(pushes, BATCH)):
+            seeder.push(some)
         seeder.leave()
 
-    def look(self, left: LeftOut, progress: Callable[[int], None]) -> Queue:
+    def look(self, progress: Callable[[int], None]) -> None:
         """Read all of the queue, and count what would be left out; write nothing."""
-        counts = Queue(self._source.queued)
-        pushes = self._pushes(lambda host: host)
-        for item in self._source.items():
-            if _push_of(pushes, item, left):
-                counts.queued += 1
-            else:
-                counts.left_out += 1
-            progress(item.number)
-        return counts
+        for pushes, _ in self._read(lambda host: host, progress):
+            self.queue.queued += len(pushes)
 
     def fill(
         self,
         keys: CrawlKeys,
-        left: LeftOut,
         progress: Callable[[int], None],
         on_wait: Callable[[], None],
-    ) -> Queue:
+    ) -> None:
         """Put the requests of the queue into the crawl of *keys*.
 
-        Returns what became of them. *on_wait* is told, once, that another command
-        takes over the same queue.
+        *on_wait* is told, once, that another command takes over the same queue.
 
         Raises:
             CrawlClosed: The crawl has ended.
             PushForgotten: The store has gone back in time; it is to be repeated.
             StoreError: The store does not answer. Some may be stored.
         """
-        counts = Queue(self._source.queued)
-        pushes = self._pushes(BlockingAddresses(self._store, keys).find)
-        lock = self._lock(keys)
-        seeder = Seeder(self._store, keys, seen_config(self.config))
+        store, lock = self._store, self._lock(keys)
+        seeder = Seeder(store, keys, seen_config(self.config))
         lock.hold(0, on_wait)
-        waiting: list[tuple[int, Push]] = []
-        size = 0
-        for item in self._source.items():
-            if push := _push_of(pushes, item, left):
-                waiting.append(push)
-                size += len(push[1].item)
-            else:
-                counts.left_out += 1
-            if len(waiting) >= BATCH or size >= BATCH_BYTES:
-                seeder.push(waiting)
-                waiting, size = [], 0
-                lock.hold(0, on_wait)
-                progress(item.number)
-        seeder.push(waiting)
+        addresses = BlockingAddresses(store, keys)
+        for pushes, faults in self._read(addresses.find, progress):
+            seeder.push(pushes)
+            self._forget(keys, faults)
+            lock.hold(0, on_wait)
         seeder.leave()
-        self._note_taken(keys, self._source.keys.queue)
+        names = self._source.keys.queue, self._source.keys.seen
+        fields = [part for name in names for part in (taken(name), "yes")]
+        size = Call.command("SCARD", keys.imported())
+        # Nodes know by these that the source is no leftover.
+        _, members = store.run([Call.command("HSET", keys.meta(), *fields), size])
+        self.filter.imported = max(0, members - 1)  # without the guard
         lock.done()
-        counts.note(seeder)
-        return counts
+        self.queue.queued, self.queue.seen_already = seeder.queued, seeder.seen
 
-    def _note_taken(self, keys: CrawlKeys, name: str) -> None:
-        """Have nodes know that key *name* is no leftover."""
-        self._store.call(Call.command("HSET", keys.meta(), taken(name), "yes"))
-
-    def _pushes(self, host_of: Callable[[str], str]) -> QueueImport:
+    def _read(
+        self, host_of: Callable[[str], str], progress: Callable[[int], None]
+    ) -> Iterator[tuple[list[tuple[int, Push]], list[ItemFault]]]:
+        """What to push of the queue, and what is wrong with the rest, in portions."""
         places = QueueAddresses(self.config, host_of)
-        return QueueImport(self._crawler, self.config, places, self._source.keys.queue)
+        key = self._source.keys.queue
+        imported = QueueImport(self._crawler, self.config, places, key)
+        for items in self._source.windows():
+            pushes, faults = [], []
+            for item in items:
+                try:
+                    pushes.append(imported.push(item))
+                except ItemFault as fault:
+                    faults.append(fault)
+                    self._left.add(item, fault)
+            self.queue.left_out += len(faults)
+            yield pushes, faults
+            progress(items[-1].number)
+
+    def _forget(self, keys: CrawlKeys, faults: Iterable[ItemFault]) -> None:
+        """Take what is left out, and was not fetched, out of the imported filter."""
+        tested = [fault.tested for fault in faults if fault.tested is not None]
+        made = [one for facts in tested for one in others_fingerprints(*facts)]
+        marks = [mark for mark in map(mark_of, made) if mark is not None]
+        if marks:
+            call = Call.command("SREM", keys.imported(), *marks)
+            self.filter.unfetched += self._store.call(call)
 
     def _lock(self, keys: CrawlKeys) -> SeedLock:
         """The right to take over this source, which keeps the crawl open."""
         name = f"{self._source.where} {self._source.keys.queue}"
         digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
         return SeedLock(self._store, keys, f"migrate-{digest[:16]}", self._holder)
-
-
-def _push_of(pushes: QueueImport, item: Item, left: LeftOut) -> tuple[int, Push] | None:
-    try:
-        return pushes.push(item)
-    except ItemFault as fault:
-        left.add(item, fault)
-        return None
-
-
-def _holder() -> str:
-    return f"migrate-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -25,23 +25,16 @@ from frontier.queue.item import EXEMPT, encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
 from frontier.requests.stored_request import Allowed, Recorder, from_record
-from frontier.status.validate import printable
 from frontier.urls.fingerprint import Fingerprints, seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT
 
 if TYPE_CHECKING:
-    from scrapy import Request, Spider
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from frontier.migrate.scrapy_redis import Item
     from frontier.settings.config import Config
     from frontier.urls.partition import QueueAddresses
-
-
-def fingerprints_of(crawler: Crawler, rules: str) -> Fingerprints:
-    """What makes requests the same to nodes with the settings of *crawler*."""
-    cls = load_object(crawler.settings[FINGERPRINTER])
-    return Fingerprints(build_from_crawler(cls, crawler), rules)
 
 
 class QueueImport:
@@ -58,37 +51,27 @@ class QueueImport:
         # Callbacks are looked up by their names; nothing of the spider is run.
         self._spider: Spider = cls.__new__(cls)
         self._recorder = Recorder(self._spider, Allowed.of(config))
-        self._fingerprints = fingerprints_of(crawler, config.canon_rules)
+        fingerprinter = load_object(crawler.settings[FINGERPRINTER])
+        made = build_from_crawler(fingerprinter, crawler)
+        self._fingerprints = Fingerprints(made, config.canon_rules)
         self._places = places
         self._key = key.encode("utf-8", "surrogateescape")
-
-    def request(self, item: Item) -> Request:
-        """The request that *item* is.
-
-        Raises:
-            ItemFault: It is none, or none that nodes take from the store.
-        """
-        return self._request(request_of(item.data))
-
-    def _request(self, record: dict[str, Any]) -> Request:
-        try:
-            return from_record(record, self._spider, self._recorder.allowed)
-        except CodecError as error:
-            raise ItemFault(printable(str(error)[:300]), record) from None
 
     def push(self, item: Item) -> tuple[int, Push]:
         """What is to be pushed for *item*, and to which partition.
 
         Raises:
-            ItemFault: As of `request`, or it cannot be stored.
+            ItemFault: It is no request, or none that nodes take from the store.
         """
         found = request_of(item.data)
-        request = self._request(found)
+        try:
+            request = from_record(found, self._spider, self._recorder.allowed)
+        except CodecError as error:
+            raise ItemFault(str(error), found) from None
         fingerprint = self._fingerprints.of(request)
         place = self._places.of(request.url, fingerprint)
         if place is None:
-            reason = "its host has no address, and the queues are by address"
-            raise ItemFault(reason, found)
+            raise ItemFault("its host has no address", found)
         queue_key = place.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
             queue_key = self._places.queue_key_of_slot(place, request.url, slot)
@@ -98,8 +81,7 @@ class QueueImport:
             record[EXEMPT] = True
             packed = encode(record, queue)
         except NotSerializable as error:
-            reason = printable(f"{error.where} {error.reason}"[:300])
-            raise ItemFault(reason, found) from None
+            raise ItemFault(f"{error.where} {error.reason}", found) from None
         if request.dont_filter:
             fingerprint = hashlib.sha256(self._key + b"\n" + item.data).digest()
         mark = seen_hash(fingerprint)

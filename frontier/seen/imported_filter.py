@@ -9,8 +9,7 @@ for once, however many links lead to it.
 
 What always holds:
 
-1.  Nothing but an import writes the set, and it only grows: who asks twice has the
-    same answer, or learns that the URL was seen.
+1.  Nothing but an import writes the set.
 2.  It has `GUARD` before the crawl is said to have it. A set without it was lost, and
     ends the node that asks.
 """
