@@ -15,28 +15,24 @@ What always holds:
     again.
 
 The file is gzip, of one msgpack message after the other: first a map that says what
-made it, then any number of ``["filters", partition, generations, URLs in the last]``,
-``["bits", partition, generation, first byte, bytes]`` and ``["marks", partition,
-marks]``, and last ``["end", number of marks]``.
+made it; for each partition ``["partition", number, URLs in its set, generations of its
+filters, URLs in the last]``, then ``["bits", number, generation, first byte, bytes]``
+and ``["marks", number, marks]``; and last ``["end", number of marks]``.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import secrets
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgpack
 
 from frontier.cluster.crawls import mark_now, open_call
-from frontier.errors import (
-    ConfigurationError,
-    InputBroken,
-)
+from frontier.errors import ConfigurationError, InputBroken
 from frontier.files import mode_of_environment, open_input, published
 from frontier.queue.push import NEW, TEST, Push, push_to
 from frontier.seen import intset
@@ -49,16 +45,15 @@ from frontier.urls.canon.rulesets import label_of
 from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from frontier.seen.config import SeenConfig
     from frontier.seen.seen_set import StoredCrawl
-    from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
-FORMAT, VERSION = "frontier-seen", 3
+FORMAT, VERSION = "frontier-seen", 4
 HASH = "murmur3-128/62"
 """What made a mark of a fingerprint; see `frontier.urls.fingerprint.seen_hash`."""
 MAX_BUCKETS = 16
@@ -71,7 +66,7 @@ BLOCK_BYTES = 64 * 1024
 """Bytes of a Bloom filter in a message, and of a text in the header."""
 MAX_MESSAGE = 1024 * 1024
 """Bytes of a message."""
-HEADER = ("fingerprinter", "rules", "hash", "crawl_id", "spider", "shape")
+TEXTS = ("fingerprinter", "rules", "hash", "crawl_id", "spider")
 
 NO_TIER = "keeps nothing of what it saw in the store"
 NO_BLOOM = (
@@ -84,14 +79,6 @@ NOT_EMPTY = "has seen URLs already; Bloom filters can be imported with --new onl
 
 def _refused(crawl_id: str, reason: str) -> ConfigurationError:
     return ConfigurationError(f"the crawl {crawl_id} {reason}")
-
-
-def _broken(path: str, reason: str) -> InputBroken:
-    return InputBroken(path, f"{reason}; nothing was imported")
-
-
-def _of_others(path: str, what: str, has: object, wanted: object) -> InputBroken:
-    return _broken(path, f"made with {what} {has!r}, but {wanted!r} is needed")
 
 
 def export(
@@ -149,15 +136,15 @@ def _exported(
     """The messages of a partition."""
     keys, bucket = crawl.keys.partition(number), 0
     layout = layout_of(store.call(layout_call(keys)))
-    if layout.blooms and (layout.era or not tiers.has_set):
-        yield ["filters", number, layout.blooms, layout.last]
-        for generation, made in enumerate(tiers.generations(layout)):
-            for at in range(0, -(-made.bits // 8), BLOCK_BYTES):
-                end = at + BLOCK_BYTES - 1
-                name = keys.bloom(generation)
-                data = store.call(Call.command("GETRANGE", name, at, end))
-                if data.strip(b"\0"):
-                    yield ["bits", number, generation, at, data]
+    filters = tiers.generations(layout) if layout.era or not tiers.has_set else []
+    if layout.count or filters:
+        yield ["partition", number, layout.count, len(filters), layout.last]
+    for generation, made in enumerate(filters):
+        for at in range(0, -(-made.bits // 8), BLOCK_BYTES):
+            name, end = keys.bloom(generation), at + BLOCK_BYTES - 1
+            data = store.call(Call.command("GETRANGE", name, at, end))
+            if data.strip(b"\0"):
+                yield ["bits", number, generation, at, data]
     while tiers.has_set and bucket < layout.buckets:
         end = min(bucket + MAX_BUCKETS, layout.buckets)
         names = [keys.bucket(layout.era, each) for each in range(bucket, end)]
@@ -172,60 +159,49 @@ def _exported(
         bucket, layout = end, now
 
 
-class SeenFile:
-    """A file of unknown origin. It has been read to its end when this exists.
+class Import:
+    """A file to be imported, which is whole, and made by the rules that hold here.
 
     Raises:
         InputBroken: It is not whole, or no such file.
-        InputBroken: Another version wrote it.
+        InputBroken: It was made by another version, by other rules, or of other
+            fingerprints.
         ConfigurationError: It cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        self.header: Mapping[str, Any] = {}
-        self._size = 0
+    def __init__(self, path: Path, fingerprinter: str) -> None:
+        self._path = str(path)
         self.urls = 0
-        """How many it has."""
-        self.counts: dict[int, int] = {}
-        """Those of each partition."""
-        self.filters: dict[int, tuple[int, int]] = {}
+        """How many the file has."""
+        self.read = 0
+        """Those of them that are in the store now."""
+        self.added = 0
+        """Those of them that were not there before."""
+        self._filters: dict[int, tuple[int, int]] = {}
         """Bloom generations of partitions, and URLs in the last."""
-        for kind, partition, *rest in self.messages():
+        self._partitions = 0
+        messages = self._messages()
+        self._header = next(messages)
+        for kind, number, *rest in messages:
+            self._partitions = max(self._partitions, number + 1)
             if kind == "marks":
-                count = self.counts.get(partition, 0) + len(rest[0])
-                self.counts[partition] = count
-            elif kind == "filters":
-                self.filters[partition] = rest[0], rest[1]
-        self.urls = sum(self.counts.values())
-
-    def messages(self) -> Iterator[list[Any]]:
-        """Each message of partitions."""
-        is_first, said, read = True, None, 0
-        for message in self._unpacked():
-            if is_first:
-                self.header, is_first = self._checked_header(message), False
-            elif said is not None:
-                raise _broken(self.path, "there is more after its end")
-            elif not _is_known(message):
-                raise _broken(self.path, "it has a message that is none")
-            elif message[0] == "end":
-                said = message[1]
-            else:
-                read += len(message[2]) if message[0] == "marks" else 0
-                if read > self._size:  # each takes 7 bytes, however it is packed
-                    raise _broken(self.path, "it has more marks than bytes")
-                yield message
-        if is_first:
-            raise _broken(self.path, "it is not an exported seen-set")
-        if said != read:
-            raise _broken(self.path, "it is cut off")
-
-    def _unpacked(self) -> Iterator[Any]:
+                self.urls += len(rest[0])
+            elif kind == "partition" and rest[1]:
+                self._filters[number] = rest[1], rest[2]
+        self._same("fingerprinter", self._header["fingerprinter"], fingerprinter)
+        self._same("hash", self._header["hash"], HASH)
         try:
-            with open_input(self.path) as file, gzip.GzipFile(fileobj=file) as plain:
-                self._size = os.fstat(file.fileno()).st_size
-                yield from msgpack.Unpacker(
+            self._config = checked_shape(self._header["shape"])
+        except ConfigurationError as error:
+            self._fail(f"its crawl's settings are not this version's ({error})")
+        rules = label_of(self._config.canon_rules)
+        self._same("canonicalization", self._header["rules"], rules)
+
+    def _messages(self) -> Iterator[Any]:
+        """The header, and each message of partitions."""
+        try:
+            with open_input(self._path) as file, gzip.GzipFile(fileobj=file) as plain:
+                unpacker = msgpack.Unpacker(
                     plain,
                     read_size=BLOCK_BYTES,
                     max_buffer_size=MAX_MESSAGE,
@@ -234,72 +210,48 @@ class SeenFile:
                     max_bin_len=BLOCK_BYTES,
                     max_ext_len=0,
                 )
+                yield from self._checked(unpacker)
         except EOFError:
-            raise _broken(self.path, "it is cut off") from None
+            self._fail("it is cut off")
         except (gzip.BadGzipFile, zlib.error) as error:
-            reason = f"it is damaged, or no exported seen-set ({error})"
-            raise _broken(self.path, reason) from None
+            self._fail(f"it is damaged, or no exported seen-set ({error})")
         except OSError as error:
             raise ConfigurationError(
-                f"{self.path} cannot be read: {error.strerror}"
+                f"{self._path} cannot be read: {error.strerror}"
             ) from None
         except (ValueError, msgpack.UnpackException) as error:
-            reason = f"it has a message that cannot be read ({type(error).__name__})"
-            raise _broken(self.path, reason) from None
+            self._fail(f"it has a message that cannot be read ({type(error).__name__})")
 
-    def _checked_header(self, header: Any) -> Mapping[str, Any]:
+    def _checked(self, unpacked: Iterator[Any]) -> Iterator[Any]:
+        header, read = next(unpacked, None), 0
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            raise _broken(self.path, "it is not an exported seen-set")
-        if (version := header.get("version")) != VERSION:
-            raise _of_others(self.path, "version", version, VERSION)
-        texts = [header.get(name) for name in HEADER if name != "shape"]
-        if not all(isinstance(text, str) for text in texts) or "shape" not in header:
-            raise _broken(self.path, "its header is another program's")
-        return header
-
-
-def _is_known(message: Any) -> bool:
-    """Whether *message* is one of a partition, or the end."""
-    match message:
-        case ["marks", int(partition), list(marks)]:
-            kinds = {type(mark) for mark in marks}
-            within = kinds == {int} and LEAST_MARK <= min(marks) <= max(marks)
-            return within and max(marks) < 2 * LEAST_MARK and partition >= 0
-        case ["filters", int(partition), int(blooms), int(last)]:
-            return partition >= 0 and 1 <= blooms <= MAX_BLOOMS and last >= 0
-        case ["bits", int(partition), int(generation), int(first), bytes()]:
-            return min(partition, generation, first) >= 0
-        case ["end", int()]:
-            return True
-    return False
-
-
-class Import:
-    """A file to be imported, which is whole, and made by the rules that hold here.
-
-    Raises:
-        InputBroken: It is not whole.
-        InputBroken: It was made by other rules, or of other fingerprints.
-    """
-
-    def __init__(self, path: Path, fingerprinter: str) -> None:
-        self._file = SeenFile(path)
-        self.urls = self._file.urls
-        """How many the file has."""
-        self.read = 0
-        """Those of them that are in the store now."""
-        self.added = 0
-        """Those of them that were not there before."""
-        header = self._file.header
-        self._same("fingerprinter", header["fingerprinter"], fingerprinter)
-        self._same("hash", header["hash"], HASH)
-        try:
-            self._config: Config = checked_shape(header["shape"])
-        except ConfigurationError as error:
-            reason = f"its crawl's settings are not this version's ({error})"
-            raise _broken(str(path), reason) from None
-        rules = label_of(self._config.canon_rules)
-        self._same("canonicalization", header["rules"], rules)
+            self._fail("it is not an exported seen-set")
+        self._same("version", header.get("version"), VERSION)
+        texts = all(isinstance(header.get(name), str) for name in TEXTS)
+        if not texts or "shape" not in header:
+            self._fail("its header is another program's")
+        yield header
+        for message in unpacked:
+            match message:
+                case ["end", int(marks)]:
+                    for _ in unpacked:
+                        self._fail("there is more after its end")
+                    if marks == read:
+                        return
+                    break
+                case ["marks", int(number), [int(), *_] as marks]:
+                    is_known = number >= 0 and _are_marks(marks)
+                    read += len(marks)
+                case ["partition", int(), int(), int(blooms), int()]:
+                    is_known = min(message[1:]) >= 0 and blooms <= MAX_BLOOMS
+                case ["bits", int(), int(), int(), bytes()]:
+                    is_known = min(message[1:4]) >= 0
+                case _:
+                    is_known = False
+            if not is_known:
+                self._fail("it has a message that is none")
+            yield message
+        self._fail("it is cut off")
 
     def create(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
         """Create a crawl with the settings of the one that was exported.
@@ -309,19 +261,14 @@ class Import:
         """
         if not NAME.fullmatch(crawl_id):
             raise ConfigurationError(f"{crawl_id[:200]!r} cannot be the id of a crawl")
-        keys = CrawlKeys(namespace, crawl_id)
+        keys = CrawlKeys(namespace, crawl_id, secrets.token_hex(8))
         if store.call(Call.command("EXISTS", keys.meta())):
             raise ConfigurationError(
                 f"there is a crawl {crawl_id} already; import with --crawl {crawl_id}"
             )
-        header = self._file.header
-        keys = CrawlKeys(namespace, crawl_id, secrets.token_hex(8))
-        store.run(
-            [
-                open_call(keys, json.dumps(header["shape"]), header["spider"]),
-                Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id),
-            ]
-        )
+        shape, spider = json.dumps(self._header["shape"]), self._header["spider"]
+        registry = Call.command("SADD", RegistryKeys(namespace).crawls(), crawl_id)
+        store.run([open_call(keys, shape, spider), registry])
         mark_now(store, keys, self._config.partitions)
 
     def run(
@@ -343,21 +290,22 @@ class Import:
         self._require_fit(store, crawl, tiers)
         layouts: dict[int, SeenLayout] = {}
         # The filters of a file have all its marks.
-        marked = replace(tiers, has_bloom=False) if self._file.filters else tiers
-        for kind, partition, *rest in self._file.messages():
-            keys = crawl.keys.partition(partition)
-            if kind == "filters":
-                _write_filters(store, keys, tiers, *rest)
+        marked = replace(tiers, has_bloom=False) if self._filters else tiers
+        messages = self._messages()
+        next(messages)
+        for kind, number, *rest in messages:
+            keys = crawl.keys.partition(number)
+            if kind == "partition":
+                layouts[number] = reserve(store, keys, marked, rest[0])
+                if rest[1]:
+                    _write_filters(store, keys, tiers, *rest[1:])
             elif kind == "bits":
-                self._write_bits(store, keys, tiers, partition, *rest)
+                self._write_bits(store, keys, tiers, number, *rest)
             else:
-                if partition not in layouts:
-                    count = self._file.counts[partition]
-                    layouts[partition] = reserve(store, keys, marked, count)
                 for first in range(0, len(rest[0]), MAX_URLS):
                     marks = rest[0][first : first + MAX_URLS]
-                    layout, new = add(store, keys, marked, layouts[partition], marks)
-                    layouts[partition] = layout
+                    layout = layouts.get(number, SeenLayout())
+                    layouts[number], new = add(store, keys, marked, layout, marks)
                     self.read += len(marks)
                     self.added += new
                     progress(self.read)
@@ -369,27 +317,21 @@ class Import:
         if not (tiers.has_set or tiers.has_bloom):
             raise _refused(name, NO_TIER)
         if crawl.state != "open":
-            raise ConfigurationError(
-                f"the crawl {name} is {crawl.state}; nothing was imported"
-            )
-        for setting in ("partitions", "queue_key", "host_shards", "canon_rules"):
+            raise _refused(name, f"is {crawl.state}; nothing was imported")
+        settings = ["partitions", "queue_key", "host_shards", "canon_rules"]
+        if self._filters:
+            settings += ["bloom_capacity", "bloom_error_rate"]
+            if not tiers.has_bloom:
+                raise _refused(name, NO_BLOOM)
+        for setting in settings:
             has, wanted = getattr(there, setting), getattr(here, setting)
             self._same(f"FRONTIER_{setting.upper()}", has, wanted)
-        if max({*self._file.counts, *self._file.filters}, default=0) >= here.partitions:
-            raise ConfigurationError(
-                f"{self._file.path} has more partitions than it says"
-            )
-        if not self._file.filters:
-            return
-        if not tiers.has_bloom:
-            raise _refused(name, NO_BLOOM)
-        for setting in ("bloom_capacity", "bloom_error_rate"):
-            has, wanted = getattr(there, setting), getattr(here, setting)
-            self._same(f"FRONTIER_{setting.upper()}", has, wanted)
-        for partition in range(here.partitions):
-            layout = layout_of(store.call(layout_call(crawl.keys.partition(partition))))
+        if self._partitions > here.partitions:
+            self._fail("it has more partitions than it says")
+        for number in range(here.partitions if self._filters else 0):
+            layout = layout_of(store.call(layout_call(crawl.keys.partition(number))))
             # What an import that broke off has left is no hindrance.
-            known = self._file.filters.get(partition, (0, 0))
+            known = self._filters.get(number, (0, 0))
             if (layout.blooms, layout.last) not in ((0, 0), known):
                 raise _refused(name, NOT_EMPTY)
 
@@ -398,22 +340,28 @@ class Import:
         store: BlockingStore,
         keys: PartitionKeys,
         tiers: SeenConfig,
-        partition: int,
+        number: int,
         generation: int,
         first: int,
         data: bytes,
     ) -> None:
-        blooms, _ = self._file.filters.get(partition, (0, 0))
+        blooms, _ = self._filters.get(number, (0, 0))
         size = -(-tiers.generation(generation).bits // 8) if generation < blooms else 0
         if first + len(data) > size:
-            raise ConfigurationError(
-                f"{self._file.path} has bits outside of its filters"
-            )
+            raise ConfigurationError(f"{self._path} has bits outside of its filters")
         store.call(Call.command("SETRANGE", keys.bloom(generation), first, data))
 
     def _same(self, what: str, has: object, wanted: object) -> None:
         if has != wanted:
-            raise _of_others(self._file.path, what, has, wanted)
+            self._fail(f"made with {what} {has!r}, but {wanted!r} is needed")
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise InputBroken(self._path, f"{reason}; nothing was imported") from None
+
+
+def _are_marks(marks: list[Any]) -> bool:
+    within = {type(mark) for mark in marks} == {int} and min(marks) >= LEAST_MARK
+    return within and max(marks) < 2 * LEAST_MARK
 
 
 def _write_filters(

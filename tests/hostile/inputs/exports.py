@@ -6,15 +6,16 @@ import msgpack
 
 from frontier.cli.output import ExitCode
 from frontier.errors import InputBroken
-from frontier.seen.export import FORMAT, HASH, SeenFile
+from frontier.seen.export import FORMAT, HASH, VERSION, Import
 from tests.hostile.corpus import hostile, hostile_each, refused
 
+FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 MARK = 1 << 62
 END = ["end", 0]
 HEADER = {
     "format": FORMAT,
-    "version": 3,
-    "fingerprinter": "scrapy.utils.request.RequestFingerprinter",
+    "version": VERSION,
+    "fingerprinter": FINGERPRINTER,
     "rules": "w3lib",
     "hash": HASH,
     "crawl_id": "x",
@@ -55,7 +56,7 @@ BROKEN = {
     "the-same-mark-a-million-times": file(*[["marks", 0, [MARK] * 8192]] * 128),
     "marks-that-are-none": file(["marks", 0, [5]], ["end", 1]),
     "an-object": raw(b"\xc7\x03\x05abc"),
-    "a-million-filters": file(["filters", 0, 10**6, 1], END),
+    "a-million-filters": file(["partition", 0, 1, 10**6, 1], END),
 }
 
 
@@ -63,7 +64,7 @@ BROKEN = {
 def _(given, data):
     path = given.file("x.seen", data)
     with refused(InputBroken, "nothing was imported"):
-        SeenFile(path)
+        Import(path, FINGERPRINTER)
     name = f"h{given.unique}"
     words = ["seen", "import", path, "--new", "y", "--namespace", name]
     said = given.command(*words)
@@ -75,18 +76,18 @@ def _(given, data):
 @hostile("export/another-version")
 def _(given):
     with refused(InputBroken, "version"):
-        SeenFile(given.file("x.seen", file(END, version=99)))
+        Import(given.file("x.seen", file(END, version=99)), FINGERPRINTER)
 
 
 WHOLE = {
-    "a-partition-of-4-billion": file(["filters", 2**32 - 1, 1, 1], END),
+    "a-partition-of-4-billion": file(["partition", 2**32 - 1, 0, 1, 1], END),
     "names-with-escapes": file(END, crawl_id="\x1b[31m", spider="\x1b]0;owned\x07"),
     "a-shape-of-a-list": file(END, shape=["x"]),
     "a-shape-of-words": file(END, shape={"partitions": "many"}),
     "another-hash": file(END, hash="sha1"),
     "a-fingerprinter-of-os-system": file(END, fingerprinter="os.system"),
     "bits-far-out": file(
-        *(["filters", 0, 1, 1], ["bits", 0, 0, 2**32 - 1, b"x"], END),
+        *(["partition", 0, 0, 1, 1], ["bits", 0, 0, 2**32 - 1, b"x"], END),
         shape={"partitions": "4"},
     ),
 }
