@@ -14,7 +14,6 @@ from frontier.cli.crawl_control import change, exclude, pause, resume, retry
 from frontier.cli.crawl_end import delete, end
 from frontier.cli.crawl_items import items
 from frontier.cli.crawl_repair import rebuild, repair
-from frontier.cli.crawl_report import crawl_report
 from frontier.cli.crawl_status import status
 from frontier.cli.options import (
     WARC_DIR,
@@ -27,7 +26,7 @@ from frontier.cli.options import (
     WarcDir,
 )
 from frontier.cli.output import ExitCode, complain, end_with, say, show
-from frontier.cli.report import WarcFiles, table
+from frontier.cli.report import WarcFiles, crawl_report, table
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
 from frontier.status.text import duration

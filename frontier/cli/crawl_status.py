@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Group
+from rich.live import Live
 from rich.text import Text
 
-from frontier.cli.crawl_report import (
-    alert_lines,
-    crawl_report,
-    error_rows,
-    headline,
-    host_rows,
-    hosts_table,
-    progress_rows,
-    quota_rows,
-    request_rows,
-    room_table,
-)
 from frontier.cli.options import WARC_DIR, CrawlOptions, Output, WarcDir
-from frontier.cli.output import ExitCode, end_with
-from frontier.cli.report import (
-    WarcFiles,
-    busy_nodes,
-    facts,
-    node_table,
-    said,
-    table,
-)
-from frontier.cli.watch import LiveView, watch
-from frontier.errors import ConfigurationError, CrawlLost
-from frontier.status import sections
-from frontier.status.text import duration
+from frontier.cli.output import ExitCode, complain, end_with, results, show_json
+from frontier.cli.report import WarcFiles, crawl_report, nodes_report, table
+from frontier.errors import ConfigurationError, CrawlLost, StoreUnavailable
+from frontier.status.text import duration, rate
 from frontier.status.text import local_moment as when
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
 
@@ -104,8 +87,7 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
         watching = Watch(store, options.namespace, crawl_id)
         look = partial(_look, store, options.namespace, watching, how)
         if how.again:
-            view = _view(how)
-            found = watch(look, view, as_json=output.as_json, every=how.every)
+            found = _watched(look, how, as_json=output.as_json)
             if found is None:
                 return
         else:
@@ -209,64 +191,53 @@ def _facts(found: _Seen) -> dict[str, Any]:
 def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
     watched = found.watched
     if how.nodes:
-        yield from _nodes(watched.crawl)
-        return
-    yield from crawl_report(watched.crawl, found.files, watched, found.quotas)
-    if how.hosts:
-        yield Text()
-        yield hosts_table(watched.hosts)
+        return nodes_report(watched.crawl, watched)
+    seen, files, quotas = watched.crawl, found.files, found.quotas
+    return crawl_report(seen, files, watched, quotas, hosts=how.hosts)
 
 
-def _nodes(seen: CrawlSnapshot) -> Iterator[RenderableType]:
-    """The nodes: what they did, what holds them up, where they run."""
-    yield node_table(seen, ring=True)
-    yield from busy_nodes(seen)
-    yield from alert_lines(seen)
-    room = room_table(seen)
-    if room.row_count:
-        yield Text()
-        yield room
+def _watched(
+    look: Callable[[], _Seen], how: StatusOptions, *, as_json: bool
+) -> _Seen | None:
+    """Show each look, until the crawl ends or Ctrl-C; the last, if there was one.
 
-
-def _view(how: StatusOptions) -> LiveView[_Seen]:
-    shown = _report if how.nodes else _live
-    return LiveView(
-        whole=lambda found: [*shown(found, how)],
-        lines=lambda found: (
-            [*_nodes(found.watched.crawl)]
-            if how.nodes
-            else [Text(_line(found.watched))]
-        ),
-        facts=_facts,
-        ended=lambda found: found.watched.crawl.state != "open",
-    )
-
-
-def _live(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
-    """What is most looked for first: a terminal shows as much as it has lines."""
-    watched = found.watched
-    seen = watched.crawl
-    yield from headline(seen, watched)
-    rows = [("Pages", f"{seen.totals.pages:,}, {_pace(seen)}")]
-    rows += [*progress_rows(seen, watched), *request_rows(seen)]
-    rows += [*error_rows(seen.totals), *host_rows(watched)]
-    yield facts([*rows, *quota_rows(found.quotas), *said(sections.room(seen))])
-    yield Text()
-    yield node_table(seen)
-    yield from busy_nodes(seen)
-    if how.hosts:
-        yield Text()
-        yield hosts_table(watched.hosts)
-
-
-def _pace(seen: CrawlSnapshot) -> str:
-    lately = seen.totals.lately_seconds
-    return f"{seen.totals.lately.pages:,.1f} pages/s" if lately else "no pace yet"
+    On a terminal it is drawn in its place. Elsewhere each look is a line, or an object.
+    """
+    console, found = results(), None
+    is_drawn = console.is_terminal and not as_json
+    live = Live(console=console, auto_refresh=False)
+    try:
+        with live if is_drawn else nullcontext():
+            while found is None or found.watched.crawl.state == "open":
+                due, error = time.monotonic() + how.every, ""
+                try:
+                    found = look()
+                except StoreUnavailable as unavailable:
+                    error = str(unavailable)
+                if is_drawn:
+                    told = [Text(error, style="bold")] if error else []
+                    parts = _report(found, how) if found is not None else ()
+                    live.update(Group(*told, *parts), refresh=True)
+                elif error or found is None:
+                    complain(error)
+                elif as_json:
+                    show_json(_facts(found), indent=None)
+                elif how.nodes:
+                    console.print(*_report(found, how), sep="\n")
+                else:
+                    console.print(_line(found.watched), soft_wrap=True)
+                console.file.flush()
+                if found is None or found.watched.crawl.state == "open":
+                    time.sleep(max(0.0, due - time.monotonic()))
+    except KeyboardInterrupt:
+        pass
+    return found
 
 
 def _line(watched: Watched) -> str:
     """The crawl in one line."""
     seen, left = watched.crawl, watched.time_left
+    pace = seen.totals.lately_seconds
     live = sum(node.state == "live" for node in seen.nodes)
     text = left.basis
     if left.seconds is not None:
@@ -276,7 +247,7 @@ def _line(watched: Watched) -> str:
         f"{when(seen.taken_ms)} {seen.crawl_id} {seen.state}",
         f"{live} node" if live == 1 else f"{live} nodes",
         f"{seen.totals.pages:,} pages",
-        _pace(seen),
+        f"{rate(seen.totals.lately.pages)} pages/s" if pace else "no pace yet",
         f"{queued:,} queued",
         f"{seen.totals.errors:,} errors",
         *([f"left: {text}"] if seen.state == "open" else []),

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.crawl_report import crawl_report
 from frontier.cli.options import STORE_DIR, WARC_DIR, alone, connected
 from frontier.cli.output import ExitCode, complain, say, show
-from frontier.cli.report import Rows, WarcFiles, facts
+from frontier.cli.report import Rows, WarcFiles, crawl_report, facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

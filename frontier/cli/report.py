@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from frontier.status.text import duration, percent, size
+from frontier.status.sections import INFO, Row, alerts, sections
+from frontier.status.text import duration, size
 from frontier.status.text import local_moment as when
 from frontier.status.validate import printable
 
@@ -18,27 +19,16 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.status.figures import Figures
-    from frontier.status.sections import Row
-    from frontier.status.views import CrawlSnapshot, NodeView
+    from frontier.status.quotas import Had
+    from frontier.status.sections import Section
+    from frontier.status.views import CrawlSnapshot
+    from frontier.status.watch import Watched
 
 MAX_FILES = 6
 """WARC files that are listed; the others are counted."""
 
-PACE = "pages/s"
-COLUMNS = (
-    "node",
-    "state",
-    "share",
-    "pages",
-    PACE,
-    "bytes",
-    "new URLs",
-    "errors",
-)
-ERRORS = "errors: requests without an answer, and answers 429 and 5xx; each try counts"
-MAX_LEFT_ALONE = 10
-"""Hosts that are left alone and named."""
+NARROW = 7
+"""Columns of a table that fit a narrow terminal; the others are below them."""
 
 Rows = list[tuple[str, str]]
 
@@ -100,6 +90,78 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
+def crawl_report(
+    seen: CrawlSnapshot,
+    files: WarcFiles,
+    watched: Watched | None = None,
+    quotas: Sequence[Had] = (),
+    *,
+    hosts: bool = False,
+) -> Iterator[RenderableType]:
+    """The whole report of *seen*, of somebody who has *watched* it, if anybody has.
+
+    Its WARC files are *files*; with *hosts* these are listed, too.
+    """
+    if seen.kind == "dupefilter":
+        yield from alone(seen)
+        return
+    lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
+    yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
+    yield from alert_lines(seen, watched)
+    yield Text()
+    parts = sections(seen, when, watched, quotas)
+    tables = {part.name: _table(part)[: 1 + hosts] for part in parts}
+    yield from tables.pop("nodes")[:1]
+    if seen.gone:
+        yield Text(f"{seen.gone:,} more nodes are gone; what they did is in the sums")
+    yield Text()
+    yield facts(said(row for part in parts if part.name != "log" for row in part.rows))
+    if hosts:
+        yield from tables["hosts"]
+    yield from warc_files(files, has_ended=seen.state != "open")
+
+
+def nodes_report(
+    seen: CrawlSnapshot, watched: Watched | None = None
+) -> Iterator[RenderableType]:
+    """The nodes: what they did, how they are, where they run, who came and went."""
+    for part in sections(seen, when, watched):
+        if part.name == "nodes":
+            yield from _table(part)
+            yield from alert_lines(seen, watched)
+        if part.name == "log" and part.rows:
+            yield Text()
+            yield facts(said(part.rows))
+
+
+def alert_lines(seen: CrawlSnapshot, watched: Watched | None = None) -> Iterator[Text]:
+    """What a person should know first, a line for each."""
+    for one in alerts(seen, when, watched):
+        text = f"{one.text}: {one.command}" if one.command else one.text
+        if one.level == INFO:
+            yield Text(text)
+        else:
+            yield Text(f"WARNING: {text}", style="bold")
+
+
+def _table(part: Section) -> list[Table]:
+    """The table of *part*; what does not fit is one of its own, with the notes."""
+    wide = [[_cell(cell) for cell in row] for row in part.table]
+    first, rest = part.columns[:NARROW], part.columns[NARROW:]
+    made = [table(*first, rows=[row[:NARROW] for row in wide])]
+    if rest:
+        more = [
+            (row[0], *row[NARROW:], cells[0].note if isinstance(cells[0], Row) else "")
+            for row, cells in zip(wide, part.table, strict=True)
+        ]
+        made.append(table(first[0], *rest, "", rows=more))
+    return made
+
+
+def _cell(cell: Row | str) -> str:
+    return cell if isinstance(cell, str) else cell.text
+
+
 def alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
     """What there is to say of what a duplicate filter alone has seen."""
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: a duplicate filter's")
@@ -113,54 +175,12 @@ def alone(seen: CrawlSnapshot) -> Iterator[RenderableType]:
     )
 
 
-def node_table(seen: CrawlSnapshot, *, ring: bool = False) -> Table:
-    """A row for each node, and their sum. Names may be cut, numbers are not.
-
-    The share is that of the pages, or with *ring* of the partitions.
-    """
-    share = _share_of_ring if ring else _share
-    lately = seen.state == "open"
-    rows = [
-        (
-            node.node_id,
-            node.state,
-            share(node, seen),
-            *_columns(node.figures, _pace(node.figures, node.state, lately=lately)),
-        )
-        for node in seen.nodes
-    ]
-    pace = _pace(seen.totals, "live", lately=lately)
-    total = ("together", "", "", *_columns(seen.totals, pace))
-    if len(rows) != 1 or seen.gone:
-        rows.append(total)
-    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(COLUMNS):
-        heading = f"{name} (1 min)" if lately and name == PACE else name
-        words = [*heading.split(), *(row[place] for row in rows)]
-        made.add_column(
-            heading,
-            justify="left" if place < 2 else "right",
-            overflow="ellipsis",
-            min_width=max(map(len, words)) if place else len(total[0]),
-        )
-    for row in rows:
-        made.add_row(*row)
-    return made
-
-
-def busy_nodes(seen: CrawlSnapshot) -> Iterator[Text]:
-    """A line for each live node that a callback blocks, as its watchdog says."""
-    for node in seen.nodes:
-        figures = node.figures
-        if node.state == "live" and figures is not None and figures.busy_seconds:
-            what = figures.busy_url or "something that is not a callback"
-            lasts = duration(figures.busy_seconds)
-            yield Text(f"{node.node_id} has been busy for {lasts} with {what}")
-
-
 def said(rows: Iterable[Row]) -> Rows:
     """*rows* as `facts` takes them."""
-    return [(row.name, row.text) for row in rows]
+    return [
+        (row.name, ": ".join(filter(None, (row.note, row.text, row.command))))
+        for row in rows
+    ]
 
 
 def facts(rows: Rows) -> Table:
@@ -169,75 +189,6 @@ def facts(rows: Rows) -> Table:
     made.show_header = False
     made.columns[0].no_wrap = True
     return made
-
-
-def _share(node: NodeView, seen: CrawlSnapshot) -> str:
-    """The part of the crawl's pages that the node fetched."""
-    pages = 0 if node.figures is None else node.figures.pages
-    return percent(pages, seen.totals.pages)
-
-
-def _share_of_ring(node: NodeView, seen: CrawlSnapshot) -> str:
-    """The part of the partitions that are a live node's now."""
-    return percent(node.owned, seen.partitions) if node.state == "live" else "-"
-
-
-def _pace(figures: Figures | None, state: str, *, lately: bool) -> str:
-    """Pages per second: in the last minute, or else from the start to the end."""
-    if figures is None:
-        return "-"
-    if not lately:
-        return f"{figures.rate:,.1f}"
-    is_there = state in {"live", "leaving"} and figures.lately_seconds
-    return f"{figures.lately.pages:,.1f}" if is_there else "-"
-
-
-def _columns(figures: Figures | None, pace: str) -> list[str]:
-    if figures is None:
-        return ["-"] * 5
-    return [
-        f"{figures.pages:,}",
-        pace,
-        size(figures.bytes),
-        f"{figures.new:,}",
-        f"{figures.errors:,}",
-    ]
-
-
-def back_offs(seen: CrawlSnapshot) -> Iterator[RenderableType]:
-    """The hosts that are left alone."""
-    told = seen.back_offs
-    if not told.hosts:
-        return
-    yield Text()
-    yield Text(
-        f"Hosts left alone ({told.hosts:,}, {told.unreachable:,} cannot be reached):"
-    )
-    yield table(
-        "host",
-        "until",
-        "why",
-        "in a row",
-        rows=[
-            (one.host, when(one.until_ms), one.why, f"{one.failures:,}")
-            for one in told.named[:MAX_LEFT_ALONE]
-        ],
-    )
-    more = told.hosts - min(len(told.named), MAX_LEFT_ALONE)
-    if more:
-        yield Text(f"and {more:,} more")
-
-
-def dead_letters(seen: CrawlSnapshot) -> Iterator[RenderableType]:
-    """The first requests that were given up, each with its reason."""
-    if not seen.dead_letters:
-        return
-    yield Text()
-    yield Text(f"Given up ({seen.queue.dead:,}):")
-    for letter in seen.dead_letters:
-        yield Text(f"  {letter.url or '(unreadable request)'}: {letter.reason}")
-    if seen.queue.dead > len(seen.dead_letters):
-        yield Text(f"  and {seen.queue.dead - len(seen.dead_letters):,} more")
 
 
 def warc_files(files: WarcFiles, *, has_ended: bool) -> Iterator[RenderableType]:

@@ -20,11 +20,10 @@ from starlette.responses import (
     JSONResponse,
     PlainTextResponse,
     Response,
+    StreamingResponse,
 )
 from starlette.routing import Route
-from typing_extensions import override
 
-from frontier.dashboard.history import CrawlHistory
 from frontier.dashboard.looks import Looks
 from frontier.dashboard.page import Pages
 from frontier.errors import FrontierError, NoStore, StoreUnavailable, UnknownCrawl
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
     from frontier.dashboard.looks import Result
     from frontier.store.client import BlockingStore
@@ -50,10 +48,6 @@ logger = logging.getLogger(__name__)
 
 MOST_VIEWERS = 100
 """Of events, at a time."""
-PULSE = 10.0
-"""Seconds after which a viewer who was sent nothing is sent an empty line."""
-SLOW = 20.0
-"""Seconds after which a viewer is left who does not take what is sent."""
 MOST_LEFT_OUT = 5
 """Nodes that the log names which Prometheus is not told of."""
 TYPES = {
@@ -122,7 +116,7 @@ class _Application:
         if name == TARGETS:
             return self._find_targets, lambda *_: {}
         watch = functools.cache(lambda: Watch(store(), namespace, name))
-        render = functools.partial(self._pages.crawl_parts, CrawlHistory())
+        render = functools.partial(self._pages.crawl_parts, {})
         return lambda: watch().look(), render
 
     def routes(self) -> list[Route]:
@@ -165,7 +159,28 @@ class _Application:
         after = int(number[:18]) if is_ours and number.isdecimal() else 0
         if self._viewers >= MOST_VIEWERS:
             return PlainTextResponse("too many viewers\n", 503, {"Retry-After": "30"})
-        return _Events(self, name, after)
+        lines = self._changes(name, after) if request.method == "GET" else ""
+        return StreamingResponse(lines, media_type="text/event-stream")
+
+    async def _changes(self, name: str, seen: int) -> AsyncIterator[str]:
+        """Server-sent events: what has changed, as often as it does.
+
+        There is never more to send than the newest result.
+        """
+        self._viewers += 1
+        try:
+            yield "retry: 2000\n\n"
+            while not self.looks.stopped:
+                result = await self.looks.newest(name, seen)
+                if result.view is None:
+                    return
+                changed = result.newer_than(seen)
+                seen = max(seen, result.number)
+                data = json.dumps(changed, separators=(",", ":"))
+                event = f"id: {self.looks.instance}-{seen}\ndata: {data}\n\n"
+                yield event if changed else ":\n\n"
+        finally:
+            self._viewers -= 1
 
     async def _api_index(self, _: Request) -> Response:
         return _document(await self.looks.newest(INDEX), overview_document)
@@ -250,64 +265,3 @@ def _document(result: Result, made: Callable[[Any], dict[str, Any]]) -> Response
         text, code = _failure(result.error)
         return JSONResponse({"schema": VERSION, "error": text}, code)
     return JSONResponse(made(result.view))
-
-
-class _Events(Response):
-    """Server-sent events: what has changed, as often as it does.
-
-    It never has more to send than the newest result.
-    """
-
-    media_type = "text/event-stream"
-
-    def __init__(self, app: _Application, name: str, after: int) -> None:
-        super().__init__()
-        del self.headers["content-length"]
-        self._app, self._name, self._after = app, name, after
-
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the viewer goes, or is too slow, or the page ends."""
-        begin = {
-            "type": "http.response.start",
-            "status": 200,
-            "headers": self.raw_headers,
-        }
-        await send(begin)
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.body", "body": b""})
-            return
-        self._app._viewers += 1
-        sending = asyncio.ensure_future(self._send_all(send))
-        leaving = asyncio.ensure_future(_left(receive))
-        try:
-            await asyncio.wait({sending, leaving}, return_when="FIRST_COMPLETED")
-        finally:
-            self._app._viewers -= 1
-            for task in (sending, leaving):
-                task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
-
-    async def _send_all(self, send: Send) -> None:
-        looks, seen = self._app.looks, self._after
-        instance = looks.instance
-        lines = "retry: 2000\n\n"
-        while not looks.stopped:
-            async with asyncio.timeout(SLOW):
-                body = {"type": "http.response.body", "body": lines.encode()}
-                await send({**body, "more_body": True})
-            result = await looks.newest(self._name, seen)
-            if result.view is None:
-                break
-            changed = result.newer_than(seen)
-            seen = max(seen, result.number)
-            lines = ":\n\n"
-            if changed:
-                data = json.dumps(changed, separators=(",", ":"))
-                lines = f"id: {instance}-{result.number}\ndata: {data}\n\n"
-        await send({"type": "http.response.body", "body": b""})
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,26 +1,32 @@
-"""What a page says of a crawl, as HTML."""
+"""The pages of the status page, made of what was seen.
+
+What always holds: templates escape all text, and two templates cannot share a state.
+What is said of a crawl is `frontier.status.sections`; here is only how it looks.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from frontier.dashboard import facts
-from frontier.dashboard.ring_picture import cells
+from frontier.dashboard.ring_picture import COLOURS, NOBODY, cells, held_by, ranges
 from frontier.status import text
+from frontier.status.sections import BAD, ON_THE_MAP, Alert, alerts, sections, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frontier.dashboard.history import CrawlHistory
     from frontier.dashboard.looks import Result
     from frontier.errors import FrontierError
     from frontier.status.snapshot import Overview
     from frontier.status.watch import Watched
 
 ORDER = ("nodes", "log", "hosts", "dead", "requests", "seen", "archive", "later")
-"""The parts of the page of a crawl that are cards, each a template."""
+"""The parts of the page of a crawl that are cards."""
+MOST_NAMED = 48
+"""Nodes in the legend of the ring."""
 
 
 class Pages:
@@ -43,27 +49,46 @@ class Pages:
         self._env.globals["where"] = where
 
     def crawl_parts(
-        self, known: CrawlHistory, seen: Watched, error: FrontierError | None
+        self, numbers: dict[str, int], seen: Watched, error: FrontierError | None
     ) -> Mapping[str, Any]:
-        """The parts of the page of a crawl."""
-        if error is None:
-            known.note(seen)
-        context = {
-            "h": facts.headline(seen, known, error),
-            "r": facts.ring(seen, known.numbers),
-            "n": facts.nodes(seen, known.numbers),
-            "o": facts.hosts(seen),
-            "requests": facts.requests(seen),
-            "seen": facts.seen_test(seen),
-            "a": facts.archive(seen),
-            "d": facts.dead(seen),
-            "entries": facts.log(known, seen),
-            "unread": seen.membership_unread,
-            "l": facts.later(seen),
+        """The parts of the page of a crawl.
+
+        *numbers* are those of its nodes, and so their colours; each keeps its own.
+        """
+        crawl = seen.crawl
+        holding = {*seen.holders}
+        for node in crawl.nodes:
+            if node.state in ON_THE_MAP or node.node_id in holding:
+                numbers.setdefault(node.node_id, len(numbers))
+        states = {node.node_id: node.state for node in crawl.nodes}
+        ring = {"r": _ring(seen, numbers, states)}
+        made = {one.name: one for one in sections(crawl, _when, seen)}
+        is_open = crawl.state == "open"
+        alone = f"This is what was seen last: {error}"
+        headline = {
+            "crawl": crawl,
+            "state": "paused" if crawl.controls.paused and is_open else crawl.state,
+            "lasted": text.duration(crawl.seconds),
+            "counts": Counter(states.values()),
+            "alerts": [Alert(BAD, alone)] * bool(error) + [*alerts(crawl, _when, seen)],
+            "tiles": tiles(seen),
+            "limits": [one for one in made["progress"].rows if one.share is not None],
         }
-        names = ("headline", "hub", "legend", *ORDER)
-        parts: dict[str, Any] = {n: self._render(n, **context) for n in names}
-        return {**parts, "cells": facts.cell_classes(seen, known.numbers)}
+        classes = {
+            number: f"c{number % COLOURS} k{number} {states.get(name, 'lost')}"
+            for name, number in numbers.items()
+        } | {NOBODY: "free"}
+        places = held_by(seen.holders, numbers, crawl.partitions)
+        return {
+            "headline": self._render("headline", **headline),
+            "hub": self._render("hub", **ring),
+            "legend": self._render("legend", **ring),
+            **{
+                name: self._render("section", s=made.get(name), numbers=numbers)
+                for name in ORDER
+            },
+            "cells": [classes[place] for place in places],
+        }
 
     def index_parts(
         self, view: Overview, error: FrontierError | None
@@ -78,7 +103,8 @@ class Pages:
         if not name:
             return self._render("index", **context)
         places = cells(result.view.crawl.partitions)
-        return self._render("crawl", **context, order=ORDER, cells=places)
+        order = [part for part in ORDER if parts[part].strip()]
+        return self._render("crawl", **context, order=order, cells=places)
 
     def failure(self, reason: str, code: int) -> str:
         """The page that says why there is no other."""
@@ -90,3 +116,36 @@ class Pages:
 
     def _render(self, template: str, **context: Any) -> str:
         return self._env.get_template(f"{template}.html").render(**context)
+
+
+def _when(at_ms: float) -> str:
+    return f"{text.moment(at_ms)} UTC"
+
+
+def _ring(
+    seen: Watched, numbers: Mapping[str, int], states: Mapping[str, str]
+) -> dict[str, Any]:
+    """Who holds which partitions."""
+    held: dict[str, list[int]] = {}
+    for partition, holder in enumerate(seen.holders):
+        held.setdefault(holder if holder in numbers else "", []).append(partition)
+    free = held.pop("", [])
+    nodes = [
+        {
+            "id": name,
+            "number": numbers[name],
+            "state": states.get(name, "lost"),
+            "held": len(held[name]),
+            "ranges": ranges(held[name]),
+        }
+        for name in numbers
+        if name in held
+    ]
+    return {
+        "live": sum(state == "live" for state in states.values()),
+        "partitions": seen.crawl.partitions,
+        "nodes": nodes,
+        "shown": MOST_NAMED,
+        "free": len(free),
+        "free_ranges": ranges(free),
+    }

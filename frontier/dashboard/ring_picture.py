@@ -106,16 +106,3 @@ def ranges(numbers: Iterable[int], most: int = 40) -> str:
     shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in found[:most]]
     more = len(found) - most
     return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
-
-
-def sparkline(values: Sequence[float], width: float = 120, height: float = 32) -> str:
-    """The ``d`` of the line through *values*, the last at the right edge."""
-    if len(values) < 2:
-        return ""
-    most = max(values) or 1.0
-    step = width / (len(values) - 1)
-    points = [
-        f"{n * step:.1f} {height - 2 - (height - 4) * max(0.0, value) / most:.1f}"
-        for n, value in enumerate(values)
-    ]
-    return "M" + "L".join(points)

@@ -402,7 +402,7 @@ def _discovery(k: Known) -> Iterator[Finding]:
         error = f"and it does so of {answer.bloom_error:.2g} of all new URLs"
         if answer.only_bloom:
             said.append(error)
-        text = ", ".join(["yes" if answer.seen else "no", *said])
+        text = f"{'yes' if answer.seen else 'no'}: {', '.join(said)}"
         only = (
             "It was fetched before, or never: only the Bloom filter calls it seen, "
             f"{error}."

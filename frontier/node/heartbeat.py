@@ -28,7 +28,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from typing import TYPE_CHECKING
 
 from frontier.cluster.crawls import CANCELED, LIMIT
@@ -71,8 +70,6 @@ LOOK = 10.0
 """Seconds between looks at what is held; two thirds of the time to live, if less."""
 PATIENCE = 2.0
 """Seconds after which the holder of a partition that should be given up is told so."""
-MOST_TAKEN = 8
-"""Times at which a node took partitions that its report has."""
 MOMENT = 30.0
 """Seconds between a death and a failover, beside those until a death is noticed."""
 AROUND_A_FAILOVER = (
@@ -157,11 +154,6 @@ class Heartbeat:
         """Partitions where more was reserved at the last look than is known here."""
         self._wanted: dict[int, float] = {}
         """Partitions that others have, and since when they should not."""
-        self.taken: deque[tuple[int, int]] = deque(maxlen=MOST_TAKEN)
-        """When this node took partitions last, in milliseconds since the Unix epoch on
-        its own clock, and how many; what was lent is left out."""
-        self._taken_at = -1
-        """The epoch at which it took the last of these."""
         self.reclaimed = 0
         """Reservations of dead nodes that were put back."""
         self.dead = 0
@@ -337,7 +329,6 @@ class Heartbeat:
                 len(surplus),
                 len(self._leases.held),
             )
-            self._note_taken(view.epoch, len(acquired))
         if acquired:
             self._took.set()
         await self._take_over(acquired, staying)
@@ -360,14 +351,6 @@ class Heartbeat:
         await self._outage_retry.partial(
             hint_calls(self._keys, hints, int(self._ttl * 2000))
         )
-
-    def _note_taken(self, epoch: int, count: int) -> None:
-        """Note that *count* partitions were taken; those of one *epoch* together."""
-        if not count:
-            return
-        before = self.taken.pop()[1] if epoch == self._taken_at else 0
-        self.taken.append((round(time.time() * 1000), before + count))
-        self._taken_at = epoch
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
         """Whether *changed* is more than what was lent and borrowed, many times."""

@@ -366,8 +366,6 @@ class Node(Kernel):
         for report in self.parts.each(Part.report):
             figures |= report()
         figures |= self.process_stats.pace({n: figures.get(n, 0) for n in PACES})
-        if taken := self.heartbeat.taken:
-            figures["taken"] = list(taken)
         limit = self.memory_limit
         if limit is not None and limit.max_bytes:
             figures["set_limit"] = str(self.config.seen_set_max_bytes)

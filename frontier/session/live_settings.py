@@ -20,7 +20,6 @@ from frontier.node.host_politeness import Concurrency
 from frontier.scrapy_internals import change_depth, change_limits
 from frontier.settings.config import PREFIX
 from frontier.settings.live import (
-    BACK_OFF,
     DELAY,
     DEPTH,
     LIVE,
@@ -75,10 +74,7 @@ class LiveSettings:
         self._has_told = False
 
     def own(self) -> dict[str, str]:
-        """What this node was started with, of what can be changed and is not 0.
-
-        And the settings of back-offs.
-        """
+        """What this node was started with, of what can be changed and is not 0."""
         settings, spider = self._crawler.settings, self._crawler.spider
         found: dict[str, Any] = {}
         for name in LIVE:
@@ -89,9 +85,7 @@ class LiveSettings:
         scope = getattr(spider, "scope", None)
         if isinstance(scope, Scope):
             found[SCOPE] = scope.first_kind
-        made = {name: _text(value) for name, value in found.items() if value}
-        given = self._config.as_settings()
-        return made | {name: _text(given[name]) for name in BACK_OFF}
+        return {name: _text(value) for name, value in found.items() if value}
 
     def change(self, wanted: Wanted) -> None:
         """Put what is *wanted* into force, and nothing else any more."""

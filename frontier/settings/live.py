@@ -78,9 +78,6 @@ LIVE: dict[str, Live] = {
     },
 }
 """Name to what is known of it, in the order in which they are listed."""
-BACK_OFF = tuple(name for name in _PARSERS if name.startswith(PREFIX + "BACKOFF_"))
-"""Settings that a node reports beside these: when hosts are given up follows from
-them."""
 
 
 def value_of(name: str, text: str, host: str = "", fixed: Container[str] = ()) -> Any:

@@ -11,19 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
-from frontier.queue.back_off import ABSENT, BUSY, JITTER, MEANINGS, read
+from frontier.queue.back_off import ABSENT, BUSY, MEANINGS, read
 from frontier.status.validate import printable, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frontier.queue.back_off import Limits
     from frontier.queue.reserve import Scan
 
 MOST = 100
 """Hosts that are named: those that are left alone for longest."""
-MOST_COUNTED = 100_000
-"""Back-offs in a row: the most that `FRONTIER_BACKOFF_TIMES` may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +71,6 @@ def together(
     longest = heapq.nlargest(MOST, every, key=_until)
     hold_up = is_ready and not is_busy
     return BackOffsView(len(every), unreachable, tuple(longest), hold_up)
-
-
-def given_up_in_s(one: LeftAlone, limits: Limits, now_ms: int) -> float:
-    """Seconds until *one* is given up at the latest, if it answers nothing any more."""
-    left = max(0, one.until_ms - now_ms) / 1000
-    more = range(one.failures + 1, min(limits.times, MOST_COUNTED) + 1)
-    return left + sum(limits.wait(times, 0.0, JITTER) for times in more)
 
 
 def _until(one: LeftAlone) -> tuple[int, str]:

@@ -21,7 +21,7 @@ from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from frontier.settings.live import BACK_OFF, LIVE
+from frontier.settings.live import LIVE
 from frontier.settings.values import HOST
 from frontier.status.validate import MAX_TEXT, printable, real, whole
 from frontier.urls.traps import SETTINGS
@@ -35,8 +35,6 @@ ERROR_KINDS = (
 )
 """No address; no connection; nothing in time; no TLS; it ended before the answer; too
 many requests; an error of the server; anything else."""
-MOST_TAKEN = 8
-"""Times at which a node took partitions."""
 MOST_SHARES = 200
 """Hosts or media types of each kind, from one node or from all."""
 MOST_STATUSES = 1000
@@ -125,15 +123,6 @@ class HostSeconds:
     def mean(self) -> float:
         """Seconds that one took, on average."""
         return self.seconds / self.requests if self.requests else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Partitions that a node took when the members of its crawl changed."""
-
-    at_ms: int
-    """When, in milliseconds since the Unix epoch, on the node's clock."""
-    partitions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,19 +300,9 @@ def _shares() -> Kind:
     )
 
 
-def _read_taken(value: Any) -> tuple[Taken, ...]:
-    known = value[-MOST_TAKEN:] if isinstance(value, list) else []
-    return tuple(
-        Taken(whole(one[0]), whole(one[1]))
-        for one in known
-        if isinstance(one, list) and len(one) == 2 and whole(one[0]) and whole(one[1])
-    )
-
-
 def _read_own(value: Any) -> dict[str, str]:
     known = _object(value)
-    names = (*LIVE, *BACK_OFF)
-    found = {name: known[name] for name in names if isinstance(known.get(name), str)}
+    found = {name: known[name] for name in LIVE if isinstance(known.get(name), str)}
     return {name: printable(text[:MAX_LIMIT]) for name, text in found.items()}
 
 
@@ -387,8 +366,6 @@ class Figures:
     lately_seconds: float = _figure(Kind(real, max), Fold.NOW)
     """A minute, or less of a node that has not run for so long; 0 if not known. Of all,
     the most."""
-    taken: tuple[Taken, ...] = _figure(Kind(_read_taken))
-    """When the node took partitions: the last eight times, the oldest first."""
     seen: SeenFigures = _figure(_numbers_of(SeenFigures), Fold.ALL)
     archive: ArchiveFigures = _figure(_numbers_of(ArchiveFigures), Fold.ALL)
     shares: Shares = _figure(_shares(), Fold.ALL)
@@ -413,7 +390,7 @@ class Figures:
     """The version of what an operator wants that is in force there; 0 for nothing."""
     own: dict[str, str] = _figure(Kind(_read_own))
     """What it was started with, of the settings that can be changed while it runs, but
-    for those that are 0; and those of back-offs."""
+    for those that are 0."""
     left: bool = _figure(_FLAG)
     """Whether it is the last report of a node that closed by itself."""
     memory_bytes: int = _figure(_WHOLE, Fold.NOW)

@@ -11,11 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import ConfigurationError
-from frontier.queue.back_off import Limits
-from frontier.settings.config import Config
-from frontier.settings.live import BACK_OFF
-from frontier.status.back_offs import given_up_in_s
 from frontier.status.text import duration
 from frontier.status.validate import printable, whole
 from frontier.status.views import LimitProgress
@@ -67,7 +62,7 @@ def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
     if held := held_up(seen):
         return TimeLeft(None, held)
     if span < LEAST_S:
-        return TimeLeft(None, at_least(seen))
+        return TimeLeft(None, f"unknown: no node has run for {LEAST_S:.0f} s")
     more = ""
     if seen.queue.waiting:
         more = f"; {seen.queue.waiting:,} more wait until they are due"
@@ -99,91 +94,23 @@ def _by_limit(limit: LimitProgress, pace: Pace) -> TimeLeft | None:
     return TimeLeft(round(left / each, 1), basis)
 
 
-def at_least(seen: CrawlSnapshot) -> str:
-    """What is said of the time left before there is a trend: how long at least."""
-    if seen.controls.paused is not None:
-        return "unknown: the crawl is paused"
-    live = [n.figures for n in seen.nodes if n.state == "live" and n.figures]
-    if not live:
-        return "unknown: no node runs it"
-    pace = sum(figures.rate for figures in live)
-    at_limit = _until_limit(seen, live)
-    queued, waiting = seen.queue.ready + seen.queue.reserved, seen.queue.waiting
-    found = "unknown: no page came yet" if not pace else "unknown: nothing is queued"
-    if pace and queued:
-        least = queued / pace
-        if at_limit is not None and at_limit[0] < least:
-            return f"about {duration(at_limit[0])}: {at_limit[1]}"
-        found = (
-            f"at least {duration(least)}: {queued:,} requests at the mean "
-            f"{pace:,.1f} pages/s of its nodes, and what they will find"
-        )
-    if held := held_up(seen):
-        found = held
-    elif waiting:
-        found += f"; {waiting:,} wait until they are due"
-    if at_limit is not None:
-        found += f"; at most {duration(at_limit[0])}: {at_limit[1]}"
-    return found
-
-
 def held_up(seen: CrawlSnapshot) -> str:
     """Why a crawl goes on of which only hosts that are left alone have anything left.
 
-    Empty if there is more to do. How long that may take follows from the settings of
-    the node that came last.
+    Empty if there is more to do.
     """
     hosts = seen.back_offs
     if not hosts.hold_up or not hosts.named:
         return ""
-    latest = max(
-        (n.figures for n in seen.nodes if n.figures),
-        key=lambda f: f.opened,
-        default=None,
-    )
-    own = {} if latest is None else latest.own
-    try:
-        config = Config.from_settings({n: own[n] for n in BACK_OFF if n in own})
-    except ConfigurationError:
-        config = Config()
     first = min(one.until_ms for one in hosts.named) - seen.taken_ms
-    last = max(
-        given_up_in_s(one, Limits.of(config, one.reason), seen.taken_ms)
-        for one in hosts.named
-    )
-    is_all = hosts.hosts == len(hosts.named)
     many = "a host that is" if hosts.hosts == 1 else f"{hosts.hosts:,} hosts that are"
     more = seen.queue.waiting
     waiting = f", and {more:,} that wait until they are due" if more else ""
-    asked = (
-        f"; one is asked again in {duration(max(0, first / 1000))}" if is_all else ""
-    )
     return (
         f"unknown: all that is left is {seen.queue.ready:,} requests to {many} left "
-        f"alone{waiting}{asked}; without an answer they are given up in "
-        f"{duration(last)}; frontier crawl exclude HOST gives one up now"
+        f"alone{waiting}; one is asked again in {duration(max(0, first / 1000))}; "
+        "frontier crawl exclude HOST gives one up now"
     )
-
-
-def _until_limit(
-    seen: CrawlSnapshot, live: Sequence[Figures]
-) -> tuple[float, str] | None:
-    """Seconds until the limit that is reached first, and which; `None` without one."""
-    paces = {
-        "pages": sum(figures.rate for figures in live),
-        "bytes": sum(f.bytes / f.seconds for f in live if f.seconds),
-        "time": 1000.0,
-    }
-    found = [
-        (max(0, one.limit - one.value) / paces[one.name], one)
-        for one in seen.limits
-        if paces.get(one.name)
-    ]
-    if not found:
-        return None
-    seconds, one = min(found, key=lambda each: each[0])
-    how = "" if one.name == "time" else " at the mean pace of its nodes"
-    return seconds, f"its limit of {one.name} ({one.setting}){how}"
 
 
 def limits_of(

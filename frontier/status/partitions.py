@@ -11,6 +11,8 @@ What always holds:
 from __future__ import annotations
 
 import heapq
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,7 @@ from frontier.store.client import Call
 from frontier.store.keys import node_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from frontier.seen.config import SeenConfig
     from frontier.seen.seen_set import PartitionState
@@ -58,6 +60,8 @@ class PartitionLook:
     is_foreign: bool = False
     """Whether its seen tiers are not this version's."""
     left_alone: tuple[LeftAlone, ...] = ()
+    holder: str = ""
+    """The node that has its lease; empty for nobody."""
 
 
 def look_at(
@@ -76,6 +80,7 @@ def look_at(
                 *map(scan_call, parts),
                 *map(state_call, parts),
                 *(read_call(part.back_off) for part in parts),
+                *(Call.command("HGET", part.lease, "holder") for part in parts),
             ],
             tolerant=True,
         )
@@ -86,7 +91,8 @@ def look_at(
 def _seen(
     keys: CrawlKeys, number: int, tiers: SeenConfig | None, replies: Sequence[Any]
 ) -> PartitionLook:
-    scanned, state, alone = replies
+    scanned, state, alone, lease = replies
+    holder = text(node_of(lease)) if isinstance(lease, bytes) else ""
     tier, is_foreign = None, False
     if tiers is not None and not isinstance(state, KeyDamaged):
         try:
@@ -98,6 +104,7 @@ def _seen(
             harmed=(_harmed(keys, number, scanned),),
             tier=tier,
             is_foreign=is_foreign,
+            holder=holder,
         )
     return PartitionLook(
         Scan(*map(whole, scanned[:FIGURES])),
@@ -106,6 +113,7 @@ def _seen(
         tier,
         is_foreign,
         tuple(left_alone(alone)[:MOST_BACK_OFFS]),
+        holder,
     )
 
 
@@ -113,24 +121,6 @@ def _harmed(keys: CrawlKeys, number: int, error: KeyDamaged) -> Harmed:
     """What is wrong with a partition, as the *error* of its scan tells."""
     what = error.key.removeprefix(keys.partition(number).tag + ":")
     return Harmed(number, printable(what), printable(error.reason))
-
-
-def holders(store: BlockingStore, keys: CrawlKeys, partitions: int) -> tuple[str, ...]:
-    """Who holds each partition; empty for nobody."""
-    names: dict[bytes, str] = {}
-    found = []
-    for first in range(0, partitions, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
-        calls = [
-            Call.command("HGET", keys.partition(number).lease, "holder")
-            for number in numbers
-        ]
-        for reply in store.run(calls, tolerant=True):
-            known = isinstance(reply, bytes) and reply
-            if known and known not in names:
-                names[known] = text(node_of(known))
-            found.append(names[known] if known else "")
-    return tuple(found)
 
 
 def dead_letters(
@@ -165,18 +155,23 @@ def _letter(value: bytes) -> DeadLetter:
 def longest_queues(
     store: BlockingStore,
     keys: CrawlKeys,
-    numbers: Sequence[int],
-    looks: Mapping[int, PartitionLook],
+    looks: Sequence[PartitionLook],
+    partitions: int,
     most: int,
-) -> dict[int, dict[str, int]]:
-    """The *most* queue keys with most URLs that are ready, of each of *numbers*."""
-    filled = [number for number in numbers if looks[number].scan.queues]
-    parts = [keys.partition(number) for number in filled]
-    calls = [Call.command("ZRANGE", p.queues, 0, MOST_QUEUES - 1) for p in parts]
-    replies = store.run(calls, tolerant=True) if calls else []
+) -> list[tuple[int, str, int]]:
+    """Length, queue key and partition of the *most* longest queues.
+
+    Of the *partitions* that have most URLs that are ready.
+    """
+    filled = [number for number, look in enumerate(looks) if look.scan.queues]
+    fullest = heapq.nlargest(partitions, filled, key=lambda n: looks[n].scan.ready)
+    names = [
+        Call.command("ZRANGE", keys.partition(number).queues, 0, MOST_QUEUES - 1)
+        for number in fullest
+    ]
     asked = [
         (number, name.decode("utf-8", "replace"))
-        for number, reply in zip(filled, replies, strict=True)
+        for number, reply in zip(fullest, store.run(names, tolerant=True), strict=True)
         if not isinstance(reply, KeyDamaged)
         for name in reply
     ]
@@ -184,16 +179,9 @@ def longest_queues(
         [Call.command("LLEN", keys.partition(n).ready(name)) for n, name in asked],
         tolerant=True,
     )
-    found: dict[int, dict[str, int]] = {number: {} for number in numbers}
+    found: Counter[tuple[str, int]] = Counter()
     for (number, name), length in zip(asked, lengths, strict=True):
-        try:
+        with suppress(CodecError, ValueError):
             key = printable(split_name(name)[1])
-        except (CodecError, ValueError):
-            continue
-        if key and not isinstance(length, KeyDamaged):
-            queues = found[number]
-            queues[key] = queues.get(key, 0) + whole(length)
-    return {
-        number: dict(heapq.nlargest(most, queues.items(), key=lambda q: (q[1], q[0])))
-        for number, queues in found.items()
-    }
+            found[key, number] += 0 if isinstance(length, KeyDamaged) else whole(length)
+    return [(length, *where) for where, length in found.most_common(most)]

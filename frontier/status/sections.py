@@ -9,18 +9,22 @@ anything that a terminal obeys.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import shlex
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from frontier.status.text import duration, percent, size
+from frontier.status.text import ago, duration, percent, rate, size
 from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from frontier.status.figures import Figures
-    from frontier.status.membership_log import MemberEvent
+    from frontier.status.quotas import Had
     from frontier.status.views import CrawlSnapshot, LimitProgress, NodeView, Tiers
+    from frontier.status.watch import HostView, Watched
 
     When = Callable[[float], str]
 
@@ -46,10 +50,24 @@ MOST_LOST = 3
 """Nodes of these that are named."""
 MOST_SHARES = 4
 """Hosts, and media types, by which bytes were saved and that are named."""
+FEW = 3
+"""Hosts that one line names."""
+MOST_EVENTS = 100
+"""Of the membership log."""
 MUCH_MEMORY = 0.9
 """The part of its limit from which on a node has little memory left."""
 LITTLE_DISK, LITTLE_DISK_BYTES = 0.05, 2_000_000_000
 """A disk with less than either is said to be nearly full."""
+PLACES = {"silent": 0, "lost": 1, "live": 2, "leaving": 2, "left": 3}
+"""Of nodes in the table: who needs somebody comes first."""
+NODE_COLUMNS = (
+    *("node", "state", ">pages/s", ">pages", ">new URLs", ">errors", ">holds"),
+    *(">in flight", ">lag", ">memory", ">disk left", ">heartbeat"),
+)
+HOST_COLUMNS = ("host", ">queued", ">delay", ">took", ">errors", "")
+SITE_COLUMNS = ("site", "state", ">rounds", ">URLs", ">new items", "next")
+LATE_MS = 1000
+"""Lag of a node that is too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fact."""
+    """One fact, or a cell of a table."""
 
     name: str
     """Empty if it belongs to the row before."""
@@ -73,19 +91,244 @@ class Row:
     share: float | None = None
     """How full what it tells of is, from 0 to 1; ``None`` if it does not fill up."""
     level: str = ""
+    note: str = ""
+    """What is said of it in small letters."""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What is said of one thing: facts, and a table where there is one."""
+
+    name: str
+    title: str
+    about: str = ""
+    """Behind the title."""
+    rows: Sequence[Row] = ()
+    columns: Sequence[str] = ()
+    """Headings; below one that begins with > are numbers."""
+    table: Sequence[Sequence[Row | str]] = field(default=())
+
+
+def sections(
+    crawl: CrawlSnapshot,
+    when: When,
+    watched: Watched | None = None,
+    quotas: Sequence[Had] = (),
+) -> list[Section]:
+    """All that is said of *crawl*, below its alerts, in order.
+
+    *watched* is what somebody saw who looked, and *quotas* what hosts have had.
+    """
+    made = [
+        Section("progress", "Progress", rows=[*progress(crawl, watched, quotas)]),
+        nodes(crawl),
+        hosts(crawl, when, watched),
+        Section("requests", "Requests", rows=[*requests(crawl, when)]),
+        Section("seen", "Seen test", rows=[*seen_test(crawl.tiers, crawl.totals)]),
+        Section("archive", "Archive", rows=[*archive(crawl.totals), *room(crawl)]),
+        dead(crawl),
+    ]
+    if watched is not None:
+        made += [membership(watched, when), *later(watched)]
+    return made
+
+
+def tiles(watched: Watched) -> Iterator[Row]:
+    """How the crawl is, in a few numbers: the text of each row is one."""
+    crawl, totals, queue = watched.crawl, watched.crawl.totals, watched.crawl.queue
+    is_open = crawl.state == "open"
+    mean, errors = f"{rate(totals.rate)}/s from its start", totals.lately.errors
+    now = rate(totals.lately.pages if is_open else totals.rate)
+    note = f"in a minute; {mean}" if is_open else "from its start to its end"
+    yield Row("Pages per second", now, note=note)
+    codes = ", ".join(f"{count:,} x {code}" for code, count in statuses(totals)[:FEW])
+    note = f"{size(totals.bytes)}; {codes}" if codes else size(totals.bytes)
+    yield Row("Pages", f"{totals.pages:,}", note=note)
+    note = f"{queue.reserved:,} reserved, {queue.acked:,} done"
+    yield Row("Queue", f"{queue.ready:,}", note=note)
+    new, known = found(totals)
+    note = f"{new:,} new, {known:,} seen ({percent(known, new + known)})"
+    yield Row("URLs found", f"{new + known:,}", note=note)
+    note = f"{percent(totals.errors, totals.requests)} of requests"
+    if errors and is_open:
+        note += f", {rate(errors)}/s"
+    yield Row("Errors", f"{totals.errors:,}", None, BAD if errors else "", note)
+    left = watched.time_left
+    value = "-" if left.seconds is None else duration(left.seconds)
+    yield Row("Time left", value, note=left.basis)
+
+
+def progress(
+    crawl: CrawlSnapshot, watched: Watched | None, quotas: Sequence[Had]
+) -> Iterator[Row]:
+    """How far the crawl is, and how long it will go on."""
+    totals = crawl.totals
+    lately = totals.lately_seconds and crawl.state == "open"
+    pace = totals.lately.pages if lately else totals.rate
+    span = "in a minute" if lately else "from its start"
+    text = f"{totals.pages:,}, {size(totals.bytes)}, {rate(pace)} pages/s {span}"
+    yield Row("Pages", text)
+    if watched is not None and crawl.state == "open":
+        left = watched.time_left
+        about = f"about {duration(left.seconds or 0)}: "
+        text = left.basis if left.seconds is None else f"{about}{left.basis}"
+        yield Row("Time left", text)
+    for one in crawl.limits:
+        yield limit(one)
+    for n, had in enumerate(quotas[:FEW]):
+        parts = []
+        if had.max_pages:
+            parts.append(f"{had.pages:,} of {had.max_pages:,} pages")
+        if had.max_bytes:
+            parts.append(f"{size(had.bytes)} of {size(had.max_bytes)}")
+        text = f"{had.host} has had {' and '.join(parts)} ({had.share:.0%})"
+        yield Row("" if n else "Quota of hosts", text, min(1.0, had.share))
+
+
+def nodes(crawl: CrawlSnapshot) -> Section:
+    """A row for each node: what it did, and how it is now."""
+    every = sorted(crawl.nodes, key=lambda node: PLACES[node.state])
+    words = [f"{n:,} {state}" for state, n in Counter(n.state for n in every).items()]
+    if crawl.gone:
+        words.append(f"{crawl.gone:,} more are gone")
+    rows = [_node(crawl, node) for node in every]
+    return Section("nodes", "Nodes", ", ".join(words), (), NODE_COLUMNS, rows)
+
+
+def _node(crawl: CrawlSnapshot, node: NodeView) -> list[Row | str]:
+    figures, is_there = node.figures, node.state in ON_THE_MAP
+    if figures is None:
+        return [node.node_id, node.state, *["-"] * (len(NODE_COLUMNS) - 2)]
+    where = f"{figures.machine}, process {figures.pid}" if figures.machine else ""
+    pace = figures.lately.pages if crawl.state == "open" else figures.rate
+    shown: list[Row | str] = [
+        Row("", node.node_id, note=where),
+        node.state,
+        rate(pace) if is_there or crawl.state != "open" else "-",
+        *(f"{n:,}" for n in (figures.pages, figures.new, figures.errors, node.held)),
+    ]
+    if not is_there:
+        return [*shown, *["-"] * (len(NODE_COLUMNS) - len(shown))]
+    late = WARN if figures.lag_ms >= LATE_MS else ""
+    limit_bytes, total = figures.memory_limit_bytes, figures.disk_total_bytes
+    memory = _share(figures.memory_bytes, limit_bytes) if limit_bytes else None
+    used = disk_used(figures) if total else None
+    return [
+        *shown,
+        f"{figures.in_flight:,}",
+        Row("", f"{figures.lag_ms:,} ms", None, late),
+        Row("", size(figures.memory_bytes), memory, _level(memory)),
+        Row("", size(figures.disk_free_bytes) if total else "-", used, _level(used)),
+        ago(crawl.taken_ms - node.beat_ms) if node.beat_ms else "-",
+    ]
+
+
+def hosts(crawl: CrawlSnapshot, when: When, watched: Watched | None) -> Section:
+    """Hosts that fail, have most queued, are slow, or are left alone."""
+    totals, every = crawl.totals, watched.hosts if watched is not None else ()
+    rows, alone = [], crawl.back_offs
+    if kinds := _by_kind(totals.error_kinds):
+        rows.append(Row("Errors", kinds))
+    failing = {h: sum(kinds.values()) for h, kinds in totals.host_errors.items()}
+    slow = sorted(every, key=lambda one: -one.seconds)
+    named = {
+        "Errors, by host": [f"{host} {count:,}" for host, count in failing.items()],
+        "Longest queues": [f"{one.host} {one.queued:,}" for one in every if one.queued],
+        "Slowest hosts": [
+            f"{h.host} {h.seconds:.2g} s" for h in slow if h.seconds >= 1
+        ],
+        "Left alone": [
+            f"{one.host} until {when(one.until_ms)}: {one.why}, {one.failures:,} times"
+            for one in alone.named
+        ],
+    }
+    for name, known in named.items():
+        if known:
+            rows.append(Row(name, _first_of(known, FEW)))
+    about = f"{watched.queued_hosts:,} have something queued" if watched else ""
+    if alone.hosts:
+        about = f"{about}, {alone.hosts:,} are left alone"
+    most = max((one.queued for one in every), default=0)
+    table = [_host(one, when, most) for one in every]
+    return Section("hosts", "Hosts", about, rows, HOST_COLUMNS, table)
+
+
+def _host(one: HostView, when: When, most: int) -> list[Row | str]:
+    parts = [_by_kind(one.error_kinds)] if one.error_kinds else []
+    if one.left_alone:
+        parts.append(f"left alone until {when(one.until_ms)}: {one.left_alone}")
+    return [
+        one.host,
+        Row("", f"{one.queued:,}", _share(one.queued, most)),
+        f"{one.delay_ms / 1000:g} s" if one.delay_ms else "-",
+        f"{one.seconds:.2g} s" if one.requests else "-",
+        f"{one.errors:,}",
+        "; ".join(parts),
+    ]
+
+
+def dead(crawl: CrawlSnapshot) -> Section:
+    """What was given up, and the commands that list it and put it back."""
+    count, name = crawl.queue.dead, shlex.quote(crawl.crawl_id)
+    rows = [
+        Row("Given up", one.reason, note=one.url or "a request that cannot be read")
+        for one in crawl.dead_letters
+    ]
+    if count:
+        more = f"frontier crawl dead --crawl {name}"
+        rows.append(Row("List them", "", command=more))
+        again = f"frontier crawl requeue --all --crawl {name}"
+        rows.append(Row("Put all back", "", command=again))
+    return Section("dead", "Dead letters", f"{count:,}", rows)
+
+
+def membership(watched: Watched, when: When) -> Section:
+    """What has happened to the members of the crawl, the newest first."""
+    from frontier.status.membership_log import said_of
+
+    some = islice(watched.membership, MOST_EVENTS)
+    rows = [Row(when(one.at_ms), said_of(one)) for one in some]
+    if watched.membership_unread:
+        text = f"{watched.membership_unread} entries that cannot be read are left out"
+        rows.append(Row("", text))
+    return Section("log", "Membership", rows=rows)
+
+
+def later(watched: Watched) -> Iterator[Section]:
+    """What waits until it is due, and the sites of feeds, where there are any."""
+    due, feeds, rows = watched.recrawl, watched.feeds, []
+    if due is not None:
+        text = f"{due.waiting:,} URLs, {due.next_hour:,} within an hour"
+        rows.append(Row("Wait", f"{text}, {due.overdue:,} overdue"))
+        if due.mean_s:
+            text = f"{duration(due.mean_s)}, from {duration(due.least_s)}"
+            text += f" to {duration(due.most_s)}, by a sample"
+            rows.append(Row("Visited every", text))
+        often = [
+            f"{h.host} {duration(h.mean_s)} ({h.pages:,} pages)" for h in due.hosts
+        ]
+        if often:
+            rows.append(Row("By host", _first_of(often)))
+    table: list[list[Row | str]] = []
+    if feeds is not None:
+        resting = f", {feeds.resting:,} paused or ended" if feeds.resting else ""
+        text = f"{feeds.sites:,}, {feeds.due:,} due{resting}"
+        rows.append(Row("Sites of feeds", text))
+        for one in feeds.named:
+            left = (one.next_ms - watched.crawl.taken_ms) / 1000
+            due_in = f"in {duration(left)}" if left > 0 else "now"
+            counts = (f"{n:,}" for n in (one.round, one.urls, one.items))
+            table.append([one.name, one.state, *counts, due_in if one.next_ms else "-"])
+    if rows:
+        title = "Recrawl and feeds"
+        yield Section("later", title, "", rows, SITE_COLUMNS, table)
 
 
 def alerts(
-    crawl: CrawlSnapshot,
-    when: When,
-    membership: Sequence[MemberEvent] = (),
-    holders: Sequence[str] | None = None,
+    crawl: CrawlSnapshot, when: When, watched: Watched | None = None
 ) -> Iterator[Alert]:
-    """What a person should know first of *crawl*.
-
-    *membership* is its log, the newest first, and *holders* who holds each partition,
-    where somebody has looked.
-    """
+    """What a person should know first of *crawl*, that somebody has *watched*."""
     is_open = crawl.state == "open"
     by = crawl.controls.paused
     if by is not None and is_open:
@@ -114,23 +357,20 @@ def alerts(
         yield Alert(WARN, "No node is live: nothing is fetched until one starts")
     if is_open:
         yield from (Alert(BAD, text) for text in crawl.waits)
-        yield from _missing(crawl, when, membership, holders)
+        yield from _missing(crawl, when, watched)
     yield from _short_of_room(crawl)
     if crawl.twice:
         yield Alert(WARN, _twice(crawl, when))
 
 
-def _first_of(names: Sequence[str]) -> str:
-    more = len(names) - MOST_EXCLUDED
-    text = ", ".join(names[:MOST_EXCLUDED])
+def _first_of(names: Sequence[str], most: int = MOST_EXCLUDED) -> str:
+    more = len(names) - most
+    text = ", ".join(names[:most])
     return f"{text} and {more:,} more" if more > 0 else text
 
 
 def _missing(
-    crawl: CrawlSnapshot,
-    when: When,
-    membership: Sequence[MemberEvent],
-    holders: Sequence[str] | None,
+    crawl: CrawlSnapshot, when: When, watched: Watched | None
 ) -> Iterator[Alert]:
     """Nodes that do not answer, and those that were lost and did not come back."""
     # Brings the client of Redis with it, which most commands start without.
@@ -140,20 +380,26 @@ def _missing(
         if node.state == "silent":
             text = f"{node.node_id} is silent: the others take its partitions"
             yield Alert(WARN, text)
+        figures = node.figures
+        if node.state == "live" and figures is not None and figures.busy_seconds:
+            what = figures.busy_url or "something that is not a callback"
+            lasts = duration(figures.busy_seconds)
+            text = f"{node.node_id} has been busy for {lasts} with {what}"
+            yield Alert(INFO, text)
+    if watched is None:
+        return
     there = {node.node_id for node in crawl.nodes if node.state in ON_THE_MAP}
     since = crawl.taken_ms - LOST_MS
-    events = lost_since(membership, since, len(membership))
+    events = lost_since(watched.membership, since, len(watched.membership))
     lost = [event for event in events if event.node_id not in there]
     if not lost:
         return
     named = "; ".join(f"{when(one.at_ms)} {said_of(one)}" for one in lost[:MOST_LOST])
     more = len(lost) - MOST_LOST
     text = f"Lost lately: {named}{f'; and {more:,} more' if more > 0 else ''}"
-    if holders is not None:
-        free = sum(not holder for holder in holders)
-        who = f"Nobody holds {free:,}" if free else "Others hold all"
-        text += f". {who} partitions"
-    yield Alert(WARN, text)
+    free = sum(not holder for holder in watched.holders)
+    who = f"Nobody holds {free:,}" if free else "Others hold all"
+    yield Alert(WARN, f"{text}. {who} partitions")
 
 
 def _short_of_room(crawl: CrawlSnapshot) -> Iterator[Alert]:
@@ -244,6 +490,9 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
             yield Row("", f"{count:,} {text}")
     if crawl.removed_ms:
         yield Row("", "the queues and what was seen are removed from the store")
+    if totals.statuses:
+        answers = [f"{count:,} x {code}" for code, count in statuses(totals)]
+        yield Row("HTTP statuses", ", ".join(answers))
 
 
 def _unfetched(crawl: CrawlSnapshot) -> str:
@@ -275,10 +524,10 @@ def statuses(totals: Figures) -> list[tuple[str, int]]:
     return sorted(totals.statuses.items(), key=lambda one: (-one[1], one[0]))
 
 
-def errors(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+def _by_kind(counts: Mapping[str, int]) -> str:
     """The kinds of errors, the most frequent first."""
     every = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    return [(ERROR_KINDS.get(kind, kind), count) for kind, count in every if count]
+    return ", ".join(f"{n:,} {ERROR_KINDS.get(kind, kind)}" for kind, n in every if n)
 
 
 def found(totals: Figures) -> tuple[int, int]:

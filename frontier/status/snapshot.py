@@ -44,7 +44,7 @@ from frontier.settings.values import NAME
 from frontier.status import back_offs
 from frontier.status.figures import figures_of, sum_of, together
 from frontier.status.forecast import SPENT, limits_of
-from frontier.status.partitions import dead_letters, holders, look_at
+from frontier.status.partitions import dead_letters, look_at
 from frontier.status.reports import read_reports, without_sum
 from frontier.status.seen_tiers import tiers_in, tiers_of
 from frontier.status.validate import mapping, printable, text, whole
@@ -158,20 +158,16 @@ def snapshot(store: BlockingStore, namespace: str, crawl_id: str) -> CrawlSnapsh
     keys = CrawlKeys(namespace, crawl_id)
     crawl = read_crawl(store, keys)
     looks = list(look_at(store, keys, range(crawl.partitions), crawl.tiers))
-    held = holders(store, keys, crawl.partitions)
-    letters = dead_letters(store, keys, looks, MAX_LETTERS)
-    figures = read_reports(crawl.single)
-    return assembled(crawl, figures, looks, held, letters)
+    return assembled(crawl, looks, dead_letters(store, keys, looks, MAX_LETTERS))
 
 
 def assembled(
     crawl: StoredCrawl,
-    figures: Mapping[str, Figures],
     looks: Sequence[PartitionLook],
-    held: Sequence[str],
     letters: tuple[DeadLetter, ...],
 ) -> CrawlSnapshot:
-    """What *crawl* looks like, given its reports, partitions, holders and letters."""
+    """What *crawl* looks like, given its partitions and dead letters."""
+    figures, held = read_reports(crawl.single), Counter(look.holder for look in looks)
     gone = crawl.gone
     every = [*figures.values(), *([figures_of(gone)] if gone else [])]
     there = [figures[name] for name in beats_of(crawl.members) if name in figures]
@@ -180,7 +176,7 @@ def assembled(
     marks = [look.mark for look in looks if look.mark is not None]
     return CrawlSnapshot(
         **_as_a_whole(crawl),
-        nodes=_views(crawl, figures, Counter(held)),
+        nodes=_views(crawl, figures, held),
         totals=together(every, there),
         gone=whole(gone.get("nodes")),
         queue=_queue([look.scan for look in looks]),
@@ -261,7 +257,7 @@ class StoredCrawl:
     memory_share: float
 
 
-def _crawl_calls(keys: CrawlKeys, names: Sequence[bytes]) -> list[Call]:
+def _crawl_calls(keys: CrawlKeys) -> list[Call]:
     """The calls whose replies `read_crawl` reads."""
     return [
         *_summary_calls(keys),
@@ -269,9 +265,7 @@ def _crawl_calls(keys: CrawlKeys, names: Sequence[bytes]) -> list[Call]:
         read_call(keys.back_off()),
         Call.command("HMGET", keys.spent(), *SPENT),
         Call.command("HGETALL", keys.nodes()),
-        Call.command("HMGET", keys.reports(), *names)
-        if names
-        else Call.command("HGETALL", keys.reports()),
+        Call.command("HGETALL", keys.reports()),
         Call.command("TIME"),
         Call.command("INFO", "memory"),
         Call.command("HMGET", keys.meta(), *MORE),
@@ -279,26 +273,9 @@ def _crawl_calls(keys: CrawlKeys, names: Sequence[bytes]) -> list[Call]:
     ]
 
 
-def _single_and_gone(
-    names: Sequence[bytes], reports: Any
-) -> tuple[Mapping[bytes, bytes], Mapping[str, Any]]:
-    """The reports of single nodes, and the sum of those that are gone."""
-    if isinstance(reports, KeyDamaged):
-        return without_sum({})
-    if names:
-        pairs = zip(names, reports, strict=True)
-        reports = {name: value for name, value in pairs if value is not None}
-    return without_sum(reports)
-
-
-def read_crawl(
-    store: BlockingStore, keys: CrawlKeys, names: Sequence[bytes] = ()
-) -> StoredCrawl:
-    """What the store says of a crawl as a whole; raises as `snapshot` does.
-
-    Only the reports with *names*, if any are given.
-    """
-    replies = store.run(_crawl_calls(keys, names), tolerant=True)
+def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
+    """What the store says of a crawl as a whole; raises as `snapshot` does."""
+    replies = store.run(_crawl_calls(keys), tolerant=True)
     meta, nodes, shape, waits, spent, members, reports, *rest = replies
     time, memory, more, *wanted = rest
     if isinstance(meta, KeyDamaged):
@@ -310,13 +287,13 @@ def read_crawl(
     removed, limit, born, marked, fetched, twice, ttl = more
     twice_ms, _, twice_id = text(twice).partition(" ")
     reached, _, value = text(limit).partition(" ")
-    single, gone = _single_and_gone(names, reports)
+    single, gone = without_sum(_known(reports, {}))
     return StoredCrawl(
         summary=_summary(keys.crawl_id, meta, nodes),
         settings=settings,
         tiers=tiers_in(mapping(shape)),
         partitions=partitions,
-        members={} if isinstance(members, KeyDamaged) else members,
+        members=_known(members, {}),
         single=single,
         gone=gone,
         taken_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
@@ -331,7 +308,7 @@ def read_crawl(
         harmed=_harmed_keys(keys, replies),
         controls=controls.read(keys, wanted),
         left_alone=tuple(back_offs.left_alone(waits)),
-        spent=() if isinstance(spent, KeyDamaged) or not any(spent) else spent,
+        spent=spent if any(_known(spent, ())) else (),
         memory_share=memory_share(memory),
     )
 

@@ -26,7 +26,6 @@ def report(number, machine="worker", **more):
         "seconds": 1800.0,
         "lately": {"pages": round(pages / 1800, 3)},
         "lately_seconds": 60.0,
-        "taken": [[round(time.time() * 1000) - 1_800_000, 5]],
         "seen": {"recent": pages * 5, "bloom": 0, "set": pages * 3},
         "archive": {
             "originals": pages * 7 // 10,

@@ -54,12 +54,10 @@ def test_what_is_known_of_a_crawl_is_described_while_it_runs_and_afterwards(
     cluster.kill("node-1")
     server.go_on()
     assert cluster.wait("node-2") == [0]
-    last = watch.look()
+    last = Watch(cluster.store, "frontier", "site-1").look()
     check("crawl", told(cluster, "status"))
     check("watched", watch_document(last))
-    assert {"node-1"} <= {one.source for one in last.hand_overs}
     log = {(event.node_id, event.what) for event in last.membership}
     assert log >= {("node-1", "joined"), ("node-1", "died"), ("node-2", "left")}
-    assert Watch(cluster.store, "frontier", "site-1").look().membership
     assert last.time_left.seconds == 0
     assert seen.crawl.totals.lately.pages > 0

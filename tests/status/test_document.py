@@ -101,7 +101,7 @@ def test_all_that_a_look_gives_is_described(keys, blocking):
 
 
 def test_all_that_a_watch_gives_is_described(keys, blocking, db):
-    times = iter((0.0, 60.0))
+    times = itertools.count(0.0, 60.0)
     watch = Watch(blocking(), keys.namespace, keys.crawl_id, clock=lambda: next(times))
     watch.look()
     db("HSET", keys.partition(1).lease, "holder", "b")
@@ -109,7 +109,7 @@ def test_all_that_a_watch_gives_is_described(keys, blocking, db):
     found = watch_document(watch.look())
 
     check("watched", found)
-    for name in ("nodes", "dead_letters", "limits", "harmed", "hosts", "hand_overs"):
+    for name in ("nodes", "dead_letters", "limits", "harmed", "hosts"):
         assert found[name], name
     (event,) = found["membership"]
     assert event["node_id"] == "a"

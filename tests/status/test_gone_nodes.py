@@ -66,7 +66,6 @@ def a_report(number, **more):
         "lag_ms": draw(100),
         "lately": {"pages": draw(100) / 4},
         "lately_seconds": 60.0,
-        "taken": [[draw(1, 100), draw(1, 9)]],
         "machine": "m",
         "pid": draw(1, 10**5),
         "cpu_seconds": draw(100) / 4,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from frontier.cli.crawl_report import crawl_report as report
 from frontier.cli.report import WarcFiles
+from frontier.cli.report import crawl_report as report
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import CodecError, UnknownCrawl
 from frontier.queue.item import encode
@@ -19,7 +19,6 @@ from frontier.status.figures import (
     Pace,
     SeenFigures,
     ShareFigures,
-    Taken,
 )
 from frontier.status.snapshot import (
     crawl_entered,
@@ -217,12 +216,10 @@ def test_the_pace_is_that_of_nodes_on_the_map_and_what_is_no_pace_is_none(
     pace = {
         "lately": {"pages": 1.5},
         "lately_seconds": 60.0,
-        "taken": [[5000, 3], [6000, 4]],
     }
     wrong = {
         "lately": {"pages": -9},
         "lately_seconds": "x",
-        "taken": [[-1, 2], 7, [1, 0]],
     }
     create(crawl)
     join(crawl, "a", {**REPORT, **pace})
@@ -234,8 +231,7 @@ def test_the_pace_is_that_of_nodes_on_the_map_and_what_is_no_pace_is_none(
 
     figures = {node.node_id: node.figures for node in seen.nodes}
     assert figures["a"].lately.pages == 1.5
-    assert figures["a"].taken == (Taken(5000, 3), Taken(6000, 4))
-    assert (figures["c"].lately, figures["c"].taken) == (Pace(), ())
+    assert figures["c"].lately == Pace()
     assert (seen.totals.lately.pages, seen.totals.lately_seconds) == (4.5, 60.0)
 
 
