@@ -82,18 +82,11 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
         took = (now_ms(cluster) - killed_ms) / 1000
         print(f"lost in view, and all handed over, {took:.1f} s after the kill")
 
-        log = page.locator("#log").inner_text()
+        page.locator("#log").get_by_text("node-1 is lost").first.wait_for()
         alert = page.locator(".alerts").inner_text()
         faults["after"] = look_everywhere(page, "one-is-lost", shots)
         page.goto("about:blank")  # what serves it ends
-    with page_of(cluster, "--crawl", "site-1") as url:  # which was not there before
-        page.goto(url)
-        took_it = re.compile(r"node-[23] took \d+ partitions")
-        page.locator("#log").get_by_text(took_it).first.wait_for()
-        page.goto("about:blank")
     assert len(cells) > 200
     assert faults == {"before": {}, "after": {}}
     assert took < LATEST_S
-    assert "node-1 is lost" in log
     assert "node-1 is lost" in alert
-    assert re.search(r"\d+ partitions: from (node-1|nobody) to node-[23]", log)
