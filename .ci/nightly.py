@@ -40,7 +40,6 @@ WHOLE: Mapping[str, str] = {
     "aimed chaos": f"{sys.executable} -m tests.chaos --aimed --seeds 60",
     "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
-    "lease model": f"{sys.executable} -m tests.cluster.lease_model",
     "compat": "make compat",
     "mutants": "make mutants",
     "audit": "make audit",

@@ -5,7 +5,6 @@ import pytest
 from frontier.cluster import controls
 from frontier.cluster.controls import (
     KEPT,
-    MOST,
     PAUSED,
     RESUMED,
     Change,
@@ -17,7 +16,7 @@ from frontier.cluster.controls import (
 )
 from frontier.cluster.crawls import finish
 from frontier.cluster.membership import Membership
-from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
+from frontier.errors import CrawlClosed, KeyDamaged, UnknownCrawl
 from frontier.model import Member
 from frontier.urls.exclusions import HOST, PREFIX, rule_of
 
@@ -111,18 +110,6 @@ def test_a_version_is_never_one_that_was_before(do, db, crawl):
         assert first <= do("noted") < first + 10**9
 
 
-@pytest.mark.parametrize("garbage", ["abc", "", "7", "-5 x", "9" * 30, b"\xff\xfe\0\n"])
-async def test_a_pause_that_nobody_here_wrote_pauses_nothing(
-    look, db, crawl, store, garbage
-):
-    db("HSET", crawl.meta(), "paused", garbage)
-
-    assert look().paused is None
-    assert len(look().strange) == 1
-    assert crawl.meta() in look().strange[0]
-    assert await finish(store.run, crawl, ttl=60.0) is True
-
-
 def test_a_log_of_another_type_refuses_a_pause(do, look, db, crawl):
     db("SET", crawl.control_log(), "x")
     assert crawl.control_log() in look().strange[0]
@@ -179,13 +166,6 @@ def test_what_is_so_already_is_not_changed(do_change):
     assert do_change(setting({"DEPTH_LIMIT": "3"}))[1] is False
     assert do_change(setting({"DEPTH_LIMIT": ""}))[1] is True
     assert do_change(setting({"DEPTH_LIMIT": ""}))[1] is False
-
-
-def test_no_more_is_taken_than_there_may_be(do_change, crawl, db):
-    for number in range(MOST):
-        db("HSET", crawl.controls(), f"exclude host h{number}.example", b"1 x\nyes")
-    with pytest.raises(ConfigurationError, match="takes no more"):
-        do_change(setting({"DEPTH_LIMIT": "3"}))
 
 
 @pytest.mark.parametrize(

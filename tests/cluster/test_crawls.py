@@ -1,6 +1,5 @@
 import pytest
 
-from frontier.cluster import crawls
 from frontier.cluster.crawls import (
     Launch,
     StartLock,
@@ -61,11 +60,6 @@ async def test_the_first_opens_and_the_others_join(open_crawl, db, unique):
 
     assert ids == ["site-1"] * 3
     assert db("SMEMBERS", f"{unique}:crawls") in ({b"site-1"}, [b"site-1"])
-
-
-async def test_spiders_have_crawls_of_their_own(open_crawl):
-    assert (await open_crawl(spider="a")).crawl_id == "a-1"
-    assert (await open_crawl(spider="b")).crawl_id == "b-1"
 
 
 async def test_an_interrupted_crawl_is_resumed_and_a_finished_one_followed(
@@ -263,39 +257,6 @@ async def test_a_busy_node_keeps_the_crawl_open_as_long_as_it_lives(
     assert await finish(store.run, keys, ttl=TTL) is True
 
 
-def test_sixteen_that_open_at_once_are_in_one_crawl(in_threads, open_crawl):
-    async def one(number, run):
-        return (await open_crawl(run=run)).crawl_id
-
-    assert set(in_threads(16, one)) == {"site-1"}
-
-
-def test_sixteen_that_follow_a_finished_crawl_are_in_one_crawl(in_threads, open_crawl):
-    async def one(number, run):
-        keys = await open_crawl(run=run)
-        await crawls.finish(run, keys, ttl=TTL)
-        return keys.crawl_id
-
-    in_threads(1, one)
-
-    async def follow(number, run):
-        return (await open_crawl(run=run)).crawl_id
-
-    assert set(in_threads(16, follow)) == {"site-2"}
-
-
-def test_of_sixteen_that_end_a_crawl_one_has_ended_it(in_threads, open_crawl):
-    async def one(number, run):
-        return (await open_crawl(run=run)), number
-
-    keys, _ = in_threads(1, one)[0]
-
-    async def end_it(number, run):
-        return await finish(run, keys, ttl=TTL)
-
-    assert sorted(in_threads(16, end_it)) == [False] * 15 + [True]
-
-
 @pytest.fixture
 def lock(store, crawl):
     """Make a node's lock on a seed list."""
@@ -339,19 +300,6 @@ async def test_who_asks_for_the_lock_learns_what_the_crawl_began_with(
     assert (await a.acquire(), await b.acquire()) == ("yours", "taken")
     assert a.start_salt == b.start_salt
     assert len(a.start_salt) == 16
-
-
-async def test_another_seed_list_is_another_lock(lock):
-    await lock("a", "one").acquire()
-
-    assert await lock("b", "two").acquire() == "yours"
-
-
-def test_of_thirty_two_that_start_at_once_one_loads_the_seeds(in_threads, lock):
-    async def one(number, run):
-        return await lock(f"n{number}", run=run).acquire()
-
-    assert sorted(in_threads(32, one)) == ["taken"] * 31 + ["yours"]
 
 
 async def test_a_canceled_crawl_is_over_and_nobody_joins_it_again(open_crawl, store):

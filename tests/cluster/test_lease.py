@@ -390,18 +390,6 @@ async def test_a_lease_is_forgotten_by_its_token_and_each_change_is_counted(join
     changed()
 
 
-def test_of_thirty_two_that_ask_at_once_one_gets_it(in_threads, crawl):
-    for partition in range(10):
-
-        async def ask(number, run, partition=partition):
-            place = Membership(run, crawl, Member(f"n{number}", 1), 64, ttl=TTL)
-            await place.beat(busy=False, report=None)
-            leases = Leases(run, crawl, place)
-            return [taken.lease.token for taken in await leases.acquire([partition])]
-
-        assert len([tokens for tokens in in_threads(32, ask) if tokens]) == 1
-
-
 async def test_a_lease_past_its_deadline_is_covered_by_nothing_that_was_cut_off(
     store, join, clock
 ):

