@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 
 import pytest
 
@@ -184,33 +183,3 @@ async def test_a_node_that_dies_in_between_leaves_the_rest_to_the_next(
 
     await Crawl(store, crawl, 1).memory_limit.look()
     assert await it.keys_of("set") == 0
-
-
-async def test_two_that_look_at_once_give_a_set_up_once(store, connect, server, crawl):
-    it, other = Crawl(store, crawl, 1), Crawl(connect(server), crawl, 1)
-    await it.push(0, 4_000)
-    await asyncio.gather(it.memory_limit.look(), other.memory_limit.look())
-    await it.memory_limit.look()
-
-    assert it.memory_limit.state.given_up == 4_000
-    assert await it.push(0, 4_000) == "b" * 4_000
-
-
-async def test_pushes_go_on_while_sets_are_given_up(store, connect, server, crawl):
-    shape = replace(SHAPE, error_rate=1e-5)
-    it, other = Crawl(store, crawl, 20_000, shape), Crawl(connect(server), crawl, 1)
-    other.memory_limit._tiers = shape
-    stop = asyncio.Event()
-
-    async def look():
-        while not stop.is_set():
-            await other.memory_limit.look()
-
-    looking = asyncio.create_task(look())
-    verdicts = "".join([await it.push(n, n + 1_000) for n in range(0, 20_000, 1_000)])
-    stop.set()
-    await looking
-
-    assert other.memory_limit.state.given_up > 0
-    assert verdicts.count("n") >= 20_000 - 5
-    assert set(await it.push(0, 20_000)) <= {"s", "b"}

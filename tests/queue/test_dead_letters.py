@@ -1,10 +1,7 @@
-import threading
-
 import pytest
 
 from frontier.queue.dead_letters import counted, letter, letters, revive
 from frontier.queue.item import encode
-from frontier.store.client import Call
 
 A = "0:a.example"
 
@@ -71,21 +68,3 @@ def test_a_letter_is_queued_again_as_if_it_had_never_been_tried(
     assert [one.url for one in read()] == ["http://a.example/3"]
     (taken,) = node.reserve(grant(), 9)
     assert taken.item == b"0" + letter(7, value(1)).value.split(b"\n", 2)[2][1:]
-
-
-def test_of_two_who_put_a_letter_back_one_does(given_up, read, blocking, crawl, client):
-    given_up(*(value(n) for n in range(50)))
-    found, done = read(), []
-    stores = [blocking(), blocking()]
-    threads = [
-        threading.Thread(target=lambda s=s: done.append(revive(s, crawl, found)[0]))
-        for s in stores
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sum(done) == 50
-    assert client().scan().ready == 50
-    assert stores[0].call(Call.command("EXISTS", crawl.partition(7).dead)) == 0

@@ -285,36 +285,6 @@ def test_a_request_has_a_largest_size():
 GOOD = encode({"url": "http://a.example/", "meta": {"when": dt.date(2026, 1, 1)}})
 
 
-def with_extension(code, content):
-    value = msgpack.ExtType(code, msgpack.packb(content))
-    return b"0\x02" + msgpack.packb({"url": "u", "x": value})
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        GOOD + b"x",
-        b"0\x02" + msgpack.packb({"url": b"http://a.example/"}),
-        with_extension(codec._DEFAULTDICT, [["list"], {}]),
-        with_extension(codec._DEQUE, [-1, []]),
-        with_extension(codec._DEQUE, [2**63, []]),
-        with_extension(codec._BIG, bytes(codec._MAX_INT + 1)),
-        with_extension(codec._TIMEDELTA, [2**60]),
-        with_extension(codec._DATETIME, ["2026-01-01", "No/Such", 0]),
-        with_extension(codec._DATETIME, ["2026-01-01", 5, 0]),
-        with_extension(codec._TIME, ["01:00", "", 7]),
-        with_extension(codec._PATH, 5),
-        with_extension(codec._COUNTER, 5),
-        with_extension(codec._ORDERED, [1]),
-        with_extension(codec._PROXY, [1]),
-    ],
-)
-def test_a_foreign_item_is_refused(item):
-    """Beside those that `tests/hostile/inputs/items.py` has."""
-    with pytest.raises(CodecError):
-        decode(item)
-
-
 def nested(depth):
     value = ()
     for _ in range(depth):

@@ -1,11 +1,7 @@
 """What is excluded leaves the queues; all else stays, in its order."""
 
-import random
-import re
-
 import pytest
 
-from frontier.errors import KeyDamaged
 from frontier.model import Order
 from frontier.queue.item import Classes, Codec
 from frontier.queue.purge import WINDOW, Purge
@@ -160,29 +156,3 @@ def test_what_waits_for_its_time_leaves_too_and_its_bucket_with_the_last(
     assert [CODEC.decode(one.partition(b"\n")[2], A)["url"] for one in found] == [
         url for url in pages(6) if "/0/" in url
     ]
-
-
-@pytest.mark.parametrize("what", ["ready", "counts", "queues", "due"])
-@pytest.mark.parametrize("value", ["text", "entry"])
-def test_garbage_is_named_or_left_and_nothing_is_lost(
-    fill, left, purge, db, keys, what, value
-):
-    fill(pages(10))
-    name = keys.ready(A) if what == "ready" else getattr(keys, what)
-    if value == "text":
-        db("DEL", name)
-        db("SET", name, "x")
-        with pytest.raises(KeyDamaged, match=re.escape(name)):
-            purge(ODD)
-        return
-    if what == "counts":
-        db("HSET", name, "ready", "abc")
-        with pytest.raises(KeyDamaged, match=re.escape(name)):
-            purge(ODD)
-        assert left() == pages(10)
-        return
-    if what in {"queues", "due"}:
-        db("ZADD", name, 0, b"\xff")
-    else:
-        db("LPUSH", name, random.Random(1).randbytes(40))
-    assert purge(ODD).skipped == 5

@@ -1,6 +1,4 @@
 import random
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -148,30 +146,6 @@ def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
 
     assert caught.value.layout == node.layout
     assert node.scan() == before
-
-
-@pytest.mark.parametrize("shape", EXACT)
-def test_eight_nodes_at_once_queue_every_url_once(client, db, keys, shape):
-    nodes = [client(shape) for _ in range(8)]
-    start = threading.Barrier(len(nodes))
-    shares = [random.Random(n).sample(some(6_000), 4_000) for n in range(len(nodes))]
-    every = set().union(*shares)
-
-    def crawl(number):
-        mine = shares[number]
-        start.wait()
-        return "".join(
-            nodes[number].push_urls(mine[i : i + 97]) for i in range(0, 4_000, 97)
-        )
-
-    with ThreadPoolExecutor(len(nodes)) as pool:
-        verdicts = "".join(pool.map(crawl, range(len(nodes))))
-
-    items = db("LRANGE", keys.ready("0:a.example"), 0, -1)
-    assert len(items) == len(set(items)) == len(every)
-    assert verdicts.count("s") == len(verdicts) - len(every)
-    assert sum(node.stale for node in nodes) > 0
-    assert nodes[0].scan().seen == len(every)
 
 
 def encodings(db, keys, layout):

@@ -94,40 +94,6 @@ def test_a_damaged_entry_costs_only_itself(written):
     assert entries[1].length == len(frame(PUSH))
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        ["p"],
-        ["p", 16384, "t", seen_hash(b"u"), "0:a", b"0\x01item"],
-        ["p", 1, "t", seen_hash(b"u"), "nonsense", b"0\x01item"],
-        ["p", 1, "t", seen_hash(b"u"), "0:a", "text"],
-        ["p", 1, "t", seen_hash(b"u"), "0:a", b""],
-        ["p", *PUSH[:-2], -1],
-        ["p", *PUSH[:-2], 10**15],
-        ["p", *PUSH[:-2], "soon"],
-        ["a", 1, b"short"],
-        ["g", 1, b"short", "0:a", b"0\x01item", 5],
-        ["g", 16384, *PUT_AGAIN[1:]],
-        ["g", *PUT_AGAIN[:2], "", b"0\x01item", 5],
-        ["g", *PUT_AGAIN[:3], b"", 5],
-        ["g", *PUT_AGAIN[:4], None],
-        ["g", *PUT_AGAIN[:4]],
-        ["h", 1, *HEADER],
-        ["h", 2, "frontier", "site-1", "site", 7, {}, "ab"],
-        ["h", 2, "frontier", "site-1", "site", "node", [], "ab"],
-        ["h", 2, *HEADER[:5], "no mark"],
-        [{}, []],
-    ],
-)
-def test_a_whole_frame_with_nonsense_is_no_entry(written, payload):
-    """Beside those that `tests/hostile/inputs/journals.py` has."""
-    entries = list(read(written(frame(HEADER), framed(payload), frame(ACK))))
-
-    assert isinstance(entries[1], Bad)
-    assert entries[1].reason.startswith("is not an entry")
-    assert entries[2] == ACK
-
-
 def test_a_length_that_is_too_large_is_not_believed(written):
     huge = struct.pack(">2sII", b"\xffJ", MAX_BYTES + 1, 0)
 
