@@ -38,13 +38,10 @@ NAMES = {
     "proxied.example": [PUBLIC],
 }
 REBOUND = "rebound.example"
-TURNS = ("turns.example", "turns-again.example")
-REBOUND_AFTER = {REBOUND: 2, **dict.fromkeys(TURNS, 1)}
+TURNS = "turns.example"
+REBOUND_AFTER = {REBOUND: 2, TURNS: 1}
 """Names that lead elsewhere after so many look-ups: the first page's robots.txt, and
 the page; what is resolved before a handler is called that is not ours."""
-TURNED = ("twisted", "asyncio")
-UNCACHED = {"DNSCACHE_ENABLED": False}
-"""A name that leads to a public address first, and then to the metadata service."""
 SPELLINGS = {
     "loopback": "127.0.0.1 127.1 0177.0.0.1 0x7f.0.0.1 2130706433 0x7f000001 0.0.0.0 "
     "localhost localhost. a.localhost [::1] [::ffff:127.0.0.1] [::ffff:7f00:1] "
@@ -112,7 +109,6 @@ class Network:
 
     def __init__(self, directory):
         self.connections = defaultdict(list)
-        self.has_public = threading.Event()
         self._asked = Counter()
         run = subprocess.check_call
         run(["ip", "link", "set", "lo", "up"])
@@ -159,8 +155,6 @@ class Network:
                     break
                 received += data
             self.connections[name].append(received.decode("latin-1"))
-            if name == PUBLIC:
-                self.has_public.set()
             if not received:
                 return
             target = received.split(b" ")[1].decode()
@@ -175,12 +169,7 @@ class Network:
     def _resolve(self):
         while True:
             query, sender = self._names.recvfrom(4096)
-            self._start(self._tell, query, sender)
-
-    def _tell(self, query, sender):
-        if b"\x05local" in query.lower():  # of two seeds, it comes second
-            self.has_public.wait(10)
-        self._names.sendto(self._reply(query), sender)
+            self._names.sendto(self._reply(query), sender)
 
     def _reply(self, query):
         labels, at = [], 12
@@ -210,37 +199,6 @@ class Network:
         return head + query[12 : at + 5] + records
 
 
-CRAWLS = {
-    "public": (["http://public.example/"], {"DNSCACHE_ENABLED": False}),
-    "loopback": (["http://127.0.0.1/"], {}),
-    "private": (["http://private.example/"], {}),
-    "given": (
-        ["http://public.example/"],
-        {"FRONTIER_ALLOW_ADDRESSES": "public metadata", "FRONTIER_WARC_ENABLED": False},
-    ),
-    "never": (["http://169.254.169.254/", "http://100.100.100.200/"], {}),
-    "lured": (["http://local.example/", "http://public.example/plain"], {}),
-    "proxied": (
-        ["http://proxied.example/"],
-        {"ASK_PROXY": f"http://127.0.0.1:{PROXY}"},
-    ),
-    "foreign": (["http://public.example/"], {"FOREIGN": "http11.HTTP11"}),
-    "twisted": (
-        [f"http://{TURNS[0]}/plain", "http://other.example/page"],
-        {**UNCACHED, "FOREIGN": "http11.HTTP11"},
-    ),
-    "service": (
-        ["http://public.example/told", "http://public.example/plain"],
-        {"FOREIGN": "own"},
-    ),
-    "asyncio": (
-        [f"http://{TURNS[1]}/plain", "http://other.example/page"],
-        {**UNCACHED, "FOREIGN": "_aiohttp.Aiohttp"},
-    ),
-}
-HANDLERS = "scrapy.core.downloader.handlers"
-
-
 class Service:
     """A download handler that asks a service, which tells an address or does not."""
 
@@ -249,9 +207,7 @@ class Service:
     def __init__(self, crawler):
         pass
 
-    @classmethod
-    def from_crawler(cls, crawler):
-        return cls(crawler)
+    from_crawler = classmethod(lambda cls, crawler: cls(crawler))
 
     async def download_request(self, request):
         from scrapy.http import HtmlResponse
@@ -264,6 +220,35 @@ class Service:
         pass
 
 
+CRAWLS = {
+    "public": (["http://public.example/"], {"DNSCACHE_ENABLED": False}),
+    "private": (["http://private.example/"], {}),
+    "given": (
+        ["http://public.example/"],
+        {"FRONTIER_ALLOW_ADDRESSES": "public metadata", "FRONTIER_WARC_ENABLED": False},
+    ),
+    "never": (["http://169.254.169.254/", "http://100.100.100.200/"], {}),
+    "proxied": (
+        ["http://proxied.example/"],
+        {"ASK_PROXY": f"http://127.0.0.1:{PROXY}"},
+    ),
+    "foreign": (
+        [f"http://{TURNS}/plain", "http://other.example/page"],
+        {
+            "DNSCACHE_ENABLED": False,
+            "DOWNLOAD_HANDLERS": {
+                "http": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
+            },
+            "ROBOTSTXT_OBEY": False,
+        },
+    ),
+    "service": (
+        ["http://public.example/told", "http://public.example/plain"],
+        {"DOWNLOAD_HANDLERS": {"http": Service}},
+    ),
+}
+
+
 def crawl(directory, name):
     """Crawl as *name* says, in this process, and write what came of it."""
     import scrapy
@@ -272,10 +257,6 @@ def crawl(directory, name):
     urls, given = CRAWLS[name]
     more = dict(given)
     proxy = more.pop("ASK_PROXY", "")
-    if handler := more.pop("FOREIGN", ""):
-        path = f"{HANDLERS}.{handler}DownloadHandler"
-        more["DOWNLOAD_HANDLERS"] = {"http": Service if handler == "own" else path}
-
     fetched = []
 
     class Follow(scrapy.Spider):
@@ -301,7 +282,7 @@ def crawl(directory, name):
         "FRONTIER_STORE_DIR": str(directory / name / "f"),
         "FRONTIER_WARC_DIR": str(directory / name / "w"),
         "FRONTIER_NODE_ID": name,
-        "ROBOTSTXT_OBEY": name not in TURNED,
+        "ROBOTSTXT_OBEY": True,
         "LOG_FILE": str(directory / f"{name}.log"),
         "LOG_LEVEL": "INFO",
         "TELNETCONSOLE_ENABLED": False,
@@ -330,10 +311,6 @@ def main():
 
     done = {}
     for name in chosen:  # one after the other: who has connected is known by that
-        if name == "lured":
-            network.has_public.clear()
-        else:
-            network.has_public.set()
         before = {key: len(value) for key, value in network.connections.items()}
         if (child := os.fork()) == 0:
             code = 1

@@ -50,12 +50,11 @@ def site():
     made.close()
 
 
-@pytest.mark.parametrize("follows", ["True", "False"])
-def test_every_page_is_parsed_and_archived(cluster, tmp_path, site, follows):
+def test_every_page_is_parsed_and_archived(cluster, tmp_path, site):
     start = f"    start_urls = [{site.url('/')!r}]\n"
     named = '    name = "walk"\n'
     scrapy_project(tmp_path, SPIDER.replace(named, named + start), SETTINGS)
-    cluster.start("a", spider="walk", cwd=tmp_path, METAREFRESH_ENABLED=follows)
+    cluster.start("a", spider="walk", cwd=tmp_path)
 
     assert cluster.wait() == [0]
     text = cluster.text_of("a")

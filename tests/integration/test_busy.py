@@ -228,64 +228,14 @@ def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path):
     assert run.letters() == {}
 
 
-def test_a_node_that_hangs_for_good_ends_at_one_signal(crawl, cluster):
-    run = crawl("/stuck", hosts=1)
-    run.site.open.set()
-    hanging = run.start("node-1", FRONTIER_BUSY_MAX=TTL)
-    until(lambda: f"kill {hanging.pid} ends it" in cluster.text_of("node-1"), "a line")
-
-    hanging.send_signal(signal.SIGTERM)
-    assert cluster.wait("node-1") == [-signal.SIGKILL]
-    assert list(run.letters()) == [f"http://{run.site.hosts[0]}/stuck"]
-
-
-@pytest.mark.chaos
-def test_a_busy_callback_costs_its_node_no_lease(crawl, cluster):
-    run = crawl("/poison")
-    run.start_both(2 * 10 + 1, FRONTIER_LEASE_TTL=10)  # a busy machine may be late
-
-    assert cluster.wait() == [0, 0]
-    assert dict(run.site.counts) == dict.fromkeys(run.site.every, 1)
-    assert run.letters() == {}
-    url = f"http://{run.site.hosts[0]}/poison"
-    assert run.text().count(f"the callback of {url} has kept node") == 1
-    assert run.text().count(f"the callback of {url} kept this node busy for") == 1
-    assert "are lost" not in run.text()
-
-
-def test_the_leases_of_a_node_that_is_stopped_end_though_it_was_busy(crawl, cluster):
-    run = crawl("/sleepy")
-    run.start_both()
-    until(lambda: run.site.answered("/sleepy"), "the page")
-    name = run.site.answered("/sleepy")[0][2]
-    busy = cluster.nodes[name]
-    until(lambda: f"has kept node {name}" in cluster.text_of(name), "a line")
-
-    busy.send_signal(signal.SIGSTOP)
-    stopped = time.monotonic()
-    until(lambda: len(run.site.answered("/sleepy")) == 2, "the other node's turn")
-    busy.send_signal(signal.SIGCONT)
-    run.go.touch()
-    assert cluster.wait() == [0, 0]
-
-    assert set(run.site.counts) == run.site.every
-    assert run.site.answered("/sleepy")[1][2] != name
-    assert f"node {name} is stopped: its leases are" in cluster.text_of(name)
-    by_other = {one[:2] for one in run.site.asked if one[2] != name}
-    late = {o[:2] for o in run.site.asked if o[2] == name and o[3] > stopped}
-    assert not late & by_other
-    assert run.letters() == {}
-
-
-@pytest.mark.parametrize("archives", [False, True])
 def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
-    crawl, cluster, archives
+    crawl, cluster
 ):
     run = crawl("/usual", hosts=2)
-    chosen = {"ROBOTSTXT_OBEY": False, "FRONTIER_WARC_ENABLED": archives}
-    stopped = run.start("node-1", DNS_RESOLVER="own.Stopping", **chosen)
+    chosen = {"ROBOTSTXT_OBEY": False, "DNS_RESOLVER": "own.Stopping"}
+    stopped = run.start("node-1", **chosen)
     until(lambda: state_of(stopped) == "T", "its stop")
-    run.start("node-2", **chosen)
+    run.start("node-2", ROBOTSTXT_OBEY=False)
     until(lambda: len(run.site.answered("/")) == 2, "the other node's turn")
 
     stopped.send_signal(signal.SIGCONT)

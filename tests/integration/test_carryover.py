@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from conftest import HELD, SHORT, until
+from conftest import HELD
 
 from tests.harness.project import scrapy_project
 
@@ -127,27 +127,3 @@ def test_nodes_whose_seeds_overlap_fetch_each_once_and_follow_its_redirect(
     assert found.pop(f"{one}/about") == 2  # as a seed, and where /old leads
     seeds = [f"{one}/old", f"{other}/empty", f"{other}/chunked"]
     assert found == Counter([*seeds, f"{one}/gzip"])
-
-
-def test_a_node_that_takes_over_from_a_dead_one_queues_no_seed_again(
-    serve, cluster, frontier, project, tmp_path
-):
-    server = serve(urls=130, hosts=1, calendar_months=6)
-    base = server.seeds[0].rstrip("/")
-    seeds = [f"{base}/about", f"{base}/empty"]
-    arguments = ("-a", "urls=" + ",".join(seeds), "-a", "links=")
-    options = {"spider": "start", "cwd": project}
-    cluster.start("a", *arguments, **options)
-    assert cluster.wait() == [0]
-    before = len(server.requests().entries)
-    frontier("export", str(tmp_path / "one.seen"), cwd=project)
-    frontier("import", str(tmp_path / "one.seen"), "--new", "two", cwd=project)
-    options |= {"FRONTIER_CRAWL_ID": "two", **SHORT}
-    cluster.start("b", *arguments, PAUSE="100", **options)
-    until(lambda: fetched(server, before), "the first seed was fetched")
-    until(lambda: not cluster.reserved("two"), "it was acked")
-    cluster.kill("b")
-    cluster.start("c", *arguments, **options)
-
-    assert cluster.wait("c") == [0]
-    assert fetched(server, before) == Counter(seeds)

@@ -130,32 +130,3 @@ def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(
         assert min(counts.values()) == 1, (kind, counts)
         assert {number for number, count in counts.items() if count > 1} <= again
     assert 25 <= asked["/poll"] <= 25 + len(again)
-
-
-# Not strict: it depends on what is under way as its node is killed.
-@pytest.mark.chaos
-@pytest.mark.xfail(strict=False, reason="issue 28: a claim brings its parent back")
-def test_a_page_whose_leaves_cannot_be_stored_does_not_fork(cluster, chain, tmp_path):
-    """Its node is killed: it is delivered again, and its leaf's claim queues it, too.
-
-    Of the two the second finds that the first is acked, and forces its child again.
-    """
-    kills = (5, 9)
-    with serving(ChainSite):
-        args = [f"site={ChainSite.url}", f"kills={' '.join(map(str, kills))}"]
-        args += [f"notes={tmp_path}", "only=mixed"]
-        options = [word for arg in args for word in ("-a", arg)]
-        for _ in range(len(kills) + 1):
-            cluster.start(
-                "node-1",
-                *options,
-                spider="chain",
-                cwd=chain,
-                FRONTIER_LEASE_TTL="3",
-                FRONTIER_RUN_ID="1",
-                CONCURRENT_REQUESTS_PER_DOMAIN="1",
-            )
-            cluster.wait("node-1")
-    asked = {number: ChainSite.asked[f"/mixed/{number}"] for number in range(25)}
-    assert min(asked.values()) >= 1
-    assert {number for number, count in asked.items() if count > 1} <= {*range(12)}

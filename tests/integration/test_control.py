@@ -98,21 +98,6 @@ def test_a_paused_crawl_sends_nothing_survives_a_kill_and_goes_on(serve, cluster
     assert sorted(verb for verb in verbs if verb != "frontier:born") == done
 
 
-def test_the_time_of_a_paused_crawl_stands_still(serve, cluster):
-    server = serve(urls=60, hosts=2, calendar_months=2, delay=HELD)
-    start(cluster, server, "node-1", CLOSESPIDER_TIMEOUT="4", ROBOTSTXT_OBEY="False")
-    cluster.join()
-    assert cluster.ask("crawl", "pause").returncode == 0
-    since = beats(cluster)["node-1"]
-    until(lambda: beats(cluster)["node-1"] > since + 5_000, "a beat after 5 s")
-    assert cluster.nodes["node-1"].poll() is None
-    assert snapshot(cluster.store, "frontier", "site-1").state == "open"
-    server.delay = 0
-    assert cluster.ask("crawl", "resume").returncode == 0
-    assert cluster.wait("node-1") == [0]
-    assert snapshot(cluster.store, "frontier", "site-1").state == "finished"
-
-
 def test_a_host_that_is_excluded_in_mid_crawl_is_not_asked_again(serve, cluster):
     server = serve(
         urls=500, hosts=6, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)

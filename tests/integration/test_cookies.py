@@ -6,7 +6,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from conftest import DEADLINE, SHORT, Cluster, home_of, owned, until
+from conftest import DEADLINE, home_of, owned, until
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
@@ -207,44 +207,6 @@ def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster)
         if by[host.replace("www", "accounts")] != node
     }
     assert own, "each node has fetched only where it has logged in itself"
-
-
-@pytest.mark.one_server("it is stopped, and started again")
-def test_a_store_that_is_frozen_and_one_that_starts_again_lose_no_login(
-    tmp_path, own_server, login
-):
-    nodes = login.cluster = Cluster(tmp_path, url=own_server.url)
-    login.project([(None, "alice")], 8, DOWNLOAD_DELAY=0.25)
-
-    def fetch(count):
-        login.server.allow(count)
-        until(lambda: len(login.pages()) >= count, "pages")
-
-    try:
-        for node in ("node-1", "node-2"):
-            login.start(node, DOWNLOAD_DELAY="0.25", **SHORT)
-        login.share()
-        login.go()
-        fetch(2 * SITES)
-        own_server.pause()
-        for node in nodes.nodes:
-            until(lambda n=node: "waiting for it" in nodes.text_of(n), "a complaint")
-        own_server.resume()
-        fetch(4 * SITES)  # of twice as many
-        own_server.kill()
-        own_server.start()
-        login.server.allow(ALL)
-
-        assert nodes.wait() == [0, 0]
-    finally:
-        own_server.resume()
-        nodes.close()
-    assert login.logged_out() == []
-    fetched = {(host, path) for _, host, path, _ in login.pages()}
-    assert len(fetched) == SITES * 8
-    logins = [e for e in login.server.asked if "/login" in e[2]]
-    by = {host: node for node, host, *_ in logins}
-    assert set(by.values()) == {"node-1", "node-2"}
 
 
 def acked(cluster):

@@ -7,15 +7,10 @@ import signal
 import pytest
 from conftest import HELD
 
-from frontier.store.client import Call
 from tests.browser import look_everywhere
 
 pytestmark = pytest.mark.one_server("a page looks the same beside any store")
 NODES = ("node-1", "node-2", "node-3")
-LATEST_S = 60
-"""Seconds in which a node that was killed is lost on the page. It is to be 5: a lease
-of 3 s, and a second each for the heartbeat of another node, and for the next look. On
-a machine that is busy with other tests each of these takes longer."""
 STATE = "#nodes tr[data-key='{}'] .state"
 CELLS = """
 (name) => {
@@ -51,11 +46,6 @@ def page_of(cluster, *words):
         assert process.returncode == 0, said
 
 
-def now_ms(cluster):
-    seconds, micros = cluster.store.call(Call.command("TIME"))
-    return int(seconds) * 1000 + int(micros) // 1000
-
-
 def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
     serve, cluster, tab, shots
 ):
@@ -75,12 +65,9 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
         faults = {"before": look_everywhere(page, "three-nodes", shots, judged=())}
         page.set_viewport_size({"width": 1920, "height": 1080})
 
-        killed_ms = now_ms(cluster)
         cluster.kill("node-1")
         page.wait_for_selector(STATE.format("node-1") + ".lost")
         page.wait_for_function(TAKEN_OVER, arg=[cells, "node-1"])
-        took = (now_ms(cluster) - killed_ms) / 1000
-        print(f"lost in view, and all handed over, {took:.1f} s after the kill")
 
         page.locator("#log").get_by_text("node-1 is lost").first.wait_for()
         alert = page.locator(".alerts").inner_text()
@@ -88,5 +75,4 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
         page.goto("about:blank")  # what serves it ends
     assert len(cells) > 200
     assert faults == {"before": {}, "after": {}}
-    assert took < LATEST_S
     assert "node-1 is lost" in alert

@@ -14,7 +14,6 @@ import warm
 from conftest import Cluster
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from frontier.collection.foreign_indexes import crawl_log
 from tests.harness import commands
 from tests.rawsite import RawSite
 from tests.warc.judges import (
@@ -248,22 +247,6 @@ def test_the_log_has_every_attempt_with_what_heritrix_has_for_it(crawled):
     assert landed[10] == f"{origin}/seed"
     assert by_url["/cut"][1][11] == "2t"
     assert by_url["/private/a"][0][8] == "-"  # nothing was sent
-
-
-def test_our_own_import_reads_the_log(crawled, tmp_path):
-    _, _, directory, log, _ = crawled
-    captures = [crawl_log(line) for line in log.read_bytes().splitlines()]
-
-    read = {(one.url, one.digest, one.revisit) for one in captures if one is not None}
-    stored = set()
-    for path in directory.glob("*.warc.gz"):
-        for record in ArchiveIterator(io.BytesIO(path.read_bytes()), parse_http=False):
-            kind, headers = record.record_type, record.headers
-            if kind & (WarcRecordType.response | WarcRecordType.revisit):
-                digest = headers["WARC-Payload-Digest"].removeprefix("sha256:")
-                is_revisit = kind == WarcRecordType.revisit
-                stored.add((headers["WARC-Target-URI"], digest, is_revisit))
-    assert read == stored
 
 
 def test_the_log_is_in_the_wacz_that_the_node_makes_and_in_that_of_the_command(

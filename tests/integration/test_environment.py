@@ -57,11 +57,12 @@ def nodes(tmp_path, site, monkeypatch, unique):
         process.wait()
 
 
-def test_a_node_and_a_command_find_the_same_store(nodes, servers, monkeypatch):
-    nodes.made(url=servers("any").url).run()
+def test_a_node_and_a_command_find_the_same_store_above_the_projects(nodes, servers):
+    nodes.made(f"REDIS_URL = {NOBODY!r}", url=servers("any").url).run()
 
     assert nodes.wait() == [0]
-    assert "is used" not in nodes.text_of("a")
+    line = "the server of the environment's REDIS_URL is used, "
+    assert line + servers("any").url in nodes.text_of("a")
     assert not nodes.store_dir.exists()
     words = [sys.executable, "-m", "frontier", "crawl", "status", "--json"]
     told = warm.run(
@@ -70,21 +71,6 @@ def test_a_node_and_a_command_find_the_same_store(nodes, servers, monkeypatch):
     found = json.loads(told.stdout)
     (crawl_id,) = re.findall(r"is in crawl (\S+)", nodes.text_of("a"))
     assert (found["crawl_id"], found["state"]) == (crawl_id, "finished")
-
-
-def test_it_stands_above_the_settings_of_a_project_with_a_line(nodes, servers):
-    nodes.made(f"REDIS_URL = {NOBODY!r}", url=servers("any").url).run()
-
-    assert nodes.wait() == [0]
-    line = "the server of the environment's REDIS_URL is used, "
-    assert line + servers("any").url in nodes.text_of("a")
-
-
-def test_the_command_line_stands_above_it(nodes, servers):
-    nodes.made(url=NOBODY).run(REDIS_URL=servers("any").url)
-
-    assert nodes.wait() == [0]
-    assert "is used" not in nodes.text_of("a")
 
 
 @pytest.mark.parametrize(

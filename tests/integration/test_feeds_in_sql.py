@@ -107,39 +107,6 @@ def test_sites_are_added_changed_and_paused_in_postgresql(
     assert "Traceback" not in logs
 
 
-def test_a_database_that_is_down_stops_no_round(
-    cluster, site_server, own_postgres, told, monkeypatch
-):
-    base = site_server.site.bases[0]
-    url = own_postgres.url("feeds")
-
-    def run(*statements):
-        own_postgres.run(*statements, database="feeds")
-
-    make_tables(run)
-    even = site_of("even", [feed_of(base + RSS)], 1)
-    write_rows(run, even)
-    monkeypatch.setenv("FRONTIER_FEEDS", url)
-    cluster.start("node-1", spider="feeds", FRONTIER_FEEDS_REFRESH="0.2", **SHORT)
-    cluster.join()
-    until(lambda: items((0, 2, 4)) <= fetched(site_server).keys(), "the even items")
-
-    own_postgres.stop()
-    until(lambda: "goes on with the 1 sites" in cluster.text_of("node-1"), "it is said")
-    site_server.publish(2)
-    until(lambda: items((6,)) <= fetched(site_server).keys(), "rounds go on")
-    own_postgres.start()
-    until(lambda: "can be read again" in cluster.text_of("node-1"), "that is said, too")
-    write_rows(run, even, site_of("odd", [feed_of(base + ATOM)], 1))
-    until(lambda: items((1, 3, 5, 7)) <= fetched(site_server).keys(), "a new site")
-    cluster.nodes["node-1"].terminate()
-    assert cluster.wait("node-1") == [0]
-    log = cluster.text_of("node-1")
-    faults = [line for line in log.splitlines() if "goes on with the 1 sites" in line]
-    assert 1 <= len(faults) < 10  # each reason once, not each look
-    assert "s3cret" not in log
-
-
 def test_a_database_that_does_not_answer_stops_no_round_and_no_end(
     cluster, site_server, tmp_path
 ):

@@ -9,11 +9,9 @@ from collections import Counter
 from zlib import crc32
 
 import pytest
-from conftest import HELD, SHORT, after, until
+from conftest import HELD, SHORT, until
 
-from frontier.store.client import Call
 from frontier.store.embedded import EmbeddedStore
-from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
 
 SPIDERS = """
@@ -135,32 +133,6 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
     again = cluster.ask(*words, "--force", cwd=project)
     assert again.returncode == 6
     assert "items-node-1.jsonl is missing" in again.stderr
-
-
-def test_an_item_that_a_damaged_key_refuses_is_made_again_after_the_repair(
-    serve, cluster, project
-):
-    server = serve(urls=60, hosts=2, calendar_months=0, delay=0.03, until=after(5))
-    words = ["-a", f"seeds={','.join(server.seeds)}"]
-    start = {"spider": "pages", "cwd": project, "FRONTIER_PARTITIONS": "8", **SHORT}
-    cluster.start("node-1", *words, **start)
-    until(lambda: len(server.answered) >= 5, "some pages")
-    keys = CrawlKeys("frontier", "pages-1")
-    for number in range(8):
-        name = keys.partition(number).items
-        cluster.store.run([Call.command("DEL", name), Call.command("SET", name, "x")])
-    server.go_on()
-    assert cluster.wait("node-1") == [7]
-    refused = re.findall(
-        r"Error processing .*?'url': '([^']+)'", cluster.text_of("node-1")
-    )
-    assert refused
-    assert cluster.ask("crawl", "repair", "--crawl", "pages-1").returncode == 6
-
-    cluster.start("node-2", *words, **start)
-    assert cluster.wait("node-2") == [0]
-    made = {item["url"] for item in lines(project / "items-node-2.jsonl")}
-    assert set(refused) <= made
 
 
 def test_nodes_that_share_a_feed_are_told_and_the_last_has_the_counts_of_all(

@@ -49,11 +49,6 @@ def is_idle(cluster, node):
     return cluster.store.call(there).split()[2] == b"0"
 
 
-def has_left(cluster, node):
-    there = Call.command("HEXISTS", CrawlKeys("frontier", "site-1").nodes(), node)
-    return not cluster.store.call(there)
-
-
 def assert_is_done(cluster):
     """The crawl is committed once, and its frontier is removed."""
     keys = collection_keys(cluster.store, "")
@@ -77,7 +72,6 @@ def test_the_survivor_of_a_node_that_was_killed_commits(running, cluster, tmp_pa
     server.go_on()
     waits = f"has ended; nothing was heard of {idle} since"
     until(lambda: waits in cluster.text_of(busy), "that it waits for the other")
-    # `test_a_node_that_stood_still_at_the_end_adds_nothing_twice` waits for a lease.
     assert cluster.ask("node", "remove", idle, "--force").returncode == 0
 
     assert cluster.wait(busy) == [0]
@@ -106,19 +100,6 @@ def captures_in(directory):
                 if one.headers["WARC-Type"] in {"response", "revisit"}
             ]
     return kinds.count("revisit"), len(kinds)
-
-
-def test_a_node_that_stood_still_at_the_end_adds_nothing_twice(running, cluster):
-    server, busy, idle = running(FRONTIER_LEASE_TTL="5", FRONTIER_WACZ_DIR="")
-    cluster.nodes[idle].send_signal(signal.SIGSTOP)
-    server.go_on()
-    assert cluster.wait(busy) == [0]
-    assert_is_done(cluster)
-    cluster.nodes[idle].send_signal(signal.SIGCONT)
-
-    assert cluster.wait(idle) == [0]
-    assert "had been committed" in cluster.text_of(idle)
-    assert_is_done(cluster)
 
 
 def test_a_node_told_to_stop_as_the_crawl_ended_commits_it(running, cluster, tmp_path):

@@ -4,7 +4,7 @@ import json
 import signal
 
 import pytest
-from conftest import FAST, after, until
+from conftest import after, until
 
 from frontier.status.snapshot import list_crawls
 from tests.harness.project import scrapy_project
@@ -41,19 +41,6 @@ def test_a_node_that_comes_when_the_crawl_of_its_run_has_ended_fetches_nothing(
     assert crawls(cluster) == ["site-1", "site-2"]
 
 
-def test_two_that_run_one_job_make_one_crawl(serve, cluster, monkeypatch):
-    server = serve(urls=50, hosts=2, calendar_months=1)
-    settings = [f"-s{name}={value}" for name, value in FAST.items()]
-    words = ["crawl", "run", "--seeds", server.seeds[0], *settings]
-    words += ["--warc-dir", str(cluster.warc_dir), "--nodes"]
-    monkeypatch.setenv("FRONTIER_RUN_ID", "job 7")
-    for nodes in ("2", "1"):  # on two machines
-        done = cluster.ask(*words, nodes)
-        assert done.returncode == 0, done.stderr
-        assert crawls(cluster) == ["site-1"]
-    assert "of the run 'job 7' has ended" in done.stderr
-
-
 ARGS = """
 import time
 import scrapy
@@ -82,9 +69,8 @@ def start(cluster, tmp_path):
         scrapy_project(tmp_path, ARGS.format(seeds=seeds))
         words = [word for text in args for word in ("-a", text)]
         feed = f"{node_id}.jsonl"
-        given = {"FRONTIER_LEASE_TTL": "4", **settings}
         started = cluster.start(
-            node_id, *words, "-o", feed, spider="args", cwd=tmp_path, **given
+            node_id, *words, "-o", feed, spider="args", cwd=tmp_path, **settings
         )
         cluster.join(node_id)
         return started

@@ -5,7 +5,6 @@ import signal
 import pytest
 from conftest import HELD, until
 
-from frontier.errors import FrontierError
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys
@@ -23,22 +22,21 @@ def enough(answered, node):
 
 @pytest.fixture
 def running(serve, cluster):
-    """A crawl on two nodes, each of which has its share and has fetched.
+    """A crawl on nodes of which each has its share and has fetched.
 
     It then waits for pages, until the site is to go on.
     """
 
-    def running(**settings):
-        both = ("node-1", "node-2")
+    def running(*nodes, **settings):
         server = serve(
-            urls=500, hosts=20, calendar_months=3, nodes=both, least=4, delay=HELD,
+            urls=500, hosts=20, calendar_months=3, nodes=nodes, delay=HELD,
             until=enough, spared=BEGIN,
         )  # fmt: skip
-        for node in both:
+        for node in nodes:
             cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **settings)
         cluster.share("site-1")
         server.delay = 0
-        for node in both:
+        for node in nodes:
             until(lambda n=node: has_fetched(server, n), "pages, and some under way")
         return server
 
@@ -49,101 +47,64 @@ def has_fetched(server, node):
     return server.until(server.answered, node) and node in server.holds
 
 
-def nodes(cluster):
-    try:
-        seen = snapshot(cluster.store, "frontier", "site-1")
-    except FrontierError:  # it is only just being created
-        return {}
-    return {node.node_id: node for node in seen.nodes}
-
-
 def closes(cluster, node_id, reason):
     """Return when the node says that it closes for that."""
     line = f"Closing spider ({reason})"
     until(lambda: line in cluster.text_of(node_id), line)
 
 
-def complete(server):
+def test_nodes_that_go_hand_over_at_once_and_lose_nothing(cluster, running):
+    """However they go; what was under way at two of them alone is fetched again."""
+    ways = ("drained", "removed", "signalled", "killed", "forced")
+    server = running(*ways, "stays", FRONTIER_LEASE_TTL="600")
+
+    def hands_over(node):
+        until(lambda: cluster.held("site-1").get(node, 0) <= 24, "the hand-over")
+
+    assert cluster.ask("node", "drain", "node-9").returncode == 4
+    assert cluster.ask("node", "drain", "drained").returncode == 0
+    closes(cluster, "drained", "frontier_drained")
+
+    cluster.nodes["signalled"].send_signal(signal.SIGTERM)
+    hands_over("signalled")
+    assert cluster.nodes["signalled"].poll() is None, "it waits for its pages"
+
+    cluster.nodes["forced"].send_signal(signal.SIGINT)
+    again = "Send again to force"
+    until(lambda: again in cluster.text_of("forced"), "the first signal")
+    cluster.nodes["forced"].send_signal(signal.SIGINT)
+    cluster.wait("forced")  # its pages would not come
+    cluster.kill("killed")
+    under_way = set(cluster.reserved("site-1"))
+    refused = cluster.ask("node", "remove", "killed")
+    assert refused.returncode == 5
+    assert "killed of the crawl site-1 is alive" in refused.stderr
+    for node in (
+        "killed",
+        "forced",
+        "removed",
+    ):  # else their leases would be waited for
+        cluster.ask("node", "remove", node, "--force")
+    closes(cluster, "removed", "frontier_removed")
+    until(lambda: cluster.held("site-1").get("stays", 0) >= 1000, "what all had")
+    server.go_on()
+
+    assert cluster.wait("drained", "signalled", "removed", "stays") == [0] * 4
+    for node, reason in (
+        ("drained", "frontier_drained"),
+        ("signalled", "shutdown"),
+        ("removed", "frontier_removed"),
+    ):
+        assert f"Spider closed ({reason})" in cluster.text_of(node)
     log = server.requests()
     assert log.missing(server.expected) == set()
     assert log.unexpected(server.expected) == set()
-    return log
-
-
-def test_a_drained_node_hands_over_and_exits_clean(cluster, running):
-    server = running()
-    assert cluster.ask("node", "drain", "node-9").returncode == 4
-    done = cluster.ask("node", "drain", "node-1")
-
-    assert done.returncode == 0, done.stderr
-    closes(cluster, "node-1", "frontier_drained")
-    server.go_on()
-    assert cluster.wait("node-1") == [0]
-    assert "Spider closed (frontier_drained)" in cluster.text_of("node-1")
-    assert cluster.wait("node-2") == [0]
-    assert complete(server).repeated() == {}
-
-
-def test_a_dead_node_is_removed_and_its_share_taken_at_once(cluster, running):
-    server = running(FRONTIER_LEASE_TTL="600")
-    cluster.kill("node-1")
-    in_flight = set(cluster.reserved("site-1"))
-    refused = cluster.ask("node", "remove", "node-1")
-    assert refused.returncode == 5
-    assert "node-1 of the crawl site-1 is alive" in refused.stderr
-
-    done = cluster.ask("node", "remove", "node-1", "--force")
-    assert done.returncode == 0, done.stderr
-    until(lambda: nodes(cluster)["node-2"].held == 1024, "node-2 has all")
-    server.go_on()
-    assert cluster.wait("node-2") == [0]
-    assert set(complete(server).repeated()) <= in_flight
-
-
-def test_a_live_node_that_is_removed_stops(cluster, running):
-    server = running(FRONTIER_LEASE_TTL="600")
-    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
-    closes(cluster, "node-1", "frontier_removed")
-    server.go_on()
-
-    assert cluster.wait("node-1") == [0]
-    assert "Spider closed (frontier_removed)" in cluster.text_of("node-1")
-    assert cluster.wait("node-2") == [0]
-    complete(server)
-
-
-def test_a_signal_hands_over_at_once_also_while_pages_are_slow(cluster, running):
-    server = running(FRONTIER_LEASE_TTL="600")
-    cluster.nodes["node-1"].send_signal(signal.SIGTERM)
-    until(lambda: nodes(cluster)["node-2"].held >= 1000, "the hand-over")
-
-    assert cluster.nodes["node-1"].poll() is None, "it waits for its pages"
-    server.go_on()
-    assert cluster.wait("node-1") == [0]
-    assert "Spider closed (shutdown)" in cluster.text_of("node-1")
-    cluster.kill("node-2")
-    assert server.requests().repeated() == {}
-
-
-def test_a_second_signal_ends_it_at_once_and_loses_nothing(cluster, running):
-    server = running()
-    node = cluster.nodes["node-1"]
-    node.send_signal(signal.SIGINT)
-    until(
-        lambda: "Send again to force" in cluster.text_of("node-1"), "the first signal"
-    )
-    node.send_signal(signal.SIGINT)
-    cluster.wait("node-1")  # its pages would not come
-    # Else its lease would be waited for.
-    cluster.ask("node", "remove", "node-1", "--force")
-    server.go_on()
-
-    assert cluster.wait("node-2") == [0]
-    complete(server)
+    assert set(log.repeated()) <= under_way
 
 
 def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
-    server = running(FRONTIER_KEEP_FRONTIER="False", DOWNLOAD_DELAY="0.5")
+    both = ("node-1", "node-2")
+    server = running(*both, FRONTIER_KEEP_FRONTIER="False", DOWNLOAD_DELAY="0.5")
     refused = cluster.ask("crawl", "end", "--discard", "--crawl", "site-1")
     assert refused.returncode == 2
     assert "not done and would not be fetched" in refused.stderr

@@ -3,7 +3,7 @@
 from collections import Counter
 from urllib.parse import urlsplit
 
-from conftest import FAST, HELD, after, until
+from conftest import HELD, after, until
 
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
@@ -54,50 +54,6 @@ def test_two_nodes_get_as_many_pages_as_the_crawl_may_have(serve, cluster):
     assert cluster.wait("node-3") == [0]
     assert pages(server) == 50
     assert "is in crawl site-2" in cluster.text_of("node-3")
-
-
-def test_what_a_killed_node_and_an_interrupted_crawl_had_counts(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD, until=after(40))
-    limit = {"CLOSESPIDER_PAGECOUNT": "100"}
-    start(cluster, server, "node-1", "node-2", **limit)
-    cluster.join()
-    server.delay = 0.05
-    until(lambda: len(server.answered) >= 40 and spent(cluster) > 20, "pages")
-    cluster.kill("node-1")
-    cluster.nodes["node-2"].terminate()
-    until(lambda: "Closing spider (shutdown)" in cluster.text_of("node-2"), "its end")
-    server.go_on()
-    assert cluster.wait("node-2") == [0]
-    assert look(cluster).state == "open"
-    before, counted = pages(server), spent(cluster)
-    # What node-1 had under way is not counted, and is fetched again.
-    assert before - 2 * int(FAST["CONCURRENT_REQUESTS_PER_DOMAIN"]) * 5 <= counted
-    assert counted <= before < 100
-
-    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
-    server.delay = HELD
-    start(cluster, server, "node-3", "node-4", "node-5", **limit)
-    cluster.join("node-3", "node-4", "node-5")
-    server.delay = 0.05
-    assert cluster.wait("node-3", "node-4", "node-5") == [0, 0, 0]
-    assert look(cluster).limit == "pages"
-    assert pages(server) == 100 + before - counted
-
-
-def test_two_nodes_make_little_more_items_than_the_crawl_may_have(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD)
-    few = {"CLOSESPIDER_ITEMCOUNT": "20", "CONCURRENT_REQUESTS": "2"}
-    start(cluster, server, "node-1", "node-2", **few)
-    cluster.join()
-    server.delay = 0.02
-
-    assert cluster.wait() == [0, 0]
-    seen = look(cluster)
-    assert (seen.state, seen.limit, seen.limit_value) == ("limit", "items", 20)
-    # What was in flight includes responses that wait for their callback.
-    assert 20 <= seen.totals.items == spent(cluster, "items") < 40
-    for node in cluster.nodes:
-        assert "Spider closed (closespider_itemcount)" in cluster.text_of(node)
 
 
 def test_three_nodes_of_one_command_end_at_its_limit_and_say_so(serve, cluster):

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from conftest import DEADLINE, HELD, SHORT, after, home_of, until
+from conftest import DEADLINE, HELD, home_of, until
 from scrapy import Request
 from scrapy.utils.request import fingerprint
 
@@ -15,7 +15,6 @@ from frontier.queue.item import claim_of, decode
 from frontier.settings.config import Config
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
 from frontier.urls.fingerprint import seen_hash
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
@@ -140,11 +139,8 @@ def test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host(cluster, 
     assert f"{seen.totals.local} could not be stored" in said
 
 
-@pytest.mark.parametrize(
-    "starts", [pytest.param("", marks=pytest.mark.compat), "lambda"]
-)
-def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, starts):
-    made = crawl(starts)
+def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl):
+    made = crawl("lambda")
     for round_ in range(3):
         wanted = made.fetched + 25
         node = made.start(f"node-{round_}", DOWNLOAD_DELAY="0.1")
@@ -154,30 +150,6 @@ def test_a_crawl_that_was_stopped_three_times_ends_complete(cluster, crawl, star
     made.start("node-3", DOWNLOAD_DELAY="0")
 
     assert cluster.wait("node-3") == [0]
-    made.complete()
-
-
-@pytest.mark.parametrize(
-    "starts",
-    [
-        pytest.param("", marks=pytest.mark.chaos),
-        pytest.param("lambda", marks=pytest.mark.compat),
-    ],
-)
-def test_what_a_killed_node_had_alone_is_made_again(cluster, crawl, starts):
-    made = crawl(starts, until=after(60))
-    for node in ("node-1", "node-2"):
-        made.start(node, DOWNLOAD_DELAY="0.1", FRONTIER_LEASE_TTL="15")
-    cluster.join()
-    until(lambda: len(made.server.answered) >= 60, "pages")
-    busiest = made.by_node[0][0]
-    (other,) = cluster.nodes.keys() - {busiest}
-    cluster.kill(busiest)
-    done = cluster.ask("node", "remove", busiest, "--force")
-    assert done.returncode == 0, done.stderr
-    made.server.go_on()
-
-    assert cluster.wait(other) == [0]
     made.complete()
 
 
@@ -213,50 +185,6 @@ def claims_in(cluster, path):
         for queue, item in items
     ]
     return [claim for claim in found if claim and claim.url.endswith(path)]
-
-
-@pytest.mark.compat
-@pytest.mark.parametrize("starts", ["", "lambda"])
-def test_kills_stops_and_frozen_nodes_lose_nothing_and_share_no_host(
-    cluster, crawl, starts
-):
-    """Whatever a node is at: one goes every second or so, each time in another way.
-
-    Two are cut off, no more: what is under way at three such deaths is a dead letter.
-    """
-    made = crawl(starts, urls=300)
-    settings = {**SHORT, **POLITE}
-    ways = [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, signal.SIGTERM]
-    for node in ("node-1", "node-2", "node-3"):
-        made.start(node, **settings)
-    frozen = []
-    for number, way in enumerate(ways):
-        until(partial(made.has, made.fetched + 30), "pages")
-        running = [n for n in cluster.nodes if n not in frozen]
-        victim = next(n for n, _ in made.by_node if n in running and lives(cluster, n))
-        cluster.nodes[victim].send_signal(way)
-        if way == signal.SIGSTOP:
-            frozen.append(victim)
-            wait_until_gone(cluster, victim)
-            cluster.nodes[victim].send_signal(signal.SIGCONT)
-            frozen.remove(victim)
-        made.start(f"more-{number}", **settings)
-    rest = [node for node in cluster.nodes if lives(cluster, node)]
-
-    assert set(cluster.wait(*rest)) == {0}
-    log = made.complete()
-    assert min(gaps(log)) > DELAY - SLACK - made.server.late
-
-
-def lives(cluster, node):
-    return cluster.nodes[node].poll() is None
-
-
-def wait_until_gone(cluster, node):
-    """Wait until a node that does not beat is off the map."""
-    key = CrawlKeys("frontier", "local-1").nodes()
-    gone = Call.command("HEXISTS", key, node)
-    until(lambda: not cluster.store.call(gone), "its removal")
 
 
 class Later:

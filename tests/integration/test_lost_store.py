@@ -1,12 +1,9 @@
 """A store that was emptied under a crawl: nodes end badly, and a rebuild mends it."""
 
-import json
-
 import pytest
-from conftest import HELD, Cluster, after, until
+from conftest import HELD, after, until
 
 from frontier.store.client import Call
-from tests.topologies import ClusterServers, slot_of
 
 SETTINGS = {"FRONTIER_LEASE_TTL": "4", "CONCURRENT_REQUESTS": "4"}
 
@@ -51,48 +48,3 @@ def test_an_emptied_store_ends_the_nodes_with_1(serve, cluster, tmp_path):
     assert site.requests().missing(site.expected) == set()
     words = ("explain", site.seeds[0], "--warcs", str(cluster.warc_dir))
     assert "another crawl" not in cluster.ask(*words, "--crawl", "site-1").stdout
-
-
-@pytest.mark.compat
-def test_an_emptied_primary_of_a_cluster_ends_the_nodes_with_1(serve, tmp_path):
-    """The crawl's own keys are on another one."""
-    servers = ClusterServers()
-    try:
-        servers.start()
-        nodes = Cluster(tmp_path, servers)
-        site = serve(urls=300, hosts=12, calendar_months=6, delay=HELD, until=after(60))
-        seeds = ",".join(site.seeds)
-        journals = tmp_path / "journals"
-        given = {**SETTINGS, "FRONTIER_JOURNAL_DIR": journals}
-        for node in ("node-1", "node-2"):
-            nodes.start(node, "-a", f"seeds={seeds}", **given)
-        nodes.join()
-        site.delay = 0.05
-        until(lambda: len(site.answered) >= 60, "some pages")
-        home = servers.owner(slot_of("{frontier:site-1}:meta"))
-        emptied = next(one for one in servers.primaries if one is not home)
-        emptied.ask("FLUSHALL")
-        site.go_on()
-
-        assert nodes.wait() == [1, 1]
-        for node in ("node-1", "node-2"):
-            assert says_lost(nodes.text_of(node))
-        told = nodes.ask("crawl", "status", "--crawl", "site-1")
-        assert "partitions are lost" in told.stdout + told.stderr
-        as_json = nodes.ask("crawl", "status", "--crawl", "site-1", "--json")
-        assert (as_json.returncode, json.loads(as_json.stdout)["lost"] > 0) == (1, True)
-        # Who starts again does not take what is left for the crawl.
-        nodes.start("node-3", "-a", f"seeds={seeds}", **given)
-        assert nodes.wait("node-3") == [1]
-        assert "frontier crawl rebuild" in nodes.text_of("node-3")
-
-        words = ("crawl", "rebuild", "--crawl", "site-1", "--journal", str(journals))
-        done = nodes.ask(*words)
-        assert done.returncode == 0, done.stderr
-        site.delay = 0
-        nodes.start("node-4", "-a", f"seeds={seeds}", **given)
-        assert nodes.wait("node-4") == [0]
-        assert site.requests().missing(site.expected) == set()
-        nodes.close()
-    finally:
-        servers.remove()

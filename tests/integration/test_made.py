@@ -274,18 +274,3 @@ def test_handlers_that_are_told_to_be_http_are(tmp_path, chosen):
         assert block == b"<title>Made</title>made of DOM"
         assert headers["X-Frontier-Made-By"] == "settings.Rendering"
         assert kinds(captured, path) == {"resource"}
-
-
-def test_a_handler_that_is_not_there_is_told_in_one_line(tmp_path, chosen):
-    (tmp_path / "settings.py").write_text(PROJECT)
-    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = settings\n")
-    cluster = Cluster(tmp_path, chosen())
-    wrong = {"FRONTIER_WARC_HTTP_HANDLERS": "settings.Nobody"}
-    cluster.start(
-        "n1", "-a", "urls=http://x.test/", spider="made", cwd=tmp_path, **wrong
-    )
-
-    assert cluster.wait() == [1]
-    cluster.close()
-    assert "FRONTIER_WARC_HTTP_HANDLERS" in cluster.text_of("n1")
-    assert "Traceback" not in cluster.text_of("n1")

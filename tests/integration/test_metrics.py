@@ -1,9 +1,7 @@
 """Metrics of real nodes, judged by Prometheus' own tools."""
 
-import json
 import re
 import shutil
-import socket
 import subprocess
 import urllib.request
 
@@ -179,46 +177,3 @@ def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
     server.go_on()
     assert cluster.wait() == [0, 0]
     until(lambda: not judge.query('up{job="frontier-nodes"}'), "nothing to scrape")
-
-
-def test_a_port_that_is_taken_is_one_line_and_no_node(serve, cluster):
-    with socket.create_server(("127.0.0.1", 0)) as first:
-        port = first.getsockname()[1]
-        server = serve(urls=70, hosts=2)
-        cluster.start(
-            "node-1", "-a", f"seeds={server.seeds[0]}", FRONTIER_METRICS_PORT=str(port)
-        )
-        assert cluster.wait() == [1]
-    text = cluster.text_of("node-1")
-    (line,) = [line for line in text.splitlines() if "CRITICAL" in line]
-    assert f"FRONTIER_METRICS_PORT = '{port}'" in line
-    assert "Address already in use" in line
-    assert "Traceback" not in text
-
-
-def test_targets_are_those_that_this_machine_can_reach(serve, cluster, running):
-    server = held(serve, cluster, "node-1", pages=5, FRONTIER_METRICS_PORT="0")
-    seeds = ",".join(server.seeds)
-    cluster.start("node-2", "-a", f"seeds={seeds}")
-    cluster.join("node-2")
-    until(lambda: url_of(cluster, "node-1"), "the port")
-    page, said = running("dashboard", "--port", "0")
-    url = re.search(r"http://[\d.:]+/", said)[0] + "targets"
-
-    def groups():
-        return json.loads(scrape(url)[1])
-
-    (group,) = until(groups, "the node's report")
-    assert group["targets"] == [url_of(cluster, "node-1")[len("http://") : -8]]
-    assert group["labels"] == {
-        "crawl": "site-1",
-        "node": "node-1",
-        "spider": "site",
-        "machine": socket.gethostname(),
-    }
-    server.go_on()
-    assert cluster.wait() == [0, 0]
-    until(lambda: groups() == [], "no target")
-    page.terminate()
-    _, log = page.communicate(timeout=DEADLINE)
-    assert "node-2 of crawl site-1 serves no metrics" in log

@@ -6,10 +6,8 @@ from collections import Counter
 import pytest
 from conftest import after, until
 
-from frontier.seen.imported_filter import others_fingerprints
 from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
 
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
@@ -145,37 +143,3 @@ def test_a_crawl_of_scrapy_redis_goes_on_with_two_nodes(
         by_link = "/post/" in item["url"] and item["came"] == "link"
         assert item["by"] == ("parse_post" if by_link else "parse"), item
         assert item.get("meta") == (["a", 1, None] if by_link else None)
-
-
-def test_a_node_that_runs_learns_of_an_import_and_ends_where_that_was_lost(
-    cluster, project, migrate, ask, serve
-):
-    site = serve(urls=130, hosts=1, calendar_months=6, until=after(10))
-    start = ("-a", f"seeds={' '.join(site.seeds)}")
-    one = {"CONCURRENT_REQUESTS": "1"}  # so one may have passed the filter
-    cluster.start("node-1", *start, spider="shop", cwd=project, **one)
-    until(lambda: len(site.holds), "its middle")
-    posts = {url for url in site.expected if "/post/" in url}
-    before = posts & set(site.requests().fetched())
-    ask("SADD", "shop:dupefilter", *(others_fingerprints(url)[0] for url in posts))
-
-    code, said, err = migrate("--crawl", "shop-1")
-    assert (code, said["dupefilter"]["imported"]) == (0, len(posts)), err
-    ask("DEL", CrawlKeys("frontier", "shop-1").imported())
-    site.go_on()
-    assert cluster.wait("node-1") == [7]
-    assert "imported" in cluster.text_of("node-1")
-    assert "what was seen before the crawl is lost" in cluster.text_of("node-1")
-
-    code, said, err = migrate("--crawl", "shop-1")
-    assert (code, said["dupefilter"]["added"]) == (0, len(posts)), err
-    cluster.start("node-2", *start, spider="shop", cwd=project)
-    assert cluster.wait("node-2") == [0]
-    fetched = Counter(site.requests().fetched())
-    assert len((posts & set(fetched)) - before) <= 1
-    robots = {f"{seed}robots.txt" for seed in site.seeds}
-    assert not site.requests().missing(site.expected - robots - posts)
-    assert {url: n for url, n in fetched.items() if n > 1 and url in posts} == {}
-    totals = snapshot(cluster.store, "frontier", "shop-1").totals
-    assert totals.seen.imported > 10
-    assert not [item for item in items(ask) if item["by"] == "failed"]

@@ -64,13 +64,12 @@ def look(cluster):
     return snapshot(cluster.store, "frontier", "site-1")
 
 
-@pytest.mark.parametrize("obeys", ["True", "False"])
-def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites, obeys):
+def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites):
     held = Held()
     site = sites(dict.fromkeys(("/robots.txt", "/1", "/2", "/3"), held))
     seeds = [site.url(path) for path in ("/1", "/2", "/3")]
     both = ("node-1", "node-2")
-    start(cluster, *seeds, nodes=both, ROBOTSTXT_OBEY=obeys)
+    start(cluster, *seeds, nodes=both)
     held.until_all_are_in(cluster)
 
     assert cluster.wait() == [1, 1]
@@ -133,24 +132,3 @@ def test_a_spider_that_asks_for_nothing_says_so_and_has_not_failed(cluster, tmp_
 
     assert cluster.wait() == [0]
     assert "idle-1 has ended and had nothing to fetch" in cluster.text_of("node-1")
-
-
-def test_pages_count_whose_request_a_middleware_of_the_project_replaces(
-    cluster, sites, tmp_path
-):
-    site = sites({"/": PAGE})
-    scrapy_project(
-        tmp_path,
-        "import scrapy\n\n\n"
-        "class Replaces:\n"
-        "    def process_response(self, request, response):\n"
-        "        return response.replace(request=request.copy())\n\n\n"
-        "class Other(scrapy.Spider):\n"
-        "    name = 'other'\n"
-        f"    start_urls = [{site.url('/')!r}]\n\n"
-        "    def parse(self, response):\n"
-        "        return []\n",
-    )
-    cluster.start("node-1", spider="other", cwd=tmp_path)
-
-    assert cluster.wait() == [0]

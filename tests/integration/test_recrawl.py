@@ -9,12 +9,12 @@ from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 
 import pytest
-from conftest import home_of, serving, until
+from conftest import serving, until
 from fastwarc import ArchiveIterator
 
 from frontier.queue.item import decode
 from frontier.store.client import Call
-from frontier.store.keys import CrawlKeys, node_of
+from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
 from tests.warc.judges import assert_sound
 
@@ -138,13 +138,6 @@ def stop(cluster, *node_ids):
     assert cluster.wait(*node_ids) == [0] * len(node_ids)
 
 
-def visitor(pages, cluster):
-    """The node that has the partition of the pages' host."""
-    keys = CrawlKeys("frontier", "site-1").partition(home_of(pages.url + "/"))
-    holder = cluster.store.call(Call.command("HGET", keys.lease, "holder"))
-    return node_of(holder).decode()
-
-
 def stats(cluster, node_id):
     """What the node counted of its visits."""
     found = {}
@@ -193,14 +186,6 @@ def scheduled(cluster, crawl_id="site-1"):
     return found
 
 
-def intervals(cluster):
-    """What `frontier recrawl status` says of the shortest and the longest."""
-    done = cluster.ask("recrawl", "status", "--json")
-    assert done.returncode == 0, done.stderr
-    (host,) = json.loads(done.stdout)["hosts"] or [{"min": 0, "max": 0}]
-    return host["min"], host["max"]
-
-
 def gaps(times):
     return [b - a for a, b in pairwise(times)]
 
@@ -231,62 +216,6 @@ def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
     assert "/gone is gone" in cluster.text_of("one")
     places = ("/", "/fast", "/still", "/tagged", "/shaky", "/moved", "/target")
     assert scheduled(cluster) == dict.fromkeys(places, 1)
-
-
-def test_two_nodes_one_killed_and_intervals_diverge(pages, crawl, cluster):
-    short = {"FRONTIER_LEASE_TTL": "4"}
-    crawl("one", "/fast", "/still", "/tagged", **short)
-    crawl("two", **short)
-    cluster.join()
-    until(lambda: len(pages.visits("/still")) >= 3, "three visits")
-    busy = visitor(pages, cluster)
-
-    cluster.kill(busy)
-
-    (other,) = {"one", "two"} - {busy}
-
-    visits = len(pages.visits("/still"))
-    until(lambda: len(pages.visits("/still")) >= visits + 3, "visits by the other")
-    until(lambda: intervals(cluster) == (LEAST, MOST), "intervals that diverge")
-    stop(cluster, other)
-    assert scheduled(cluster) == dict.fromkeys(("/", "/fast", "/still", "/tagged"), 1)
-    done = records(cluster, pages)
-    assert set(done["/fast"]) == {""}
-    assert set(done["/still"][1:]) == {"identical-payload-digest"}
-    assert "server-not-modified" in done["/tagged"]
-
-
-def test_now_makes_pages_due(pages, crawl, cluster):
-    crawl("one", "/tagged", "/once", FRONTIER_RECRAWL="fixed",
-          FRONTIER_RECRAWL_INTERVAL="3000")  # fmt: skip
-    until(lambda: pages.visits("/tagged") and pages.visits("/once"), "the first visits")
-    status = until(lambda: waits(cluster, 3), "three pages wait")
-    assert status["next_hour"] == 3
-    assert status["interval_seconds"] == {"min": 3000, "mean": 3000, "max": 3000}
-
-    done = cluster.ask("recrawl", "now", f"{pages.url}/tagged", "--json")
-
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["made_due"] == 1
-    until(lambda: len(pages.visits("/tagged")) == 2, "a visit at once", deadline=30)
-    until(lambda: waits(cluster, 3), "three pages wait")
-    done = cluster.ask("recrawl", "now", f"{pages.url}/*", "--json")
-    assert json.loads(done.stdout)["made_due"] == 3
-    until(lambda: len(pages.visits("/once")) == 2, "a visit at once", deadline=30)
-    done = cluster.ask("recrawl", "now", f"{pages.url}/nowhere")
-    assert done.returncode == 4
-    assert "nothing that waits" in done.stderr
-    until(lambda: waits(cluster, 3), "three pages wait")
-    stop(cluster, "one")
-    assert scheduled(cluster) == dict.fromkeys(("/", "/tagged", "/once"), 1)
-
-
-def waits(cluster, count):
-    """The status, once so many wait."""
-    done = cluster.ask("recrawl", "status", "--json")
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    return said if said["waiting"] == count else None
 
 
 SPIDER = """
@@ -379,16 +308,3 @@ def test_rules_are_read_while_a_node_runs_and_clocks_are_no_change(
 
     assert "/fast" not in scheduled(cluster)
     assert stats(cluster, "one")["off"] == 1
-
-
-def test_a_wrong_rule_file_keeps_a_node_from_starting(pages, crawl, cluster, tmp_path):
-    rules = tmp_path / "recrawl.toml"
-    rules.write_text("[[rule]]\ngrwoth = 2\n")
-
-    crawl("one", FRONTIER_RECRAWL_RULES=str(rules))
-
-    assert cluster.wait("one") == [1]
-    assert f"{rules}:2: a rule has no 'grwoth'; did you mean 'growth'?" in (
-        cluster.text_of("one")
-    )
-    assert not pages.asked

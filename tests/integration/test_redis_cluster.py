@@ -1,4 +1,4 @@
-"""Two nodes whose store is a Redis Cluster, or what Sentinel names."""
+"""Two nodes whose store is a Redis Cluster."""
 
 import itertools
 import json
@@ -8,16 +8,16 @@ from conftest import HELD, Cluster, after, until
 from typer.testing import CliRunner
 
 from frontier.cli import app
-from tests.topologies import ClusterServers, SentinelServers, slot_of
+from tests.topologies import ClusterServers, slot_of
 
 ENOUGH = 16
 """Moves of slots before the last page is served; there are more after that."""
 
 
 @pytest.fixture
-def shared(request, tmp_path):
-    """Servers of the class that the test names, and nodes that use them."""
-    servers = request.param()
+def shared(tmp_path):
+    """Servers of a cluster, and nodes that use them."""
+    servers = ClusterServers()
     try:
         servers.start()
         nodes = Cluster(tmp_path, servers)
@@ -29,7 +29,6 @@ def shared(request, tmp_path):
         servers.remove()
 
 
-@pytest.mark.parametrize("shared", [ClusterServers], indirect=True)
 def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
     servers, nodes = shared
     site = serve(urls=120, hosts=3, calendar_months=6, delay=HELD, until=after(20))
@@ -58,30 +57,6 @@ def test_slots_that_move_during_a_crawl_lose_nothing(serve, shared, tmp_path):
     assert moved > ENOUGH
     assert not any("Traceback" in nodes.text_of(node) for node in nodes.nodes)
     assert_commands_work(servers.url, tmp_path)
-
-
-@pytest.mark.parametrize("shared", [SentinelServers], indirect=True)
-def test_a_failover_during_a_crawl_is_lived_through(serve, shared):
-    servers, nodes = shared
-    site = serve(urls=120, hosts=3, calendar_months=6, delay=HELD, until=after(20))
-    few = {"CONCURRENT_REQUESTS": "4"}  # of which the new primary may not know
-    for node in ("node-1", "node-2"):
-        nodes.start(node, "-a", f"seeds={','.join(site.seeds)}", **few)
-    nodes.join()
-    site.delay = 0.03
-    until(lambda: len(site.answered) >= 20, "some pages")
-    servers.primary.kill()
-    site.go_on()
-    for node in nodes.nodes:
-        until(lambda n=node: "waiting for it" in nodes.text_of(n), "a complaint")
-    servers.promote()
-
-    assert nodes.wait() == [0, 0]
-    log = site.requests()
-    assert log.missing(site.expected) == set()
-    assert len(log.repeated()) < 40
-    for node in nodes.nodes:
-        assert "answers again after" in nodes.text_of(node)
 
 
 def assert_commands_work(url, tmp_path):

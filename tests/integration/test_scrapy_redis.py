@@ -117,27 +117,6 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert "Traceback" not in "".join(map(cluster.text_of, cluster.nodes))
 
 
-def test_a_node_without_work_stays_for_what_a_dead_one_had(cluster, start, ask, serve):
-    site = serve(urls=130, hosts=3, calendar_months=12, until=after(20))
-    for seed in site.seeds:
-        ask("LPUSH", KEY, seed)
-    start("node-1", DOWNLOAD_DELAY="0.05")
-    until(lambda: len(scraped(ask)) > 5, "the first pages")
-    cluster.kill("node-1")
-    site.go_on()
-    start("node-2", MAX_IDLE_TIME_BEFORE_CLOSE="1")
-    stays = "this node has nothing to do, and stays"
-    until(lambda: stays in cluster.text_of("node-2"), "its word")
-    assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
-    assert cluster.wait("node-2") == [0]
-
-    robots = {f"{seed}robots.txt" for seed in site.seeds}
-    assert not site.requests().missing(site.expected - robots)
-    text = cluster.text_of("node-2")
-    assert text.count(stays) == 1
-    assert "no start URL came for long enough" in text
-
-
 def pushed(cluster):
     return snapshot(cluster.store, "frontier", "order-1").queue.pushed
 
@@ -146,7 +125,6 @@ def pushed(cluster):
     ("queue", "order"),
     [
         ("PriorityQueue", [2, 0, 1, 3]),
-        ("FifoQueue", [2, 0, 1, 3]),
         ("LifoQueue", [2, 0, 3, 1]),
     ],
 )

@@ -1,7 +1,6 @@
 """Seeds that are put into a crawl by command, whether nodes run or not."""
 
 import json
-import time
 
 import pytest
 from conftest import DEADLINE, until
@@ -88,19 +87,6 @@ def test_faulty_lines_are_named_and_the_rest_is_queued(
     assert counts(cluster).ready == 4
 
 
-def test_a_crawl_that_has_ended_or_is_not_there_takes_none(
-    cluster, said, an_open_crawl
-):
-    assert said("crawl", "seed", "http://a.example/", "--crawl", "x")[0] == 4
-    assert said("crawl", "seed", "no-such-file")[0] == 2
-    cluster.store.call(Call.command("HSET", KEYS.meta(), "state", "finished"))
-    code, _, messages = said("crawl", "seed", "http://a.example/")
-
-    assert code == 4
-    assert "site-1 has ended" in messages
-    assert counts(cluster).pushed == 0
-
-
 def test_a_load_that_was_killed_goes_on_where_it_was(
     cluster, said, an_open_crawl, tmp_path
 ):
@@ -165,33 +151,6 @@ def test_a_crawl_that_waits_fetches_what_is_put_in_at_once(serve, cluster, said)
     for process in cluster.nodes.values():
         process.terminate()
     assert cluster.wait() == [0, 0]
-
-
-def test_a_crawl_does_not_end_while_seeds_arrive(serve, cluster, an_open_crawl):
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    seeds = [seed.rstrip("/") for seed in server.seeds]
-    loading = cluster.command("crawl", "seed", "-")
-    until(
-        lambda: cluster.store.call(Call.command("HGET", KEYS.meta(), "seeding_ms")),
-        "the command",
-    )
-    cluster.start(
-        "node-1",
-        *("-a", f"seeds={seeds[0]}/about", "-a", "scope=prefix"),
-    )
-    until(lambda: counts(cluster).acked, "the first page")
-    until(
-        lambda: not counts(cluster).ready and not counts(cluster).reserved, "the rest"
-    )
-    time.sleep(1)  # in which the crawl would end: there is no event for what must not
-
-    assert cluster.nodes["node-1"].poll() is None
-    loading.stdin.write(f"{seeds[1]}/empty\n")
-    loading.communicate(timeout=DEADLINE)
-    assert loading.returncode == 0
-    assert cluster.wait("node-1") == [0]
-    assert f"{seeds[1]}/empty" in server.requests().fetched()
-    assert "finished" in cluster.text_of("node-1")
 
 
 def test_what_was_given_up_is_listed_and_fetched_when_it_is_queued_again(

@@ -70,5 +70,3 @@ def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
     for slot, delay in {"fast": 0.5, "None": 1.0, "slow": 2.0}.items():
         gaps = [b - a for a, b in itertools.pairwise(sorted(starts[slot]))]
         assert min(gaps) >= delay - SLACK - server.late
-    assert max(starts["fast"]) < sorted(starts["slow"])[2]
-    assert max(starts["None"]) < sorted(starts["slow"])[3]

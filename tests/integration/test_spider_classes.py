@@ -6,10 +6,8 @@ shared the partitions before the spider starts.
 
 import contextlib
 import gzip
-import itertools
 import json
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -19,7 +17,6 @@ import pytest
 import warm
 from conftest import DEADLINE, Cluster, has_shares, home_of, owned, until
 
-from frontier.status.snapshot import snapshot
 from frontier.store.client import Call
 from frontier.testing.oracle import RequestLog
 from frontier.testing.server import SiteServer
@@ -72,10 +69,6 @@ class Shop(Site):
                 cookie = b"session=%s; Path=/" % body
                 return html("Welcome").with_headers((b"Set-Cookie", cookie))
         return failure(404, "nothing")
-
-
-class LongShop(Shop):
-    pages = 12
 
 
 def links(*urls):
@@ -342,10 +335,10 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def shop(tmp_path, request):
+def shop(tmp_path):
     """A server of the shop."""
     log = tmp_path / "requests.jsonl"
-    site = getattr(request, "param", Shop)(hosts=HOSTS)
+    site = Shop(hosts=HOSTS)
     with contextlib.ExitStack() as stack:
         shares = {}
         while not all(shares.get(node) for node in NODES):
@@ -381,7 +374,9 @@ class Crawls:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self.open(NODES, then)
+        until(lambda: has_shares(self.cluster.held("shop-1"), NODES), "the shares")
+        then()
+        (self.root / "go").touch()
         assert self.cluster.wait() == [0, 0]
         assert plain.wait(DEADLINE) == 0, (self.directory / "plain.log").read_text()
 
@@ -391,16 +386,6 @@ class Crawls:
         chosen = {"ADDONS": addons, **settings}
         words = (*self._bases, *words)
         self.cluster.start(node, *words, spider="shop", cwd=self.root, **chosen)
-
-    def open(self, nodes, then=lambda: None):
-        """Have spiders start when *nodes* have their shares, and *then* was called."""
-        self.share(nodes)
-        then()
-        (self.root / "go").touch()
-
-    def share(self, nodes):
-        """Return when *nodes*, and no others, hold what they are to hold."""
-        until(lambda: has_shares(self.cluster.held("shop-1"), nodes), "the shares")
 
     @property
     def _bases(self):
@@ -479,68 +464,3 @@ def test_two_nodes_yield_what_a_spider_of_scrapy_redis_does(
     cluster.close()
 
     require_same(made)
-
-
-DELAY = 1.0
-SLACK = 0.7
-"""Seconds that requests take longer or shorter from the node to the log, where the
-machine is busy; those of nodes that do not heed each other come at any time."""
-
-
-@pytest.mark.compat
-@pytest.mark.parametrize("shop", [LongShop], indirect=True)
-def test_a_crawl_spider_with_kills_and_a_stop_fetches_each_page_once(
-    shop, crawls, cluster
-):
-    made = crawls(SPIDERS["CrawlSpider"], cluster)
-    settings = {"DOWNLOAD_DELAY": DELAY, "DOWNLOAD_DELAY_JITTER": 0}
-    nodes = ["node-1", "node-2", "node-3"]
-    for node in nodes:
-        made.start(node, **settings)
-    made.open(nodes)
-    again = set()
-    for number in (1, 2):
-        wait_for_more(shop, 60)
-        cluster.kill(f"node-{number}")
-        again |= set(cluster.reserved("shop-1"))
-        done = cluster.ask("node", "remove", nodes.pop(0), "--force")
-        assert done.returncode == 0, done.stderr
-        nodes.append(f"node-{number + 3}")
-        made.start(nodes[-1], **settings)
-        made.share(nodes)
-    wait_for_more(shop, 60)
-    cluster.nodes["node-3"].send_signal(signal.SIGTERM)
-    assert cluster.wait("node-3") == [0]
-    assert cluster.wait("node-4", "node-5") == [0, 0]
-
-    crawl = snapshot(cluster.store, "frontier", "shop-1")
-    assert (crawl.state, crawl.queue.dead) == ("finished", 0)
-    fetched = {}
-    for entry in shop.requests().entries:
-        fetched.setdefault(entry.url, []).append(entry)
-    kinds = [f"{kind}/{n}" for kind in ("list", "product") for n in range(12)]
-    expected = {f"{b}/{path}" for b in shop.site.bases for path in [*kinds, "gone"]}
-    assert set(fetched) == expected | {f"{shop.site.bases[0]}/start"}
-    for url, entries in fetched.items():
-        killed = {"node-1", "node-2"} & {entry.node for entry in entries}
-        assert len(entries) == 1 or (url in again and killed), url
-    starts = {}
-    for entry in shop.requests().entries:
-        starts.setdefault(entry.host, []).append(entry.start)
-    gaps = [
-        later - first
-        for times in starts.values()
-        for first, later in itertools.pairwise(sorted(times))
-    ]
-    assert min(gaps) >= DELAY - SLACK
-
-
-def wait_for_more(shop, count):
-    """Wait for so many further requests."""
-
-    def fetched():
-        log = shop.requests()
-        return len(log.entries) if log else 0
-
-    before = fetched()
-    until(lambda: fetched() >= before + count, "pages")

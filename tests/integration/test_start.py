@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from conftest import HELD, SHORT, until
+from conftest import HELD
 
-from frontier.store.client import Call
 from tests.harness.project import scrapy_project
 from tests.warc.judges import read_warcio
 
@@ -90,25 +89,3 @@ def test_a_start_that_fails_ends_the_crawl_with_what_was_queued(
     assert len(items) == 5
     assert "lacks the others" in cluster.text_of("node-1")
     assert "Spider closed (start_error)" in cluster.text_of("node-1")
-
-
-@pytest.mark.one_server("the embedded one is emptied")
-def test_a_store_that_is_emptied_while_start_runs_is_told_in_one_line(
-    serve, cluster, project
-):
-    """By the node that runs it as by the one that waits for the lock."""
-    server = serve(urls=130, hosts=2, calendar_months=12)
-    base = ",".join(seed.rstrip("/") for seed in server.seeds)
-    for node in ("node-1", "node-2"):
-        words = ("-a", f"base={base}", "-a", "waits=yes")
-        cluster.start(node, *words, spider="start", cwd=project, **SHORT)
-    cluster.join()
-    until(lambda: len(server.requests().entries) >= 4, "what start has yielded")
-    cluster.store.call(Call.command("FLUSHALL"))
-
-    assert cluster.wait() == [1, 1]
-    for node in ("node-1", "node-2"):
-        text = cluster.text_of(node)
-        assert text.count("the store has lost the crawl") == 1
-        assert "Closing spider (frontier_failed)" in text
-        assert "Traceback" not in text

@@ -22,11 +22,6 @@ ALONE = """
     def start_requests(self):
         yield scrapy.Request(f"{self.base}/about", cb_kwargs={})
 """
-WITH_SUPER = """
-    def start_requests(self):
-        self.start_urls = [f"{self.base}/about"]
-        yield from super().start_requests()
-"""
 BOTH = """
     async def start(self):
         yield scrapy.Request(f"{self.base}/about")
@@ -71,7 +66,6 @@ def test_a_middleware_with_process_start_requests_alone_is_named(
     ("methods", "is_told"),
     [
         pytest.param(ALONE, True, id="alone"),
-        pytest.param(WITH_SUPER, True, id="super"),
         pytest.param(BOTH, False, id="both"),
     ],
 )

@@ -19,23 +19,6 @@ def traps_of(cluster):
     return status.stdout, figures["totals"]
 
 
-def test_a_long_calendar_is_left_after_so_many_months(serve, cluster):
-    server = serve(urls=220, hosts=1, calendar_months=100)
-    cluster.start(
-        "node-1",
-        *("-a", f"seeds={server.seeds[0]}"),
-        FRONTIER_TRAP_QUERY_URLS=12,
-        FRONTIER_TRAP_HOPS=0,
-    )
-
-    assert cluster.wait() == [0], cluster.text_of("node-1")
-    urls = {entry.url for entry in server.requests().entries}
-    months = {url for url in urls if "/calendar?month=" in url}
-    assert len(months) == 12
-    assert "'frontier/trap/query': " in cluster.text_of("node-1")
-    assert traps_of(cluster)[1]["traps"]["query"] > 0
-
-
 def test_each_limit_is_told_with_an_example_and_counted(cluster):
     deep = "/" + "/".join(f"s{n}" for n in range(21))
     many = [f"/l/{n}" for n in range(60)]
@@ -107,26 +90,3 @@ def test_what_a_directory_may_have_is_counted_over_all_nodes(cluster):
     assert all("/50" in hub.requests for hub in hubs), "20 hops are no limit here"
     assert 100 <= len(flood.requests) < 120  # each alone would have let all 160 in
     assert traps_of(cluster)[1]["traps"]["directory"] > 0
-
-
-def test_a_page_with_a_million_links_takes_bounded_memory(cluster):
-    links = b"".join(b'<a href="/l/%d">' % n for n in range(1_000_000))
-    head = HTML + b"Content-Length: %d\r\n\r\n" % len(links)
-    site = RawSite({"/": head + links})
-    cluster.start(
-        "node-1",
-        *("-a", f"seeds={site.url('/')}"),
-        ROBOTSTXT_OBEY="False",
-        MEMUSAGE_ENABLED="True",
-        MEMUSAGE_CHECK_INTERVAL_SECONDS="0.5",
-        CLOSESPIDER_PAGECOUNT="30",  # those that it leads to are not the matter
-    )
-
-    assert cluster.wait() == [0]
-    text = cluster.text_of("node-1")
-    assert "links over FRONTIER_TRAP_PAGE_LINKS = 6000 are left out" in text
-    assert "only its first 12,800,000 bytes are read for links" in text
-    left_out = int(text.rpartition("'frontier/trap/links': ")[2].partition(",")[0])
-    assert left_out > 600_000  # of what was read
-    used = int(text.rpartition("'memusage/max': ")[2].partition(",")[0])
-    assert used < 400_000_000

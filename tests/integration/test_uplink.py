@@ -6,7 +6,7 @@ import urllib.request
 from functools import partial
 
 import pytest
-from conftest import SHORT, until
+from conftest import until
 
 from tests.rawsite import RawSite
 
@@ -120,16 +120,3 @@ def test_nothing_is_given_up_while_no_host_answers(cluster, web):
         assert "hosts answer again" in cluster.text_of(node)
         assert "is given up" not in cluster.text_of(node)
     assert "nothing was given up" in cluster.ask("crawl", "dead").stdout
-
-
-def test_a_node_that_is_cut_off_leaves_the_crawl_to_the_others(
-    cluster, web, monkeypatch
-):
-    cluster.start("node-1", "-a", f"seeds={web.seeds}", **SPACED, **SHORT)
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
-    cluster.start("node-2", "-a", f"seeds={web.seeds}", **SPACED, **SHORT)
-
-    assert cluster.wait() == [0, 0]
-    assert web.lacks() == set()
-    assert "no host answers" in cluster.text_of("node-2")
-    assert "no host answers" not in cluster.text_of("node-1")
