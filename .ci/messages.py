@@ -26,9 +26,8 @@ def text_of(node: ast.expr) -> str:
         return "".join(
             str(part.value)
             if isinstance(part, ast.Constant)
-            else f"{{{ast.unparse(part.value)}}}"
+            else ast.unparse(ast.JoinedStr([part]))[2:-1]
             for part in node.values
-            if isinstance(part, ast.Constant | ast.FormattedValue)
         )
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return text_of(node.left) + text_of(node.right)
