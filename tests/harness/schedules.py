@@ -198,7 +198,7 @@ class Play(Trial):
         while CLOCK.now < limit and self._staying():
             await asyncio.sleep(0.1)
         since = CLOCK.now
-        self.wire.windows.append((since, since))
+        self.wire.windows.append(("", since, since))
         for page in but:
             self.lives["excused", page] = (self.site.url(page), since)
         wrong = self._judge()

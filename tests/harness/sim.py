@@ -100,7 +100,8 @@ class Wire:
         self._draw, self._noise = draw, noise
         self._slowest = draw.choice((0.005, 0.05, 0.4))
         self.windows = []
-        """When something went wrong: from, until."""
+        """What went wrong: the process that it befell, or nobody's name for all of
+        them; from, until."""
         self.trace = []
         self.quiet = False
 
@@ -113,7 +114,8 @@ class Wire:
             return (there if draw.random() < 0.5 else None), back, "lost"
         if self.quiet or draw.random() >= self._noise:
             return there, back, ""
-        self.windows.append((CLOCK.now, CLOCK.now + patience + LATE + TTL))
+        who = process.name if process else ""
+        self.windows.append((who, CLOCK.now, CLOCK.now + patience + LATE + TTL))
         kind = draw.choice(("lost", "reset", "never", "late"))
         if kind == "never":
             return None, back, "lost"
@@ -176,13 +178,14 @@ class Site:
         return answered
 
     def _soon(self, page, answer):
-        took = self._draw.uniform(0.001, 0.004)
+        took = self._draw.choice((0.002, 0.5)) * self._draw.uniform(0.5, 1.0)
         asyncio.get_running_loop().call_later(took, answer, context=NOBODY)
 
 
 class Life(NamedTuple):
     """How long a page was under way, for one node."""
 
+    name: str
     url: str
     since: float
     until: float
@@ -363,8 +366,7 @@ class Trial:
 
     def end(self, name, key):
         """A page is not under way any more."""
-        url, since = self.lives.pop((name, key))
-        self._ended.append(Life(url, since, CLOCK.now))
+        self._ended.append(Life(name, *self.lives.pop((name, key)), CLOCK.now))
 
     def start(self, node_id=None):
         """One node more."""
@@ -382,9 +384,10 @@ class Trial:
             if not (e.process.dead or e.leaving or e.closed or e.finished)
         ]
 
-    def _note(self, what, since, until):
-        self.happened.append(f"{CLOCK.now - BEGAN:.3f} {what}")
-        self.wire.windows.append((since, until))
+    def _note(self, what, name, since, until):
+        """It befell the process *name*; all of them, if that is empty."""
+        self.happened.append(f"{CLOCK.now - BEGAN:.3f} {what} {name}")
+        self.wire.windows.append((name, since, until))
 
     async def run(self):
         """Crawl, break things, and return what is wrong."""
@@ -418,37 +421,37 @@ class Trial:
         seconds = draw.choice((0.3, TTL / 2, TTL, 2 * TTL)) * draw.uniform(0.8, 1.3)
         ends = now + seconds + 3 * TTL
         if lot < 0.25:
-            self._note(f"freeze {process.name} {seconds:.3f}", now, ends)
+            self._note(f"freeze {seconds:.3f}", process.name, now, ends)
             process.frozen = True
             await asyncio.sleep(seconds)
             process.thaw(asyncio.get_running_loop())
         elif lot < 0.45:
-            self._note(f"kill {process.name}", now, now + 3 * TTL)
+            self._note("kill", process.name, now, now + 3 * TTL)
             self._faulty.add(process.name)
             engine.kill()
             self.start()
         elif lot < 0.6:
-            self._note(f"cut {process.name} {seconds:.3f}", now, ends)
+            self._note(f"cut {seconds:.3f}", process.name, now, ends)
             process.cut = True
             await asyncio.sleep(seconds)
             process.cut = False
         elif lot < 0.7 and any(e._begun for e in alive):
             snapshot, age = self.server.snapshot(), draw.uniform(0.0, 1.0)
             await asyncio.sleep(age)
-            self._note(f"restart {age:.3f}", now, CLOCK.now + 3 * TTL)
+            self._note(f"restart {age:.3f}", "", now, CLOCK.now + 3 * TTL)
             self.server.restart(snapshot)
             self._forgotten.append((now, CLOCK.now))
         elif lot < MOVES:
             step = draw.choice((-1, 1)) * draw.uniform(0.5, 2 * TTL)
-            self._note(f"step {step:.3f}", now, now + abs(step) + 3 * TTL)
+            self._note(f"step {step:.3f}", "", now, now + abs(step) + 3 * TTL)
             self.server.ahead += step
         elif lot < 0.9 and engine._begun:
-            self._note(f"drain {process.name}", now, now)
+            self._note("drain", process.name, now, now)
             if len(alive) == 1:
                 self.start()
             engine.drain()
         else:
-            self._note("open", now, now)
+            self._note("open", "", now, now)
             self.start()
 
     def _staying(self):
@@ -465,11 +468,15 @@ class Trial:
 
     def _judge(self):
         lives = self._ended + [
-            Life(url, since, CLOCK.now) for url, since in self.lives.values()
+            Life(name, url, since, CLOCK.now)
+            for (name, _), (url, since) in self.lives.items()
         ]
         excused = {}
-        for url, since, until in lives:
-            if any(since <= to and until >= at for at, to in self.wire.windows):
+        for name, url, since, until in lives:
+            if any(
+                since <= to and until >= at and who in ("", name)
+                for who, at, to in self.wire.windows
+            ):
                 excused[url] = excused.get(url, 0) + 1
         stays = self._staying()
         told = [e.finished for e in self.engines if e.finished]
