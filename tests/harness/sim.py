@@ -34,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +84,8 @@ PATIENCE = 0.1
 MOVES = 0.8
 """From this lot on nodes come and go, and nothing breaks: in some trials only that, as
 faults excuse that pages are fetched again."""
+HEARD = 2.0
+"""Seconds after which a node knows that the server was started again."""
 LATE = 4.0
 """Seconds by which a call may run late, beyond its time-out."""
 
@@ -203,7 +206,7 @@ class Engine(Owner):
         self._ready, self._active = asyncio.Event(), {}
         self.finished = None
         """When it heard of the end of the crawl."""
-        self.leaving = self.closed = False
+        self.drained = self.closed = False
         self.failures = []
         self._begun = False
 
@@ -269,7 +272,7 @@ class Engine(Owner):
 
     def drain(self):
         """Have the node leave."""
-        self.leaving = True
+        self.drained = True
         self.node.leave()
         self._ready.set()
 
@@ -285,7 +288,7 @@ class Engine(Owner):
                 async with asyncio.timeout(0.2):
                     await self._ready.wait()
             self._ready.clear()
-            if self.finished or self.leaving or self.failures:
+            if self.finished or self.drained or self.failures:
                 if not self._active or self.failures:
                     return
                 continue
@@ -340,6 +343,14 @@ class Engine(Owner):
     def busy(self):
         return bool(self._active) or not self._begun or self._trial.goes_on
 
+    # What parts that the simulator has not got make a node wait for.
+
+    async def before_ack(self, reservations):
+        await asyncio.sleep(self._draw.choice((0.0, 0.0, 0.3)))
+
+    async def leaving(self):
+        await asyncio.sleep(self._draw.choice((0.0, 0.3)))
+
 
 class Trial:
     """One crawl with the faults of one seed."""
@@ -381,7 +392,7 @@ class Trial:
         return [
             e
             for e in self.engines
-            if not (e.process.dead or e.leaving or e.closed or e.finished)
+            if not (e.process.dead or e.drained or e.closed or e.finished)
         ]
 
     def _note(self, what, name, since, until):
@@ -466,6 +477,16 @@ class Trial:
         metas = {e.node.keys.meta() for e in self.engines if e._begun}
         return any(self.server.state(meta) == b"finished" for meta in metas)
 
+    def _without_forgotten(self, entry):
+        """*entry*; without its length, if the server had just forgotten who has what.
+
+        Who had a lease hears of that with its next heartbeat.
+        """
+        at = entry.start - EPOCH + BEGAN
+        if any(a - 1 <= at <= b + HEARD for a, b in self._forgotten):
+            return replace(entry, end=entry.start)
+        return entry
+
     def _judge(self):
         lives = self._ended + [
             Life(name, url, since, CLOCK.now)
@@ -487,7 +508,7 @@ class Trial:
         ] or told[-1:]
         facts = Facts(
             expected=self.site.urls,
-            log=RequestLog(self.site.entries),
+            log=RequestLog(map(self._without_forgotten, self.site.entries)),
             in_flight=excused,
             finished=EPOCH - BEGAN + min(ends) if ends and not stays else None,
             crashed=tuple(
