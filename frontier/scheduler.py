@@ -246,8 +246,6 @@ class Scheduler(BaseScheduler, Owner):
         if DOWNLOAD_SLOT in request.meta:
             self._leave_slot(request)
         place = None if self._rounds is None else admitted(request)
-        if self._rounds is not None and self._rounds.turns_back(request):
-            return False
         mode = MARK if place is not None and place.bypasses else self._modes.of(request)
         mode = self._recrawls.mode(request, mode)
         is_plain = self._by_url and request.method == "GET" and not request.body

@@ -63,7 +63,7 @@ GONE = {
     "crawl log": "use frontier crawl status --log",
     "crawl close": "use frontier crawl end",
     "crawl cancel": "use frontier crawl end --discard",
-    "feeds report": "use frontier feeds status --rounds",
+    "feeds report": "use frontier feeds status",
 }
 """Commands that people may look for, and what there is in their place."""
 

@@ -13,17 +13,18 @@ from frontier.cli.feeds_rounds import refetch, status
 from frontier.cli.options import Commands, Output
 from frontier.cli.output import end_with
 from frontier.errors import ConfigurationError
+from frontier.feeds.feeds_toml import TomlSites
 from frontier.feeds.live_sites import VARIABLE, source_of
-from frontier.feeds.model import DEFAULT_WAIT, Site, format_wait, parse_wait
+from frontier.feeds.model import DEFAULT_WAIT, format_wait, parse_wait
 from frontier.feeds.model import Sites as Source
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from rich.console import RenderableType
 
-    Sites = Mapping[str, Site]
+    from frontier.feeds.model import Site
 
 app = Commands("Follow the feeds of sites: which ones, and what was found in them.")
 app.command()(status)
@@ -38,9 +39,6 @@ Where = Annotated[
         show_default="feeds.toml",
         help="The file of sites, or the URL of a database that has them.",
     ),
-]
-Wait = Annotated[
-    str, typer.Option(metavar="WAIT", help="Between two rounds: 90s, 1h30m, 2d.")
 ]
 
 
@@ -73,15 +71,11 @@ def list_(output: Output, which: SitesOptions) -> None:
 def _site_json(site: Site) -> dict[str, Any]:
     return {
         "name": site.name,
-        "state": _state(site),
+        "state": site.want,
         "wait_s": site.wait_s,
         "wait_max_s": site.wait_max_s,
-        "feeds": [{"url": f.url, "implied": list(f.implied)} for f in site.feeds],
+        "feeds": [feed._asdict() for feed in site.feeds],
     }
-
-
-def _state(site: Site) -> str:
-    return "ended" if site.ended else "paused" if site.paused else "active"
 
 
 def _listed(sites: Iterable[Site]) -> Iterable[RenderableType]:
@@ -91,7 +85,7 @@ def _listed(sites: Iterable[Site]) -> Iterable[RenderableType]:
         if site.wait_max_s != site.wait_s:
             wait += f" to {format_wait(site.wait_max_s)}"
         head = Text(printable(site.name), style="bold")
-        yield head.append(f": {_state(site)}, every {wait}", style="not bold")
+        yield head.append(f": {site.want}, every {wait}", style="not bold")
         for feed in site.feeds:
             yield Text(f"  {feed.url}")
             for page in feed.implied:
@@ -105,55 +99,33 @@ def import_opml(
     output: Output,
     which: SitesOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The OPML file.")],
-    wait: Wait = DEFAULT_WAIT,
+    wait: Annotated[
+        str, typer.Option(metavar="WAIT", help="Between two rounds: 90s, 1h30m, 2d.")
+    ] = DEFAULT_WAIT,
     pages: Annotated[
         bool,
         typer.Option("--pages", help="Make the page of each feed an implied page."),
     ] = False,
 ) -> None:
-    """Add the feeds of an OPML file to feeds.toml, each to the site of its host.
+    """Print the feeds of an OPML file as sites of feeds.toml, one for each host.
 
-    Feeds that are there already stay as they are.
+    Append them: frontier feeds import-opml FILE >> feeds.toml. Feeds that are there
+    already are left out.
     """
-    from frontier.feeds.feeds_toml import TomlSites
-    from frontier.feeds.opml import merged, read
+    from frontier.feeds.feeds_toml import toml_of
+    from frontier.feeds.opml import read
 
-    source = which.source()
-    if not isinstance(source, TomlSites):
-        raise ConfigurationError(
-            f"{source.where} is read and never written: insert the rows yourself"
-        )
     try:
         parse_wait(wait)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    imported = read(file, wait, pages=pages)
-    before = source.read() if Path(source.where).exists() else {}
-    wanted = merged(before, imported)
-    if wanted:
-        source.add(wanted)
-    said = {
-        "source": source.where,
-        "added": sorted(wanted.keys() - before.keys()),
-        "changed": sorted(wanted.keys() & before.keys()),
-        "left_out": imported.faults,
-    }
-    output.result(said, _imported_text(source.where, before, wanted))
-    end_with(imported.faults)
-
-
-def _imported_text(where: str, before: Sites, wanted: Sites) -> Iterable[Text]:
-    if not wanted:
-        yield Text(f"{where} says so already; nothing was changed")
-    for name, site in wanted.items():
-        known = len(before[name].feeds) if name in before else 0
-        what = "changed" if name in before else "new"
-        new = _count(len(site.feeds) - known, "new feed")
-        yield Text(f"{name}: {what}, every {format_wait(site.wait_s)}, {new}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + "s" * (number != 1)
+    source = which.source()
+    is_there = not isinstance(source, TomlSites) or Path(source.where).exists()
+    sites, faults = read(file, wait, source.read() if is_there else {}, pages=pages)
+    listed = [_site_json(site) for site in sites]
+    text = toml_of(sites) if sites else ""
+    output.result({"sites": listed, "left_out": faults}, [Text(text.strip())])
+    end_with(faults)
 
 
 app.in_order("import-opml", "list", "status", "refetch")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from rich.text import Text
@@ -16,65 +16,38 @@ from frontier.errors import ConfigurationError, NotFound
 from frontier.feeds.model import format_wait
 from frontier.status.text import local_moment as when
 from frontier.status.validate import printable
-from frontier.store.client import Call
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from frontier.feeds.failed_pages import FailedPage
-    from frontier.feeds.followed import Followed, FollowedFeed, FollowedSite
-    from frontier.feeds.round_state import PastRound
+    from frontier.feeds.followed import FollowedFeed, FollowedSite
 
 Names = Annotated[
     list[str] | None,
     typer.Option("--site", metavar="NAME", help="Only this site; may be repeated."),
 ]
-Rounds = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        max=100,
-        metavar="N",
-        show_default=False,
-        help="List the last N rounds of each site.",
-    ),
-]
-
 
 FEED_ROW = "{:>8}  {:>11}  {:>11}  {:>7}  {}"
 """A line of a feed: its URL is last, for it may be longer than a line."""
+SHOWN = 20
+"""Pages of a site that failed that are named."""
 
 
-def status(
-    options: CrawlOptions,
-    output: Output,
-    sites: Names = None,
-    rounds: Rounds = 0,
-) -> None:
-    """Show the state of each site and feed of a crawl, and when it is read next.
-
-    With --rounds it lists the last rounds of each site instead: when they began, and
-    what was new or failed.
-    """
-    from frontier.feeds.followed import followed, past_rounds
+def status(options: CrawlOptions, output: Output, sites: Names = None) -> None:
+    """Show the state of each site and feed of a crawl, and when it is read next."""
+    from frontier.feeds.followed import followed
 
     with options.connected() as store:
         keys = options.crawl(store).keys
-        found = followed(store, keys, sites or ())
-        if rounds:
-            names = [site.name for site in found.sites]
-            past = past_rounds(store, keys, names, rounds)
-    if not rounds:
-        output.result(_status_facts(found), _status_text(found))
-    else:
-        said = {name: [one._asdict() for one in each] for name, each in past.items()}
-        output.result(
-            {"crawl_id": found.crawl_id, "state": found.state, "sites": said},
-            _rounds_text(found, past),
-        )
-    _end(found, sites)
+        found = list(followed(store, keys, sites or ()))
+    told = {"crawl_id": keys.crawl_id, "sites": [_facts(site) for site in found]}
+    output.result(told, _text(keys.crawl_id, found))
+    missing = sorted({*(sites or ())} - {site.name for site in found})
+    lines = [f"the crawl {keys.crawl_id} has no site {name}" for name in missing]
+    end_with(lines, ExitCode.NOT_FOUND)
 
 
 def refetch(
@@ -89,9 +62,9 @@ def refetch(
     from scrapy import Request
 
     from frontier.cli.project import Identities
-    from frontier.feeds.failed_pages import FailedPage, read_page, refetch_call
     from frontier.feeds.followed import followed
     from frontier.feeds.model import canonical_url
+    from frontier.feeds.round_state import FailedPage, refetch_call
 
     try:
         page = canonical_url(url)
@@ -101,18 +74,11 @@ def refetch(
         crawl = options.crawl(store)
         key = Identities(crawl, store).fingerprint(Request(page))
         found = followed(store, crawl.keys, [site] if site else ())
-        names = [one.name for one in found.sites]
-        asked = [Call.command("HGET", crawl.keys.failed(name), key) for name in names]
-        known = {
-            one.name: entry
-            for one, reply in zip(found.sites, store.run(asked), strict=True)
-            if (entry := read_page(reply)) is not None
-        }
-        chosen = _site_of(found, site, page, known)
-        feeds = [feed.record for feed in chosen.feeds]
-        feeds.sort(key=lambda record: record.failures)
-        wanted = known.get(chosen.name) or FailedPage(page, feeds[0].url, asked=True)
-        call = refetch_call(crawl.keys, chosen.name, key, replace(wanted, resume=0))
+        chosen = _site_of(list(found), site, page, key)
+        feeds = sorted(chosen.feeds, key=lambda feed: feed.record.failures)
+        wanted = FailedPage(page, feeds[0].record.url, asked=True)
+        wanted = chosen.failed.get(key, wanted)._replace(resume=0)
+        call = refetch_call(crawl.keys, chosen.name, key, wanted)
         state = store.call(call).decode()
     name = printable(chosen.name)
     begins = state in {"waiting", "crawling"}
@@ -122,166 +88,114 @@ def refetch(
 
 
 def _site_of(
-    found: Followed, name: str, page: str, known: Mapping[str, FailedPage]
+    found: Sequence[FollowedSite], name: str, page: str, key: bytes
 ) -> FollowedSite:
     """The site in whose rounds *page* is: the one *name*, or that of its feeds' host.
 
-    *known* are the sites that know that it failed.
+    Or else that which knows that the page failed, by its *key*.
     """
-    host = urlsplit(page).hostname
-    sites = [site for site in found.sites if site.feeds]
+    host = split(page).host
+    sites = [site for site in found if site.feeds]
     if not name:
-        of_host = [
+        sites = [site for site in sites if key in site.failed] or [
             site
             for site in sites
-            if any(urlsplit(feed.record.url).hostname == host for feed in site.feeds)
+            if any(split(feed.record.url).host == host for feed in site.feeds)
         ]
-        sites = [site for site in sites if site.name in known] or of_host
     if len(sites) == 1:
         return sites[0]
     if name:
-        raise NotFound(f"the crawl {found.crawl_id} has no feeds of a site {name}")
+        raise NotFound(f"the crawl has no feeds of a site {name}")
     many = "several sites have" if sites else "no site has"
     raise ConfigurationError(
         f"{many} feeds of the host of {page}: say which site with --site NAME"
     )
 
 
-def _end(found: Followed, sites: Sequence[str] | None) -> None:
-    """Say what is not as it should be, and exit with that."""
-    missing = set(sites or ()) - {site.name for site in found.sites}
-    lines = [f"the crawl {found.crawl_id} has no site {n}" for n in sorted(missing)]
-    code = ExitCode.NOT_FOUND if missing else ExitCode.INCOMPLETE
-    end_with([*found.damaged, *lines], code)
-
-
-def _status_facts(found: Followed) -> dict[str, Any]:
-    facts: dict[str, Any] = {"crawl_id": found.crawl_id, "state": found.state}
-    facts |= {"now_ms": found.now_ms, "nodes": found.nodes, "sites": []}
-    for site in found.sites:
-        told = asdict(site)
-        told["some_failed"] = [asdict(page) for page in site.some_failed]
-        told["feeds"] = [
+def _facts(site: FollowedSite) -> dict[str, Any]:
+    pages = list(site.failed.values())[:SHOWN]
+    return {
+        **asdict(site.view),
+        "failed": len(site.failed),
+        "some_failed": [page._asdict() for page in pages],
+        "feeds": [
             {
-                **asdict(feed.record),
+                **feed.record._asdict(),
                 "implied": feed.implied,
                 "excluded": feed.excluded,
             }
             for feed in site.feeds
-        ]
-        facts["sites"].append(told)
-    return facts
-
-
-def _status_text(found: Followed) -> Iterator[RenderableType]:
-    yield Text(
-        f"{found.crawl_id}: {found.state}, {_count(found.nodes, 'live node')}, "
-        f"{_count(len(found.sites), 'site')}"
-    )
-    if not found.sites:
-        yield Text("It follows no feeds.")
-        return
-    now_ms = found.now_ms
-    numbers = ("items", "round", "wait", "last", "next", "URLs")
-    yield table(
-        "site",
-        "state",
-        *(f">{number}" for number in numbers),
-        rows=[
-            (
-                printable(site.name),
-                site.state,
-                f"{site.items:,}",
-                f"{site.round:,}",
-                _wait(site),
-                _time(site.emitted_ms, now_ms),
-                _time(site.next_ms, now_ms),
-                f"{site.urls:,}",
-            )
-            for site in found.sites
         ],
-    )
+    }
+
+
+def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableType]:
+    yield Text(f"{crawl_id}: {_count(len(found), 'site')}")
+    if not found:
+        return
+    numbers = ("items", "round", "wait", "last", "next", "URLs")
+    rows = []
+    for view in (site.view for site in found):
+        wait, least, most = map(
+            format_wait, (view.wait_s, view.wait_min_s, view.wait_max_s)
+        )
+        rows.append(
+            (
+                view.name,
+                view.state,
+                f"{view.items:,}",
+                f"{view.round:,}",
+                wait if least == most else f"{wait} ({least} to {most})",
+                _time(view.emitted_ms),
+                _time(view.next_ms),
+                f"{view.urls:,}",
+            )
+        )
+    yield table("site", "state", *(f">{number}" for number in numbers), rows=rows)
     yield Text()
     yield Text(FEED_ROW.format("items", "newest", "answered", "implies", "feed"))
-    for site in found.sites:
+    for site in found:
         for feed in site.feeds:
-            yield from _feed_lines(feed, now_ms)
-    for site in found.sites:
+            yield from _feed_lines(feed)
+    for site in found:
         if site.failed:
-            pages = _count(site.failed, "page")
-            yield Text(f"failed in {printable(site.name)}: {pages}, asked for again")
-        for page in site.some_failed:
-            again = f"round {page.resume:,}"
-            yield Text(f"  {printable(page.url)}")
-            yield Text(
-                f"  failed {_count(page.failures, 'time')}, next in {again}: "
-                f"{printable(page.reason)}"
-            )
+            pages = _count(len(site.failed), "page")
+            yield Text(f"failed in {site.view.name}: {pages}, asked for again")
+        for page in list(site.failed.values())[:SHOWN]:
+            times, again = _count(page.failures, "time"), f"round {page.resume:,}"
+            yield Text(f"  {page.url}")
+            yield Text(f"  failed {times}, next in {again}: {printable(page.reason)}")
 
 
-def _feed_lines(feed: FollowedFeed, now_ms: int) -> Iterator[Text]:
+def _feed_lines(feed: FollowedFeed) -> Iterator[Text]:
     """A feed, and below it why it is not read; its URL is not broken."""
     record = feed.record
     yield Text(
         FEED_ROW.format(
             f"{record.items:,}",
-            _time(record.newest * 1000, now_ms),
-            _time(record.fetched * 1000, now_ms),
+            _time(record.newest * 1000),
+            _time(record.fetched * 1000),
             len(feed.implied),
-            printable(record.url),
+            record.url,
         )
     )
     if feed.excluded:
-        yield Text(
-            f"  not fetched: an operator has excluded {printable(feed.excluded)}"
-        )
+        excluded = printable(feed.excluded)
+        yield Text(f"  not fetched: an operator has excluded {excluded}")
     if record.failures:
         times = _count(record.failures, "time")
         yield Text(f"  failed {times} in a row: {printable(record.reason)}")
     if record.moved:
-        where = printable(record.moved)
-        yield Text(f"  has moved for good to {where}: configure that in its place")
+        yield Text(f"  has moved for good to {record.moved}: configure that")
     if record.remark:
-        yield Text(f"  {printable(record.remark)}")
+        yield Text(f"  {record.remark}")
 
 
-def _rounds_text(
-    found: Followed, rounds: Mapping[str, Sequence[PastRound]]
-) -> Iterator[RenderableType]:
-    yield Text(f"{found.crawl_id}: {found.state}")
-    numbers = ("round", "began", "feeds", "unanswered", "new items", "failed", "wait")
-    for name, past in rounds.items():
-        yield Text()
-        yield Text(f"{printable(name)}: {_count(len(past), 'round')}")
-        if not past:
-            continue
-        yield table(
-            *(f">{number}" for number in numbers),
-            rows=[
-                (
-                    f"{one.number:,}",
-                    when(one.emitted_ms),
-                    f"{one.feeds:,}",
-                    f"{one.unanswered:,}",
-                    f"{one.items:,}",
-                    f"{one.failed:,}",
-                    format_wait(one.wait_s),
-                )
-                for one in past
-            ],
-        )
-
-
-def _wait(site: FollowedSite) -> str:
-    now, least, most = map(format_wait, (site.wait_s, site.wait_min_s, site.wait_max_s))
-    return now if least == most else f"{now} ({least} to {most})"
-
-
-def _time(at_ms: int, now_ms: int) -> str:
+def _time(at_ms: int) -> str:
     """As a time of this place, in 11 characters: of today, of this year, or a day."""
     if not at_ms:
         return "-"
-    at, now = when(at_ms), when(now_ms)
+    at, now = when(at_ms), when(int(time.time() * 1000))
     day, _, clock = at.partition(" ")
     if now.startswith(day):
         return clock

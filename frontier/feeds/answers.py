@@ -7,7 +7,9 @@ What always holds:
 2.  A feed whose payload is what it was last, by its digest or by a 304, is not parsed.
 3.  What is no feed, an error page for one, changes nothing of what is known of the feed
     but that it has failed: neither its digest nor its validators are kept.
-4.  The event loop does not wait for a parser.
+4.  What answers with an error, or not at all, is asked for again in later rounds, less
+    and less often: a feed, and the page of an item as long as its feed has it.
+5.  The event loop does not wait for a parser.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -26,29 +27,40 @@ from frontier.download.pages import Document
 from frontier.errors import NotAFeed
 from frontier.feeds.items import new_items
 from frontier.feeds.parse import in_worker
+from frontier.feeds.round_state import (
+    MOST_IDS,
+    FailedPage,
+    claim_call,
+    failed,
+    feed_field,
+    read_config,
+    read_feed,
+    read_pages,
+)
 from frontier.feeds.rounds import (
     BACKLOG,
     DERIVED,
     FEED,
     IMPLIED,
     LINK,
+    META,
     PRIORITIES,
+    Note,
     Place,
     Rounds,
     place_of,
 )
+from frontier.seen.config import pack
 from frontier.session.session import session_of
 from frontier.status.validate import printable
+from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.feeds.failed_pages import FailedPage
-    from frontier.feeds.items import NewItems
-    from frontier.feeds.parse import Item, ParsedFeed
     from frontier.feeds.round_state import FeedRecord
 
 logger = logging.getLogger(__name__)
@@ -59,9 +71,7 @@ NO_ANSWER = (HostGivenUp, RobotsUnreachable)
 """What Scrapy takes for a refusal, and is the fault of a host."""
 LASTING = 10
 """Failures of a page after which it is given up where no link of its feed lasts."""
-SHOWN = 5
-"""Pages in a line of the log."""
-MOVED = (301, 308)
+MOVED = {301, 308}
 """Statuses by which what is redirected has moved for good."""
 VALIDATOR = 1_000
 """Longest ETag or Last-Modified that is kept, in characters."""
@@ -81,192 +91,108 @@ class Answers:
         self._session = session_of(crawler)
         self._rounds: Rounds = self._session.component(Rounds)
 
-    async def _parsed(self, response: Response) -> ParsedFeed:
-        """The feed that *response* is.
-
-        Raises:
-            NotAFeed: It is none.
-        """
-        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
-        return await in_worker(
-            self._session.workers, response.body, content_type, response.url
-        )
-
-    def _told(
-        self,
-        place: Place,
-        parsed: ParsedFeed,
-        known: Any,
-        links: Mapping[str, bytes],
-    ) -> tuple[NewItems, list[str]]:
-        """What *parsed* tells that is new, for all that was *known* before.
-
-        And what is odd about it. What stands for each link is in *links*.
-        """
-        faults, items = list(parsed.faults), parsed.items
-        if parsed.is_cut and known is not None:
-            items = items[:-1]  # the whole of it comes with the whole feed
-        told = new_items(items, known, links.__getitem__)
-        if told.redated:
-            many = told.redated
-            faults.append(f"all its {many} known items have other dates: no news")
-        if faults:
-            said = printable("; ".join(faults))[:300]
-            logger.info("the feed %s of %s: %s", place.feed, place.site, said)
-        return told, faults
-
     async def of_feed(self, response: Response) -> AsyncIterator[Request]:
         """The requests of what is new in a feed; it is noted what is known of it."""
-        request = _request_of(response)
+        request: Any = response.request
+        status = response.status
         place = place_of(request)
         if place is None:
             return
-        record, items = await self._rounds.feed_record(place)
+        record, known, _ = await self._known(place)
         digest = hashlib.sha256(response.body).hexdigest()
-        if response.status == 304 and record.digest:
+        if status == 304 and record.digest:
             digest = record.digest
-        elif response.status != 200:
-            more = ": it is gone for good" if response.status == 410 else ""
-            reason = f"it answers {response.status}{more}"
-            await self._rounds.fail_feed(request, reason)
+        elif status != 200:
+            more = ": it is gone for good" if status == 410 else ""
+            await self._fail_feed(request, f"it answers {status}{more}")
             return
-        answered = replace(record.answered(int(time.time())), moved=_moved(response))
-        if answered.moved and answered.moved != record.moved:
-            logger.warning(
-                "the feed %s of %s has moved for good to %s: configure that in its "
-                "place",
-                place.feed,
-                place.site,
-                answered.moved,
-            )
-        failed = await self._rounds.failed_pages(place)
+        now = int(time.time())
+        moved = _moved(response)
+        if moved and moved != record.moved:
+            where = f"{moved}: configure that in its place"
+            self._warn(place, f"has moved for good to {where}")
+        record = record._replace(
+            moved=moved, failures=0, resume=0, reason="", fetched=now
+        )
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
-            self._rounds.keep_feed(request, answered)
-            for made in await self._ours(self._again(failed, place), place):
+            self._note_feed(request, record)
+            again = self._again(await self._failed_pages(place), place)
+            for made in await self._ours(again, place):
                 yield made
             return
+        content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
+        given = (response.body, content_type, response.url)
         try:
-            parsed = await self._parsed(response)
+            parsed = await in_worker(self._session.workers, *given)
         except NotAFeed as error:
-            await self._rounds.fail_feed(request, str(error))
+            await self._fail_feed(request, str(error))
             return
-        named = dict.fromkeys(item.link for item in parsed.items if item.link)
-        links = {link: self._rounds.fingerprint_of(link) for link in named}
-        told, faults = self._told(place, parsed, items, links)
-        new = told.new
+        items, faults = list(parsed.items), list(parsed.faults)
+        links = {item.link: self._fingerprint(item.link) for item in items if item.link}
+        if parsed.is_cut and known is not None:
+            del items[-1:]  # the whole of it comes with the whole feed
+        told = new_items(items, known, links.__getitem__)
+        if told.redated:
+            all_ = told.redated
+            faults.append(f"all its {all_} known items have other dates: no news")
         if told.renamed:
-            odd = (
-                f"has other {told.renamed} at each request: its items are known without"
+            faults.append(
+                f"has other {told.renamed} at each request: its items are known "
+                "without them, and are not fetched again"
             )
-            faults.insert(0, f"{odd} them, and are not fetched again")
-            if odd not in record.remark:
-                logger.warning(
-                    "the feed %s of %s %s", place.feed, place.site, faults[0]
-                )
-        now = answered.fetched
-        dates = [at for item in parsed.items for at in item.dates if at <= now]
-        found = replace(
-            _noted(answered, response, place),
-            remark=printable("; ".join(faults))[:1_000],
+        if without := sum(not item.link and not item.embeds for item in told.new):
+            faults.append(f"{without} new items have no link, and are not fetched")
+        remark = printable("; ".join(faults))
+        if faults and remark != record.remark:
+            self._warn(place, remark)
+        dates = [at for item in items for at in item.dates if at <= now]
+        record = record._replace(
+            remark=remark,
             digest=digest,
+            etag=_validator(response, "ETag"),
+            modified=_validator(response, "Last-Modified"),
             newest=max(dates, default=record.newest),
-            items=record.items + len(new),
+            items=record.items + len(told.new),
         )
-        self._rounds.keep_feed(request, found, len(new), told.state)
-        self._crawler.stats.inc_value("frontier/feeds/items", len(new))
+        pages = await self._failed_pages(place)
         there = set(links.values())
         gone = {
             key: page
-            for key, page in failed.items()
+            for key, page in pages.items()
             if key not in there
             and not page.asked
             and (told.renamed != "links" or page.failures > LASTING)
         }
-        self._forget(request, place, gone)
-        wanted = {key: page for key, page in failed.items() if key not in gone}
-        pages = await self._rounds.implied_by(place) if new else ()
-        implied = (self._request(p, place._replace(kind=IMPLIED)) for p in pages)
-        found_in_it = (
-            *self._requests_of(new, place, is_first=items is None),
-            *self._again(wanted, place),
-            *implied,
-        )
-        for made in await self._ours(found_in_it, place):
-            yield made
-
-    async def _ours(self, requests: Iterable[Request], place: Place) -> list[Request]:
-        """Those of *requests* that no other feed of the site queues, each once."""
-        made = list(requests)
-        left = await self._rounds.claim(place, (r.url for r in made if r.dont_filter))
-        ours = []
-        for request in made:
-            key = self._rounds.fingerprint_of(request.url)
-            if not request.dont_filter or key in left:
-                ours.append(request)
-            left.discard(key)
-        return ours
-
-    def _again(
-        self, pages: Mapping[bytes, FailedPage], place: Place
-    ) -> Iterator[Request]:
-        """The requests of *pages* that this round is to ask for again."""
-        for page in pages.values():
-            if page.resume <= place.number:
-                yield self._request(page.url, place._replace(kind=LINK))
-
-    def _forget(
-        self, request: Request, place: Place, gone: Mapping[bytes, FailedPage]
-    ) -> None:
-        """Ask no more for pages that the feed does not have any more, and say so."""
-        self._rounds.forget_pages(request, gone)
         if gone:
-            logger.warning(
-                "%d pages of the feed %s could not be fetched as long as it had them, "
-                "and are not asked for again: %s",
-                len(gone),
-                place.feed,
-                ", ".join(printable(page.url) for page in list(gone.values())[:SHOWN]),
-            )
-
-    def _requests_of(
-        self, items: Iterable[Item], place: Place, *, is_first: bool
-    ) -> Iterator[Request]:
-        """The requests of new *items*: their pages, and what feeds say these embed."""
-        without = 0
-        for item in items:
+            urls = ", ".join(page.url for page in gone.values())
+            many = f"{len(gone)} pages could not be fetched as long as it had them"
+            self._warn(place, f"has other items: {many}: {urls}")
+        self._note_feed(request, record, len(told.new), told.state, dict.fromkeys(gone))
+        self._crawler.stats.inc_value("frontier/feeds/items", len(told.new))
+        found = []
+        for item in told.new:
             if item.link:
                 made = self._request(item.link, place._replace(kind=LINK))
-                yield made.replace(priority=BACKLOG) if is_first else made
-            without += not item.link and not item.embeds
-            for url in item.embeds:
-                embedded = place._replace(kind=DERIVED, embeds=1)
-                yield self._request(url, embedded)
-        if without:
-            logger.warning(
-                "%d new items of the feed %s have no link, and are not fetched",
-                without,
-                place.feed,
-            )
-
-    def _request(self, url: str, place: Place) -> Request:
-        return Request(
-            url,
-            callback=self._follow,
-            errback=self._failed,
-            priority=PRIORITIES[place.kind],
-            dont_filter=place.bypasses,
-            meta=place.meta(),
-        )
+                is_first = known is None
+                found.append(made.replace(priority=BACKLOG) if is_first else made)
+            embedded = place._replace(kind=DERIVED, embeds=1)
+            found += [self._request(url, embedded) for url in item.embeds]
+        found += self._again({k: pages[k] for k in pages if k not in gone}, place)
+        for url in await self._implied(place) if told.new else ():
+            found.append(self._request(url, place._replace(kind=IMPLIED)))
+        for made in await self._ours(found, place):
+            yield made
 
     async def of_page(self, response: Response) -> AsyncIterator[Request]:
         """The requests of what a page embeds, if that is in scope."""
-        place = place_of(_request_of(response))
+        request: Any = response.request
+        place = place_of(request)
         if place is None or place.kind == FEED:
             return
-        request, is_bad = _request_of(response), response.status >= 400
+        is_bad = response.status >= 400
         reason = f"it answers {response.status}" if is_bad else ""
-        await self._rounds.note_page(request, reason)
+        await self._note_page(request, place, reason)
         if is_bad or place.embeds >= MOST_EMBEDS:
             return  # an error page is archived, and not what was wanted
         embedded = place._replace(kind=DERIVED, embeds=place.embeds + 1)
@@ -281,39 +207,146 @@ class Answers:
         """
         place, reason = place_of(request), str(error) or type(error).__name__
         if place is not None and place.kind == FEED:
-            await self._rounds.fail_feed(request, reason)
+            await self._fail_feed(request, reason)
         elif not isinstance(error, IgnoreRequest) or isinstance(error, NO_ANSWER):
-            await self._rounds.note_page(request, reason)
+            await self._note_page(request, place, reason)
 
+    # What is known.
 
-def _noted(record: FeedRecord, response: Response, place: Place) -> FeedRecord:
-    """*record* with the validators of *response*, and where it came from."""
-    kept = []
-    for name in ("ETag", "Last-Modified"):
-        value = (response.headers.get(name) or b"").decode("latin-1")
-        is_one = len(value) <= VALIDATOR and value.isprintable()
-        kept.append(value if is_one else "")
-    location = "" if response.url == place.feed else response.url
-    if location and location != record.location:
-        logger.info(
-            "the feed %s of the site %s is redirected to %s",
-            place.feed,
-            place.site,
-            printable(location),
+    def _fingerprint(self, url: str) -> bytes:
+        """What the page at *url* is known by."""
+        return self._session.fingerprints.of(Request(url))
+
+    async def _get(self, *calls: Call) -> list[Any]:
+        return await self._session.node.run(calls)
+
+    async def _known(self, place: Place) -> tuple[FeedRecord, bytes | None, int]:
+        """What is known of the feed of *place*, of its items, and its site's wait."""
+        field, site = feed_field(place.feed), self._session.node.keys.site(place.site)
+        names = (f"feed:{field}", f"items:{field}", "wait")
+        ((record, items, wait),) = await self._get(Call.command("HMGET", site, *names))
+        return read_feed(place.feed, record), items, int(wait or 0)
+
+    async def _implied(self, place: Place) -> list[str]:
+        """The implied pages of the feed of *place*."""
+        site = self._session.node.keys.site(place.site)
+        (packed,) = await self._get(Call.command("HGET", site, "config"))
+        return read_config(packed).get(place.feed, [])
+
+    async def _failed_pages(self, place: Place) -> dict[bytes, FailedPage]:
+        """The pages of items of the feed of *place* that are to be asked for again."""
+        key = self._session.node.keys.failed(place.site)
+        (found,) = await self._get(Call.command("HGETALL", key))
+        pages = read_pages(found).items()
+        return {key: page for key, page in pages if page.feed == place.feed}
+
+    async def _ours(self, requests: list[Request], place: Place) -> list[Request]:
+        """Those of *requests* that no other feed of the site queues, each once."""
+        pages = {self._fingerprint(r.url): r for r in requests if r.dont_filter}
+        every, ours = list(pages), [r for r in requests if not r.dont_filter]
+        keys = self._session.node.keys
+        for first in range(0, len(every), MOST_IDS):
+            some = every[first : first + MOST_IDS]
+            claim = claim_call(keys, place.site, place.number, place.feed, some)
+            (letters,) = await self._get(claim)
+            for page, letter in zip(some, letters.decode(), strict=True):
+                ours += [pages[page]] if letter == "y" else []
+        return ours
+
+    def _again(self, pages: Mapping[bytes, FailedPage], place: Place) -> list[Request]:
+        """The requests of *pages* that this round is to ask for again."""
+        of_item = place._replace(kind=LINK)
+        due = (page.url for page in pages.values() if page.resume <= place.number)
+        return [self._request(url, of_item) for url in due]
+
+    def _request(self, url: str, place: Place) -> Request:
+        return Request(
+            url,
+            callback=self._follow,
+            errback=self._failed,
+            priority=PRIORITIES[place.kind],
+            dont_filter=place.bypasses,
+            meta={META: list(place)},
         )
-    return replace(record, etag=kept[0], modified=kept[1], location=location)
+
+    # What is to be noted.
+
+    def _warn(self, place: Place, what: str) -> None:
+        where = f"the feed {place.feed} of the site {place.site}"
+        logger.warning("%s %s", where, printable(what))
+
+    def _note_feed(
+        self,
+        request: Request,
+        record: FeedRecord,
+        found: int = 0,
+        items: bytes | None = None,
+        pages: Mapping[bytes, bytes | None] | None = None,
+    ) -> None:
+        """Have *record* be noted, and that *found* of its items are new.
+
+        *items* is what is known of all, if that changes.
+        """
+        field = feed_field(record.url)
+        known: list[Any] = [field, found, f"feed:{field}", pack(record)]
+        if items is not None:
+            known += [f"items:{field}", items]
+        self._rounds.keep(request, Note(known, pages or {}))
+
+    async def _fail_feed(self, request: Request, reason: str) -> None:
+        """Note that the feed that *request* asked for cannot be had, and say why."""
+        place = place_of(request)
+        if place is None:
+            return
+        record, _, wait_s = await self._known(place)
+        record = failed(record, reason, place.number, wait_s)
+        self._crawler.stats.inc_value("frontier/feeds/failed")
+        when = _again_in(record.resume - place.number)
+        self._warn(
+            place, f"cannot be read: {reason} (failure {record.failures}, {when})"
+        )
+        self._note_feed(request, record)
+
+    async def _note_page(
+        self, request: Request, place: Place | None, reason: str
+    ) -> None:
+        """Note that the page of an item was not had for *reason*; empty: it was had."""
+        if place is None or place.kind != LINK:
+            return
+        url = next(iter(request.meta.get("redirect_urls", ())), request.url)
+        key = self._fingerprint(url)
+        if not reason:
+            self._rounds.keep(request, Note(pages={key: None}))
+            return
+        keys = self._session.node.keys
+        packed, wait = await self._get(
+            Call.command("HGET", keys.failed(place.site), key),
+            Call.command("HGET", keys.site(place.site), "wait"),
+        )
+        known = read_pages({key: packed} if packed else {}).get(key)
+        known = known or FailedPage(url, place.feed)
+        page = failed(known, reason, place.number, int(wait or 0))
+        self._crawler.stats.inc_value("frontier/feeds/pages_failed")
+        level = logging.INFO if known.failures else logging.WARNING
+        when = _again_in(page.resume - place.number)
+        what = printable(f"{url} cannot be fetched: {reason}")
+        logger.log(level, "%s (failure %d, %s)", what, page.failures, when)
+        self._rounds.keep(
+            request, Note(pages={key: None if page.asked else pack(page)})
+        )
+
+
+def _again_in(rounds: int) -> str:
+    return f"asked again in {rounds} round{'s' * (rounds != 1)}"
+
+
+def _validator(response: Response, name: str) -> str:
+    value = (response.headers.get(name) or b"").decode("latin-1")
+    return value if len(value) <= VALIDATOR and value.isprintable() else ""
 
 
 def _moved(response: Response) -> str:
     """Where the feed in *response* has moved for good; empty if it has not."""
-    meta = _request_of(response).meta
-    reasons = meta.get("redirect_reasons", ())
-    is_moved = meta.get("redirect_urls") and all(one in MOVED for one in reasons)
-    return printable(response.url) if is_moved and reasons else ""
-
-
-def _request_of(response: Response) -> Request:
-    request = response.request
-    if request is None:
-        raise ValueError(f"{response.url} came from no request")
-    return request
+    request: Any = response.request
+    reasons = request.meta.get("redirect_reasons") or ("no",)
+    return printable(response.url) if MOVED.issuperset(reasons) else ""

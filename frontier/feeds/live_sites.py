@@ -16,7 +16,6 @@ import logging
 import os
 import re
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +35,7 @@ FILE = "feeds.toml"
 SQLITE = (".db", ".sqlite", ".sqlite3")
 """How a file is called that is a database."""
 MAX_NOTES = 20
-"""Faults of rows that are logged at once; the others are counted."""
-SHOWN = 5
-"""Sites of each kind in a line about a change."""
+"""Faults of rows that are logged at once."""
 _RELATIVE = re.compile(r"(sqlite(?:\+\w+)?://)/([^/:].*)")
 """The URL of an SQLite database with a relative path, in two parts."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+_]*://")
@@ -83,37 +80,12 @@ class LiveSites:
     def __init__(self, source: Sites, refresh_s: float) -> None:
         self._source = source
         self._refresh_s = refresh_s
-        self._sites: Mapping[str, Site] | None = None
-        self._fault = ""
-        self._notes: frozenset[str] = frozenset()
-        self._began = 0.0
-        self._stopped = threading.Event()
-
-    @property
-    def sites(self) -> Mapping[str, Site]:
-        """By name; empty before the first good reading. A change makes another one."""
-        return self._sites or {}
-
-    @property
-    def was_read(self) -> bool:
-        """Whether there was a good reading."""
-        return self._sites is not None
-
-    @property
-    def takes_s(self) -> float:
-        """Seconds for which a reading has taken; 0 if there is none now."""
-        began = self._began
-        return time.monotonic() - began if began else 0.0
-
-    @property
-    def where(self) -> str:
-        """What the source is called in messages."""
-        return self._source.where
-
-    @property
-    def fault(self) -> str:
+        self.sites: Mapping[str, Site] | None = None
+        """By name; ``None`` before the first good reading. A change makes another."""
+        self.fault = ""
         """What is wrong with the source now; empty if it could be read."""
-        return self._fault
+        self._notes: frozenset[str] = frozenset()
+        self._stopped = threading.Event()
 
     def start(self) -> None:
         """Read now and then every *refresh_s* seconds, in a thread, until `stop`."""
@@ -126,66 +98,24 @@ class LiveSites:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            try:
-                self.refresh()
-            except Exception:
-                logger.exception("The sites of %s were not taken", self._source.where)
+            self.refresh()
             self._stopped.wait(self._refresh_s)
 
     def refresh(self) -> None:
         """Read the source once. What is wrong with it is `fault`, and logged."""
-        before = self._sites
-        self._began = time.monotonic()
+        fault = ""
         try:
-            now = self._source.read()
+            self.sites = self._source.read()
         except InputBroken as error:
-            self._note_fault(str(error))
-            return
-        finally:
-            self._began = 0.0
-        if self._fault:
-            self._fault = ""
-            logger.warning(
-                "%s can be read again: %d sites", self._source.where, len(now)
-            )
-        self._note_rows()
-        self._sites = now
-        if before is not None and before is not now and (what := _changes(before, now)):
-            logger.info("The sites of %s changed: %s", self._source.where, what)
-
-    def _note_fault(self, fault: str) -> None:
-        if fault == self._fault:
-            return
-        self._fault = fault
-        if self._sites is not None:
-            logger.error(
-                "%s; the crawl goes on with the %d sites that it has",
-                fault,
-                len(self._sites),
-            )
-
-    def _note_rows(self) -> None:
-        """Log what the source had to leave out, each once as long as it is so."""
-        found = frozenset(self._source.notes)
-        new = sorted(found - self._notes)
-        for note in new[:MAX_NOTES]:
+            fault = str(error)
+        except Exception as error:
+            logger.exception("the sites of %s cannot be read", self._source.where)
+            fault = repr(error)
+        if fault and fault != self.fault:
+            logger.error("%s; the crawl goes on with the sites that it has", fault)
+        elif self.fault and not fault:
+            logger.warning("%s can be read again", self._source.where)
+        notes = frozenset(self._source.notes)
+        for note in sorted(notes - self._notes)[:MAX_NOTES]:
             logger.warning("%s: %s", self._source.where, note)
-        if len(new) > MAX_NOTES:
-            more = len(new) - MAX_NOTES
-            logger.warning("%s: %d more faults", self._source.where, more)
-        self._notes = found
-
-
-def _changes(before: Mapping[str, Site], now: Mapping[str, Site]) -> str:
-    """Which sites came, went or changed, for the log."""
-    found = {
-        "new": now.keys() - before.keys(),
-        "removed": before.keys() - now.keys(),
-        "changed": {name for name in now.keys() & before if now[name] != before[name]},
-    }
-    parts = []
-    for what, names in found.items():
-        if names:
-            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-            parts.append(f"{what}: {', '.join(sorted(names)[:SHOWN])}{more}")
-    return "; ".join(parts)
+        self.fault, self._notes = fault, notes

@@ -2,9 +2,10 @@
 
 What always holds:
 
-1.  A `Site` that `site_of` has made can be crawled: its name is one line, its URLs are
-    canonical, no feed is in it twice, and its waits are within the limits.
-2.  What is wrong is a `InputBroken` that says where, and what would be right.
+1.  A `Site` that `sites_of` has made can be crawled: its name is one line, its URLs are
+    canonical, and its waits are within the limits. No feed is in two sites.
+2.  What is wrong is told with what would be right, and what cannot be used is left out,
+    unless the source raises an error then.
 
 A wait is written as CrawlRSS does: days, hours, minutes and seconds, in that order,
 each at most once, ``1d2h3m4s``. Unlike CrawlRSS we take blanks between them, weeks,
@@ -13,14 +14,15 @@ and a number alone, which is seconds; we refuse a wait below `LEAST_WAIT_S`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from frontier.errors import InvalidURL
 from frontier.settings.values import UNITS, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+T = TypeVar("T")
 
 LEAST_WAIT_S = 1
 """With none at all a site would be asked without end."""
@@ -28,19 +30,13 @@ _DAYS = 366
 MOST_WAIT_S = _DAYS * 86_400
 DEFAULT_WAIT = "1h"
 """Of a site for which the configuration says none."""
-MAX_SITES = 100_000
-MAX_FEEDS = 1_000
-"""Of one site."""
-MAX_IMPLIED = 100
-"""Pages of one feed."""
 MAX_URL = 4_096
 """Characters of a URL."""
 MAX_NAME = 200
 """Characters of a site's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Feed:
+class Feed(NamedTuple):
     """A feed, and the pages that change when it does."""
 
     url: str
@@ -49,8 +45,7 @@ class Feed:
     """Implied pages: fetched again whenever the feed has something new."""
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """Feeds that are fetched together, in rounds."""
 
     name: str
@@ -63,6 +58,11 @@ class Site:
     """No round begins; what is known of the feeds stays."""
     ended: bool = False
     """The configuration still has it, but it is not crawled any more."""
+
+    @property
+    def want(self) -> str:
+        """``active``, ``paused`` or ``ended``."""
+        return "ended" if self.ended else "paused" if self.paused else "active"
 
 
 class Sites(Protocol):
@@ -82,33 +82,28 @@ class Sites(Protocol):
         ...
 
 
-def parse_wait(text: str | int) -> int:
+def parse_wait(text: Any) -> int:
     """The seconds of a wait: ``1h30m``, ``1h 30m``, ``40d``, or ``90`` for 90 seconds.
 
     Raises:
         ValueError: It is no wait, or one that is too short or too long.
     """
-    if isinstance(text, bool) or not isinstance(text, str | int):
-        raise ValueError(f"{_shown(text)} is not a wait: {_FORM}")  # noqa: TRY004
     try:
         seconds = seconds_of(text)
     except ValueError:
-        raise ValueError(f"{_shown(text)} is not a wait: {_FORM}") from None
-    if seconds < LEAST_WAIT_S:
-        raise ValueError(
-            f"the wait {_shown(text)} is too short; it is {LEAST_WAIT_S}s at least"
-        )
-    if seconds > MOST_WAIT_S:
-        raise ValueError(f"the wait {_shown(text)} is too long; it is {_DAYS}d at most")
+        seconds = 0.5
     if seconds != int(seconds):
-        raise ValueError(f"the wait {_shown(text)} is not in whole seconds")
+        raise ValueError(
+            f"{_shown(text)} is not a wait: write weeks, days, hours, minutes and "
+            "seconds in that order, such as 40 days, 1h30m or 90s; a number alone is "
+            "seconds"
+        )
+    if not LEAST_WAIT_S <= seconds <= MOST_WAIT_S:
+        raise ValueError(
+            f"the wait {_shown(text)} is too short or too long: it is from "
+            f"{LEAST_WAIT_S}s to {_DAYS}d"
+        )
     return int(seconds)
-
-
-_FORM = (
-    "write weeks, days, hours, minutes and seconds in that order, such as 40 days, "
-    "1h30m or 90s; a number alone is seconds"
-)
 
 
 def format_wait(seconds: int) -> str:
@@ -129,20 +124,17 @@ def canonical_url(url: object) -> str:
     """
     from frontier.urls.canon.rulesets import standard
 
-    if not isinstance(url, str) or not url.strip():
-        raise ValueError(f"{_shown(url)} is not a URL")
-    if len(url) > MAX_URL:
-        raise ValueError(f"{_shown(url)} has more than {MAX_URL:,} characters")
     try:
-        made = standard(url.strip()).partition("#")[0]
+        made = standard(url.strip()).partition("#")[0] if isinstance(url, str) else ""
     except InvalidURL:
-        raise ValueError(f"{_shown(url)} is not a URL") from None
+        made = ""
     if not made.startswith(("http://", "https://")):
         raise ValueError(f"{_shown(url)} is not a URL of http or https")
-    if "@" in made.split("/", 3)[2]:
-        shown = made.replace(made.split("/", 3)[2].rpartition("@")[0] + "@", "...@", 1)
+    user, at, _ = made.split("/", 3)[2].rpartition("@")
+    if at:
         raise ValueError(
-            f"{_shown(shown)} has a user or a password in it; use HttpAuthMiddleware"
+            f"{_shown(made.replace(user, '...', 1))} has a user or a password in it; "
+            "use HttpAuthMiddleware"
         )
     if len(made) > MAX_URL:
         raise ValueError(f"{_shown(url)} has more than {MAX_URL:,} characters")
@@ -165,61 +157,81 @@ def site_name(name: object) -> str:
     return name
 
 
-def feed_of(url: object, implied: Iterable[object] = ()) -> Feed:
-    """A feed of what a configuration says.
+def sites_of(
+    tables: Iterable[Mapping[str, Any]], fault: Callable[[int, str, str], None]
+) -> dict[str, Site]:
+    """The sites that *tables* say, with keys as in ``feeds.toml``, by name.
 
-    Raises:
-        ValueError: A URL cannot be one, or there are too many pages.
+    *fault* is told of which table something is wrong, counted from 0, at which key or
+    value, and what. If it returns, what is wrong is left out: a site, a feed, a page, a
+    wait.
     """
-    pages = tuple(dict.fromkeys(canonical_url(page) for page in implied))
-    if len(pages) > MAX_IMPLIED:
-        raise ValueError(
-            f"the feed {_shown(url)} has more than {MAX_IMPLIED} implied pages"
-        )
-    return Feed(canonical_url(url), pages)
-
-
-def site_of(
-    name: object,
-    feeds: Iterable[Feed],
-    wait: str | int = DEFAULT_WAIT,
-    wait_max: str | int | None = None,
-    *,
-    paused: bool = False,
-    ended: bool = False,
-) -> Site:
-    """A site of what a configuration says; without *wait_max* the wait is fixed.
-
-    Raises:
-        ValueError: Something of it cannot be; the message does not name the site.
-    """
-    called = site_name(name)
-    least = parse_wait(wait)
-    most = least if wait_max is None else parse_wait(wait_max)
-    if most < least:
-        raise ValueError(
-            f"the longest wait, {format_wait(most)}, is shorter than the wait, "
-            f"{format_wait(least)}"
-        )
-    site = Site(called, (), least, most, paused=paused, ended=ended)
-    return with_feeds(site, feeds)
-
-
-def with_feeds(site: Site, feeds: Iterable[Feed]) -> Site:
-    """*site* with *feeds* instead of its own.
-
-    Raises:
-        ValueError: One of them is there twice, or they are too many.
-    """
-    listed = tuple(feeds)
-    if len(listed) > MAX_FEEDS:
-        raise ValueError(f"the site has more than {MAX_FEEDS:,} feeds")
+    sites: dict[str, Site] = {}
     known: set[str] = set()
-    for feed in listed:
-        if feed.url in known:
-            raise ValueError(f"the feed {feed.url} is in the site twice")
-        known.add(feed.url)
-    return replace(site, feeds=listed)
+    number = 0
+
+    def checked(key: str, value: Any, check: Callable[[Any], T], other: T) -> T:
+        try:
+            return check(value)
+        except ValueError as error:
+            fault(number, key, str(error))
+            return other
+
+    def new_name(name: object) -> str:
+        if name in sites:
+            raise ValueError(f"there is a site {name!r} already")
+        return site_name(name)
+
+    def new_feed(url: object) -> str:
+        made = canonical_url(url)
+        if made in known:
+            raise ValueError(f"the feed {made} is there already")
+        return made
+
+    for number, table in enumerate(tables):
+        if not (name := checked("name", table.get("name"), new_name, "")):
+            continue
+        wait = table.get("wait", DEFAULT_WAIT)
+        least = checked("wait", wait, parse_wait, parse_wait(DEFAULT_WAIT))
+        most = checked("wait_max", table.get("wait_max", least), parse_wait, least)
+        if most < least:
+            what = (
+                f"{format_wait(most)}, is shorter than the wait, {format_wait(least)}"
+            )
+            fault(number, "wait_max", f"the longest wait, {what}")
+        feeds = []
+        entries: list[Any] = checked("feeds", table.get("feeds", []), _list, [])
+        for entry in entries:
+            given = entry if isinstance(entry, dict) else {"url": entry}
+            if not (
+                url := checked(
+                    str(given.get("url", "feeds")), given.get("url"), new_feed, ""
+                )
+            ):
+                continue
+            known.add(url)
+            pages: list[Any] = checked("implied", given.get("implied", []), _list, [])
+            made = (checked(str(page), page, canonical_url, "") for page in pages)
+            implied = tuple(filter(None, dict.fromkeys(made)))
+            feeds.append(Feed(url, implied))
+        states = (
+            checked(key, table.get(key, False), _bool, False)
+            for key in ("paused", "ended")
+        )
+        sites[name] = Site(name, tuple(feeds), least, max(least, most), *states)
+    return sites
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("write true or false")  # noqa: TRY004 (as all checks do)
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("write a list, in square brackets")  # noqa: TRY004
+    return value
 
 
 def _shown(value: object) -> str:

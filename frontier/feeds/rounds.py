@@ -31,21 +31,15 @@ from scrapy import Request
 from typing_extensions import override
 
 from frontier.errors import FrontierError, StoreUnavailable
-from frontier.feeds.failed_pages import FailedPage, read_page, read_pages
 from frontier.feeds.live_sites import LiveSites
 from frontier.feeds.round_state import (
     MOST_IDS,
-    MOST_PAGES,
-    OURS,
-    Facts,
-    FeedRecord,
-    claim_call,
     due_call,
     due_of,
     end_call,
     feed_field,
-    note_calls,
-    read_config,
+    note_call,
+    pages_calls,
     read_feed,
     take_call,
     taken_of,
@@ -56,7 +50,6 @@ from frontier.queue.push import ARE_SEEN
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
 from frontier.session.session import session_of
-from frontier.status.validate import printable
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -66,7 +59,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from frontier.feeds.model import Site, Sites
-    from frontier.feeds.round_state import Taken
+    from frontier.feeds.round_state import FeedRecord, Taken
     from frontier.node.node import Node
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
@@ -74,24 +67,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 META = "frontier_round"
-"""Key of ``meta``: ``[site, round, kind, feed, embeds]``."""
+"""Key of ``meta``: a `Place` as a list."""
 FEED, LINK, IMPLIED, DERIVED = "feed", "link", "implied", "derived"
 """What a request is in its round: a feed, a new item, an implied page, or what one of
 these embeds."""
-KINDS = (FEED, LINK, IMPLIED, DERIVED)
 PRIORITIES = {FEED: 30, LINK: 20, IMPLIED: 20, DERIVED: 10}
 BACKLOG = 15
 """Priority of the items of a feed that is read for the first time: what is new in later
 rounds does not wait for them."""
-REDIRECTS = {LINK: 1, IMPLIED: 1, DERIVED: 0}
-"""Times that a request may be redirected; a feed, as often as any request."""
+REDIRECTS = {FEED: 5, LINK: 1, IMPLIED: 1, DERIVED: 0}
+"""Times that a request may be redirected."""
 PAUSE = 1.0
 """Seconds between two looks for sites that are due, unless one is due before."""
 LEAST_PAUSE = 0.02
-FIRST_PAUSE = 0.1
-"""Seconds between two looks until the configuration was read once."""
-LATE_S = 10
-"""A reading of the configuration that takes longer is said."""
 TAKEN = 20
 """Sites that a node takes before it looks again."""
 MAX_PENDING = 2_000
@@ -115,24 +103,25 @@ class Place(NamedTuple):
     embeds: int = 0
     """How many pages it is embedded in, one in the other."""
 
-    def meta(self) -> dict[str, Any]:
-        """What a request of this place has in its ``meta``."""
-        return {META: list(self)}
-
     @property
     def bypasses(self) -> bool:
         """Whether it is fetched whether it was seen or not."""
         return self.kind != DERIVED
 
 
+class Note(NamedTuple):
+    """What is to be noted of a request when it is done with."""
+
+    feed: Sequence[Any] = ()
+    """Of a feed: its field, how many of its items are new, and what is known of it."""
+    pages: Mapping[bytes, bytes | None] = {}
+    """Items' pages that failed, or do not any more."""
+
+
 def place_of(request: Request) -> Place | None:
-    """What *request* is in a round; ``None`` if it is of none, or says so wrongly."""
-    match request.meta.get(META):
-        case [str(), int(), str(kind), str(), int(embeds)] if (
-            kind in KINDS and embeds >= 0
-        ):
-            return Place(*request.meta[META])
-    return None
+    """What *request* is in a round; ``None`` if it is of none."""
+    found = request.meta.get(META)
+    return None if found is None else Place(*found)
 
 
 def admitted(request: Request) -> Place | None:
@@ -141,13 +130,13 @@ def admitted(request: Request) -> Place | None:
     It is redirected no more often than its round follows.
     """
     place = place_of(request)
-    if place is not None and place.kind in REDIRECTS:
+    if place is not None:
         request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
     return place
 
 
 class Rounds(Part):
-    """Begins, accounts for and ends rounds, on one node.
+    """Begins and accounts for rounds, on one node.
 
     Built by `Session.component`; it does nothing before `open`.
     """
@@ -155,26 +144,12 @@ class Rounds(Part):
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._session = session_of(crawler)
-        self._told_sites: Mapping[str, Site] = {}
-        """The reading of the configuration that the store was told last."""
-        self._told: dict[str, Site] = {}
-        """What of the configuration this node has told the store."""
-        self._fault = ""
-        self._is_told = False
-        """Whether the store has the whole configuration."""
-        self._is_late = False
-        """Whether it was said that the configuration does not answer."""
-        self._facts: dict[tuple[str, int], Facts] = defaultdict(Facts)
-        self._known: WeakKeyDictionary[Request, list[Any]] = WeakKeyDictionary()
-        """What is to be noted of feeds when their requests are done with."""
-        self._pages: WeakKeyDictionary[Request, list[tuple[bytes, bytes]]] = (
-            WeakKeyDictionary()
-        )
-        """The same of items' pages that failed, or do not any more."""
-        self._done: dict[
-            tuple[int, int, int], tuple[Place, list[Any], list[tuple[bytes, bytes]]]
-        ] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._told: Mapping[str, Site] | None = None
+        """What of the configuration the store has been told."""
+        self._urls: dict[tuple[str, int], int] = defaultdict(int)
+        """By how many more URLs of a round are queued than the store knows."""
+        self._notes: WeakKeyDictionary[Request, Note] = WeakKeyDictionary()
+        self._done: dict[tuple[int, int, int], tuple[Place, Note]] = {}
         self._stopped = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -212,16 +187,12 @@ class Rounds(Part):
                 if self._crawler.engine.running:  # else nothing can be emitted
                     await self._configure()
                     pause = await self._look()
-                    await self._tell()
-                    if not self._live.was_read and not self._fault:
-                        pause = min(pause, FIRST_PAUSE)
+                    await self._count()
             except StoreUnavailable:
                 pass  # the node says so
-            except FrontierError as error:
-                self._node.fail(error)
-                return
             except Exception as error:
-                logger.exception("the rounds of this node cannot go on")
+                if not isinstance(error, FrontierError):
+                    logger.exception("the rounds of this node cannot go on")
                 self._node.fail(error)
                 return
             with contextlib.suppress(TimeoutError):
@@ -232,51 +203,29 @@ class Rounds(Part):
 
     async def _configure(self) -> None:
         """Tell the store what has changed in the configuration, if it was read."""
-        is_late = self._live.takes_s > LATE_S
-        if is_late and not self._is_late:
-            logger.error(
-                "%s has not answered for %d s; the crawl goes on with the sites that "
-                "it has",
-                self._live.where,
-                LATE_S,
-            )
-        self._is_late = is_late
-        if not self._live.was_read:
-            if self._live.fault != self._fault:
-                logger.error(
-                    "%s; the crawl goes on with the sites that the store has",
-                    self._live.fault,
-                )
-            self._fault = self._live.fault
-            return
         sites = self._live.sites
-        if self._is_told and sites is self._told_sites:
+        if sites is None or sites is self._told:
             return
-        first = not self._is_told
-        if first or sites.keys() != self._told.keys():
-            await self._end_those_gone(sites)
-        changed = [site for name, site in sites.items() if self._told.get(name) != site]
+        told = self._told or {}
+        if self._told is None or sites.keys() != told.keys():
+            known = Call.command("ZRANGE", self._keys.sites(), 0, -1)
+            (members,) = await self._node.run([known])
+            gone = sorted({name.decode() for name in members} - sites.keys())
+            await self._tell({name: end_call(self._keys, name) for name in gone}, "end")
+        changed = [site for name, site in sites.items() if told.get(name) != site]
         for at in range(0, len(changed), MOST_IDS):
             some = changed[at : at + MOST_IDS]
-            replies = await self._node.run([update_call(self._keys, s) for s in some])
-            count = sum(reply != b"same" for reply in replies)
-            if count:
-                logger.info("%d sites are new or changed", count)
-            self._told.update((site.name, site) for site in some)
-        self._is_told, self._told_sites = True, sites
+            calls = {site.name: update_call(self._keys, site) for site in some}
+            await self._tell(calls, "are new or changed")
+        self._told = sites
 
-    async def _end_those_gone(self, sites: Mapping[str, Site]) -> None:
-        known = Call.command("ZRANGE", self._keys.sites(), 0, -1)
-        (members,) = await self._node.run([known])
-        names = {name.decode("utf-8", "surrogateescape") for name in members}
-        gone = sorted(names - sites.keys())
-        replies = await self._node.run([end_call(self._keys, name) for name in gone])
-        for name, reply in zip(gone, replies, strict=True):
-            if reply != b"same":
-                shown = printable(name)
-                logger.info("the site %s is not configured any more: it ends", shown)
-        for name in self._told.keys() - sites.keys():
-            del self._told[name]
+    async def _tell(self, calls: Mapping[str, Call], what: str) -> None:
+        replies = await self._node.run(list(calls.values()))
+        told = zip(calls, replies, strict=True)
+        names = [name for name, reply in told if reply != b"same"]
+        if names:
+            shown, more = ", ".join(names[:5]), "..." if len(names) > 5 else ""
+            logger.info("%d sites %s: %s%s", len(names), what, shown, more)
 
     # What is due.
 
@@ -289,32 +238,17 @@ class Rounds(Part):
         if due.now >= self._node.end_of_crawl.until:
             logger.info("no round begins any more: FRONTIER_RECRAWL_UNTIL is over")
             self.stop()
-            return 0.0
+        look_ms = int(self._node.config.lease_ttl * 1000)
         for name in due.names:
             if self._stopped.is_set():
-                return 0.0
-            await self._take(name)
+                break
+            (reply,) = await self._node.run([take_call(self._keys, name, look_ms)])
+            if taken := taken_of(reply):
+                await self._emit(name, taken)
         if due.names:
             return LEAST_PAUSE
         wait = (due.next - due.now) / 1000 if due.next >= 0 else PAUSE
         return min(max(wait, LEAST_PAUSE), PAUSE)
-
-    async def _take(self, name: str) -> None:
-        look_ms = int(self._node.config.lease_ttl * 1000)
-        call = take_call(self._keys, name, look_ms=look_ms, idle=self._is_idle(name))
-        (reply,) = await self._node.run([call])
-        taken = taken_of(reply)
-        if taken is not None:
-            await self._emit(name, taken)
-
-    def _is_idle(self, name: str) -> bool:
-        """Whether *name* has no feed that may be fetched, so that no round begins."""
-        known = self._live.sites.get(name)
-        return known is not None and all(self._excludes(f.url) for f in known.feeds)
-
-    def _excludes(self, url: str) -> bool:
-        known = self._session.exclusions
-        return known is not None and known.why(url) is not None
 
     async def _emit(self, name: str, taken: Taken) -> None:
         """Queue all feeds of a site that are not left out, and then say so.
@@ -324,7 +258,7 @@ class Rounds(Part):
         """
         fields = [
             f"{what}:{feed_field(url)}"
-            for url, _ in taken.feeds
+            for url in taken.feeds
             for what in ("feed", "at", "asked")
         ]
         found: list[bytes | None] = []
@@ -332,24 +266,26 @@ class Rounds(Part):
             read = Call.command("HMGET", self._keys.site(name), *fields)
             (found,) = await self._node.run([read])
         asked = []
-        for number, (url, _) in enumerate(taken.feeds):
+        exclusions = self._session.exclusions
+        for number, url in enumerate(taken.feeds):
             packed, at, was_asked = found[3 * number : 3 * number + 3]
             known = read_feed(url, packed)
+            is_out = exclusions is not None and exclusions.why(url) is not None
             is_waited_for = self._is_waited_for(at, was_asked, taken.now_ms)
-            if known.resume > taken.number or is_waited_for or self._excludes(url):
+            if known.resume > taken.number or is_waited_for or is_out:
                 self._crawler.stats.inc_value("frontier/feeds/left_out")
                 continue
             place = Place(name, taken.number, FEED, url)
             self._crawler.engine.crawl(self._feed_request(place, known))
             asked.append(feed_field(url))
         await self._node.outbox.flush()
-        self._facts[name, taken.number].asked = asked
-        await self._tell()
+        note = note_call(self._keys, name, taken.number, asked=asked)
+        await self._node.run([note])
         self._crawler.stats.inc_value("frontier/feeds/rounds")
-        count = len(asked)
-        told = logging.INFO if count else logging.DEBUG
-        many = f"{count} feed{'s' * (count != 1)}"
-        logger.log(told, "round %d of the site %s: %s", taken.number, name, many)
+        told = logging.INFO if asked else logging.DEBUG
+        logger.log(
+            told, "round %d of the site %s: feeds: %d", taken.number, name, len(asked)
+        )
 
     def _is_waited_for(
         self, at: bytes | None, asked: bytes | None, now_ms: int
@@ -359,65 +295,42 @@ class Rounds(Part):
         *at* is the round in which it answered last; *asked* that which has asked for
         it, and when.
         """
-        if asked is None:
-            return False
-        number, asked_ms = map(int, asked.split(b" "))
-        is_late = now_ms - asked_ms >= UNANSWERED_S * 1000
-        return number > int(at or 0) and not is_late
+        number, asked_ms = map(int, (asked or b"0 0").split(b" "))
+        return number > int(at or 0) and now_ms - asked_ms < UNANSWERED_S * 1000
 
     def _feed_request(self, place: Place, known: FeedRecord) -> Request:
-        headers: dict[str, str] = {}
-        if not self._node.config.revisit_conditional_get:  # which asks by itself
-            if known.etag:
-                headers["If-None-Match"] = known.etag
-            if known.modified:
-                headers["If-Modified-Since"] = known.modified
+        headers = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
+        asks_by_itself = self._node.config.revisit_conditional_get
         spider: Any = self._spider
         return Request(
             place.feed,
             callback=spider.parse_feed,
             errback=spider.feed_failed,
-            headers=headers,
+            headers={k: v for k, v in headers.items() if v and not asks_by_itself},
             priority=PRIORITIES[FEED],
             dont_filter=True,
-            meta={**place.meta(), FOUND: SEED},
+            meta={META: list(place), FOUND: SEED},
         )
 
     # What becomes of requests.
-
-    async def claim(self, place: Place, urls: Iterable[str]) -> set[bytes]:
-        """Which pages at *urls* the feed of *place* is to queue, by fingerprint.
-
-        Not those that another feed of its site queues in the same round.
-        """
-        pages = list(dict.fromkeys(map(self.fingerprint_of, urls)))
-        ours: set[bytes] = set()
-        for first in range(0, len(pages), MOST_IDS):
-            some = pages[first : first + MOST_IDS]
-            call = claim_call(self._keys, place.site, place.number, place.feed, some)
-            (letters,) = await self._node.run([call])
-            ours |= {
-                page
-                for page, letter in zip(some, letters.decode(), strict=True)
-                if letter == OURS
-            }
-        return ours
 
     @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has queued the requests of *pushes*, or not, as they were seen."""
         for push, verdict in zip(pushes, verdicts, strict=True):
-            if push.tag is None or (place := place_of(push.tag)) is None:
-                continue
-            if verdict not in ARE_SEEN:
-                self._facts[place.site, place.number].urls += 1
+            place = None if push.tag is None else place_of(push.tag)
+            if place is not None and verdict not in ARE_SEEN:
+                self._urls[place.site, place.number] += 1
+
+    def keep(self, request: Request, note: Note) -> None:
+        """Have *note* be noted once *request* is done with."""
+        self._notes[request] = note
 
     def complete(self, request: Request, reservation: Reservation) -> None:
         """*request* is over; it is noted when *reservation* is about to be acked."""
         place = place_of(request)
         if place is not None:
-            known, pages = self._known.pop(request, []), self._pages.pop(request, [])
-            self._done[reservation.key] = (place, known, pages)
+            self._done[reservation.key] = (place, self._notes.pop(request, Note()))
 
     @override
     async def before_ack(self, reservations: Iterable[Reservation]) -> None:
@@ -425,155 +338,28 @@ class Rounds(Part):
 
         What they led to is in the store by now, and their records are on disk.
         """
+        calls = []
         for reservation in reservations:
             if (found := self._done.pop(reservation.key, None)) is None:
                 continue
-            place, known, pages = found
-            facts = self._facts[place.site, place.number]
-            facts.urls -= 1
-            facts.pages += pages
-            if known:
-                facts.feeds.append(known)
-        await self._tell()
+            place, note = found
+            self._urls[place.site, place.number] -= 1
+            calls += pages_calls(self._keys, place.site, note.pages)
+            if note.feed:
+                feeds = [note.feed]
+                calls.append(note_call(self._keys, *place[:2], feeds=feeds))
+        await self._count(calls)
 
-    async def _tell(self) -> None:
-        """Send the store what it has not been told."""
-        telling, self._facts = self._facts, defaultdict(Facts)
-        calls = [
-            call
-            for (site, number), facts in telling.items()
-            for call in note_calls(self._keys, site, number, facts)
+    async def _count(self, calls: Sequence[Call] = ()) -> None:
+        """Send the store *calls*, and by how many more URLs are queued."""
+        counts, self._urls = self._urls, defaultdict(int)
+        counted = [
+            note_call(self._keys, site, number, urls=urls)
+            for (site, number), urls in counts.items()
+            if urls
         ]
-        if calls:
-            await self._node.run(calls)
-
-    # What is known of feeds.
-
-    async def feed_record(self, place: Place) -> tuple[FeedRecord, bytes | None]:
-        """The record of the feed of *place*, and what is known of its items."""
-        field = feed_field(place.feed)
-        names = (f"feed:{field}", f"items:{field}")
-        read = Call.command("HMGET", self._keys.site(place.site), *names)
-        ((record, items),) = await self._node.run([read])
-        return read_feed(place.feed, record), items
-
-    async def implied_by(self, place: Place) -> list[str]:
-        """The implied pages of the feed of *place*."""
-        read = Call.command("HGET", self._keys.site(place.site), "config")
-        (packed,) = await self._node.run([read])
-        return dict(read_config(packed)).get(place.feed, [])
-
-    def keep_feed(
-        self,
-        request: Request,
-        record: FeedRecord,
-        found: int = 0,
-        items: bytes | None = None,
-    ) -> None:
-        """Have *record* be what is known of a feed, once *request* is done with.
-
-        *found* of its items are new; *items* is what is known of all, if that changes.
-        """
-        field = feed_field(record.url)
-        known: list[Any] = [field, found, f"feed:{field}", record.packed()]
-        if items is not None:
-            known += [f"items:{field}", items]
-        self._known[request] = known
-
-    async def fail_feed(self, request: Request, reason: str) -> None:
-        """Note that the feed that *request* asked for cannot be had, and say why."""
-        place = place_of(request)
-        if place is None:
-            return
-        record, _ = await self.feed_record(place)
-        failed = record.failed(reason, place.number, await self._wait_of(place))
-        self._crawler.stats.inc_value("frontier/feeds/failed")
-        skipped = failed.resume - place.number - 1
-        logger.warning(
-            "the feed %s of the site %s cannot be read: %s (failure %d; %s)",
-            place.feed,
-            place.site,
-            printable(reason),
-            failed.failures,
-            f"left out of the next {skipped} round{'s' * (skipped != 1)}"
-            if skipped
-            else "asked again",
-        )
-        self.keep_feed(request, failed)
-
-    def turns_back(self, request: Request) -> bool:
-        """Whether a feed redirects to itself: it has failed then, and is not asked."""
-        place = place_of(request)
-        is_back = request.url in request.meta.get("redirect_urls", ())
-        if place is None or place.kind != FEED or not is_back:
-            return False
-        task = asyncio.create_task(self._fail_now(request, place))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return True
-
-    async def _fail_now(self, request: Request, place: Place) -> None:
-        """Note that a feed has failed of which no request is left to be done with."""
-        await self.fail_feed(request, "it redirects to itself")
-        self._facts[place.site, place.number].feeds.append(self._known.pop(request))
-
-    async def _wait_of(self, place: Place) -> int:
-        """Seconds between two rounds of the site of *place*; 0 if it is not known."""
-        read = Call.command("HGET", self._keys.site(place.site), "wait")
-        (wait,) = await self._node.run([read])
-        return int(wait) if wait and wait.isdigit() and len(wait) < 10 else 0
-
-    # What is known of items' pages that failed.
-
-    def fingerprint_of(self, url: str) -> bytes:
-        """What the page at *url* is known by."""
-        return self._session.fingerprints.of(Request(url))
-
-    async def failed_pages(self, place: Place) -> dict[bytes, FailedPage]:
-        """The pages of items of the feed of *place* that are to be asked for again."""
-        read = Call.command("HGETALL", self._keys.failed(place.site))
-        (found,) = await self._node.run([read])
-        pages = read_pages(found)
-        if len(pages) >= MOST_PAGES:
-            logger.warning(
-                "%d pages of the site %s have failed; what fails beyond is not asked "
-                "for again",
-                len(pages),
-                place.site,
-            )
-        return {key: page for key, page in pages.items() if page.feed == place.feed}
-
-    def forget_pages(self, request: Request, pages: Mapping[bytes, FailedPage]) -> None:
-        """Have *pages* not be asked for again, once *request* is done with."""
-        self._pages[request] = [(key, b"") for key in pages]
-
-    async def note_page(self, request: Request, reason: str) -> None:
-        """Note that the page of an item was not had for *reason*; empty: it was had."""
-        place = place_of(request)
-        if place is None or place.kind != LINK:
-            return
-        url = next(iter(request.meta.get("redirect_urls", ())), request.url)
-        key = self.fingerprint_of(url)
-        if not reason:
-            self._pages[request] = [(key, b"")]
-            return
-        read = Call.command("HGET", self._keys.failed(place.site), key)
-        (packed,) = await self._node.run([read])
-        known = read_page(packed) or FailedPage(url, place.feed)
-        failed = known.failed(reason, place.number, await self._wait_of(place))
-        self._crawler.stats.inc_value("frontier/feeds/pages_failed")
-        skipped = failed.resume - place.number - 1
-        when = f"after {skipped} rounds" if skipped else "in the next round"
-        logger.log(
-            logging.INFO if known.failures else logging.WARNING,
-            "%s of the site %s cannot be fetched: %s (failure %d; asked for again %s)",
-            printable(url),
-            place.site,
-            printable(failed.reason),
-            failed.failures,
-            when if not failed.asked else "if an operator says so",
-        )
-        self._pages[request] = [(key, b"" if failed.asked else failed.packed())]
+        if calls or counted:
+            await self._node.run([*calls, *counted])
 
 
 def rounds_of(crawler: Crawler, node: Node, spider: Spider) -> Rounds | None:

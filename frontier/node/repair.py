@@ -95,7 +95,6 @@ OF_THE_CRAWL: dict[str, str] = {
     "site": "all items of its feeds are new again",
     "claimed": "pages of several of its feeds may be fetched twice",
     "failed": "pages of its items that failed are not asked for again",
-    "rounds": "its past rounds are not known any more",
     "sitemaps": "what its sitemaps named is new again",
 }
 """The same of the keys of a crawl."""

@@ -177,10 +177,10 @@ def buckets_in(
             if isinstance(reply, KeyDamaged):
                 yield Buckets(number, part, [], reply)
             else:
-                yield Buckets(number, part, _with_scores(reply), None)
+                yield Buckets(number, part, with_scores(reply), None)
 
 
-def _with_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
+def with_scores(reply: Sequence[Any]) -> list[tuple[str, float]]:
     """Members and scores, in whichever of its two forms a client gives them."""
     pairs = reply
     if reply and not isinstance(reply[0], list | tuple):

@@ -23,16 +23,17 @@ Of that always holds:
 from __future__ import annotations
 
 import heapq
+import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.errors import CodecError, KeyDamaged
-from frontier.queue.due import buckets_in, read_waiting
+from frontier.queue.due import buckets_in, read_waiting, with_scores
 from frontier.queue.item import RECRAWL, decode
 from frontier.recrawl.schedule import State
-from frontier.status.validate import printable, text, whole
+from frontier.status.validate import printable, whole
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -47,11 +48,8 @@ SAMPLE = 500
 MOST_SITES = 50
 """Sites that are named: those that are due first."""
 MOST_HOSTS = 20
-FIELDS = ("state", "round", "urls", "items", "wait")
-"""Fields of a site that are shown."""
-STATES = ("waiting", "crawling", "paused", "ended")
-FOR_EVER = 10**15
-"""Milliseconds from which on nothing is due."""
+FIELDS = ("state", "round", "urls", "items", "wait", "wait_min", "wait_max", "emitted")
+"""Fields of a site that are shown, the state first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class SiteView:
 
     name: str
     state: str
-    """``waiting``, ``crawling``, ``paused``, ``ended``, or ``unknown``."""
+    """``waiting``, ``crawling``, ``paused`` or ``ended``."""
     next_ms: int
     """When its next round begins, or a node sees to it; 0 if that is never."""
     round: int
@@ -103,6 +101,12 @@ class SiteView:
     """New ones, of all rounds."""
     wait_s: int
     """Between two rounds, now."""
+    wait_min_s: int
+    """At least."""
+    wait_max_s: int
+    """At most."""
+    emitted_ms: int
+    """When its last round began; 0 if it had none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,54 +151,27 @@ def feeds_of(store: BlockingStore, keys: CrawlKeys, at_ms: int) -> FeedsView | N
     count, resting, due, first = store.run(
         [
             Call.command("ZCARD", name),
-            Call.command("ZCOUNT", name, FOR_EVER, "+inf"),
+            Call.command("ZCOUNT", name, "+inf", "+inf"),
             Call.command("ZCOUNT", name, "-inf", at_ms),
             Call.command("ZRANGE", name, 0, MOST_SITES - 1, "WITHSCORES"),
-        ],
-        tolerant=True,
+        ]
     )
-    if isinstance(count, KeyDamaged) or not count:
+    if not count:
         return None
-    scores = _pairs(first)
-    calls = [
-        Call.command(
-            "HMGET", keys.site(site.decode("utf-8", "surrogateescape")), *FIELDS
-        )
-        for site, _ in scores
-    ]
-    replies = store.run(calls, tolerant=True)
-    return FeedsView(
-        at_ms=at_ms,
-        sites=whole(count),
-        resting=whole(resting),
-        due=whole(due),
-        named=tuple(
-            _site(site, score, reply)
-            for (site, score), reply in zip(scores, replies, strict=True)
-        ),
-    )
+    named = tuple(site_views(store, keys, with_scores(first)))
+    return FeedsView(at_ms, count, resting, due, named)
 
 
-def _pairs(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
-    """Names and scores, whichever of its two forms a client gives them in."""
-    if reply and isinstance(reply[0], list | tuple):
-        return [(name, float(score)) for name, score in reply]
-    return [(n, float(s)) for n, s in zip(reply[::2], reply[1::2], strict=True)]
-
-
-def _site(name: bytes, score: float, reply: Any) -> SiteView:
-    values = (None,) * len(FIELDS) if isinstance(reply, KeyDamaged) else reply
-    known = dict(zip(FIELDS, values, strict=True))
-    state = text(known["state"])
-    return SiteView(
-        name=printable(name.decode("utf-8", "replace")),
-        state=state if state in STATES else "unknown",
-        next_ms=whole(score) if score < FOR_EVER else 0,
-        round=whole(known["round"]),
-        urls=whole(known["urls"]),
-        items=whole(known["items"]),
-        wait_s=whole(known["wait"]),
-    )
+def site_views(
+    store: BlockingStore, keys: CrawlKeys, scores: Sequence[tuple[str, float]]
+) -> Iterator[SiteView]:
+    """The sites of *scores*: names, and when to look at each, in ms."""
+    calls = [Call.command("HMGET", keys.site(name), *FIELDS) for name, _ in scores]
+    replies = store.run(calls)
+    for (name, at), (state, *numbers) in zip(scores, replies, strict=True):
+        next_ms = int(at) if math.isfinite(at) else 0
+        figures = (int(number or 0) for number in numbers)
+        yield SiteView(printable(name), (state or b"").decode(), next_ms, *figures)
 
 
 BATCH = 64

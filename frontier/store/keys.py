@@ -390,8 +390,7 @@ class CrawlKeys:
         * *whole*: 1 once all its feeds are queued
         * *feeds*, *answered*: feeds that it asked for, and those of them that have
           answered
-        * *found*, *failed*: new items, and pages of items that failed, since a round
-          ended last
+        * *found*: new items since a round ended last
         * *urls*: its URLs that are queued or under way, about: they are counted, not
           listed
         * *items*: new items of all rounds
@@ -415,20 +414,11 @@ class CrawlKeys:
     def failed(self, name: str) -> str:
         """Hash: fingerprint of a page of a site that failed to what is known of it.
 
-        Msgpack `{url, feed, failures, resume, reason, asked}`. The round *resume* asks
-        for it again. At most 10,000 pages of a site. A page
-        goes from here when it is got, or when its *feed* does not have it any more,
-        unless an operator has *asked* for it.
+        Msgpack `[url, feed, failures, resume, reason, asked]`. The round *resume* asks
+        for it again. A page goes from here when it is got, or when its *feed* does not
+        have it any more, unless an operator has *asked* for it.
         """
         return f"{self._tag()}:failed:{name}"
-
-    def rounds(self, name: str) -> str:
-        """List of the last 100 rounds of a site, the newest first.
-
-        `<number> <begun, ms> <feeds> <feeds that did not answer> <new items> <failed
-        pages> <wait, s>`
-        """
-        return f"{self._tag()}:rounds:{name}"
 
     def sitemaps(self) -> str:
         """Hash: URL of a sitemap to the hashes of what it named, 12 bytes each.

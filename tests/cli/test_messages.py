@@ -160,7 +160,7 @@ def test_help_and_version_are_where_others_have_them(words):
         (["crawl", "log"], "crawl status --log"),
         (["crawl", "close", "x"], "crawl end"),
         (["crawl", "cancel", "x"], "crawl end --discard"),
-        (["feeds", "report"], "feeds status --rounds"),
+        (["feeds", "report"], "feeds status"),
     ],
 )
 def test_a_command_that_is_no_more_says_what_to_use(words, instead):

@@ -9,8 +9,9 @@ from frontier.errors import ConfigurationError
 from frontier.feeds.feeds_sql import SqlSites
 from frontier.feeds.feeds_toml import TomlSites
 from frontier.feeds.live_sites import LiveSites, absolute, source_of
-from frontier.feeds.model import Feed, site_of
-from tests.harness.sites import make_tables, write_rows, write_toml
+from frontier.feeds.model import Feed
+from tests.harness.cases import each
+from tests.harness.sites import make_tables, site_of, write_rows, write_toml
 
 A = site_of("a", [Feed("http://a.example/feed")])
 B = site_of("b", [Feed("http://b.example/feed")])
@@ -27,20 +28,6 @@ def file(tmp_path):
 def log(caplog):
     caplog.set_level(logging.INFO, "frontier")
     return lambda: [record.getMessage() for record in caplog.records]
-
-
-def test_what_has_changed_is_said_once(file, log):
-    live = LiveSites(TomlSites(file), 10)
-    live.refresh()
-    assert not log()
-    slower = site_of("a", A.feeds, "2h")
-    write_toml(file, slower, site_of("c", []))
-    live.refresh()
-    live.refresh()
-
-    (said,) = log()
-    assert said.endswith("changed: new: c; removed: b; changed: a")
-    assert live.sites["a"] == slower
 
 
 def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
@@ -63,10 +50,13 @@ def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
         assert sorted(live.sites) == ["a", "b"]
 
     unknown, no_toml, gone, again = log()
-    assert "did you mean 'wait'?; the crawl goes on with the 2 sites" in unknown
+    assert (
+        "has no 'wiat': it has url, implied; the crawl goes on with the sites"
+        in unknown
+    )
     assert "is not TOML" in no_toml
     assert "cannot be read: No such file" in gone
-    assert again == f"{file} can be read again: 2 sites"
+    assert again == f"{file} can be read again"
     assert live.fault == ""
 
 
@@ -74,7 +64,7 @@ def test_without_any_good_state_the_fault_is_known(tmp_path):
     live = LiveSites(TomlSites(tmp_path / "feeds.toml"), 10)
     live.refresh()
     assert "No such file" in live.fault
-    assert not live.was_read
+    assert live.sites is None
 
     write_toml(tmp_path / "feeds.toml", A)
     live.refresh()
@@ -85,7 +75,7 @@ def test_a_thread_reads_again(file):
     live = LiveSites(TomlSites(file), 0.01)
     live.start()
     try:
-        until(lambda: sorted(live.sites) == ["a", "b"])
+        until(lambda: sorted(live.sites or ()) == ["a", "b"])
         file.write_text("x")
         until(lambda: "is not TOML" in live.fault)
         write_toml(file, B)
@@ -118,10 +108,9 @@ def test_a_database_that_stops_and_starts_is_said_once_each(own_postgres, log):
     live.refresh()
     assert live.sites == {"b": B}
 
-    stopped, again, changed = log()
-    assert "the crawl goes on with the 2 sites that it has" in stopped
-    assert "can be read again: 1 sites" in again
-    assert "changed: removed: a" in changed
+    stopped, again = log()
+    assert "the crawl goes on with the sites that it has" in stopped
+    assert "can be read again" in again
     assert "s3cret" not in "".join(log())
 
 
@@ -159,7 +148,7 @@ def test_rows_that_are_left_out_are_said_once(database, log):
     assert live.sites["a"].wait_s == 7200
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "made"),
     [
         ("feeds.toml", "HERE/feeds.toml"),
@@ -185,5 +174,5 @@ def test_a_source_is_named_by_a_path_or_a_url(tmp_path, monkeypatch):
     assert source_of("x.sqlite3").where == "sqlite:///x.sqlite3"
     monkeypatch.setenv("FRONTIER_FEEDS", "postgresql://me:pw@h/db")
     assert source_of("").where == "postgresql+psycopg://me:***@h/db"
-    with pytest.raises(ConfigurationError, match="no such database"):
+    with pytest.raises(ConfigurationError, match="not a URL that SQLAlchemy"):
         source_of("nosuch://x")

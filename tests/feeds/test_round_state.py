@@ -4,7 +4,6 @@ import pytest
 
 from frontier.feeds import round_state as r
 from frontier.feeds.model import Feed, Site
-from frontier.feeds.round_state import FeedRecord
 
 pytestmark = pytest.mark.store
 
@@ -30,16 +29,17 @@ class Driver:
     def due(self, most=10):
         return r.due_of(self.store.call(r.due_call(self.keys, most)))
 
-    def take(self, name="news", look_ms=5000, idle=False):
-        call = r.take_call(self.keys, name, look_ms=look_ms, idle=idle)
+    def take(self, name="news", look_ms=5000):
+        call = r.take_call(self.keys, name, look_ms)
         return r.taken_of(self.store.call(call))
 
     def note(self, number, *feeds, asked=None, urls=0, found=0, record=b""):
         """*feeds* have answered, each with so many new items *found*."""
         fields = [] if asked is None else [r.feed_field(url) for url in asked]
         told = [[r.feed_field(f), found, f"feed:{f}", record] for f in feeds]
-        facts = r.Facts(None if asked is None else fields, told, [], urls)
-        self.store.run(r.note_calls(self.keys, "news", number, facts))
+        fields = None if asked is None else fields
+        given = {"asked": fields, "feeds": told, "urls": urls}
+        self.store.call(r.note_call(self.keys, "news", number, **given))
 
     def claim(self, number, feed, *pages):
         call = r.claim_call(self.keys, "news", number, feed, pages)
@@ -51,10 +51,6 @@ class Driver:
     @property
     def state(self):
         return self.field("state").decode()
-
-    def past(self, name="news"):
-        lines = r.Call.command("LRANGE", self.keys.rounds(name), 0, -1)
-        return r.read_rounds(self.store.call(lines))
 
     def due_in(self, name="news"):
         """Seconds until the site is looked at."""
@@ -82,7 +78,7 @@ def test_a_new_site_is_due_at_once_and_then_after_its_wait(driver):
     assert driver.due().names == ["news"]
 
     taken = driver.take()
-    assert (taken.number, taken.feeds) == (1, [(FEED, list(PAGES))])
+    assert (taken.number, taken.feeds) == (1, [FEED])
     assert driver.take() is None  # two nodes take it once
     assert driver.state == "crawling"
     driver.note(1, asked=[FEED])
@@ -91,8 +87,7 @@ def test_a_new_site_is_due_at_once_and_then_after_its_wait(driver):
     assert driver.state == "waiting"
     assert driver.due().names == []
     assert HOUR - 60 < driver.due_in() <= HOUR
-    (past,) = driver.past()
-    assert past[2:] == (1, 0, 2, 0, HOUR)
+    assert (driver.field("items"), driver.field("wait")) == (b"2", b"3600")
 
 
 def test_to_say_it_again_changes_nothing(driver):
@@ -125,14 +120,12 @@ def test_a_feed_that_never_answers_holds_up_no_round(driver):
     driver.make_due()
 
     assert driver.take().number == first + 1
-    assert [(one.unanswered, one.items) for one in driver.past()] == [(1, 1)]
     driver.note(first + 1, asked=[FEED])
     driver.note(first, OTHER, found=3)  # it does, late: it is noted, and no more
     assert driver.state == "crawling"
     assert driver.field("items") == b"4"
     driver.note(first + 1, FEED)
     assert driver.state == "waiting"
-    assert driver.past()[0].items == 3
 
 
 def test_a_feed_counts_once_in_a_round_and_never_what_is_older(driver):
@@ -229,48 +222,14 @@ def test_the_longest_due_comes_first_and_no_more_than_asked(driver):
     assert driver.due()[1:] == (-1, [])
 
 
-def test_no_more_than_a_hundred_rounds_are_kept(driver):
-    driver.update(site())
-    for _ in range(103):
-        driver.note(driver.begun(FEED), FEED)
-
-    past = driver.past()
-    assert len(past) == 100
-    assert [past[0].number, past[-1].number] == [103, 4]
-
-
-def test_no_round_begins_of_a_site_that_is_idle_and_the_next_one_when_it_is_not(driver):
-    driver.update(site())
-
-    assert driver.take(idle=True) is None
-    assert 50 < driver.due_in() <= 60
-    assert (driver.state, driver.field("round")) == ("waiting", None)
-    number = driver.begun(FEED)
-    driver.make_due()
-    assert driver.take(idle=True) is None
-    assert (driver.state, driver.past()[0].unanswered) == ("waiting", 1)
-    driver.make_due()
-    assert driver.take().number == number + 1
-
-
-def test_only_what_can_be_is_read():
-    record = FeedRecord(FEED, digest="d", failures=2)
-
-    assert r.read_feed(FEED, record.packed()) == record
-    for garbage in (None, b"", b"abc", b"\xff\xfe", b"\x80", b"9" * 30):
-        assert r.read_feed(FEED, garbage) == FeedRecord(FEED)
-
-
-def test_a_feed_that_fails_is_left_out_of_more_and_more_rounds():
-    record, resumes = FeedRecord(FEED, digest="good"), []
-    number = 10
+def test_what_fails_is_left_out_of_more_and_more_rounds():
+    record, resumes, number = r.FeedRecord(FEED, digest="good"), [], 10
     for _ in range(8):
-        record = record.failed("it answers 500", number, HOUR)
+        record = r.failed(record, "it answers 500", number, HOUR)
         resumes.append(record.resume - number - 1)
         number = record.resume
 
     assert resumes == [0, 1, 3, 7, 15, 24, 24, 24]  # a day has 24 hours
     assert record.digest == "good"
-    assert record.answered(5).failures == 0
-    assert FeedRecord(FEED).failed("x", 1, 10**6).resume == 2
-    assert record.failed("x", 1, 86_400 * 7).resume == 2 + 1
+    assert r.failed(r.FailedPage(FEED, FEED), "x", 1, 10**6).resume == 2
+    assert r.failed(record, "x", 1, 86_400 * 7).resume == 2 + 1

@@ -2,8 +2,8 @@
 
 from itertools import count
 
-from frontier.feeds.feeds_toml import TomlSites
-from frontier.feeds.model import format_wait
+from frontier.feeds.feeds_toml import toml_of
+from frontier.feeds.model import Feed, format_wait, sites_of
 
 CRAWLRSS = """
 create table Site (id int4 not null, Active bool, LastFeedUpdate timestamp,
@@ -23,11 +23,23 @@ alter table Site add column Paused boolean
 """
 
 
+def site_of(name, feeds=(), wait="1h", wait_max=None, **states):
+    """A site as a configuration says it; a feed is a URL, or a `Feed`."""
+    listed = [one._asdict() if isinstance(one, Feed) else {"url": one} for one in feeds]
+    for feed in listed:
+        feed["implied"] = list(feed.get("implied", ()))
+    table = {"name": name, "wait": wait, "wait_max": wait_max or wait}
+    table |= {"feeds": listed, **states}
+
+    def refuse(_, __, reason):
+        raise ValueError(reason)
+
+    return sites_of([table], refuse)[name]
+
+
 def write_toml(path, *sites):
     """Have the file *path* say *sites* and nothing else."""
-    path.unlink(missing_ok=True)
-    path.touch()
-    TomlSites(path).add({site.name: site for site in sites})
+    path.write_text(toml_of(sites), "utf-8")
 
 
 def make_tables(run):

@@ -10,7 +10,6 @@ import pytest
 from conftest import SHORT, until
 from fastwarc import ArchiveIterator
 
-from frontier.feeds.round_state import read_rounds
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
@@ -49,17 +48,20 @@ class Followed:
         call = Call.command("HGET", KEYS.site("news"), name)
         return (self.cluster.store.call(call) or b"").decode("latin-1")
 
-    def past(self):
-        lines = Call.command("LRANGE", KEYS.rounds("news"), 0, -1)
-        return read_rounds(self.cluster.store.call(lines))
+    def rounds(self):
+        """How many rounds of the site have ended."""
+        return int(self.field("round") or 0) - (self.field("state") == "crawling")
 
     def ends_a_round(self, count=1):
         """Wait until *count* more rounds have ended."""
-        before = max((one.number for one in self.past()), default=0)
-        until(
-            lambda: any(one.number >= before + count for one in self.past()),
-            f"{count} more rounds",
-        )
+        before = self.rounds()
+        until(lambda: self.rounds() >= before + count, f"{count} more rounds")
+
+    def status(self):
+        """What ``frontier feeds status`` says of the first site."""
+        done = self.cluster.ask("feeds", "status", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["sites"][0]
 
     def fetched(self):
         return Counter(entry.url for entry in self.server.requests().entries)
@@ -151,13 +153,9 @@ def test_two_nodes_one_frozen_and_one_killed_lose_nothing(followed):
         if not archived["response", url] + archived["revisit", url]
     ]
     assert missing == []
-    done = followed.cluster.ask("feeds", "status", "--json")
-    (site,) = json.loads(done.stdout)["sites"]
+    site = followed.status()
     assert site["items"] == followed.server.site.published
     assert [feed["failures"] for feed in site["feeds"]] == [0, 0]
-    done = followed.cluster.ask("feeds", "status", "--rounds", "20")
-    assert done.returncode == 0, done.stderr
-    assert "new items" in done.stdout
     assert followed.cluster.ask("feeds", "status", "--site", "no").returncode == 4
 
 
@@ -169,8 +167,7 @@ def test_feeds_that_fail_are_said_and_backed_off_and_others_go_on(followed):
     until(lambda: set(items) <= followed.fetched().keys(), "items of a moved feed")
 
     def told():
-        done = followed.cluster.ask("feeds", "status", "--json")
-        (site,) = json.loads(done.stdout)["sites"]
+        site = followed.status()
         known = {one["url"].removeprefix(followed.base): one for one in site["feeds"]}
         return known if all(known[url]["failures"] > 1 for url in odd) else None
 
@@ -180,14 +177,13 @@ def test_feeds_that_fail_are_said_and_backed_off_and_others_go_on(followed):
     assert [known[url]["digest"] for url in odd] == [""] * 4
     assert known["/feed/broken.xml"]["reason"] == "it answers 500"
     assert "is an HTML page" in known["/feed/page.xml"]["reason"]
-    assert known["/feed/self.xml"]["reason"] == "it redirects to itself"
-    assert known["/feed/moved.xml"]["location"].endswith(news.FEEDS[0])
+    assert "redirections" in known["/feed/self.xml"]["reason"]
+    assert known["/feed/moved.xml"]["moved"].endswith(news.FEEDS[0])
     assert known["/feed/moved.xml"]["failures"] == 0
     text = followed.cluster.text_of("node-1")
     assert "cannot be read: it answers 404" in text
-    assert "is redirected to" in text
     asked = followed.fetched()
-    rounds = followed.past()[0].number
+    rounds = followed.rounds()
     assert asked[followed.base + "/feed/broken.xml"] < rounds
 
 
@@ -207,14 +203,11 @@ def test_a_feed_that_does_not_answer_holds_up_no_other(followed):
         followed.server.publish(2)
         followed.has_all()
         followed.ends_a_round(2)
-        past = followed.past()
+        waited_for = [followed.field(name) for name in ("feeds", "state")]
         slow.set()
         followed.stop("node-1")
 
-    first, *others = [(one.feeds, one.unanswered) for one in reversed(past)]
-    assert first[0] == 3
-    assert max(feeds for feeds, _ in others) == 2  # it is asked for once
-    assert (2, 0) in others
+    assert waited_for[0] in {"0", "2"}, "it is asked for once"
 
 
 class OddFeeds:
@@ -374,8 +367,7 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     until(lambda: all(newspaper.answered[fault] for fault in faults), "failures")
 
     def told():
-        done = followed.cluster.ask("feeds", "status", "--json")
-        (site,) = json.loads(done.stdout)["sites"]
+        site = followed.status()
         return site["failed"] == 4 and site  # but for the moment in which it is retried
 
     site = until(told, "the failures in the status")
@@ -386,7 +378,6 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     newspaper.articles += 4
     until(lambda: all(map(newspaper.had, range(8))), "the next ones")
     followed.ends_a_round(2)
-    past = followed.past()
     again = newspaper.site.url("/5")
     done = followed.cluster.ask("feeds", "refetch", again)
     assert done.returncode == 0, done.stderr
@@ -399,8 +390,6 @@ def test_articles_that_fail_when_announced_are_fetched_later_and_once(
     assert {one["url"].partition("#")[0] for one in site["some_failed"]} == {
         newspaper.site.url(f"/{n}") for n in numbers
     }
-
-    assert sum(one.failed for one in past) >= 4
-    assert newspaper.answered["/front", 200] <= sum(one.items > 0 for one in past) + 1
+    assert newspaper.answered["/front", 200] <= newspaper.articles
     assert unknown.returncode == 2
     assert "--site" in unknown.stderr

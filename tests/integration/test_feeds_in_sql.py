@@ -1,18 +1,15 @@
 """Sites in PostgreSQL, which are added, changed and paused while two nodes run."""
 
-import contextlib
-import signal
-import sqlite3
 from collections import Counter
 
 import pytest
 from conftest import SHORT, until
 
-from frontier.feeds.model import feed_of, site_of
+from frontier.feeds.model import Feed
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
-from tests.harness.sites import make_tables, write_rows
+from tests.harness.sites import make_tables, site_of, write_rows
 
 KEYS = CrawlKeys("frontier", "feeds-1")
 NODES = ("node-1", "node-2")
@@ -50,7 +47,7 @@ def test_sites_are_added_changed_and_paused_in_postgresql(
     cluster, site_server, postgres, told, monkeypatch
 ):
     base = site_server.site.bases[0]
-    even = site_of("even", [feed_of(base + RSS, [base + news.IMPLIED])], 1)
+    even = site_of("even", [Feed(base + RSS, (base + news.IMPLIED,))], 1)
     make_tables(postgres.run)
     write_rows(postgres.run, even)
     monkeypatch.setenv("FRONTIER_FEEDS", postgres.url)
@@ -112,7 +109,7 @@ def test_a_database_that_does_not_answer_stops_no_round_and_no_end(
 ):
     base, file = site_server.site.bases[0], tmp_path / "sites.db"
     url = f"sqlite:///{file}"
-    even = site_of("even", [feed_of(base + RSS, [base + news.IMPLIED])], 1)
+    even = site_of("even", [Feed(base + RSS, (base + news.IMPLIED,))], 1)
 
     def run(*statements):
         with contextlib.closing(sqlite3.connect(file)) as database, database:

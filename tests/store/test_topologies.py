@@ -193,12 +193,11 @@ def a_round_is_committed(unique):
 
 def a_round_of_a_site_ends(unique):
     keys = CrawlKeys("test", unique)
-    names = [keys.sites(), keys.site("s"), keys.rounds("s")]
+    names = [keys.sites(), keys.site("s")]
     site = ["state", "crawling", "want", "active", "round", 1, "wait", 60]
     setup = [
         ("ZADD", names[0], 5, "s"),
         ("HSET", names[1], *site, "whole", 1, "feeds", 1),
-        ("LPUSH", names[2], "before"),
     ]
     feeds = msgpack.packb([["x", 2, "feed:x", "known"]])
     return setup, Call.to(ROUND_NOTE, names, ["s", 1, "", feeds, 0]), b"noted"

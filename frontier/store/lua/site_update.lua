@@ -3,7 +3,6 @@
 --
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  rounds  list of the site's last rounds, the newest first
 -- ARGV[1]  name    of the site
 -- ARGV[2]  want    active, paused or ended
 -- ARGV[3]  config  msgpack [[url, [implied, ...]], ...]; '' leaves what it has

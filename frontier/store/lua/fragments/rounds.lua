@@ -2,7 +2,6 @@
 --
 -- KEYS[1]  sites   sorted set of the names of sites by when to look at them, in ms
 -- KEYS[2]  site    hash {state, want, round, emitted, wait, ...} of one site
--- KEYS[3]  rounds  list of the site's last rounds, the newest first
 -- ARGV[1]  name    of the site
 --
 -- text(number) is it without an exponent. numbers(...) is those fields of the site, 0 for
@@ -10,7 +9,6 @@
 -- the site be in the state that is wanted: an active one waits for its next round.
 -- end_round(now) ends the round, and makes the wait shorter if there was something new.
 
-local KEPT = 100 -- rounds
 local function text(number) return string.format('%.0f', number) end
 
 local function numbers(...)
@@ -38,14 +36,10 @@ local function rest(now, emitted, wait, wanted)
 end
 
 local function end_round(now)
-  local round, emitted, found, feeds, answered, failed, wait, least, most = numbers(
-    'round', 'emitted', 'found', 'feeds', 'answered', 'failed', 'wait', 'wait_min', 'wait_max')
+  local emitted, found, wait, least, most = numbers(
+    'emitted', 'found', 'wait', 'wait_min', 'wait_max')
   wait = found > 0 and math.floor(wait / 2) or math.ceil(wait * 1.5)
   wait = math.max(least, math.min(wait, math.max(least, most)), 1)
-  local told = {round, emitted, feeds, math.max(feeds - answered, 0), found, failed, wait}
-  for i = 1, #told do told[i] = text(told[i]) end
-  redis.call('LPUSH', KEYS[3], table.concat(told, ' '))
-  redis.call('LTRIM', KEYS[3], 0, KEPT - 1)
-  redis.call('HSET', KEYS[2], 'found', '0', 'failed', '0')
+  redis.call('HSET', KEYS[2], 'found', '0')
   rest(now, emitted, wait, redis.call('HGET', KEYS[2], 'want'))
 end
