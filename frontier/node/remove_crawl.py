@@ -35,7 +35,7 @@ TELL = frozenset(("counts", "dead"))
 """Keys of a partition that tell about the crawl, and stay when its frontier goes."""
 OF_THE_FRONTIER = frozenset(
     (
-        *("cookies", "jar", "sites", "site", "claimed", "failed", "rounds"),
+        *("cookies", "jar", "sites", "site", "claimed", "failed"),
         *("addresses", "allowances", "back_off", "sitemaps", "imported"),
         *("former", "ended"),
     )

@@ -84,7 +84,6 @@ OF_A_CRAWL: Mapping[str, str] = {
     "site": HASH,
     "claimed": HASH,
     "failed": HASH,
-    "rounds": LIST,
     "sitemaps": HASH,
     "imported": SET,
     "former": HASH,

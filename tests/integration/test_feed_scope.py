@@ -99,6 +99,7 @@ def past(cluster, feeds, tmp_path):
 
 def test_a_round_goes_one_hop_one_redirect_and_two_embeds(cluster, past):
     until(lambda: past() >= 3, "three rounds")
+    until(lambda: {path for path, _ in Feeds.sent} >= WANTED, "all pages")
     paths = {path for path, _ in Feeds.sent} - {"/robots.txt"}
     assert paths == WANTED
     assert Feeds.sent["/feed", 200] == 1  # and 304 from then on

@@ -1,5 +1,8 @@
 """Sites in PostgreSQL, which are added, changed and paused while two nodes run."""
 
+import contextlib
+import signal
+import sqlite3
 from collections import Counter
 
 import pytest

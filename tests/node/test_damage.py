@@ -109,7 +109,6 @@ OF_A_CRAWL = {
     "site": ("hash", ["state", "round", "config"]),
     "claimed": ("hash", ["x"]),
     "failed": ("hash", ["x"]),
-    "rounds": ("list", []),
     "sitemaps": ("hash", ["http://h1.example/sitemap.xml"]),
     "imported": ("set", []),
 }
@@ -187,7 +186,7 @@ def name_of(store, crawl, what, rng):
     if not in_partition:
         found = getattr(keys, what)
         arguments = {"start_lock": "x", "hints": "a", "order": "a"}
-        if what in {"process", "jar", "site", "claimed", "failed", "rounds"}:
+        if what in {"process", "jar", "site", "claimed", "failed"}:
             return found("x")
         return found(arguments[what]) if what in arguments else found()
     ready = [

@@ -23,7 +23,6 @@ ARGUMENTS = {
     "claimed": "news",
     "failed": "news",
     "commit_rounds": "site-1",
-    "rounds": "news",
     "ready": "5:a",
     "waiting": "1795000000000",
     "bloom": 0,
