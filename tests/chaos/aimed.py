@@ -5,22 +5,17 @@ started again. The node is stopped meanwhile, or dead. While it is stopped, a co
 pushes as many new URLs into the same partitions as were forgotten.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
-
-from typing_extensions import override
 
 from frontier.node.outbox import KEPT
 from frontier.settings.config import Config
 from frontier.testing.oracle import RequestLog
 from frontier.urls.fingerprint import of_plain_get
 from frontier.urls.partition import QueueAddresses
-from tests.chaos.aim import RARE, Aim, AimedPlan, Tail, tail_of
+from tests.chaos.aim import RARE, Aim, Tail, tail_of
 from tests.chaos.durable import DurableStore
 from tests.chaos.nodes import ROOT
 from tests.chaos.oracle import Wrong, judge
@@ -28,11 +23,6 @@ from tests.chaos.plan import Event, Kind, Plan, StoreKind
 from tests.chaos.several import DurableCluster
 from tests.chaos.stage import LEASE, PARTITIONS
 from tests.chaos.trial import CRAWL, Trial
-
-if TYPE_CHECKING:
-    from tests.chaos.nodes import Process
-    from tests.chaos.oracle import Facts
-    from tests.chaos.wire import Wire
 
 SHARDS = 16
 """Parts of a host on a cluster, so that a page and its links are on two servers."""
@@ -50,7 +40,7 @@ FORGIVEN = (Wrong.OVERLAP, Wrong.HASTE)
 class AimedTrial(Trial):
     """Makes the cut of *aimed* happen to a crawl, once."""
 
-    def __init__(self, aimed: AimedPlan) -> None:
+    def __init__(self, aimed):
         event = Event(Kind.RESTART, aimed.at)
         super().__init__(Plan(aimed.seed, 3, (event,), aimed.store))
         self._aimed = aimed
@@ -61,8 +51,7 @@ class AimedTrial(Trial):
         self._in_time = True
         """Whether the node went on while it still had what it pushed before."""
 
-    @override
-    def _settings(self, node_id: str) -> dict[str, object]:
+    def _settings(self, node_id):
         found = {**super()._settings(node_id), "FRONTIER_LEASE_TTL": HELD * LEASE}
         if self._aimed.journals:
             found["FRONTIER_JOURNAL_DIR"] = self._home / "journals"
@@ -70,13 +59,12 @@ class AimedTrial(Trial):
             found["FRONTIER_HOST_SHARDS"] = SHARDS
         return found
 
-    @override
-    def _restart(self, _: Event) -> None:
+    def _restart(self, _):
         """Wait for the push; called when the share of the plan is served."""
         store = self._store
         assert isinstance(store, DurableStore | DurableCluster)
 
-        def strike(name: str, wire: Wire) -> None:
+        def strike(name, wire):
             self._struck = time.time()
             node = self._named(name)
             if self._aimed.dies:
@@ -86,7 +74,7 @@ class AimedTrial(Trial):
                 node.freeze()
             store.kill(store.wires.index(wire))
 
-        def size(wire: Wire) -> int:
+        def size(wire):
             return store.file_before(wire).stat().st_size
 
         aim = Aim(size, strike, acked=self._aimed.acked)
@@ -95,10 +83,10 @@ class AimedTrial(Trial):
             wire.ear = aim
         self._when(aim.hit.is_set, lambda: self._cut_off(aim))
 
-    def _named(self, name: str) -> Process:
+    def _named(self, name):
         return next(node for node in self._nodes if node.name == name)
 
-    def _cut_off(self, aim: Aim) -> None:
+    def _cut_off(self, aim):
         store = self._store
         assert isinstance(store, DurableStore | DurableCluster)
         for wire in store.wires:
@@ -122,7 +110,7 @@ class AimedTrial(Trial):
         store.revive(pick)
         self._when(store.whole, lambda: self._go_on(node))
 
-    def _go_on(self, node: Process) -> None:
+    def _go_on(self, node):
         self._away -= 1
         self._note("the store is back")
         if self._aimed.dies:
@@ -134,7 +122,7 @@ class AimedTrial(Trial):
         else:
             self._when(lambda: pushing.poll() is not None, lambda: self._end(node))
 
-    def _push_as_much(self) -> subprocess.Popen[str]:
+    def _push_as_much(self):
         """Have new URLs pushed into the partitions that have forgotten some."""
         served = set(RequestLog.read(self._requests).fetched())
         wanted = {p: count + MORE for p, count in self._tail.new.items()}
@@ -166,7 +154,7 @@ class AimedTrial(Trial):
         process.stdin.close()
         return process
 
-    def _end(self, node: Process) -> None:
+    def _end(self, node):
         if not self._aimed.dies:
             stopped = time.time() - self._struck
             self._in_time = stopped < KEPT  # on a busy machine it may not be
@@ -176,8 +164,7 @@ class AimedTrial(Trial):
         since, until = self._struck - BEFORE, time.time() + LEASE
         self._forgotten += [(since, until, frozenset())] * 2
 
-    @override
-    def _conclude(self, facts: Facts) -> None:
+    def _conclude(self, facts):
         super()._conclude(facts)
         outcome = self._outcome
         kept = [(str(wrong), what) for wrong, what in judge(facts)]
@@ -201,7 +188,7 @@ class AimedTrial(Trial):
                 if fault not in lost and early not in fault[1]
             ]
 
-    def _is_forgotten(self, url: str, log: RequestLog) -> bool:
+    def _is_forgotten(self, url, log):
         """Whether the store forgot *url*, and only who died then had fetched it."""
         nodes = {entry.node for entry in log.entries if entry.url == url}
         return url in self._tail.urls and nodes == {self._died}

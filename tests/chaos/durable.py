@@ -10,14 +10,12 @@
     as it was.
 """
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import redis
 from redis.backoff import NoBackoff
@@ -32,13 +30,6 @@ from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
 from tests.chaos.records import Indexed
 from tests.chaos.wire import Wire
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from frontier.store.keys import CrawlKeys
 
 PATIENCE = 60.0
 """Seconds that a server has to answer."""
@@ -56,83 +47,83 @@ class Lease(NamedTuple):
 class Backend(Protocol):
     """What a trial needs of a store."""
 
-    wires: list[Wire]
+    wires: object
 
     @property
-    def url(self) -> str:
+    def url(self):
         """Where nodes connect to."""
 
     @property
-    def direct(self) -> str:
+    def direct(self):
         """The same past the wires, if there is such a way."""
 
     @property
-    def pids(self) -> list[int]:
+    def pids(self):
         """Of its processes."""
 
-    def start(self) -> None:
+    def start(self):
         """Start it; it answers on return."""
 
-    def read(self, commands: Sequence[Command]) -> list[Any]:
+    def read(self, commands):
         """Replies to *commands*, at one moment if there is one server."""
 
-    def kill(self, pick: int = 0) -> None:
+    def kill(self, pick=0):
         """``kill -9`` of one server."""
 
-    def revive(self, pick: int = 0) -> None:
+    def revive(self, pick=0):
         """Start a server that was killed, on what its append-only file has."""
 
-    def signal(self, number: signal.Signals, pick: int = 0) -> None:
+    def signal(self, number, pick=0):
         """Send *number* to one server."""
 
-    def hold(self) -> None:
+    def hold(self):
         """Begin nothing of one's own, as a server is about to go away."""
 
-    def release(self) -> None:
+    def release(self):
         """Go on with it."""
 
-    def whole(self) -> bool:
+    def whole(self):
         """Whether everything is served again."""
 
-    def close(self) -> None:
+    def close(self):
         """End it."""
 
 
 class DurableStore:
     """A Valkey server with ``appendfsync always`` on a unix socket."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory):
         self._directory = directory
         self.socket = directory / "store.sock"
         self.wires = [Wire(self.socket)]
-        self.client: Any = redis.Redis(
+        self.client = redis.Redis(
             unix_socket_path=str(self.socket),
             socket_timeout=PATIENCE,
             retry=Retry(NoBackoff(), 0),
         )
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process = None
 
     @property
-    def url(self) -> str:
+    def url(self):
         """Where nodes connect to."""
         return self.wires[0].url
 
     @property
-    def direct(self) -> str:
+    def direct(self):
         """The same past the wire."""
         return f"unix://{self.socket}"
 
     @property
-    def pids(self) -> list[int]:
+    def pids(self):
         """Of the server."""
         return [self._process.pid] if self._process is not None else []
 
-    def start(self) -> None:
+    def start(self):
         """Start it, and its wire; it answers on return."""
         self.wires[0].start()
         self.revive()
 
-    def revive(self, pick: int = 0) -> None:
+    def revive(self, pick=0):
         """Start it on what its append-only file has; it answers on return."""
         options = {
             "port": "0",
@@ -159,50 +150,50 @@ class DurableStore:
             else:
                 return
 
-    def read(self, commands: Sequence[Command]) -> list[Any]:
+    def read(self, commands):
         """Replies to *commands*, at one moment."""
         return transaction(self.client, commands)
 
-    def kill(self, pick: int = 0) -> None:
+    def kill(self, pick=0):
         """``kill -9``."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
-    def signal(self, number: signal.Signals, pick: int = 0) -> None:
+    def signal(self, number, pick=0):
         """Send *number* to the server."""
         assert self._process is not None
         self._process.send_signal(number)
 
-    def file_before(self, wire: Wire) -> Path:
+    def file_before(self, wire):
         """The append-only file of the server behind *wire*."""
         return newest_file(self._directory)
 
-    def hold(self) -> None:
+    def hold(self):
         """It does nothing of its own."""
 
     release = hold
 
-    def whole(self) -> bool:
+    def whole(self):
         """Whether it answers."""
         with suppress(redis.RedisError):
             return bool(self.client.ping())
         return False
 
-    def close(self) -> None:
+    def close(self):
         """End it."""
         self.client.close()
         self.kill()
         self.wires[0].stop()
 
 
-def newest_file(directory: Path) -> Path:
+def newest_file(directory):
     """The file that the server in *directory* appends to."""
     found = directory.glob("appendonlydir/*.incr.aof")
     return max(found, key=lambda path: int(path.name.split(".")[-3]))
 
 
-def transaction(client: Any, commands: Sequence[Command]) -> list[Any]:
+def transaction(client, commands):
     """Replies to *commands*, at one moment."""
     pipeline = client.pipeline(transaction=True)
     for command in commands:
@@ -213,18 +204,18 @@ def transaction(client: Any, commands: Sequence[Command]) -> list[Any]:
 class Witness:
     """Reads from *store* who holds what, and what is reserved."""
 
-    def __init__(self, store: Backend, keys: CrawlKeys, partitions: int) -> None:
+    def __init__(self, store, keys, partitions):
         self._store = store
         self._keys = [keys.partition(number) for number in range(partitions)]
         self._crawl = keys
-        self._holders: dict[tuple[int, str], str] = {}
+        self._holders = {}
 
     @property
-    def tags(self) -> list[str]:
+    def tags(self):
         """A key of each slot in which the crawl has keys, the crawl's own first."""
         return [self._crawl.meta(), *(keys.counts for keys in self._keys)]
 
-    def leases(self) -> list[Lease]:
+    def leases(self):
         """All leases that are current."""
         replies = self._store.read(
             [("HMGET", keys.lease, "token", "holder") for keys in self._keys]
@@ -238,14 +229,14 @@ class Witness:
                 found.append(lease)
         return found
 
-    def reserved(self) -> dict[str, list[str]]:
+    def reserved(self):
         """URLs that are reserved, by the node that reserved them.
 
         A reservation of a token that was never seen is nobody's (``""``).
         """
         self.leases()
         replies = self._store.read([("HVALS", keys.reserved) for keys in self._keys])
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        found = defaultdict(list)
         for number, values in enumerate(replies):
             for value in values:
                 token, queue, item = value.split(b"\n", 2)
@@ -253,12 +244,12 @@ class Witness:
                 found[holder].append(decode(item, queue.decode())["url"])
         return found
 
-    def drain(self, node_id: str) -> None:
+    def drain(self, node_id):
         """What ``frontier node drain`` does."""
         with contextlib.closing(self._reader()) as store:
             drain(store, self._crawl, node_id)
 
-    def index(self) -> tuple[Indexed, ...]:
+    def index(self):
         """What all crawls of the collection are told of this one's payloads."""
         with contextlib.closing(self._reader()) as store:
             keys = collection_keys(store, "")
@@ -272,16 +263,16 @@ class Witness:
             found.append(Indexed(digest.decode(), *place))
         return tuple(found)
 
-    def rounds(self) -> int:
+    def rounds(self):
         """How many rounds were committed."""
         with contextlib.closing(self._reader()) as store:
             key = collection_keys(store, "").commit_rounds(self._crawl.crawl_id)
             return int(store.call(Call.command("HGET", key, "committed")) or 0)
 
-    def _reader(self) -> BlockingStore:
+    def _reader(self):
         return BlockingStore.from_settings({"REDIS_URL": self._store.direct})
 
-    def dead(self) -> list[str]:
+    def dead(self):
         """URLs in the dead letter, with the reason."""
         replies = self._store.read(
             [("LRANGE", keys.dead, 0, -1) for keys in self._keys]
@@ -294,7 +285,7 @@ class Witness:
                 found.append(f"{url}: {reason.decode()}")
         return found
 
-    def finished(self) -> float | None:
+    def finished(self):
         """When the crawl ended, in seconds of the epoch; ``None`` if it has not."""
         command = ("HMGET", self._crawl.meta(), "state", "finished_ms")
         ((state, finished_ms),) = self._store.read([command])

@@ -5,20 +5,14 @@ are started in ten seconds on two CPUs. Apart from that each does what
 ``python -m scrapy`` does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
 from multiprocessing import forkserver, get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.chaos.stamp import VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
 REFUSED = "this crawl is finished"
@@ -28,12 +22,12 @@ _context = get_context("forkserver")
 _context.set_forkserver_preload(["tests.chaos.preload"])
 
 
-def prepare() -> None:
+def prepare():
     """Begin to import what nodes need, which takes as long as servers to start."""
     forkserver.ensure_running()
 
 
-def _crawl(name: str, words: list[str], log: Path) -> None:
+def _crawl(name, words, log):
     """Be the node *name*."""
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream in (1, 2):
@@ -51,12 +45,12 @@ class Process:
 
     def __init__(
         self,
-        name: str,
-        node_id: str,
-        command: Sequence[str],
-        settings: Mapping[str, object],
-        directory: Path,
-    ) -> None:
+        name,
+        node_id,
+        command,
+        settings,
+        directory,
+    ):
         self.name = name
         """Names this process in the site's log; no two have the same."""
         self.node_id = node_id
@@ -71,17 +65,17 @@ class Process:
         self._process.start()
 
     @property
-    def runs(self) -> bool:
+    def runs(self):
         """Whether it has not ended."""
         return self._process.exitcode is None
 
     @property
-    def pid(self) -> int:
+    def pid(self):
         """Of its process."""
         return self._process.pid or 0
 
     @property
-    def crashed(self) -> bool:
+    def crashed(self):
         """Whether it ended with an error that nothing explains."""
         return (
             not self.touched
@@ -90,36 +84,36 @@ class Process:
         )
 
     @property
-    def came_too_early(self) -> bool:
+    def came_too_early(self):
         """Whether it ended because the store did not answer when it started."""
         return "does not answer" in self.text and "is in crawl" not in self.text
 
     @property
-    def text(self) -> str:
+    def text(self):
         """What it has logged."""
         return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
-    def kill(self) -> None:
+    def kill(self):
         """``kill -9``, and wait for its end."""
         self.touched = True
         self._process.kill()
         self._process.join()
 
-    def freeze(self) -> None:
+    def freeze(self):
         """Stop it where it is."""
         self.frozen = True
         self._send(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def thaw(self):
         """Let it go on."""
         self.frozen = False
         self._send(signal.SIGCONT)
 
-    def leave(self) -> None:
+    def leave(self):
         """Tell it to end."""
         self.touched = True
         self._send(signal.SIGTERM)
 
-    def _send(self, number: signal.Signals) -> None:
+    def _send(self, number):
         if self.runs and self._process.pid is not None:
             os.kill(self._process.pid, number)

@@ -3,8 +3,6 @@
 The outcome is one line of JSON.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal
@@ -17,7 +15,7 @@ from tests.chaos.plan import Kind, draw
 from tests.chaos.trial import Trial
 
 
-def main() -> int:
+def main():
     """Run the trial that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.one_trial")
     parser.add_argument("seed", type=int)

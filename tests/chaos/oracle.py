@@ -5,21 +5,13 @@ the site, the site's own log, what the store had reserved at each injected fault
 archive, and what the store says of the end.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.chaos.records import Original
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from frontier.testing.oracle import Entry, RequestLog
-    from tests.chaos.records import Indexed, Records
 
 
 class Wrong(StrEnum):
@@ -66,36 +58,36 @@ class Fault(NamedTuple):
 class Facts:
     """What was recorded of one trial."""
 
-    expected: frozenset[str]
+    expected: object
     """The URLs that a crawl of the site must fetch, each once."""
-    log: RequestLog
-    in_flight: Mapping[str, int]
+    log: object
+    in_flight: object
     """How many more fetches of a URL the injected faults excuse."""
-    records: Records | None = None
+    records: object = None
     """What the archive has; ``None`` if the crawler keeps none."""
-    indexed: tuple[Indexed, ...] = ()
+    indexed: object = ()
     """What the index leads other crawls to."""
-    finished: float | None = None
+    finished: object = None
     """When the store says that the crawl ended, in seconds of the epoch."""
     delay: float = 0.0
     """Seconds that must be between two requests to a host."""
     slack: float = 0.0
     """By how much the server may see them closer together than they were sent."""
-    dead: tuple[str, ...] = ()
-    crashed: tuple[str, ...] = field(default=())
+    dead: object = ()
+    crashed: object = field(default=())
     """Nodes that ended with an error and without an injected fault."""
-    errors: tuple[str, ...] = ()
+    errors: object = ()
     """Nodes that logged a traceback."""
     ends: bool = True
     """Whether the crawler says when a crawl has ended."""
 
 
-def judge(facts: Facts) -> list[Fault]:
+def judge(facts):
     """All that is wrong with *facts*."""
     return [Fault(wrong, what) for wrong, what in _faults(facts)]
 
 
-def extra_fetches(facts: Facts) -> Counter[str]:
+def extra_fetches(facts):
     """How often each URL was fetched beyond once and what the faults excuse."""
     return Counter(
         {
@@ -106,13 +98,13 @@ def extra_fetches(facts: Facts) -> Counter[str]:
     )
 
 
-def hasty(log: RequestLog, delay: float) -> list[tuple[Entry, Entry]]:
+def hasty(log, delay):
     """Successive requests to one host by two nodes, less than *delay* apart.
 
     Those that overlap are not among them.
     """
     found = []
-    by_host: defaultdict[str, list[Entry]] = defaultdict(list)
+    by_host = defaultdict(list)
     for entry in sorted(log.entries, key=lambda entry: entry.start):
         by_host[entry.host].append(entry)
     for entries in by_host.values():
@@ -123,7 +115,7 @@ def hasty(log: RequestLog, delay: float) -> list[tuple[Entry, Entry]]:
     return found
 
 
-def _faults(facts: Facts) -> Iterator[tuple[Wrong, str]]:
+def _faults(facts):
     yield from _fetched(facts)
     yield from _polite(facts)
     if facts.records is not None:
@@ -138,7 +130,7 @@ def _faults(facts: Facts) -> Iterator[tuple[Wrong, str]]:
         yield Wrong.ERROR, f"{node} has logged a traceback"
 
 
-def _fetched(facts: Facts) -> Iterator[tuple[Wrong, str]]:
+def _fetched(facts):
     expected = set(facts.expected)
     for url in sorted(facts.log.missing(expected)):
         yield Wrong.LOST, url
@@ -154,18 +146,18 @@ def _fetched(facts: Facts) -> Iterator[tuple[Wrong, str]]:
             yield Wrong.EXTRA, f"{url}: {', '.join(fetches)}"
 
 
-def _polite(facts: Facts) -> Iterator[tuple[Wrong, str]]:
+def _polite(facts):
     for before, after in facts.log.overlaps():
         yield Wrong.OVERLAP, f"{_span(before)} and {_span(after)}"
     for before, after in hasty(facts.log, facts.delay - facts.slack):
         yield Wrong.HASTE, f"{_span(before)} and {_span(after)}"
 
 
-def _span(entry: Entry) -> str:
+def _span(entry):
     return f"{entry.node} {entry.url} {entry.start:.3f} to {entry.end:.3f}"
 
 
-def _archived(facts: Facts, records: Records) -> Iterator[tuple[Wrong, str]]:
+def _archived(facts, records):
     for reason in records.broken:
         yield Wrong.BROKEN, reason
     for revisit in records.revisits:
@@ -183,7 +175,7 @@ def _archived(facts: Facts, records: Records) -> Iterator[tuple[Wrong, str]]:
         yield Wrong.UNARCHIVED, url
 
 
-def _ended(facts: Facts) -> Iterator[tuple[Wrong, str]]:
+def _ended(facts):
     if facts.finished is None:
         yield Wrong.ENDLESS, "the crawl is still open"
         return

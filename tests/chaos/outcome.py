@@ -1,12 +1,6 @@
 """What came of a trial, as one line of JSON or as lines for people."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from tests.chaos.oracle import Wrong
 
 
 @dataclass(slots=True)
@@ -14,15 +8,15 @@ class Outcome:
     """What came of a trial."""
 
     seed: int
-    plan: list[str]
+    plan: object
     store: str = "single"
-    events: dict[str, int] = field(default_factory=dict)
+    events: object = field(default_factory=dict)
     """How often each kind of event happened."""
     slots_moved: int = 0
     starved: int = 0
     """How often the machine had no time for a node or a server, in times a lease."""
-    happened: list[str] = field(default_factory=list)
-    faults: list[tuple[str, str]] = field(default_factory=list)
+    happened: object = field(default_factory=list)
+    faults: object = field(default_factory=list)
     seconds: float = 0.0
     pages: int = 0
     kills: int = 0
@@ -40,11 +34,11 @@ class Outcome:
     directory: str = ""
     """Logs of a trial that failed."""
 
-    def count(self, *wrongs: Wrong) -> int:
+    def count(self, *wrongs):
         """How many faults there are of these kinds."""
         return sum(1 for wrong, _ in self.faults if wrong in wrongs)
 
-    def lines(self) -> list[str]:
+    def lines(self):
         """All of it, for people."""
         verdict = f"{len(self.faults)} faults" if self.faults else "no fault"
         summary = (
@@ -64,6 +58,6 @@ class Outcome:
             lines.append(f"  replay: python -m tests.chaos{aimed} --seed {self.seed}")
         return lines
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self):
         """For JSON."""
         return asdict(self)

@@ -1,17 +1,8 @@
 """The same kills for scrapy-redis: what the oracle must find there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from typing_extensions import override
-
 from frontier.testing.oracle import RequestLog
 from tests.chaos.oracle import Facts
 from tests.chaos.trial import DELAY, SLACK, Trial
-
-if TYPE_CHECKING:
-    from tests.chaos.durable import Lease
 
 
 class PeerTrial(Trial):
@@ -19,24 +10,19 @@ class PeerTrial(Trial):
 
     _command = ("runspider", "tests/chaos/peer_spider.py")
 
-    @override
-    def _settings(self, node_id: str) -> dict[str, object]:
+    def _settings(self, node_id):
         return {"SCHEDULER_PERSIST": True}
 
-    @override
-    def _sample(self) -> None:
+    def _sample(self):
         pass
 
-    @override
-    def _held_by(self, node_id: str) -> list[Lease]:
+    def _held_by(self, node_id):
         return []
 
-    @override
-    def _excuse(self, node_id: str) -> None:
+    def _excuse(self, node_id):
         pass
 
-    @override
-    def _facts(self) -> Facts:
+    def _facts(self):
         self._end_nodes()
         return Facts(
             expected=self._expected,

@@ -1,20 +1,10 @@
 """What `spiders.site` does, as a plain spider of scrapy-redis."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import scrapy
-from typing_extensions import override
 
 from frontier.download.pages import links_of
 from frontier.seeds.read import read_seeds
 from frontier.urls.scope import Scope
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import Response
 
 
 class PeerSpider(scrapy.Spider):
@@ -28,19 +18,17 @@ class PeerSpider(scrapy.Spider):
         "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
     }
 
-    def __init__(self, seeds: str = "", **kwargs: Any) -> None:
+    def __init__(self, seeds="", **kwargs):
         super().__init__(**kwargs)
         self.seeds = read_seeds(seeds)
         self.scope = Scope("host", self.seeds)
 
-    @override
-    async def start(self) -> AsyncIterator[Any]:
+    async def start(self):
         """Yield the seeds, which the first node has and all others have seen."""
         for url in self.seeds:
             yield scrapy.Request(url)
 
-    @override
-    def parse(self, response: Response) -> Iterator[Any]:
+    def parse(self, response):
         """Yield what the page leads to."""
         for url in links_of(response):
             if self.scope.allows(url):

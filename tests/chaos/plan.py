@@ -9,13 +9,9 @@
     a Sentinel; of ten, half of the latter two run Redis instead of Valkey.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-
-from typing_extensions import override
 
 
 class StoreKind(StrEnum):
@@ -70,13 +66,13 @@ class Kind(StrEnum):
 NODE_KINDS = (Kind.KILL, Kind.FREEZE, Kind.JOIN, Kind.LEAVE, Kind.DRAIN)
 SERVER_KINDS = (Kind.RESTART, Kind.PAUSE)
 WIRE_KINDS = (Kind.SLOW, Kind.CUT)
-KINDS: dict[StoreKind, tuple[Kind, ...]] = {
+KINDS = {
     StoreKind.SINGLE: NODE_KINDS + SERVER_KINDS + WIRE_KINDS,
     StoreKind.CLUSTER: (*NODE_KINDS, *SERVER_KINDS, *WIRE_KINDS, *[Kind.MIGRATE] * 3),
     StoreKind.SENTINEL: (*NODE_KINDS, *WIRE_KINDS, *[Kind.FAILOVER] * 3),
 }
 """What a plan is drawn from; what is named several times is as much likelier."""
-_ALWAYS: dict[StoreKind, tuple[Kind, ...]] = {
+_ALWAYS = {
     StoreKind.SINGLE: (Kind.KILL,),
     StoreKind.CLUSTER: (Kind.KILL, Kind.MIGRATE),
     StoreKind.SENTINEL: (Kind.KILL, Kind.FAILOVER),
@@ -90,7 +86,7 @@ _STORES = (
 )
 """Which a seed has, by its remainder."""
 
-_SECONDS: dict[Kind, tuple[float, float]] = {
+_SECONDS = {
     Kind.FREEZE: (1.2, 2.5),  # times the lease
     Kind.RESTART: (0.05, 1.5),
     Kind.PAUSE: (0.3, 3.5),
@@ -98,7 +94,7 @@ _SECONDS: dict[Kind, tuple[float, float]] = {
     Kind.MIGRATE: (1.0, 4.0),
     Kind.FAILOVER: (0.1, 2.5),  # from the promotion until the old primary is back
 }
-_GAP: dict[Kind, float] = {Kind.MIGRATE: 0.3, Kind.FAILOVER: 0.5}
+_GAP = {Kind.MIGRATE: 0.3, Kind.FAILOVER: 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +114,10 @@ class Event:
     """Whether the node's own wire is slow before it is killed."""
     gap: float = 0.0
     """Seconds: for which a slot is between two servers, or a replica behind."""
-    way: Way | None = None
+    way: object = None
     """Of a failover."""
 
-    @override
-    def __str__(self) -> str:
+    def __str__(self):
         """One line for people."""
         text = f"{self.at:4.0%} {self.kind}"
         if self.seconds:
@@ -147,7 +142,7 @@ class Plan:
     seed: int
     nodes: int
     """How many nodes there are at first."""
-    events: tuple[Event, ...]
+    events: object
     store: StoreKind = StoreKind.SINGLE
     redis: bool = False
     """Whether its servers are Redis where that is installed, and not Valkey."""
@@ -156,12 +151,12 @@ class Plan:
     every: int = 0
     """Seconds between two rounds in which it is committed; 0 for at its end."""
 
-    def only(self, *kinds: Kind) -> Plan:
+    def only(self, *kinds):
         """This plan on a single server, without events of other kinds."""
         kept = tuple(event for event in self.events if event.kind in kinds)
         return Plan(self.seed, self.nodes, kept)
 
-    def lines(self) -> list[str]:
+    def lines(self):
         """The plan, for people."""
         store = str(self.store) + (" of Redis" if self.redis else "")
         store += ", min-replicas-to-write 1" if self.careful else ""
@@ -170,7 +165,7 @@ class Plan:
         return [first, *map(str, self.events)]
 
 
-def draw(seed: int) -> Plan:
+def draw(seed):
     """The plan of *seed*."""
     random = Random(seed)
     store = _STORES[seed % len(_STORES)]
@@ -190,7 +185,7 @@ def draw(seed: int) -> Plan:
     )
 
 
-def _event(random: Random, kind: Kind, store: StoreKind) -> Event:
+def _event(random, kind, store):
     at, pick, part = random.uniform(0.03, 0.85), random.randrange(12), random.random()
     least, most = _SECONDS.get(kind, (0.0, 0.0))
     picks = kind in NODE_KINDS or (store is not StoreKind.SINGLE)

@@ -1,7 +1,5 @@
 """Everything that a node imports, but the reactor, for those that are forked."""
 
-from __future__ import annotations
-
 import pkgutil
 from importlib import import_module
 

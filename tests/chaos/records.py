@@ -1,9 +1,7 @@
 """What an archive has, read by libraries that did not write it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fastwarc.warc import ArchiveIterator
 
@@ -11,9 +9,6 @@ from frontier.files import OPEN
 from frontier.warc.crawl_log import repair_logs
 from frontier.warc.reader import members
 from frontier.warc.repair import repair
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Original(NamedTuple):
@@ -43,23 +38,23 @@ class Revisit(NamedTuple):
 class Records:
     """The captures of all files of a directory."""
 
-    responses: dict[Original, str] = field(default_factory=dict)
+    responses: object = field(default_factory=dict)
     """URL and date of each response, and the digest of its payload."""
-    revisits: list[Revisit] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+    revisits: object = field(default_factory=list)
+    broken: object = field(default_factory=list)
     """What is wrong with which file."""
     repaired: int = 0
     """How many files a killed node had left open."""
 
     @property
-    def urls(self) -> set[str]:
+    def urls(self):
         """The URLs that were captured."""
         return {original.url for original in self.responses} | {
             revisit.url for revisit in self.revisits
         }
 
 
-def read_archive(directory: Path) -> Records:
+def read_archive(directory):
     """Repair what dead nodes have left in *directory*, and read all of it."""
     records = Records()
     records.repaired = len(repair(directory, None))
@@ -72,7 +67,7 @@ def read_archive(directory: Path) -> Records:
     return records
 
 
-def _read(path: Path, records: Records) -> None:
+def _read(path, records):
     with path.open("rb") as stream:
         ends = [end for end, _ in members(stream)]
     size = path.stat().st_size
@@ -88,7 +83,7 @@ def _read(path: Path, records: Records) -> None:
             records.broken.append(f"{path.name}: {len(ends)} members, {count} records")
 
 
-def _read_records(path: Path, records: Records) -> int:
+def _read_records(path, records):
     count = 0
     with path.open("rb") as stream:
         for record in ArchiveIterator(stream, parse_http=False):
@@ -100,7 +95,7 @@ def _read_records(path: Path, records: Records) -> int:
     return count
 
 
-def _note(headers: dict[str, str], records: Records) -> None:
+def _note(headers, records):
     kind = headers["warc-type"]
     if kind not in {"response", "revisit"}:
         return

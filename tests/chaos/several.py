@@ -10,14 +10,11 @@ What always holds:
     between two servers when one goes away.
 """
 
-from __future__ import annotations
-
 import itertools
 import signal
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 import redis
 
@@ -29,16 +26,9 @@ from tests.topologies import (
     HOST,
     SERVICE,
     ClusterServers,
-    Process,
     SentinelServers,
     slot_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.chaos.durable import Command
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 CAREFUL = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "5")
@@ -53,10 +43,10 @@ KEYS = 3
 class Wires:
     """Makes a wire before each server that is started."""
 
-    def __init__(self) -> None:
-        self.made: list[Wire] = []
+    def __init__(self):
+        self.made = []
 
-    def before(self, port: int) -> int:
+    def before(self, port):
         """The port of a wire to *port*."""
         wire = Wire(port)
         wire.start()
@@ -67,7 +57,7 @@ class Wires:
 class DurableCluster:
     """Three primaries, of which each holds slots of the crawl."""
 
-    def __init__(self, binary: Path | str | None) -> None:
+    def __init__(self, binary):
         wires = Wires()
         options = (*DURABLE, *NODE_TIMEOUT)
         self._servers = ClusterServers(
@@ -76,8 +66,8 @@ class DurableCluster:
         self.wires = wires.made
         self._moving = threading.Lock()
         self._end = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._client: BlockingStore | None = None
+        self._threads = []
+        self._client = None
         self.moved = 0
         """How many slots were moved."""
         self.keys_moved = 0
@@ -85,62 +75,62 @@ class DurableCluster:
         """Seconds for which a slot was between two servers."""
 
     @property
-    def url(self) -> str:
+    def url(self):
         """Where nodes connect to."""
         return self._servers.url
 
     @property
-    def direct(self) -> str:
+    def direct(self):
         """The same: the servers name their wires to everybody."""
         return self._servers.url
 
-    def start(self) -> None:
+    def start(self):
         """Start it; all slots are served on return."""
         self._servers.start()
         self._client = BlockingStore.from_settings({"REDIS_URL": self.url})
 
-    def read(self, commands: Sequence[Command]) -> list[Any]:
+    def read(self, commands):
         """Replies to *commands*, one server after the other."""
         assert self._client is not None
         return self._client.run([Call.command(*command) for command in commands])
 
-    def kill(self, pick: int = 0) -> None:
+    def kill(self, pick=0):
         """``kill -9`` of one server."""
         self._at(pick).kill()
 
-    def revive(self, pick: int = 0) -> None:
+    def revive(self, pick=0):
         """Start a server that was killed, on what its append-only file has."""
         self._at(pick).launch()
         self._at(pick).wait()
 
-    def signal(self, number: signal.Signals, pick: int = 0) -> None:
+    def signal(self, number, pick=0):
         """Send *number* to one server."""
         self._at(pick).signal(number)
 
-    def file_before(self, wire: Wire) -> Path:
+    def file_before(self, wire):
         """The append-only file of the server behind *wire*."""
         return newest_file(self._at(self.wires.index(wire)).directory)
 
-    def hold(self) -> None:
+    def hold(self):
         """Have no slot be between two servers."""
         self._moving.acquire()
 
-    def release(self) -> None:
+    def release(self):
         """Let slots be moved again."""
         self._moving.release()
 
     @property
-    def pids(self) -> list[int]:
+    def pids(self):
         """Of the servers."""
         return [process.pid for process in self._servers.processes]
 
-    def whole(self) -> bool:
+    def whole(self):
         """Whether all slots are served."""
         with suppress(redis.RedisError, AssertionError):
             return all(map(self._servers.is_whole, self._servers.primaries))
         return False
 
-    def migrate(self, tags: Sequence[str], seconds: float, gap: float) -> None:
+    def migrate(self, tags, seconds, gap):
         """Move the slots of *tags* around for *seconds*, each in *gap* seconds."""
         thread = threading.Thread(
             target=self._migrate, args=(tags, seconds, gap), name="moves", daemon=True
@@ -148,7 +138,7 @@ class DurableCluster:
         self._threads.append(thread)
         thread.start()
 
-    def close(self) -> None:
+    def close(self):
         """End it."""
         self._end.set()
         for thread in self._threads:
@@ -159,11 +149,11 @@ class DurableCluster:
         for wire in self.wires:
             wire.stop()
 
-    def _at(self, pick: int) -> Process:
+    def _at(self, pick):
         primaries = self._servers.primaries
         return primaries[pick % len(primaries)]
 
-    def _migrate(self, tags: Sequence[str], seconds: float, gap: float) -> None:
+    def _migrate(self, tags, seconds, gap):
         limit = time.monotonic() + seconds
         slots = dict.fromkeys(map(slot_of, tags))
         for slot in itertools.cycle(slots):
@@ -175,7 +165,7 @@ class DurableCluster:
                 self.longest = max(self.longest, time.monotonic() - begin)
                 self.moved += 1
 
-    def _move(self, slot: int, gap: float) -> None:
+    def _move(self, slot, gap):
         servers = self._servers
         places = servers.primaries
         target = places[(places.index(servers.owner(slot)) + 1) % len(places)]
@@ -191,59 +181,59 @@ class DurableCluster:
 class DurableService:
     """A primary and a replica, and a Sentinel that watches over them."""
 
-    def __init__(self, binary: Path | str | None, *, careful: bool) -> None:
+    def __init__(self, binary, *, careful):
         wires = Wires()
         options = (*DURABLE, *(CAREFUL if careful else ()))
         self._servers = SentinelServers(
             *options, binary=binary, front=wires.before, down_after_ms=DOWN_AFTER_MS
         )
         self.wires = wires.made
-        self._clients: dict[int, Any] = {}
+        self._clients = {}
         self.primary, self.replica = self._servers.primary, self._servers.replica
-        self._gone: Way | None = None
+        self._gone = None
 
     @property
-    def url(self) -> str:
+    def url(self):
         """Where nodes connect to."""
         return self._servers.url
 
     @property
-    def direct(self) -> str:
+    def direct(self):
         """Of the primary, past the wires."""
         return f"redis://{HOST}:{self.primary.port}"
 
-    def start(self) -> None:
+    def start(self):
         """Start it; the replica has what the primary has on return."""
         self._servers.start()
 
-    def read(self, commands: Sequence[Command]) -> list[Any]:
+    def read(self, commands):
         """Replies of the primary to *commands*, at one moment."""
         port = self.primary.port
         if port not in self._clients:
             self._clients[port] = redis.Redis(port=port, socket_timeout=5)
         return transaction(self._clients[port], commands)
 
-    def kill(self, pick: int = 0) -> None:
+    def kill(self, pick=0):
         """Not drawn here: a primary that is killed is replaced."""
         raise NotImplementedError
 
     revive = kill
 
-    def signal(self, number: signal.Signals, pick: int = 0) -> None:
+    def signal(self, number, pick=0):
         """Not drawn here: a primary that is silent is replaced."""
         raise NotImplementedError
 
-    def hold(self) -> None:
+    def hold(self):
         """It does nothing of its own."""
 
     release = hold
 
     @property
-    def pids(self) -> list[int]:
+    def pids(self):
         """Of the servers and the Sentinel."""
         return [process.pid for process in self._servers.processes]
 
-    def whole(self) -> bool:
+    def whole(self):
         """Whether the replica could be promoted."""
         with suppress(redis.RedisError, AssertionError):
             info = self.replica.ask("INFO", "replication")
@@ -260,12 +250,12 @@ class DurableService:
             )
         return False
 
-    def fall_behind(self, seconds: float) -> None:
+    def fall_behind(self, seconds):
         """Have what is copied to the replica be late."""
         for wire in self.wires:
             wire.delays[REPLICA] = seconds
 
-    def fail(self, way: Way) -> None:
+    def fail(self, way):
         """Have the primary be one no more, and lose what it has not copied yet."""
         self._gone = way
         if way is Way.ORDER:
@@ -280,7 +270,7 @@ class DurableService:
         for wire in self.wires:
             wire.delays.pop(REPLICA, None)
 
-    def promoted(self) -> bool:
+    def promoted(self):
         """Whether the replica has become the primary; it is that here from then on."""
         with suppress(redis.RedisError):
             if self._servers.primary_port() == self.replica.shown:
@@ -288,7 +278,7 @@ class DurableService:
                 return True
         return False
 
-    def come_back(self) -> None:
+    def come_back(self):
         """Have the old primary be there again."""
         if self._gone is Way.KILL:
             self.replica.launch("--replicaof", f"{HOST} {self.primary.shown}")
@@ -296,7 +286,7 @@ class DurableService:
             self.replica.signal(signal.SIGCONT)
         self._gone = None
 
-    def close(self) -> None:
+    def close(self):
         """End it."""
         for client in self._clients.values():
             client.close()

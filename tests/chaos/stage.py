@@ -3,15 +3,12 @@
 `store_faults` and `trial` are what happens there.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import os
 import shutil
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import redis
 
@@ -21,14 +18,6 @@ from tests.chaos.outcome import Outcome
 from tests.chaos.plan import StoreKind
 from tests.chaos.several import DurableCluster, DurableService
 from tests.chaos.takeover_time import Takeovers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tests.chaos.durable import Backend, Witness
-    from tests.chaos.nodes import Process
-    from tests.chaos.plan import Plan
 
 VARIABLE = "CHAOS_LEASE"
 """Of the environment: how many seconds a lease lasts."""
@@ -44,27 +33,23 @@ NO_ANSWER = (redis.RedisError, StoreError)
 class Stage:
     """A store and nodes, and actions that are due later, for one trial of *plan*."""
 
-    _store: Backend
-    _witness: Witness
-    _requests: Path
-
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         self._plan = plan
         self._outcome = Outcome(plan.seed, plan.lines(), store=str(plan.store))
-        self._nodes: list[Process] = []
+        self._nodes = []
         self._begin = time.monotonic()
-        self._later: list[tuple[float, int, Callable[[], None], bool]] = []
+        self._later = []
         self._serial = itertools.count()
         self._takeovers = Takeovers()
-        self._in_flight: Counter[str] = Counter()
+        self._in_flight = Counter()
         self._away = 0
         """How many reasons there are for the store not to answer."""
-        self._reserved_before: Mapping[str, list[str]] = {}
+        self._reserved_before = {}
         """What was reserved when the store went away, or just before."""
-        self._hit_meanwhile: list[str] = []
+        self._hit_meanwhile = []
         """Nodes that something has happened to since then."""
 
-    def _make_store(self, home: Path) -> Backend:
+    def _make_store(self, home):
         """The store of the plan, not started yet."""
         if self._plan.store is StoreKind.SINGLE:
             return DurableStore(home)
@@ -75,14 +60,14 @@ class Stage:
             return DurableCluster(binary)
         return DurableService(binary, careful=self._plan.careful)
 
-    def _served(self) -> int:
+    def _served(self):
         """How many requests the site has answered."""
         if not self._requests.exists():
             return 0
         with self._requests.open("rb") as lines:
             return sum(1 for _ in lines)
 
-    def _excuse(self, node_id: str) -> None:
+    def _excuse(self, node_id):
         """What *node_id* has reserved now may be fetched once more."""
         reserved = self._reserved_before if self._away else self._witness.reserved()
         if self._away:
@@ -91,7 +76,7 @@ class Stage:
         self._note(f"{len(urls)} URLs are reserved by {node_id}")
         self._in_flight.update(urls)
 
-    def _excuse_the_rest(self) -> None:
+    def _excuse_the_rest(self):
         """What was reserved after the last look at the store and before it was away."""
         reserved = self._witness.reserved() if self._hit_meanwhile else {}
         for node_id in self._hit_meanwhile:
@@ -101,20 +86,20 @@ class Stage:
             self._in_flight.update(urls)
         self._hit_meanwhile.clear()
 
-    def _when_the_store_is_back(self, action: Callable[[], None]) -> None:
+    def _when_the_store_is_back(self, action):
         self._when(lambda: not self._away, action)
 
     def _when(
         self,
-        condition: Callable[[], bool],
-        action: Callable[[], None],
+        condition,
+        action,
         *,
-        vital: bool = True,
-    ) -> None:
+        vital=True,
+    ):
         """Do *action* as soon as *condition* holds; or when patience has ended."""
         limit = time.monotonic() + PATIENCE
 
-        def look() -> None:
+        def look():
             if condition() or time.monotonic() > limit:
                 action()
             else:
@@ -122,26 +107,24 @@ class Stage:
 
         look()
 
-    def _in(
-        self, seconds: float, action: Callable[[], None], *, vital: bool = True
-    ) -> None:
+    def _in(self, seconds, action, *, vital=True):
         """Do *action* later; the trial does not end before, if that is *vital*."""
         due = time.monotonic() + seconds
         heapq.heappush(self._later, (due, next(self._serial), action, vital))
 
     @property
-    def _is_due(self) -> bool:
+    def _is_due(self):
         return bool(self._later) and self._later[0][0] <= time.monotonic()
 
     @property
-    def _is_awaited(self) -> bool:
+    def _is_awaited(self):
         """Whether something vital is to happen yet."""
         return any(vital for *_, vital in self._later)
 
-    def _do_next(self) -> None:
+    def _do_next(self):
         heapq.heappop(self._later)[2]()
 
-    def _note(self, text: str) -> None:
+    def _note(self, text):
         seconds = time.monotonic() - self._begin
         at = f"{seconds:6.2f} s, {self._served()} served"
         self._outcome.happened.append(f"{at}: {text}")

@@ -4,13 +4,7 @@ A default header would not do: it is stored with a request that a redirect or a
 retry makes, and then names the process that made it.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from scrapy import Request
 
 VARIABLE = "CHAOS_PROCESS"
 """Of the environment: what to write into ``X-Frontier-Node``."""
@@ -19,6 +13,6 @@ VARIABLE = "CHAOS_PROCESS"
 class StampMiddleware:
     """A downloader middleware nearest the wire."""
 
-    def process_request(self, request: Request) -> None:
+    def process_request(self, request):
         """Say whose *request* this is."""
         request.headers["X-Frontier-Node"] = os.environ[VARIABLE]

@@ -6,18 +6,10 @@ ready to run and did not (``/proc/PID/schedstat``); where it does not, nobody st
 The nodes tell what they have lost.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from frontier.testing.oracle import RequestLog
 
 LOST = re.compile(r"; (\d+) requests that were under way will be fetched again by")
 """What a node says that has lost leases."""
@@ -25,7 +17,7 @@ SHARE = 0.5
 """Of the time: who waited for longer is starved."""
 
 
-def waited(pid: int) -> float | None:
+def waited(pid):
     """Seconds for which the first thread of *pid* has waited for a CPU."""
     try:
         text = Path(f"/proc/{pid}/schedstat").read_text("ascii")
@@ -34,7 +26,7 @@ def waited(pid: int) -> float | None:
     return int(text.split()[1]) / 1e9
 
 
-def own_threads() -> list[int]:
+def own_threads():
     """The ids of this process's threads, to be looked at like processes.
 
     The wires and the site are such: a lease is renewed through them.
@@ -43,9 +35,7 @@ def own_threads() -> list[int]:
     return [int(path.name) for path in tasks.iterdir()] if tasks.is_dir() else []
 
 
-def refetched_for_lost_leases(
-    texts: Mapping[str, str], log: RequestLog, excused: Mapping[str, int]
-) -> Counter[str]:
+def refetched_for_lost_leases(texts, log, excused):
     """Fetches in *log* beyond *excused* that follow from leases that nodes have lost.
 
     *texts* is what each has logged: as many fetches as it says, of what it had
@@ -54,7 +44,7 @@ def refetched_for_lost_leases(
     left = {
         name: sum(map(int, LOST.findall(text))) for name, text in sorted(texts.items())
     }
-    found: Counter[str] = Counter()
+    found = Counter()
     for url, count in sorted(log.repeated().items()):
         beyond = count - 1 - excused.get(url, 0)
         whole = [e for e in log.entries if e.url == url and not e.aborted]
@@ -70,17 +60,17 @@ class Starving:
 
     def __init__(
         self,
-        window: float,
-        clock: Callable[[], float] = time.monotonic,
-        waited: Callable[[int], float | None] = waited,
-    ) -> None:
+        window,
+        clock=time.monotonic,
+        waited=waited,
+    ):
         self._window = window
         self._clock = clock
         self._waited = waited
-        self._looks: dict[int, deque[tuple[float, float]]] = {}
+        self._looks = {}
         self._looked_at = float("-inf")
 
-    def look(self, pids: Iterable[int]) -> bool:
+    def look(self, pids):
         """Whether one of *pids* was starved; told once per window.
 
         Some times per window suffice; it is called more often.

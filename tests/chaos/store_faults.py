@@ -1,20 +1,13 @@
 """What happens to the store, and to the way there."""
 
-from __future__ import annotations
-
 import itertools
 import signal
 import time
 from collections import deque
-from typing import TYPE_CHECKING
 
 from tests.chaos.plan import Way
 from tests.chaos.several import DurableCluster, DurableService
 from tests.chaos.stage import NO_ANSWER, Stage
-
-if TYPE_CHECKING:
-    from frontier.testing.oracle import RequestLog
-    from tests.chaos.plan import Event, Plan
 
 EXTRA_DELAY = 0.1
 """Seconds by which a slow wire makes bytes late, in each direction."""
@@ -31,16 +24,16 @@ NOTICED = 2.0
 class StoreFaults(Stage):
     """Has a method for each kind of event that is not a node's."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         super().__init__(plan)
-        self._forgotten: list[tuple[float, float, frozenset[str]]] = []
+        self._forgotten = []
         """Faults injected into the store: from when to when what was fetched may
         have been in flight, in seconds of the epoch; and what was reserved then."""
         self._asked = 0.0
-        self._lately: deque[tuple[float, frozenset[str]]] = deque(maxlen=100)
+        self._lately = deque(maxlen=100)
         """What was reserved when, where a replica may be behind."""
 
-    def _sample(self) -> None:
+    def _sample(self):
         """See what is reserved, and whether Sentinel did what nobody asked it to."""
         store = self._store
         if self._away or not isinstance(store, DurableService):
@@ -55,47 +48,47 @@ class StoreFaults(Stage):
         urls = itertools.chain(*self._witness.reserved().values())
         self._lately.append((time.time(), frozenset(urls)))
 
-    def _restart(self, event: Event) -> None:
+    def _restart(self, event):
         if not self._lose_the_store():
             return
         self._note(f"kill the store for {event.seconds:.2f} s")
         self._store.kill(event.pick)
         self._note_fault()
 
-        def start() -> None:
+        def start():
             self._store.revive(event.pick)
             self._when(self._store.whole, self._regain_the_store)
 
         self._in(event.seconds, start)
 
-    def _pause(self, event: Event) -> None:
+    def _pause(self, event):
         if not self._lose_the_store():
             return
         self._note(f"pause the store for {event.seconds:.2f} s")
         self._store.signal(signal.SIGSTOP, event.pick)
         self._note_fault()
 
-        def resume() -> None:
+        def resume():
             self._store.signal(signal.SIGCONT, event.pick)
             self._when(self._store.whole, self._regain_the_store)
 
         self._in(event.seconds, resume)
 
-    def _slow(self, event: Event) -> None:
+    def _slow(self, event):
         self._note(f"slow wire for {event.seconds:.2f} s")
         self._slow_down(EXTRA_DELAY)
 
-        def restore() -> None:
+        def restore():
             self._note("the wire is quick again")
             self._slow_down(0.0)
 
         self._in(event.seconds, restore)
 
-    def _cut(self, _: Event) -> None:
+    def _cut(self, _):
         self._note("cut all connections")
         self._cut_wires()
 
-    def _migrate(self, event: Event) -> None:
+    def _migrate(self, event):
         store = self._store
         assert isinstance(store, DurableCluster)
         tags = self._witness.tags
@@ -103,12 +96,12 @@ class StoreFaults(Stage):
         self._note(f"move slots for {event.seconds:.2f} s, {event.gap:.2f} s each")
         store.migrate(tags[first:] + tags[:first], event.seconds, event.gap)
 
-        def look() -> None:
+        def look():
             self._note(f"{store.moved} slots with {store.keys_moved} keys are moved")
 
         self._in(event.seconds, look)
 
-    def _failover(self, event: Event) -> None:
+    def _failover(self, event):
         store = self._store
         assert isinstance(store, DurableService)
         if not store.whole():
@@ -119,7 +112,7 @@ class StoreFaults(Stage):
         else:
             self._fail(store, event)
 
-    def _fail(self, store: DurableService, event: Event) -> None:
+    def _fail(self, store, event):
         assert event.way is not None
         if not self._lose_the_store():
             return
@@ -128,7 +121,7 @@ class StoreFaults(Stage):
         store.fail(event.way)
         begin = time.monotonic()
 
-        def go_on() -> None:
+        def go_on():
             seconds = time.monotonic() - begin
             self._note(f"the replica is promoted after {seconds:.2f} s")
             lives = event.way is not Way.KILL
@@ -136,7 +129,7 @@ class StoreFaults(Stage):
             self._regain_the_store()
             self._in(event.seconds, come_back)
 
-        def come_back() -> None:
+        def come_back():
             self._note("the old primary is there")
             store.come_back()
             self._when(
@@ -147,15 +140,15 @@ class StoreFaults(Stage):
 
     # What they have in common.
 
-    def _slow_down(self, seconds: float) -> None:
+    def _slow_down(self, seconds):
         for wire in self._store.wires:
             wire.delay = seconds
 
-    def _cut_wires(self, name: str = "") -> None:
+    def _cut_wires(self, name=""):
         for wire in self._store.wires:
             wire.cut(name)
 
-    def _lose_the_store(self) -> bool:
+    def _lose_the_store(self):
         """Remember what is reserved; whether the store was there."""
         if self._away:
             self._note("the store is away already")
@@ -168,7 +161,7 @@ class StoreFaults(Stage):
         self._takeovers.forget()  # an outage prolongs a recovery, and rightly
         return True
 
-    def _note_failover(self, failed: float, lasts: float) -> None:
+    def _note_failover(self, failed, lasts):
         """Acks may be lost of what was not acked at *failed*, and until *lasts* s."""
         since = failed - UNACKED
         before = frozenset().union(*(u for at, u in self._lately if at >= since))
@@ -178,12 +171,12 @@ class StoreFaults(Stage):
         self._in_flight.update(before - reserved)  # the others are excused already
         self._forgotten.append((since, time.time() + lasts, reserved | before))
 
-    def _note_fault(self) -> None:
+    def _note_fault(self):
         """What was fetched since the store was looked at was in flight as well."""
         reserved = frozenset(itertools.chain(*self._reserved_before.values()))
         self._forgotten.append((self._looked, time.time(), reserved))
 
-    def _regain_the_store(self) -> None:
+    def _regain_the_store(self):
         self._away -= 1
         self._store.release()
         self._note("the store is back")
@@ -193,7 +186,7 @@ class StoreFaults(Stage):
             except NO_ANSWER as error:
                 self._note(f"the store does not answer: {error}")
 
-    def _excuse_forgotten(self, log: RequestLog) -> None:
+    def _excuse_forgotten(self, log):
         """What was in flight at a fault of the store may be fetched once more.
 
         And what was done, but not copied at a failover. What was reserved is excused

@@ -1,41 +1,33 @@
 """How long it takes until what a killed node held is held again."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tests.chaos.durable import Lease
 
 
 @dataclass(slots=True)
 class _Takeover:
     name: str
     since: float
-    held: Sequence[Lease]
+    held: object
 
 
 class Takeovers:
     """The killed nodes whose partitions nobody else holds yet."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock=time.monotonic):
         self._clock = clock
-        self._takeovers: list[_Takeover] = []
+        self._takeovers = []
 
-    def add(self, name: str, since: float, held: Sequence[Lease]) -> None:
+    def add(self, name, since, held):
         """Node *name* was killed at *since*, when it had the leases *held*."""
         if held:
             self._takeovers.append(_Takeover(name, since, held))
 
-    def forget(self) -> None:
+    def forget(self):
         """Wait for none of them any more."""
         self._takeovers.clear()
 
-    def healed(self, leases: Sequence[Lease]) -> Iterator[tuple[str, float]]:
+    def healed(self, leases):
         """Whose partitions are all held under newer *leases*, after which time.
 
         Each is told once.

@@ -13,7 +13,7 @@ from redis.retry import Retry
 from tests.chaos.durable import DurableStore
 
 
-def _named(name: str) -> bytes:
+def _named(name):
     """The command that gives *name* to a connection."""
     words = (b"CLIENT", b"SETNAME", name.encode())
     return b"*3\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words)
@@ -79,7 +79,7 @@ def test_one_client_is_cut_and_slow_and_servers_are_left_alone(wire):
     """
     with contextlib.ExitStack() as stack:
 
-        def connected(name: str = "") -> socket.socket:
+        def connected(name=""):
             address = ("127.0.0.1", wire.port)
             one = stack.enter_context(socket.create_connection(address))
             if name:
@@ -88,7 +88,7 @@ def test_one_client_is_cut_and_slow_and_servers_are_left_alone(wire):
             assert ping(one) == b"+PONG\r\n"
             return one
 
-        def ping(one: socket.socket) -> bytes:
+        def ping(one):
             one.sendall(b"PING\r\n")
             return one.recv(100)
 

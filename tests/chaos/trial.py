@@ -7,8 +7,6 @@
 3.  Nothing outlives a trial but its directory, and that only if it failed.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -17,9 +15,6 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from typing_extensions import override
 
 from frontier.errors import NotFound
 from frontier.store.keys import CrawlKeys
@@ -35,13 +30,6 @@ from tests.chaos.several import DurableCluster
 from tests.chaos.stage import LEASE, NO_ANSWER, PARTITIONS
 from tests.chaos.starving import Starving, own_threads, refetched_for_lost_leases
 from tests.chaos.store_faults import EXTRA_DELAY, StoreFaults
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.chaos.durable import Lease
-    from tests.chaos.outcome import Outcome
-    from tests.chaos.plan import Event, Plan
 
 CRAWL = "chaos"
 URLS = 240
@@ -65,15 +53,15 @@ STRAIN = 0.5
 class Trial(StoreFaults):
     """Makes *plan* happen to a crawl, once."""
 
-    _command: Sequence[str] = ("crawl", "site")
+    _command = ("crawl", "site")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         super().__init__(plan)
         self._names = itertools.count(1)
         self._starving = Starving(LEASE)
         self._epoch = time.time()
 
-    def run(self) -> Outcome:
+    def run(self):
         """Crawl, and judge."""
         home = Path(tempfile.mkdtemp(prefix="chaos-", dir="/tmp"))
         with ExitStack() as stack:
@@ -86,7 +74,7 @@ class Trial(StoreFaults):
             shutil.rmtree(home)
         return self._outcome
 
-    def _crawl(self, home: Path, stack: ExitStack) -> Facts:
+    def _crawl(self, home, stack):
         self._home = home
         prepare()
         site = Site(urls=URLS, hosts=HOSTS, slow_seconds=0.5, calendar_months=MONTHS)
@@ -111,7 +99,7 @@ class Trial(StoreFaults):
 
     # What happens while it crawls.
 
-    def _watch(self) -> None:
+    def _watch(self):
         events = list(self._plan.events)
         served, moved = 0, time.monotonic()
         begin = time.monotonic()
@@ -139,8 +127,7 @@ class Trial(StoreFaults):
             time.sleep(PACE)
         self._note("the trial's time is over")
 
-    @override
-    def _sample(self) -> None:
+    def _sample(self):
         """See who holds what, and whether the dead are replaced."""
         if self._away:
             return
@@ -154,7 +141,7 @@ class Trial(StoreFaults):
             self._note(f"{name}'s partitions are held again: {seconds:.2f} s")
             self._outcome.recovery = max(self._outcome.recovery, seconds)
 
-    def _is_starved(self) -> bool:
+    def _is_starved(self):
         """Whether the machine has no time for a node or a server; excuses for it."""
         pids = [node.pid for node in self._nodes if node.runs and not node.frozen]
         if not self._starving.look([*pids, *self._store.pids, *own_threads()]):
@@ -164,10 +151,10 @@ class Trial(StoreFaults):
         self._forgotten.append((now - 2 * LEASE, now + LEASE, frozenset()))
         return True
 
-    def _start(self, node_id: str | None = None) -> None:
+    def _start(self, node_id=None):
         number = next(self._names)
         name, node_id = f"process-{number}", node_id or f"node-{number}"
-        named: dict[str, object] = {"client_name": name}
+        named = {"client_name": name}
         if self._plan.store is StoreKind.SENTINEL:
             named = {**named, "sentinel_kwargs": dict(named)}
         settings = {
@@ -184,7 +171,7 @@ class Trial(StoreFaults):
         self._nodes.append(node)
         self._note(f"{name} starts as {node_id}")
 
-    def _settings(self, node_id: str) -> dict[str, object]:
+    def _settings(self, node_id):
         """What is special about a node of this crawler."""
         return {
             "FRONTIER_CRAWL_ID": CRAWL,
@@ -195,7 +182,7 @@ class Trial(StoreFaults):
             "FRONTIER_COMMIT_EVERY": self._plan.every,
         }
 
-    def _pick(self, event: Event, least: int = 1) -> Process | None:
+    def _pick(self, event, least=1):
         """A node that lives and was not touched, if there are *least*."""
         there = [n for n in self._nodes if n.runs and not n.touched and not n.frozen]
         if len(there) < least:
@@ -203,7 +190,7 @@ class Trial(StoreFaults):
             return None
         return there[event.pick % len(there)]
 
-    def _kill(self, event: Event) -> None:
+    def _kill(self, event):
         node = self._pick(event)
         if node is None:
             return
@@ -216,7 +203,7 @@ class Trial(StoreFaults):
             wire.delays[node.name] = EXTRA_DELAY
         self._in(STRAIN, lambda: self._kill_now(node, successor))
 
-    def _kill_now(self, node: Process, successor: str | None) -> None:
+    def _kill_now(self, node, successor):
         held = self._held_by(node.node_id)
         since = time.monotonic()
         node.kill()
@@ -227,12 +214,12 @@ class Trial(StoreFaults):
         self._takeovers.add(node.name, since, held)
         self._when_the_store_is_back(lambda: self._start(successor))
 
-    def _held_by(self, node_id: str) -> list[Lease]:
+    def _held_by(self, node_id):
         if self._away:
             return []
         return [held for held in self._witness.leases() if held.holder == node_id]
 
-    def _freeze(self, event: Event) -> None:
+    def _freeze(self, event):
         node = self._pick(event)
         if node is None:
             return
@@ -241,22 +228,22 @@ class Trial(StoreFaults):
         self._note(f"freeze {node.name} for {seconds:.2f} s")
         self._excuse(node.node_id)
 
-        def thaw() -> None:
+        def thaw():
             self._note(f"thaw {node.name}")
             node.thaw()
 
         self._in(seconds, thaw)
 
-    def _join(self, _: Event) -> None:
+    def _join(self, _):
         self._when_the_store_is_back(self._start)
 
-    def _leave(self, event: Event) -> None:
+    def _leave(self, event):
         node = self._pick(event, least=2)
         if node is not None:
             self._note(f"SIGTERM to {node.name}")
             node.leave()
 
-    def _drain(self, event: Event) -> None:
+    def _drain(self, event):
         if self._away:
             self._note("nobody can be told while the store is away")
             return
@@ -270,7 +257,7 @@ class Trial(StoreFaults):
             self._note(f"drain {node.name}")
             node.touched = True
 
-    def _start_again(self) -> None:
+    def _start_again(self):
         """Start what found no store when it started, as who supervises nodes does."""
         if self._away:
             return
@@ -281,14 +268,14 @@ class Trial(StoreFaults):
                 self._start(node.node_id)
                 return
 
-    def _end_nodes(self) -> None:
+    def _end_nodes(self):
         for node in self._nodes:
             if node.runs:
                 node.kill()
 
     # What is to be judged.
 
-    def _facts(self) -> Facts:
+    def _facts(self):
         crashed = tuple(node.name for node in self._nodes if node.crashed)
         self._end_nodes()
         while self._is_awaited:  # the store may be away still
@@ -328,7 +315,7 @@ class Trial(StoreFaults):
             errors=tuple(n.name for n in self._nodes if "\nTraceback" in n.text),
         )
 
-    def _conclude(self, facts: Facts) -> None:
+    def _conclude(self, facts):
         outcome = self._outcome
         outcome.faults = [(str(wrong), what) for wrong, what in judge(facts)]
         outcome.pages = len(facts.expected)

@@ -1,14 +1,11 @@
 """Many trials, two at a time, and their sums."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from tests.chaos.aim import draw_aimed
 from tests.chaos.nodes import ROOT
@@ -16,9 +13,6 @@ from tests.chaos.oracle import Wrong
 from tests.chaos.outcome import Outcome
 from tests.chaos.plan import Kind, StoreKind
 from tests.chaos.stage import LEASE, VARIABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 BUSY, LONG_LEASE = 2.0, 6.0
 """With more than so much load per CPU, leases last for so many seconds: nodes
@@ -45,9 +39,9 @@ class Options:
     """What the command line asked for."""
 
     quick: bool = False
-    seeds: int | None = None
+    seeds: object = None
     """How many plans to draw: the seeds from 1 to this one."""
-    seed: int | None = None
+    seed: object = None
     """The only one to draw."""
     aimed: bool = False
     """Whether the files of stores are cut just before a push."""
@@ -57,13 +51,13 @@ class Options:
 class Report:
     """What all trials came to."""
 
-    about: Mapping[str, Any]
-    results: Mapping[str, Mapping[str, float]]
+    about: object
+    results: object
     """Sums, of ours and of the peer's."""
-    ratios: Mapping[str, float]
+    ratios: object
     """What is judged."""
 
-    def as_json(self) -> str:
+    def as_json(self):
         """One line."""
         environment = {"cpus": os.cpu_count(), **self.about}
         return json.dumps(
@@ -75,21 +69,21 @@ class Report:
             }
         )
 
-    def lines(self) -> Iterator[str]:
+    def lines(self):
         """The same for people."""
         for part in (*self.results.items(), ("judged", self.ratios)):
             yield f"{part[0]}:"
             yield from (f"  {name}: {value:g}" for name, value in part[1].items())
 
 
-def run(options: Options) -> Report:
+def run(options):
     """Try the seeds that *options* ask for; tell on stderr of each that failed."""
     if options.aimed:
         return _aimed(options)
     trials = _trials(options)
     lease = lease_seconds()
-    ours: list[Outcome] = []
-    theirs: list[Outcome] = []
+    ours = []
+    theirs = []
     limit = QUICK_SECONDS if options.quick else None
     for (_, peer), outcome in outcomes(trials, limit=limit):
         (theirs if peer else ours).append(outcome)
@@ -107,12 +101,12 @@ def run(options: Options) -> Report:
     )
 
 
-def _aimed(options: Options) -> Report:
+def _aimed(options):
     """Cut files just before a push; tell on stderr of each trial and of its losses."""
     count = options.seeds or (QUICK_AIMED if options.quick else AIMED_SEEDS)
     seeds = [options.seed] if options.seed is not None else range(1, count + 1)
     lease = lease_seconds()
-    done: list[Outcome] = []
+    done = []
     for _, outcome in outcomes([(seed, False) for seed in seeds], aimed=True):
         done.append(outcome)
         sys.stderr.write("\n".join(outcome.lines()) + "\n")
@@ -146,9 +140,7 @@ def _aimed(options: Options) -> Report:
     )
 
 
-def outcomes(
-    trials: Trials, *, limit: float | None = None, aimed: bool = False
-) -> Iterator[tuple[tuple[int, bool], Outcome]]:
+def outcomes(trials, *, limit=None, aimed=False):
     """Run *trials*, `LANES` at a time, each in a process of its own.
 
     After *limit* seconds no further one is started, but the first `AT_LEAST`.
@@ -156,7 +148,7 @@ def outcomes(
     lease_seconds()
     begin, begun = time.monotonic(), 0
     waiting = list(trials)
-    running: list[tuple[tuple[int, bool], subprocess.Popen[str]]] = []
+    running = []
     try:
         while waiting or running:
             if limit is not None and time.monotonic() - begin > limit:
@@ -180,7 +172,7 @@ def outcomes(
             process.wait()
 
 
-def lease_seconds() -> float:
+def lease_seconds():
     """How long leases last in trials that begin now; ``CHAOS_LEASE`` says otherwise."""
     busy = os.getloadavg()[0] > BUSY * (os.cpu_count() or 1)
     if busy and LEASE < LONG_LEASE and VARIABLE not in os.environ:
@@ -188,7 +180,7 @@ def lease_seconds() -> float:
     return float(os.environ.get(VARIABLE, LEASE))
 
 
-def _trials(options: Options) -> Trials:
+def _trials(options):
     if options.seed is not None:
         return [(options.seed, False)]
     if options.quick:
@@ -201,7 +193,7 @@ def _trials(options: Options) -> Trials:
     return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]
 
 
-def _start(seed: int, peer: bool, *, aimed: bool) -> subprocess.Popen[str]:
+def _start(seed, peer, *, aimed):
     words = [str(seed), *(["--peer"] if peer else []), *(["--aimed"] if aimed else [])]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.chaos.one_trial", *words],
@@ -212,11 +204,11 @@ def _start(seed: int, peer: bool, *, aimed: bool) -> subprocess.Popen[str]:
     )
 
 
-def _rounded(seconds: float) -> float:
+def _rounded(seconds):
     return float(f"{seconds:.4g}")
 
 
-def _sums(done: Sequence[Outcome]) -> dict[str, float]:
+def _sums(done):
     return {
         "seeds": float(len(done)),
         "kills": float(sum(outcome.kills for outcome in done)),
@@ -239,8 +231,8 @@ def _sums(done: Sequence[Outcome]) -> dict[str, float]:
     }
 
 
-def _ratios(ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, float]:
-    def count(*wrongs: Wrong) -> int:
+def _ratios(ours, theirs):
+    def count(*wrongs):
         return sum(outcome.count(*wrongs) for outcome in ours)
 
     return {

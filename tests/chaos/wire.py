@@ -8,8 +8,6 @@ SETNAME``); one that asks for replication is the `REPLICA`'s. What other servers
 and a Sentinel send is forwarded, and never delayed or cut.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import threading
@@ -31,11 +29,11 @@ _NAMELESS = 8
 class _Line:
     """One connection through a wire."""
 
-    ends: tuple[asyncio.StreamWriter, asyncio.StreamWriter]
+    ends: object
     name: str = ""
     chunks: int = field(default=0)
 
-    def listen(self, data: bytes) -> None:
+    def listen(self, data):
         """Learn the name of who sends *data*."""
         if self.name or self.chunks >= _NAMELESS:
             return
@@ -49,10 +47,10 @@ class _Line:
 class Ear(Protocol):
     """Hears what goes over a wire, in the wire's thread: all waits meanwhile."""
 
-    def sent(self, wire: Wire, line: object, name: str, data: bytes) -> None:
+    def sent(self, wire, line, name, data):
         """The client *name* has sent *data* on *line*; it is forwarded after this."""
 
-    def answered(self, wire: Wire, line: object, data: bytes) -> None:
+    def answered(self, wire, line, data):
         """*data* was forwarded to the client on *line*."""
 
 
@@ -62,56 +60,56 @@ class Wire:
     That is the path of a unix socket, or another port on loopback.
     """
 
-    def __init__(self, target: Path | int) -> None:
+    def __init__(self, target):
         self._target = target
         self.delay = 0.0
         """Seconds by which every byte of a node is late, in each direction."""
-        self.delays: dict[str, float] = {}
+        self.delays = {}
         """The same for one client, by its name."""
-        self.ear: Ear | None = None
+        self.ear = None
         self.port = 0
-        self._lines: set[_Line] = set()
+        self._lines = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve()), name="wire", daemon=True
         )
 
     @property
-    def url(self) -> str:
+    def url(self):
         """Where nodes connect to."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def start(self) -> None:
+    def start(self):
         """Listen; connections are accepted when this returns."""
         self._thread.start()
         self._ready.wait()
 
-    def cut(self, name: str = "") -> None:
+    def cut(self, name=""):
         """Close the connections of *name* at once, and lose what is on its way.
 
         Without a name, those of all nodes.
         """
         self._loop.call_soon_threadsafe(self._cut, name)
 
-    def stop(self) -> None:
+    def stop(self):
         """Close all connections and listen no more."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
 
-    def _cut(self, name: str) -> None:
+    def _cut(self, name):
         for line in list(self._lines):
             if line.name == name if name else line.name not in {"", REPLICA}:
                 for end in line.ends:
                     end.transport.abort()
 
-    def _delay_of(self, line: _Line) -> float:
+    def _delay_of(self, line):
         if not line.name:
             return 0.0
         common = 0.0 if line.name == REPLICA else self.delay
         return max(common, self.delays.get(line.name, 0.0))
 
-    async def _serve(self) -> None:
+    async def _serve(self):
         self._loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -127,14 +125,12 @@ class Wire:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self):
         if isinstance(self._target, Path):
             return await asyncio.open_unix_connection(self._target)
         return await asyncio.open_connection("127.0.0.1", self._target)
 
-    async def _accept(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _accept(self, reader, writer):
         try:
             far_reader, far_writer = await self._connect()
         except OSError:  # the store is down
@@ -155,16 +151,16 @@ class Wire:
 
     async def _pipe(
         self,
-        line: _Line,
-        source: asyncio.StreamReader,
-        sink: asyncio.StreamWriter,
+        line,
+        source,
+        sink,
         *,
-        listen: bool = False,
-    ) -> None:
+        listen=False,
+    ):
         """Forward until the end of *source*; then the other direction ends too."""
-        late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        late = asyncio.Queue()
 
-        async def send() -> None:
+        async def send():
             while True:
                 due, data = await late.get()
                 if (wait := due - self._loop.time()) > 0:

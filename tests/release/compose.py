@@ -5,20 +5,13 @@ Compose specification says. What is declared and not understood here is an error
 that nothing of the file is skipped in silence.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.release.engine import Image, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from tests.release.engine import Task
 
 VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?:(:-|:\?)([^}]*))?\})")
 ELSEWHERE = {"build", "depends_on", "healthcheck", "image", "ports", "restart"}
@@ -34,14 +27,14 @@ class Unset(Exception):
     """A variable that has to be set is not."""
 
 
-def filled_in(text: str, given: Mapping[str, str]) -> str:
+def filled_in(text, given):
     """*text* with the values that *given* has for its variables.
 
     Raises:
         Unset: One of ``${NAME:?message}`` has none; the message says so.
     """
 
-    def value(found: re.Match[str]) -> str:
+    def value(found):
         dollar, name, sign, rest = found.groups()
         if dollar:
             return "$"
@@ -54,7 +47,7 @@ def filled_in(text: str, given: Mapping[str, str]) -> str:
     return VARIABLE.sub(value, text)
 
 
-def each_text(value: Any, given: Mapping[str, str]) -> Any:
+def each_text(value, given):
     """*value* with all texts in it filled in."""
     if isinstance(value, str):
         return filled_in(value, given)
@@ -65,7 +58,7 @@ def each_text(value: Any, given: Mapping[str, str]) -> Any:
     return value
 
 
-def variables(path: Path) -> dict[str, str]:
+def variables(path):
     """What a file in the format of ``.env`` says."""
     lines = path.read_text("utf-8").splitlines()
     said = [line for line in lines if line and not line.startswith("#")]
@@ -75,20 +68,20 @@ def variables(path: Path) -> dict[str, str]:
 class Project:
     """A compose file with its values; *place* has its volumes and configurations."""
 
-    def __init__(self, path: Path, given: Mapping[str, str], place: Path) -> None:
+    def __init__(self, path, given, place):
         self._home = path.parent
         self._given = given
         self._place = place
         self.declared = each_text(yaml.safe_load(path.read_text("utf-8")), given)
-        self.services: dict[str, Any] = self.declared["services"]
+        self.services = self.declared["services"]
 
-    def health(self, service: str) -> list[str]:
+    def health(self, service):
         """The command that says whether *service* is well."""
         kind, *words = self.services[service]["healthcheck"]["test"]
         assert kind == "CMD", kind
         return words
 
-    def task(self, service: str, image: Image) -> Task:
+    def task(self, service, image):
         """What a container of *service* runs."""
         said = self.services[service]
         unknown = said.keys() - UNDERSTOOD - ELSEWHERE
@@ -114,13 +107,13 @@ class Project:
             read_only=said.get("read_only", False),
         )
 
-    def _file(self, name: str, content: str) -> Path:
+    def _file(self, name, content):
         file = self._place / "files" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
         return file
 
-    def _mount(self, text: str, image: Image) -> tuple[Path, str, str]:
+    def _mount(self, text, image):
         source, there, *mode = text.split(":")
         if source.startswith((".", "/")):
             return (self._home / source).resolve(), there, *(mode or ["rw"])

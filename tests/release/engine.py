@@ -12,8 +12,6 @@ read-only files that it is given. It needs root, and nothing but namespaces.
     bridge with its namespace.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import json
@@ -26,12 +24,8 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.topologies import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 NEEDED = ("chroot", "ip", "mount", "nsenter", "setpriv", "unshare")
@@ -63,13 +57,13 @@ class Image:
     """Files, and what is said of the processes in them."""
 
     root: Path
-    environment: Mapping[str, str]
+    environment: object
     workdir: str = "/"
     user: str = "0:0"
-    command: Sequence[str] = ()
-    entrypoint: Sequence[str] = ()
-    stop_signal: signal.Signals = signal.SIGTERM
-    volumes: Sequence[str] = ()
+    command: object = ()
+    entrypoint: object = ()
+    stop_signal: object = signal.SIGTERM
+    volumes: object = ()
 
 
 @dataclass(frozen=True)
@@ -77,16 +71,16 @@ class Task:
     """What is to be run in an image. *mounts* are (place here, place there, mode)."""
 
     image: Image
-    command: Sequence[str] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    mounts: Sequence[tuple[Path, str, str]] = ()
-    temporary: Sequence[str] = ()
+    command: object = ()
+    environment: object = field(default_factory=dict)
+    mounts: object = ()
+    temporary: object = ()
     workdir: str = ""
     user: str = ""
     read_only: bool = False
 
 
-def base(root: Path) -> Image:
+def base(root):
     """What stands in place of an image of somebody else's."""
     (root / "etc").mkdir(parents=True)
     for name in ("bin", "lib", "lib64", "sbin"):
@@ -101,7 +95,7 @@ def base(root: Path) -> Image:
     return Image(root, {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8"})
 
 
-def lines(dockerfile: str) -> Iterator[tuple[str, str]]:
+def lines(dockerfile):
     """Each instruction and what it says."""
     text = re.sub(r"^#.*\n", "", dockerfile, flags=re.MULTILINE)
     for line in re.sub(r"\\\n", " ", text).splitlines():
@@ -110,7 +104,7 @@ def lines(dockerfile: str) -> Iterator[tuple[str, str]]:
             yield word, rest.strip()
 
 
-def ignored(path: str, patterns: Sequence[str]) -> bool:
+def ignored(path, patterns):
     """Whether ``.dockerignore`` keeps *path* out, as the last that fits decides."""
     verdict = False
     above = [path, *(str(parent) for parent in Path(path).parents)][:-1]
@@ -123,7 +117,7 @@ def ignored(path: str, patterns: Sequence[str]) -> bool:
     return verdict
 
 
-def context(directory: Path, place: Path) -> Path:
+def context(directory, place):
     """What Docker would be sent of *directory*, in *place*."""
     rules = directory / ".dockerignore"
     said = rules.read_text("utf-8").splitlines() if rules.exists() else []
@@ -145,68 +139,68 @@ def context(directory: Path, place: Path) -> Path:
 class Build:
     """One Dockerfile, whose instructions are followed one by one."""
 
-    def __init__(self, engine: Engine, directory: Path, place: Path) -> None:
+    def __init__(self, engine, directory, place):
         self._engine = engine
         self._place = place
         self._context = context(directory, place / "context")
-        self._given: dict[str, str] = {}
-        self._arguments: dict[str, str] = {}
-        self._stages: dict[str, Image] = {}
-        self._now: Image | None = None
+        self._given = {}
+        self._arguments = {}
+        self._stages = {}
+        self._now = None
         for word, rest in lines((directory / "Dockerfile").read_text("utf-8")):
             getattr(self, f"_{word.lower()}")(rest)
 
     @property
-    def image(self) -> Image:
+    def image(self):
         """What is being built; at the end, what was."""
         assert self._now is not None
         return self._now
 
-    def _said(self, text: str) -> str:
+    def _said(self, text):
         known = {**self._arguments, **(self._now.environment if self._now else {})}
         return re.sub(r"\$\{?(\w+)\}?", lambda found: known[found[1]], text)
 
-    def _arg(self, rest: str) -> None:
+    def _arg(self, rest):
         name, _, value = rest.partition("=")
         where = self._given if self._now is None else self._arguments
         where[name] = value or self._given[name]
 
-    def _from(self, rest: str) -> None:
+    def _from(self, rest):
         self._arguments = dict(self._given)
         _, _, name = self._said(rest).partition(" AS ")
         self._arguments = {}
         self._now = base(self._place / f"stage-{len(self._stages)}")
         self._stages[name or str(len(self._stages))] = self._now
 
-    def _change(self, **what: object) -> None:
+    def _change(self, **what):
         names = [name for name, image in self._stages.items() if image is self._now]
         self._now = replace(self.image, **what)
         self._stages[names[0]] = self._now
 
-    def _env(self, rest: str) -> None:
+    def _env(self, rest):
         pairs = [word.split("=", 1) for word in shlex.split(self._said(rest))]
         self._change(environment={**self.image.environment, **dict(pairs)})
 
-    def _workdir(self, rest: str) -> None:
+    def _workdir(self, rest):
         (self.image.root / rest.lstrip("/")).mkdir(parents=True, exist_ok=True)
         self._change(workdir=rest)
 
-    def _user(self, rest: str) -> None:
+    def _user(self, rest):
         self._change(user=rest)
 
-    def _stopsignal(self, rest: str) -> None:
+    def _stopsignal(self, rest):
         self._change(stop_signal=signal.Signals[rest])
 
-    def _volume(self, rest: str) -> None:
+    def _volume(self, rest):
         self._change(volumes=json.loads(rest))
 
-    def _cmd(self, rest: str) -> None:
+    def _cmd(self, rest):
         self._change(command=json.loads(rest))
 
-    def _entrypoint(self, rest: str) -> None:
+    def _entrypoint(self, rest):
         self._change(entrypoint=json.loads(rest))
 
-    def _copy(self, rest: str) -> None:
+    def _copy(self, rest):
         words = rest.split()
         source = self._context
         if words[0].startswith("--from="):
@@ -224,7 +218,7 @@ class Build:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(found, file)
 
-    def _run(self, rest: str) -> None:
+    def _run(self, rest):
         kept = {k: v for k, v in os.environ.items() if k.upper().startswith(REGISTRY)}
         task = Task(
             self.image,
@@ -246,7 +240,7 @@ class Build:
 class Container:
     """A task that was started."""
 
-    def __init__(self, engine: Engine, name: str, task: Task, log: Path) -> None:
+    def __init__(self, engine, name, task, log):
         self.name = name
         self.task = task
         self.log = log
@@ -264,20 +258,18 @@ class Container:
         self.pid = int(until(children.read_text, "a process of the container"))
         """Of its first process, as this machine numbers it."""
 
-    def go(self) -> None:
+    def go(self):
         """Have it begin; it waits until it has a network."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
         self._process.stdin.close()
 
     @property
-    def exit_code(self) -> int | None:
+    def exit_code(self):
         """``None`` while it runs."""
         return self._process.poll()
 
-    def run(
-        self, command: Sequence[str], **changes: str
-    ) -> subprocess.CompletedProcess:
+    def run(self, command, **changes):
         """Run *command* beside what runs in it, as a health check is run."""
         user, group = (self.task.user or self.task.image.user).split(":")
         drop = ["setpriv", "--reuid", user, "--regid", group, "--clear-groups"]
@@ -290,15 +282,15 @@ class Container:
             timeout=WALL,
         )
 
-    def signal(self, number: signal.Signals | None = None) -> None:
+    def signal(self, number=None):
         """Send *number* to its first process, or what the image says that stops it."""
         os.kill(self.pid, number or self.task.image.stop_signal)
 
-    def wait(self) -> int:
+    def wait(self):
         """Its exit code, when it has ended."""
         return self._process.wait(WALL)
 
-    def kill(self) -> None:
+    def kill(self):
         """End it now, with all that runs in it.
 
         Its first process by name: who changes his user no longer dies with his parent.
@@ -313,13 +305,13 @@ class Container:
 class Engine:
     """Containers that reach each other by name."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place):
         self._place = place
         self._hosts = place / "hosts"
         self._hosts.touch()
-        self._names: list[tuple[str, str]] = []
+        self._names = []
         self._count = 1
-        self.containers: dict[str, Container] = {}
+        self.containers = {}
         hold = ["unshare", "--net", "--fork", "--kill-child", "sleep", "infinity"]
         self._held = [subprocess.Popen(hold)]
         children = Path(f"/proc/{self._held[0].pid}/task/{self._held[0].pid}/children")
@@ -333,11 +325,11 @@ class Engine:
         dns = ["dns", "--hosts-file", str(self._hosts), "--interface", BRIDGE]
         self.beside([sys.executable, "-m", "twisted", *dns, "--port", "53"], "dns")
 
-    def _ip(self, *words: str, pid: int = 0) -> None:
+    def _ip(self, *words, pid=0):
         enter = ["nsenter", "-t", str(pid or self._pid), "-n"]
         subprocess.run([*enter, "ip", *words], check=True)
 
-    def beside(self, command: Sequence[str], name: str) -> subprocess.Popen[bytes]:
+    def beside(self, command, name):
         """Start *command* at the address of the bridge; it is no container."""
         with (self._place / f"{name}.log").open("wb") as log:
             enter = ["nsenter", "-t", str(self._pid), "-n"]
@@ -345,16 +337,16 @@ class Engine:
             self._held.append(subprocess.Popen(words, stdout=log, stderr=log))
         return self._held[-1]
 
-    def also(self, address: str, *, gone: bool = False) -> None:
+    def also(self, address, *, gone=False):
         """Have *address* be one of the bridge's, for what is `beside`, or no longer."""
         self._ip("addr", "del" if gone else "add", f"{address}/24", "dev", "br0")
 
-    def ask(self, *command: str) -> subprocess.CompletedProcess:
+    def ask(self, *command):
         """Run *command* at the address of the bridge, and wait for it."""
         enter = ["nsenter", "-t", str(self._pid), "-n"]
         return subprocess.run([*enter, *command], capture_output=True, timeout=WALL)
 
-    def words(self, task: Task, name: str, *, net: bool = False) -> list[str]:
+    def words(self, task, name, *, net=False):
         """The command that runs *task* once it has read a line."""
         root = task.image.root
         user, group = (task.user or task.image.user).split(":")
@@ -405,15 +397,15 @@ class Engine:
             *command,
         ]
 
-    def environment(self, task: Task) -> dict[str, str]:
+    def environment(self, task):
         """What the processes of *task* find in their environment."""
         return {**task.image.environment, **task.environment}
 
-    def build(self, directory: Path, name: str) -> Image:
+    def build(self, directory, name):
         """The image that the Dockerfile of *directory* makes."""
         return Build(self, directory, self._place / f"image-{name}").image
 
-    def start(self, name: str, task: Task, *names: str) -> Container:
+    def start(self, name, task, *names):
         """Run *task* as the host *name*; it is found under *names*, too."""
         self._count += 1
         (task.image.root / "etc" / "resolv.conf").write_text(f"nameserver {BRIDGE}\n")
@@ -436,24 +428,24 @@ class Engine:
         made.go()
         return made
 
-    def remove(self, container: Container) -> None:
+    def remove(self, container):
         """Forget *container*, which has ended, and its names."""
         del self.containers[container.name]
         self._names = [each for each in self._names if each[0] != container.address]
         self._publish()
 
-    def _publish(self) -> None:
+    def _publish(self):
         new = self._hosts.with_suffix(".new")
         new.write_text("".join(f"{ip} {name}\n" for ip, name in self._names))
         new.replace(self._hosts)
 
-    def clear(self) -> None:
+    def clear(self):
         """End all containers, and forget them."""
         for container in list(self.containers.values()):
             container.kill()
             self.remove(container)
 
-    def close(self) -> None:
+    def close(self):
         """End everything."""
         self.clear()
         for process in reversed(self._held):

@@ -10,7 +10,6 @@ import socket
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from frontier.testing import server
 from frontier.testing.site import Site
@@ -18,7 +17,7 @@ from frontier.testing.site import Site
 URLS, MONTHS = 60, 0
 
 
-def site_of(hosts: int) -> Site:
+def site_of(hosts):
     """The site, which has not been told its addresses."""
     return Site(urls=URLS, hosts=hosts, calendar_months=MONTHS)
 
@@ -26,22 +25,19 @@ def site_of(hosts: int) -> Site:
 class Gated(server.SiteServer):
     """Answers no more than *free* requests before *gate* exists."""
 
-    gate: Path
-    free: int
-
-    async def _is_gone_early(self, host: int, wait: float, reader: Any) -> bool:
+    async def _is_gone_early(self, host, wait, reader):
         self.free -= 1
         while self.free < 0 and not self.gate.exists():
             await asyncio.sleep(0.05)
         return await super()._is_gone_early(host, wait, reader)
 
 
-def main() -> None:
+def main():
     """Serve until killed."""
     given, port, log, gate, free = sys.argv[1:]
     addresses = given.split(",")
 
-    def listen(hosts: int, first: int) -> list[socket.socket]:
+    def listen(hosts, first):
         return [socket.create_server((each, first)) for each in addresses[:hosts]]
 
     server.listen = listen

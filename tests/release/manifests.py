@@ -3,19 +3,13 @@
 As with `compose`, what is declared and not understood here is an error.
 """
 
-from __future__ import annotations
-
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from tests.release.engine import Image, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+from tests.release.engine import Task
 
 ELSEWHERE = {
     *("image", "livenessProbe", "name", "ports", "readinessProbe", "resources"),
@@ -27,14 +21,14 @@ REFERENCE = re.compile(r"\$\((\w+)\)")
 Declared = dict[str, Any]
 
 
-def workloads(path: Path) -> Iterator[Declared]:
+def workloads(path):
     """Each StatefulSet and Deployment of *path*."""
     for each in yaml.safe_load_all(path.read_text("utf-8")):
         if each["kind"] in {"StatefulSet", "Deployment"}:
             yield each
 
 
-def containers(path: Path) -> Iterator[Declared]:
+def containers(path):
     """Each container of them."""
     for each in workloads(path):
         yield from each["spec"]["template"]["spec"]["containers"]
@@ -43,35 +37,34 @@ def containers(path: Path) -> Iterator[Declared]:
 class Manifests:
     """The objects of a file, with the *secrets* that it takes from the cluster."""
 
-    def __init__(self, path: Path, secrets: Mapping[str, str], place: Path) -> None:
+    def __init__(self, path, secrets, place):
         self._place = place
         self._secrets = secrets
         objects = list(yaml.safe_load_all(path.read_text("utf-8")))
-        self.configs: dict[str, dict[str, str]] = {
+        self.configs = {
             each["metadata"]["name"]: each["data"]
             for each in objects
             if each["kind"] == "ConfigMap"
         }
         self.workloads = {each["metadata"]["name"]: each for each in workloads(path)}
-        self.services: dict[str, Any] = {
+        self.services = {
             each["metadata"]["name"]: each["spec"]
             for each in objects
             if each["kind"] == "Service"
         }
 
-    def pod(self, workload: str) -> Declared:
+    def pod(self, workload):
         """What each pod of *workload* is."""
-        found: Declared = self.workloads[workload]["spec"]["template"]
-        return found
+        return self.workloads[workload]["spec"]["template"]
 
-    def container(self, workload: str) -> Declared:
+    def container(self, workload):
         """The one container of each pod of *workload*."""
         (found,) = self.pod(workload)["spec"]["containers"]
         unknown = found.keys() - UNDERSTOOD - ELSEWHERE
         assert not unknown, f"{workload}: {unknown} is not understood here"
         return dict(found)
 
-    def selected(self, service: str) -> str:
+    def selected(self, service):
         """The workload whose pods *service* leads to."""
         wanted = self.services[service]["selector"].items()
         (found,) = [
@@ -81,18 +74,18 @@ class Manifests:
         ]
         return found
 
-    def probes(self, workload: str) -> dict[str, Declared]:
+    def probes(self, workload):
         """Each probe of *workload*, by its kind."""
         said = self.container(workload)
         return {name: said[name] for name in said if name.endswith("Probe")}
 
-    def task(self, workload: str, pod: str, image: Image) -> Task:
+    def task(self, workload, pod, image):
         """What the container of the pod *pod* of *workload* runs."""
         said = self.container(workload)
         rights = self.pod(workload)["spec"]["securityContext"]
         environment = self._environment(said, pod)
 
-        def told(words: list[str]) -> list[str]:
+        def told(words):
             return [
                 REFERENCE.sub(lambda f: environment.get(f[1], f[0]), w) for w in words
             ]
@@ -107,8 +100,8 @@ class Manifests:
             read_only=said["securityContext"]["readOnlyRootFilesystem"],
         )
 
-    def _environment(self, said: Declared, pod: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _environment(self, said, pod):
+        found = {}
         for each in said["env"]:
             source = each.get("valueFrom", {})
             if "secretKeyRef" in source:
@@ -125,7 +118,7 @@ class Manifests:
             found[each["name"]] = value
         return found
 
-    def _mount(self, said: Declared, workload: str, pod: str) -> tuple[Path, str, str]:
+    def _mount(self, said, workload, pod):
         volumes = {each["name"]: each for each in self._volumes(workload)}
         volume = volumes[said["name"]]
         here = self._place / pod / said["name"]
@@ -141,7 +134,7 @@ class Manifests:
                     (here / item["path"]).write_text(data[item["key"]])
         return here, said["mountPath"], "ro" if said.get("readOnly") else "rw"
 
-    def _volumes(self, workload: str) -> Iterator[Declared]:
+    def _volumes(self, workload):
         yield from self.pod(workload)["spec"].get("volumes", [])
         for claim in self.workloads[workload]["spec"].get("volumeClaimTemplates", []):
             yield claim["metadata"]
