@@ -101,25 +101,6 @@ def test_a_request_is_new_once(opened, tiers):
     assert dupefilter.request_seen(r3)
 
 
-def test_the_order_of_parameters_and_a_fragment_make_no_difference(opened):
-    dupefilter = opened()
-
-    assert not dupefilter.request_seen(Request("http://a.example/?b=1&a=2"))
-    assert dupefilter.request_seen(Request("http://a.example/?a=2&b=1#there"))
-    assert dupefilter.request_seen(Request("http://A.example/?a=2&b=1"))
-
-
-def test_method_and_body_make_a_difference(opened):
-    dupefilter = opened()
-    url = "http://a.example/form"
-
-    assert not dupefilter.request_seen(Request(url))
-    assert not dupefilter.request_seen(Request(url, method="POST"))
-    assert not dupefilter.request_seen(Request(url, method="POST", body="a=1"))
-    assert not dupefilter.request_seen(Request(url, method="POST", body="a=2"))
-    assert dupefilter.request_seen(Request(url, method="POST", body="a=1"))
-
-
 @pytest.mark.parametrize("tiers", ["recent,bloom,set", "set"])
 def test_a_fingerprinter_of_the_projects_decides(opened, tiers):
     dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=Caseless, FRONTIER_SEEN_TIERS=tiers)
@@ -156,18 +137,6 @@ def test_a_verbatim_url_is_another_one(opened):
     assert dupefilter.request_seen(Request(url, meta={"verbatim_url": True}))
 
 
-@pytest.mark.parametrize("shared_server", ["any"], indirect=True)
-def test_a_url_of_ten_megabytes_is_tested_and_not_kept(opened):
-    dupefilter = opened()
-    request = Request("http://a.example/" + "x" * 10_000_000)
-
-    assert not dupefilter.request_seen(request)
-    assert not dupefilter.request_seen(Request(request.url + "y"))
-    assert dupefilter.request_seen(request)
-    assert stat(dupefilter, "frontier/seen/recent") == 1
-    assert all(len(key) == 20 for key in dupefilter._recent._young)
-
-
 @pytest.mark.parametrize("url", ["http:///x", "http://xn--/", "data:,x", "file:///x"])
 def test_a_url_without_a_host_is_tested_as_well(opened, url):
     dupefilter = opened()
@@ -189,13 +158,6 @@ def test_another_process_and_a_later_run_know_what_was_seen(opened, tiers):
     assert opened(FRONTIER_SEEN_TIERS=tiers).request_seen(request)
 
 
-def test_another_crawl_knows_nothing(opened, unique):
-    request = Request("http://a.example/")
-
-    assert not opened().request_seen(request)
-    assert not opened(FRONTIER_CRAWL_ID=f"{unique}-b").request_seen(request)
-
-
 def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
     session = session_of(made := crawler(FRONTIER_CRAWL_ID=""))
 
@@ -214,38 +176,6 @@ def test_nothing_is_queued(opened, db, unique):
     assert kinds == {b"seen", b"set", b"counts"}
     counts = [name for name in names if name.endswith(b":counts")]
     assert {tuple(db("HKEYS", name)) for name in counts} == {(b"born",)}
-
-
-def test_a_seen_set_that_grows_stays_right(opened):
-    dupefilter = opened(
-        FRONTIER_SEEN_TIERS="bloom,set",
-        FRONTIER_PARTITIONS=1,
-        FRONTIER_BLOOM_CAPACITY=10,
-    )
-    requests = [Request(f"http://a.example/{number}") for number in range(2_000)]
-
-    assert not any(dupefilter.request_seen(request) for request in requests)
-    assert all(dupefilter.request_seen(request) for request in requests)
-
-
-def test_of_many_that_ask_at_once_one_is_told_it_is_new(opened):
-    filters = [opened(FRONTIER_SEEN_TIERS="bloom,set") for _ in range(8)]
-    start, fresh = threading.Barrier(len(filters)), []
-
-    def ask(dupefilter):
-        start.wait()
-        for number in range(200):
-            url = f"http://a.example/{number}"
-            if not dupefilter.request_seen(Request(url)):
-                fresh.append(url)
-
-    threads = [threading.Thread(target=ask, args=[each]) for each in filters]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(fresh) == len(set(fresh)) == 200
 
 
 def test_each_tier_is_counted(opened):
@@ -280,24 +210,6 @@ def test_the_first_duplicate_is_logged_as_scrapy_does(opened, caplog):
     assert stat(dupefilter, "dupefilter/filtered") == 2
 
 
-def test_every_duplicate_is_logged_on_demand(opened, caplog):
-    caplog.set_level(logging.DEBUG, "scrapy")
-    dupefilter = opened(DUPEFILTER_DEBUG=True)
-    headers = {"Referer": "http://a.example/index"}
-    for given in ({}, headers):
-        dupefilter.log(
-            Request("http://a.example/", headers=given), dupefilter._crawler.spider
-        )
-
-    assert [line.getMessage() for line in lines(caplog)] == [
-        "Filtered duplicate request: <GET http://a.example/> (referer: None)",
-        (
-            "Filtered duplicate request: <GET http://a.example/> "
-            "(referer: http://a.example/index)"
-        ),
-    ]
-
-
 def test_scrapy_redis_empties_it_when_it_empties_its_queue(opened, db, unique):
     dupefilter = opened(FRONTIER_PARTITIONS=1, FRONTIER_BLOOM_CAPACITY=10)
     requests = [Request(f"http://a.example/{number}") for number in range(1_500)]
@@ -329,14 +241,7 @@ def refusal(dupefilter, caplog):
     ("settings", "said"),
     [
         ({"FRONTIER_SEEN_TIER": "set"}, "did you mean FRONTIER_SEEN_TIERS?"),
-        ({"FRONTIER_SEEN_TIERS": "bloon"}, "has no tier 'bloon'"),
-        ({"FRONTIER_BLOOM_ERROR_RATE": "1"}, "FRONTIER_BLOOM_ERROR_RATE = '1'"),
-        ({"REDIS_URL": "bogus://x"}, "REDIS_URL = 'bogus://x'"),
         ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
-        (
-            {"REDIS_PARAMS": "no json"},
-            "REDIS_PARAMS: must be a dictionary, or one in JSON",
-        ),
     ],
 )
 def test_what_cannot_work_is_one_message(crawler, caplog, settings, said):
@@ -420,20 +325,6 @@ def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
     (end,) = ends
     assert isinstance(end.error, StoreUnavailable)
     assert end.code == 1
-
-
-def test_a_store_that_is_deaf_is_asked_for_a_bounded_time(crawler, own_server, caplog):
-    made = crawler(REDIS_URL=own_server.url, REDIS_PARAMS={"socket_timeout": 2})
-    dupefilter = RedisDupeFilter.from_crawler(made)
-    dupefilter.open()
-    own_server.pause()
-    resuming = when_it_waits(caplog, own_server.resume)
-
-    # Marked or not by the question that was not answered, it is not lost.
-    assert not dupefilter.request_seen(Request("http://a.example/1"))
-    assert dupefilter.request_seen(Request("http://a.example/1"))
-    resuming.join()
-    dupefilter.close("finished")
 
 
 async def test_a_url_whose_verdict_gets_lost_is_new(crawler, wire, until):

@@ -1,6 +1,5 @@
 """Inputs that do each thing that the runner must see: for `test_runner`."""
 
-import contextlib
 import os
 import socket
 import subprocess
@@ -23,11 +22,6 @@ def _(given):
 @hostile("doomed/raises")
 def _(given):
     raise ValueError("a fault")
-
-
-@hostile("doomed/exits")
-def _(given):
-    os._exit(0)
 
 
 @hostile("doomed/aborts")
@@ -58,28 +52,9 @@ def _(given):
     bytearray(2 << 30)
 
 
-@hostile("doomed/allocates-a-little-too-much", memory_mb=200)
-def _(given):
-    bytearray(200 << 20).replace(b"\0", b"\1")
-
-
 @hostile("doomed/writes-beside")
 def _(given):
     (given.directory.parent / "x").write_text("y")
-
-
-@hostile("doomed/writes-beside-in-a-fork")
-def _(given):
-    if not (pid := os.fork()):
-        (given.directory.parent / "x").write_text("y")
-        os._exit(0)
-    os.waitpid(pid, 0)
-
-
-@hostile("doomed/writes-through-a-link")
-def _(given):
-    (given.directory / "x").symlink_to(given.directory.parent)
-    (given.directory / "x" / "y").write_text("z")
 
 
 @hostile("doomed/renames-to-beside")
@@ -96,12 +71,6 @@ def _(given):
 def _(given):
     made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     made.connect(("169.254.169.254", 80))
-
-
-@hostile("doomed/looks-up")
-def _(given):
-    with contextlib.suppress(OSError):
-        socket.getaddrinfo("metadata.invalid", 80)
 
 
 @hostile("doomed/runs-a-program")

@@ -76,7 +76,6 @@ class Task:
     mounts: object = ()
     temporary: object = ()
     workdir: str = ""
-    user: str = ""
     read_only: bool = False
 
 
@@ -271,7 +270,7 @@ class Container:
 
     def run(self, command, **changes):
         """Run *command* beside what runs in it, as a health check is run."""
-        user, group = (self.task.user or self.task.image.user).split(":")
+        user, group = self.task.image.user.split(":")
         drop = ["setpriv", "--reuid", user, "--regid", group, "--clear-groups"]
         enter = ["nsenter", "-t", str(self.pid), "-m", "-u", "-n", "-p", "-r", "-w"]
         return subprocess.run(
@@ -349,7 +348,7 @@ class Engine:
     def words(self, task, name, *, net=False):
         """The command that runs *task* once it has read a line."""
         root = task.image.root
-        user, group = (task.user or task.image.user).split(":")
+        user, group = task.image.user.split(":")
         do = ["set -e", "read go", "exec </dev/null", f"image=$PATH PATH={TOOLS}"]
         do += ["mount --make-rprivate /", f"hostname {name}"]
         do += [f"mount --bind {root} {root}"]

