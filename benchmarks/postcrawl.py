@@ -32,7 +32,7 @@ from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.engines import MEMORY
 from frontier.postcrawl.many_files import Work, manifests
 from frontier.postcrawl.one_pass import perform
-from frontier.postcrawl.plan import PLAN, Choice, Planner, applying
+from frontier.postcrawl.plan import PLAN, Planner, applying
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _applying(
     manifests_of.mkdir()
     for path in warcs:
         manifest.make(path, manifests_of, manifest.Options())
-    Planner(manifests_of).make(Policy(), Choice())
+    Planner(manifests_of).make(Policy())
     compared: dict[str, set[int]] = {os.fspath(path): set() for path in warcs}
     for path in warcs:
         for (copy,) in actions_of(manifests_of / PLAN, os.fspath(path)):
@@ -235,9 +235,9 @@ def _with_workers(
 
     def pace(workers: int) -> dict[str, float]:
         with tempfile.TemporaryDirectory() as name:
-            work = Work(Path(name), workers)
+            work = Work(workers)
             start = time.perf_counter()
-            for _ in manifests(warcs, work, manifest.Options()):
+            for _ in manifests(warcs, Path(name), work, manifest.Options()):
                 pass
             return {"mb_per_s": size / (time.perf_counter() - start) / 1e6}
 

@@ -418,10 +418,9 @@ class DirectoryInUse(ArchiveError):
 
     code = InUse.code
 
-    def __init__(self, directory: str, user: str) -> None:
-        super().__init__(f"{directory} is in use by {user}")
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"another command works in {directory}")
         self.directory = directory
-        self.user = user
 
 
 class NoManifest(ArchiveError):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -254,11 +256,10 @@ def stats(
     """Show which captures have the payload of an earlier one, from manifests alone."""
     require_extra()
     from frontier.postcrawl.duplication import duplication
-    from frontier.postcrawl.working_directory import temporary
 
-    with temporary("stats") as scratch:
-        found = duplication(directory, scratch, running.planned_by())
-    output.result(found.facts(), _stats_report(found))
+    with TemporaryDirectory(prefix="frontier-stats-") as scratch:
+        found = duplication(directory, Path(scratch), running.planned_by())
+    output.result(asdict(found), _stats_report(found))
 
 
 def _stats_report(found: Duplication) -> Iterator[RenderableType]:

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from frontier.cli.collection import collection_named
-from frontier.cli.options import Output, StoreOptions
+from frontier.cli.options import Output
 from frontier.cli.output import ExitCode, complain, say
 from frontier.cli.warc_files import (
-    Bar,
     Files,
     Originals,
     Out,
     Running,
     Trouble,
-    collected,
     files_given,
     hold,
     manifests_of,
     originals_of,
-    require_closed,
     rewritten,
     statuses_named,
 )
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import DuckDb, Engine
-    from frontier.postcrawl.originals import Known
-    from frontier.postcrawl.plan import Choice
     from frontier.postcrawl.verify import Verified
-
-E = TypeVar("E", bound=StrEnum)
 
 STALE = (
     "The CDXJ beside each file is made again. What else has places in the old files is "
@@ -71,19 +62,16 @@ class Planning(Running):
         Raises:
             ConfigurationError: There is no such engine.
         """
-        from functools import partial
-
         from frontier.postcrawl.engines import spark_engine
 
-        if master := self._master():
-            return partial(spark_engine, master)
-        return self.duckdb
+        master = self.spark()
+        return partial(spark_engine, master) if master else self.duckdb
 
     def duckdb(self, scratch: Path) -> AbstractContextManager[DuckDb]:
         """DuckDB, which sorts in *scratch*."""
         from frontier.postcrawl.engines import duckdb_engine
 
-        return duckdb_engine(scratch, self.memory, self._processes())
+        return duckdb_engine(scratch, self.memory, self.processes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +96,6 @@ class Which:
             metavar="N", min=0, help="Only of other payloads at least this long."
         ),
     ] = 0
-    order: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The original is the 'earliest' capture, or the first of the 'input', "
-            "by its file's path.",
-        ),
-    ] = "earliest"
-    prefer: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Refer to the 'first' capture, or to one of the 'same-url' if one "
-            "stays.",
-        ),
-    ] = "first"
 
     def policy(self) -> Policy:
         """As a crawl has it.
@@ -144,77 +116,9 @@ class Which:
             self.min_binary_bytes,
         )
 
-    def choice(self) -> Choice:
-        """How originals are chosen.
-
-        Raises:
-            ConfigurationError: There is no such way.
-        """
-        from frontier.postcrawl.plan import Choice, Order, Prefer
-
-        return Choice(
-            _one_of(Order, "--order", self.order),
-            _one_of(Prefer, "--prefer", self.prefer),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed(StoreOptions):
-    """A collection whose originals are those of the plan, too."""
-
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Copies of what crawls of this collection have stored, too: its index "
-            "says what that is, and --originals where.",
-        ),
-    ] = None
-    originals: Originals = None
-
-    @contextmanager
-    def known(
-        self, directory: Path, running: Running, trouble: Trouble
-    ) -> Iterator[Known | None]:
-        """What the collection has, for the plan of the manifests in *directory*.
-
-        Raises:
-            ConfigurationError: The name is invalid, or there are no files.
-            StoreUnavailable: The store does not answer.
-        """
-        if (self.collection is None) is not (self.originals is None):
-            raise ConfigurationError("--collection and --originals go together")
-        if self.collection is None:
-            yield None
-            return
-        from frontier.collection.commit import Collection
-        from frontier.postcrawl.manifest import place_of
-        from frontier.postcrawl.originals import Known
-        from frontier.postcrawl.rewriting import ORIGINALS
-
-        name, where = collection_named(self.collection), directory / ORIGINALS
-        further = originals_of(self.originals, where, trouble)
-        facts = manifests_of(further, where, running, _options_of(directory), trouble)
-        for fault in facts["faults"]:
-            trouble.file(fault)
-        for reason in facts["undated"]:
-            trouble.record(reason)
-        places = [place_of(path, where) for path in further]
-        with self.connected() as store:
-            index = Collection(store, name, "", revisits=True)
-            yield Known(index, [place for place in places if place.exists()])
-
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
-
-
-def _one_of(kind: type[E], option: str, name: str) -> E:
-    try:
-        return kind(name)
-    except ValueError:
-        names = ", ".join(repr(each.value) for each in kind)
-        raise ConfigurationError(f"{option} {name!r}: one of {names}") from None
 
 
 class Form(StrEnum):
@@ -224,51 +128,16 @@ class Form(StrEnum):
     WARCSUM = "warcsum"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What is computed of each record."""
-
-    digest: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Of payloads: md5, sha1, sha512, blake3."),
-    ] = "sha256"
-    trust_header: Annotated[
-        bool, typer.Option("--trust-header", help="Take digests that records claim.")
-    ] = False
-    skip_empty: Annotated[
-        bool, typer.Option("--skip-empty", help="Leave out empty payloads.")
-    ] = False
-
-    def options(self) -> Any:
-        """As a manifest takes them.
-
-        Raises:
-            ConfigurationError: There is no such digest, or not here.
-        """
-        from frontier.postcrawl.manifest import Options
-        from frontier.postcrawl.payload import ALGORITHMS
-
-        if self.digest not in ALGORITHMS:
-            raise ConfigurationError(f"--digest {self.digest!r}: one of {ALGORITHMS}")
-        if self.digest == "blake3" and not find_spec("blake3"):
-            raise ConfigurationError(
-                "--digest blake3 needs: pip install 'frontier-crawl[blake3]'"
-            )
-        return Options(
-            self.digest, trust_header=self.trust_header, skip_empty=self.skip_empty
-        )
-
-
 def manifest(
     context: typer.Context,
     given: Files,
     out: Out,
     output: Output,
     running: Planning,
-    reading: Reading,
-    sample: Annotated[
-        str, typer.Option(metavar="N%", help="Only of this share of the files.")
-    ] = "100%",
+    digest: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Of payloads: md5, sha1, sha512, blake3."),
+    ] = "sha256",
     form: Annotated[
         Form, typer.Option("--format", help="Write manifest.warcsum, too.")
     ] = Form.PARQUET,
@@ -279,13 +148,13 @@ def manifest(
     has not changed is kept.
     """
     trouble = Trouble()
-    options, found = reading.options(), files_given(given, trouble)
+    from frontier.postcrawl.manifest import Options
+    from frontier.postcrawl.payload import require_algorithm
+
+    require_algorithm("--digest", digest)
+    paths = files_given(given, trouble)
     hold(context, out)
-    paths = _sampled(found, sample)
-    facts = manifests_of(paths, out, running, options, trouble)
-    facts["not_sampled"] = len(found) - len(paths)
-    if facts["not_sampled"]:
-        say(f"{facts['not_sampled']:,} files are not in the sample; not looked at")
+    facts = manifests_of(paths, out, running, trouble, Options(digest))
     for fault in facts.pop("faults"):
         trouble.file(fault)
     for reason in facts.pop("undated"):
@@ -307,20 +176,20 @@ def plan(
     output: Output,
     running: Planning,
     which: Which,
-    indexed: Indexed,
+    originals: Originals = None,
     form: Annotated[
         Form, typer.Option("--format", help="Write plan.warcsum, too.")
     ] = Form.PARQUET,
 ) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = Trouble()
-    from frontier.postcrawl.plan import PLAN_FILES, files_of
+    from frontier.postcrawl.plan import PLAN, files_of
 
     hold(context, directory, is_made=True)
-    facts = _plan(directory, running, which, trouble, indexed)
+    facts = _plan(directory, running, which, trouble, originals)
     if form is Form.WARCSUM:
         _write_text(files_of(directory), directory, running, planned=True)
-    lines = _planned(facts)
+    lines = [_planned(facts)]
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
         "would be revisits"
@@ -328,7 +197,7 @@ def plan(
     ]
     if facts["files_with_copies"] > len(facts["most"]):
         more = facts["files_with_copies"] - len(facts["most"])
-        lines.append(f"and {more:,} more files, in {directory / PLAN_FILES}")
+        lines.append(f"and {more:,} more files, in {directory / PLAN}")
     trouble.end(output, facts, lines)
 
 
@@ -343,25 +212,19 @@ def apply(
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Replace each file, once it is whole.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Write nothing; tell what it would save.")
-    ] = False,
 ) -> None:
     """Write the files of a plan again, with revisit records in place of copies.
 
     Each copy is compared with its original before it loses its payload.
     """
-    if [out is not None, in_place, dry_run].count(True) != 1:
-        raise ConfigurationError("say --out DIR, --in-place or --dry-run")
+    if (out is not None) is in_place:
+        raise ConfigurationError("say --out DIR or --in-place")
     trouble = Trouble()
     hold(context, directory, is_made=True)
-    facts = _apply(directory, out, running, trouble, dry=dry_run)
-    line = rewritten(facts, "revisits")
-    if dry_run:
-        line = f"nothing is written; it would be: {line}"
+    facts = _apply(directory, out, running, trouble)
     if in_place and facts["replaced"]:
         say(STALE)
-    trouble.end(output, facts, [line])
+    trouble.end(output, facts, [rewritten(facts, "revisits")])
 
 
 def convert(given: Files, out: Out, output: Output, running: Running) -> None:
@@ -370,8 +233,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     What is written is read again, and compared with the old file.
     """
     trouble = Trouble()
-    from frontier.postcrawl.convert import name_of
-    from frontier.postcrawl.many_files import converted, outs_of
+    from frontier.postcrawl.convert import convert, name_of
+    from frontier.postcrawl.files import outs_of
 
     paths = files_given(given, trouble, without=out)
     places = outs_of(paths, out)
@@ -380,18 +243,14 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
         made if outs.count(made) == 1 else place.with_name(f"{place.name}.warc.gz")
         for made, place in zip(outs, places, strict=True)
     ]
-    of: dict[Path, Path] = {}
-    for made, path in zip(outs, paths, strict=True):
-        if of.setdefault(made, path) != path:
-            raise ConfigurationError(
-                f"{of[made]} and {path} would both become {made.name}; convert them "
-                "into two directories"
-            )
-    if {made.resolve() for made in outs} & {path.resolve() for path in paths}:
-        raise ConfigurationError("a file would be written over; name another directory")
-    with Bar("converting", paths) as progress:
-        work = running.work(out, progress)
-        facts = collected(converted(paths, outs, work), trouble, "records")
+    made_at = {made.resolve() for made in outs}
+    if len(made_at) < len(outs) or made_at & {path.resolve() for path in paths}:
+        raise ConfigurationError(
+            "two files would get one name, or one would be written over: convert them "
+            "into other directories"
+        )
+    facts = running.written(convert, paths, outs, trouble)
+    facts["records"] = facts.pop("replaced")
     line = (
         f"{facts['written']:,} files written, with {facts['records']:,} records: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
@@ -406,22 +265,20 @@ def dedupe(
     output: Output,
     running: Planning,
     which: Which,
-    indexed: Indexed,
+    originals: Originals = None,
 ) -> None:
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
     trouble, directory = Trouble(), out / "manifests"
-    from frontier.postcrawl.many_files import outs_of
+    from frontier.postcrawl.files import outs_of
 
     paths = files_given(given, trouble, without=out)
-    require_closed(trouble, output)
+    trouble.require_closed(output)
     outs_of(paths, out)  # nothing is begun that cannot be done
     hold(context, directory)
-    bar = Bar("deduplicating", paths, parts=2)  # each file is read, and written
-    facts = manifests_of(paths, directory, running, None, trouble, bar)
-    facts |= _plan(directory, running, which, trouble, indexed)
-    facts |= _apply(directory, out, running, trouble, bar=bar)
-    lines = [*_planned(facts), rewritten(facts, "revisits")]
-    trouble.end(output, facts, lines)
+    facts = manifests_of(paths, directory, running, trouble)
+    facts |= _plan(directory, running, which, trouble, originals)
+    facts |= _apply(directory, out, running, trouble)
+    trouble.end(output, facts, [_planned(facts), rewritten(facts, "revisits")])
 
 
 def verify(
@@ -437,25 +294,44 @@ def verify(
     which AFTER has, or --originals.
     """
     trouble = Trouble()
-    from frontier.postcrawl.many_files import verified
+    from frontier.postcrawl.manifest import Options
     from frontier.postcrawl.remote_files import path_of
-    from frontier.postcrawl.working_directory import temporary
+    from frontier.postcrawl.verify import compare
 
     roots = path_of(before), path_of(after)
     paths = files_given([before], trouble, without=roots[1])
     made = files_given([after], trouble)
-    require_closed(trouble, output)
-    with (
-        temporary("verify") as scratch,
-        Bar("comparing", [*paths, *made]) as progress,
-    ):
+    trouble.require_closed(output)
+    with TemporaryDirectory(prefix="frontier-verify-") as name:
+        scratch, options = Path(name), Options(every=True)
         further = originals_of(originals, scratch, trouble)
-        work = running.work(scratch, progress)
-        done = verified(paths, made, work, trouble.file, further, roots)
+        first, second, third = (
+            _manifests(some, scratch / side, running, trouble, options)
+            for side, some in (("0", paths), ("1", made), ("2", further))
+        )
+        done = compare(first, second, third, scratch, roots)
     for fault in done.named:
         complain(fault)
     code = ExitCode.FAULTY if done.faults else ExitCode.OK
     trouble.end(output, asdict(done), [_table_of(done)], code)
+
+
+def _manifests(
+    paths: Iterable[Path],
+    directory: Path,
+    running: Running,
+    trouble: Trouble,
+    options: Any,
+) -> list[Path]:
+    """Where the manifests of *paths* in *directory* are, once they are made."""
+    from frontier.postcrawl.manifest import place_of
+
+    if not (paths := list(paths)):
+        return []
+    for fault in manifests_of(paths, directory, running, trouble, options)["faults"]:
+        trouble.file(fault)
+    places = [place_of(path, directory) for path in paths]
+    return [place for place in places if place.exists()]
 
 
 def _table_of(done: Verified) -> Table:
@@ -478,75 +354,46 @@ def _plan(
     running: Planning,
     which: Which,
     trouble: Trouble,
-    indexed: Indexed,
+    originals: list[str] | None,
 ) -> dict[str, Any]:
-    from frontier.files import mode_of_environment
-    from frontier.postcrawl.originals import NAMED
+    from frontier.postcrawl.manifest import SUFFIX, Options, stored_manifest
     from frontier.postcrawl.plan import Planner
+    from frontier.postcrawl.rewriting import ORIGINALS
 
-    policy, choice = which.policy(), which.choice()
-    planner = Planner(directory, mode_of_environment(), running.planned_by())
-    with indexed.known(directory, running, trouble) as known:
-        made = planner.make(policy, choice, trouble.record, known)
-    if made.unreachable > NAMED:
-        trouble.record(f"{made.unreachable:,} originals of the index are in no file")
+    policy, where = which.policy(), directory / ORIGINALS
+    found = map(stored_manifest, sorted(directory.glob(f"*{SUFFIX}")))
+    options = next((Options(each.algorithm) for each in found if each), None)
+    further = originals_of(originals, where, trouble)
+    only_read = _manifests(further, where, running, trouble, options)
+    planner = Planner(directory, running.planned_by())
+    made = planner.make(policy, trouble.record, only_read)
     if made.unread:
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:
-        say(f"{made.wrong:,} records have another payload digest than they claim")
-    if made.unchecked:
         say(
-            f"{made.unchecked:,} records claim what is no payload digest of a known "
-            "algorithm; it cannot be checked, and they stay what they are"
+            f"{made.wrong:,} records do not have the payload digest that they claim, "
+            "as far as it can be told; they stay what they are"
         )
     return asdict(made)
 
 
-def _options_of(directory: Path) -> Any:
-    """How the manifests in *directory* were made: others are to be like them."""
-    from frontier.postcrawl.manifest import SUFFIX, Options, stored_manifest
-
-    found = (stored_manifest(place) for place in sorted(directory.glob(f"*{SUFFIX}")))
-    return next((each.options for each in found if each is not None), Options())
-
-
 def _apply(
-    directory: Path,
-    out: Path | None,
-    running: Running,
-    trouble: Trouble,
-    *,
-    dry: bool = False,
-    bar: Bar | None = None,
+    directory: Path, out: Path | None, running: Running, trouble: Trouble
 ) -> dict[str, Any]:
-    from frontier.postcrawl.many_files import outs_of
+    from frontier.postcrawl.files import outs_of
     from frontier.postcrawl.plan import applying, files_of
     from frontier.postcrawl.remote_files import path_of
 
     paths = [path_of(file) for file in files_of(directory)]
     outs = paths if out is None else outs_of(paths, out)
-    return running.performed(applying(directory, dry=dry), paths, outs, trouble, bar)
+    return running.performed(applying(directory), paths, outs, trouble)
 
 
-def _planned(facts: dict[str, Any]) -> list[str]:
-    line = (
+def _planned(facts: dict[str, Any]) -> str:
+    return (
         f"{facts['copies']:,} of {facts['records']:,} records are copies, with "
         f"{facts['copied_bytes']:,} of {facts['payload_bytes']:,} bytes of payload"
     )
-    lines = [line]
-    if facts["indexed"] is not None:
-        lines.append(f"the collection's index has {facts['indexed']:,} of the payloads")
-    return lines
-
-
-def _sampled(paths: list[Path], share: str) -> list[Path]:
-    from frontier.postcrawl.files import sampled
-
-    number = share.removesuffix("%")
-    percent = float(number) if re.fullmatch(r"\d{1,3}(\.\d{1,6})?", number) else 0
-    if not 0 < percent <= 100:
-        raise ConfigurationError(f"--sample {share!r}: not from 0% to 100%")
-    return sampled(paths, percent / 100)
 
 
 def _write_text(
@@ -557,7 +404,6 @@ def _write_text(
     planned: bool = False,
 ) -> int:
     """Write what the manifests of *files*, or the plan, say as WARCsum does."""
-    from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import place_of
     from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.warcsum import write
@@ -567,5 +413,4 @@ def _write_text(
     if not places:
         return 0
     with running.duckdb(directory) as engine:
-        mode = mode_of_environment()
-        return write(engine, places, directory, mode, planned=planned)
+        return write(engine, places, directory, planned=planned)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import Progress
 from rich.text import Text
 
 from frontier.cli.options import Output
@@ -30,7 +24,6 @@ if TYPE_CHECKING:
 
     from frontier.postcrawl.actions import Pass
     from frontier.postcrawl.many_files import Work
-    from frontier.postcrawl.rewriting import Rewritten
     from frontier.postcrawl.wacz_files import Unpacked
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
@@ -44,9 +37,8 @@ Out = Annotated[
 Originals = Annotated[
     list[str] | None,
     typer.Option(
-        "--originals",
-        metavar="FILE|DIRECTORY",
-        help="Where originals are, beside the files.",
+        metavar="FILE|DIRECTORY|URL",
+        help="WARC or WACZ files that originals are in; they are only read.",
     ),
 ]
 
@@ -73,39 +65,63 @@ class Running:
         typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
     ] = ""
 
-    def work(self, directory: Path, progress: Callable[[int], None]) -> Work:
-        """The work in *directory*.
+    def work(self, progress: Callable[[int], None]) -> Work:
+        """The work that *progress* is told of.
 
         Raises:
             ConfigurationError: There is no such engine.
         """
-        from frontier.files import mode_of_environment
         from frontier.postcrawl.many_files import Work
 
-        mode = mode_of_environment()
-        return Work(directory, self._processes(), mode, self._master(), progress)
+        return Work(self.processes(), self.spark(), progress)
 
     def performed(
+        self, todo: Pass, paths: Sequence[Path], outs: Sequence[Path], trouble: Trouble
+    ) -> dict[str, Any]:
+        """Do *todo* with each of *paths*; what that comes to."""
+        from functools import partial
+
+        from frontier.postcrawl.one_pass import perform
+
+        return self.written(partial(perform, todo), paths, outs, trouble)
+
+    def written(
         self,
-        todo: Pass,
+        step: Callable[..., Any],
         paths: Sequence[Path],
         outs: Sequence[Path],
         trouble: Trouble,
-        bar: Bar | None = None,
-        done: Callable[[Path, Rewritten], None] = lambda _, __: None,
     ) -> dict[str, Any]:
-        """Do *todo* with each of *paths*; what that comes to, and *done* which were."""
-        from frontier.postcrawl.many_files import performed
+        """Do *step* with each of *paths* and *outs*; what that comes to."""
+        from frontier.postcrawl.many_files import Failure, each
 
-        with bar or Bar("comparing" if todo.dry else "writing", paths) as progress:
-            work = self.work(todo.directory, progress)
-            outcomes = performed(todo, paths, outs, work)
-            return collected(outcomes, trouble, done=done)
+        facts: dict[str, Any] = {"written": 0, "kept_at": {}}
+        counted = ("replaced", "bytes_before", "bytes_after")
+        facts |= dict.fromkeys(counted, 0)
+        with bar("writing", paths) as progress:
+            given = list(zip(paths, outs, strict=True))
+            for path, done in each(step, given, self.work(progress)):
+                if isinstance(done, Failure):
+                    trouble.file(done.reason)
+                    continue
+                facts["written"] += 1
+                for name in counted:
+                    facts[name] += getattr(done, name)
+                for reason in getattr(done, "kept", ()):
+                    trouble.record(reason)
+                facts["kept_at"][path] = getattr(done, "kept_at", ())
+        return facts
 
-    def _processes(self) -> int:
+    def processes(self) -> int:
+        """How many."""
         return self.workers or len(os.sched_getaffinity(0))
 
-    def _master(self) -> str:
+    def spark(self) -> str:
+        """The address of Spark's master; empty if it is not to run the work.
+
+        Raises:
+            ConfigurationError: There is no such engine.
+        """
         if self.engine not in {"duckdb", "spark"}:
             raise ConfigurationError(f"--engine {self.engine!r}: 'duckdb' or 'spark'")
         if (self.engine == "spark") is not bool(self.master):
@@ -165,43 +181,35 @@ class Trouble:
         Raises:
             Exit: There was, or *code* is to be the exit code.
         """
+        facts.pop("kept_at", None)
         left = {"files_left": self.files, "records_left": self.records}
         text = (Text(one) if isinstance(one, str) else one for one in lines)
         output.result(facts | left, text)
         if code or self.files or self.records:
             raise typer.Exit(code or ExitCode.INCOMPLETE)
 
+    def require_closed(self, output: Output) -> None:
+        """End the command before it does anything, if a file is not closed.
 
-class Bar:
-    """A bar of the bytes of *paths*, on a terminal; of all, if it has several *parts*.
+        What it has may be the original of others, or refer to what they have.
 
-    Each part is what the bar is entered for, one after the other.
-    """
+        Raises:
+            Exit: One is not.
+        """
+        if self.is_unclosed:
+            complain("nothing is done: close it, or leave it out")
+            self.end(output, {}, [])
 
-    def __init__(self, what: str, paths: Sequence[Path], parts: int = 1) -> None:
-        console = messages()
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        )
-        self._size = sum(path.stat().st_size for path in paths if path.exists())
-        self._task = self._bar.add_task(what, total=self._size * parts)
-        self._before = -self._size
 
-    def __enter__(self) -> Callable[[int], None]:
-        self._bar.start()
-        self._before += self._size
-        before = self._before
-        return lambda done: self._bar.update(self._task, completed=before + done)
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+@contextmanager
+def bar(what: str, paths: Sequence[Path]) -> Iterator[Callable[[int], None]]:
+    """A bar of the bytes of *paths*, on a terminal, to be told how many are done."""
+    console = messages()
+    shown = console.is_terminal  # else it leaves an empty line
+    with Progress(console=console, transient=True, disable=not shown) as progress:
+        total = sum(path.stat().st_size for path in paths if path.exists())
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> None:
@@ -212,14 +220,12 @@ def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> N
         NoManifest: There are to be some, and there are none.
     """
     from frontier.errors import NoManifest
-    from frontier.files import mode_of_environment
     from frontier.postcrawl.manifest import SUFFIX
     from frontier.postcrawl.working_directory import held
 
     if is_made and not any(directory.glob(f"*{SUFFIX}")):
         raise NoManifest(str(directory))
-    command = f"frontier warc {context.info_name}"
-    context.with_resource(held(directory, command, mode_of_environment()))
+    context.with_resource(held(directory))
 
 
 def files_given(
@@ -245,41 +251,27 @@ def files_given(
             complain(f"{spelled(path)}: there is no such file or directory")
             raise typer.Exit(ExitCode.NOT_FOUND)
     endings = (*ENDINGS, WACZ) if waczs else ENDINGS
-    paths = files_in(named, say, trouble.file, endings, without, trouble.unclosed)
+    paths = files_in(named, say, trouble.file, trouble.unclosed, endings, without)
     if not (paths or trouble.is_unclosed):
         complain("there are no WARC files in what was given")
         raise typer.Exit(ExitCode.NOT_FOUND)
     return paths
 
 
-def require_closed(trouble: Trouble, output: Output) -> None:
-    """End the command before it does anything, if a file that was given is not closed.
-
-    What it has may be the original of others, or refer to what they have.
-
-    Raises:
-        Exit: One is not.
-    """
-    if trouble.is_unclosed:
-        complain("nothing is done: close it, or leave it out")
-        trouble.end(output, {}, [])
-
-
 def unpacked_of(
     paths: Sequence[Path], directory: Path, trouble: Trouble, suffix: str = ""
 ) -> tuple[list[Unpacked], list[Path]]:
     """The WACZ files of *paths*, and the WARC files: those in a WACZ in *directory*."""
-    from frontier.files import mode_of_environment
     from frontier.postcrawl.files import WACZ, ends_with
     from frontier.postcrawl.many_files import Failure, caught
     from frontier.postcrawl.wacz_files import Unpacked, unpack
 
-    waczs, warcs, mode = [], [], mode_of_environment()
+    waczs, warcs = [], []
     for path in paths:
         if not ends_with(path.name, WACZ):
             warcs.append(path)
             continue
-        found = caught(unpack, (path, directory, mode, suffix))
+        found = caught(unpack, (path, directory, suffix))
         if isinstance(found, Failure):
             trouble.file(found.reason)
         elif isinstance(found, Unpacked):
@@ -304,9 +296,8 @@ def manifests_of(
     paths: Sequence[Path],
     out: Path,
     running: Running,
-    options: Any,
     trouble: Trouble,
-    bar: Bar | None = None,
+    options: Any = None,
 ) -> dict[str, Any]:
     """Make the manifests of *paths* in *out*; what they come to.
 
@@ -316,47 +307,18 @@ def manifests_of(
     from frontier.postcrawl.many_files import Failure, manifests
 
     facts: dict[str, Any] = {"files": 0, "records": 0, "payload_bytes": 0}
-    faults = facts["faults"] = list[str]()
-    undated = facts["undated"] = list[str]()
-    with bar or Bar("reading", paths) as progress:
-        work = running.work(out, progress)
-        for _, outcome in manifests(paths, work, options or Options()):
-            if isinstance(outcome, Failure):
-                trouble.file(outcome.reason)
-            elif isinstance(outcome, Manifest):
-                faults += outcome.faults
-                undated += outcome.undated_named
-                if (more := outcome.undated - len(outcome.undated_named)) > 0:
-                    undated.append(f"{outcome.file}: {more:,} more without such a date")
+    facts |= {"faults": [], "undated": []}
+    with bar("reading", paths) as progress:
+        work = running.work(progress)
+        for _, made in manifests(paths, out, work, options or Options()):
+            if isinstance(made, Failure):
+                trouble.file(made.reason)
+            elif isinstance(made, Manifest):
+                facts["faults"] += made.faults
+                facts["undated"] += made.undated_captures()
                 facts["files"] += 1
-                facts["records"] += outcome.records
-                facts["payload_bytes"] += outcome.payload_bytes
-    return facts
-
-
-def collected(
-    outcomes: Iterator[tuple[Path, object]],
-    trouble: Trouble,
-    counted: str = "replaced",
-    done: Callable[[Path, Rewritten], None] = lambda _, __: None,
-) -> dict[str, Any]:
-    """What *outcomes*, of files that were written, come to, with their *counted*."""
-    from frontier.postcrawl.convert import Converted
-    from frontier.postcrawl.many_files import Failure
-    from frontier.postcrawl.rewriting import Rewritten
-
-    facts = {"written": 0, counted: 0, "bytes_before": 0, "bytes_after": 0}
-    for path, outcome in outcomes:
-        if isinstance(outcome, Failure):
-            trouble.file(outcome.reason)
-        elif isinstance(outcome, Rewritten | Converted):
-            facts["written"] += 1
-            for name in (counted, "bytes_before", "bytes_after"):
-                facts[name] += getattr(outcome, name)
-            for reason in (*getattr(outcome, "kept", ()), *outcome.unlisted):
-                trouble.record(reason)
-            if isinstance(outcome, Rewritten):
-                done(path, outcome)
+                facts["records"] += made.records
+                facts["payload_bytes"] += made.payload_bytes
     return facts
 
 
@@ -376,7 +338,7 @@ def statuses_named(text: str) -> frozenset[int]:
 
 
 def rewritten(facts: dict[str, Any], what: str) -> str:
-    """What `collected` found, in a line; *what* are the new records."""
+    """What `Running.written` found, in a line; *what* are the new records."""
     return (
         f"{facts['written']:,} files written, with {facts['replaced']:,} new {what}: "
         f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"

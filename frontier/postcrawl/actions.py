@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from frontier.postcrawl.engines import part_of
-from frontier.postcrawl.originals import NO_SERVERS, Servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,15 +51,8 @@ class Pass:
     """The table of them."""
     wanted: str
     """What they follow from: the file of another plan is not taken for done."""
-    pairs: bool = False
-    """Whether what is replaced, and what replaces it, is the answer to a GET: then how
-    each record was asked for is as it was."""
-    servers: Servers = NO_SERVERS
-    """Of originals that are in no file."""
     reason: str = ""
     """Told in each tombstone."""
-    dry: bool = False
-    """Whether nothing is written; what would be is made all the same."""
 
 
 PLACE = "actions.parquet"

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 from frontier.dedupe.digest import labelled
 from frontier.errors import BadWarc
 from frontier.model import FileBody
-from frontier.postcrawl.manifest import stored_digest
+from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.rewriting import record_at
 from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
 
@@ -65,12 +65,10 @@ class Compared:
             OSError: The original's file cannot be read.
         """
         found = record_at(source, action.file, action.record_offset, action.record_id)
-        body = payload = ""
-        if found.kind == "response":
-            if b"\r\n\r\n" not in found.block:
-                raise ValueError("its HTTP head is too long, or has no end")
-            body, payload = stored_digest(found)
-        if not body or found.length != action.record_length:
+        if b"\r\n\r\n" not in found.block:
+            raise ValueError("its HTTP head is too long, or has no end")
+        body, payload = _digests(found)
+        if found.length != action.record_length:
             raise BadWarc(action.file, action.record_offset, "not the response planned")
         if body != self._original(action):
             where = f"{action.original_file} at byte {action.original_offset:,}"
@@ -80,14 +78,27 @@ class Compared:
     def _original(self, action: Action) -> str:
         at = action.original_file, action.original_offset
         if at not in self._known:
-            found = self._originals.record(action)
-            if found.kind != "response":
-                raise ValueError("its original is a response no more")
-            self._known[at] = stored_digest(found)[0]
+            self._known[at] = _digests(self._originals.record(action))[0]
         return self._known[at]
 
 
-def revisit_of(found: Found, action: Action, payload_hex: str) -> Record:
+def _digests(found: Found) -> tuple[str, str]:
+    """SHA-256 of the body of the response *found* as it is stored, and of its payload.
+
+    Raises:
+        BadWarc: The file is cut off or damaged there, or the record's length a lie.
+        ValueError: It is no response, or they cannot be told.
+    """
+    if found.kind != "response":
+        raise ValueError("it is a response no more")
+    payload = payload_in(found)
+    found.require_whole()
+    if payload.body is None or payload.digest is None:
+        raise ValueError(payload.fault)
+    return payload.body, payload.digest
+
+
+def revisit_of(found: Found, action: Action, payload: str) -> Record:
     """The revisit record in place of the response *found*.
 
     As a crawl of ours writes them, with the headers that *found* has beside those, and
@@ -106,7 +117,7 @@ def revisit_of(found: Found, action: Action, payload_hex: str) -> Record:
         ("WARC-Type", "revisit"),
         ("WARC-Record-ID", identifier),
         *kept,
-        ("WARC-Payload-Digest", claimed or labelled(payload_hex)),
+        ("WARC-Payload-Digest", claimed or payload),
         ("WARC-Profile", PROFILE),
         ("WARC-Truncated", "length"),
         ("WARC-Refers-To-Target-URI", escaped(action.original_url)),

@@ -11,29 +11,19 @@ What always holds:
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import tempfile
 import uuid
 from dataclasses import dataclass, field
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of, labelled
 from frontier.errors import BadWarc, FileTaken
-from frontier.files import (
-    FILE_MODE,
-    OPEN,
-    creating,
-    make_directory,
-    sync_directory,
-)
+from frontier.files import OPEN, make_directory, mode_of_environment, published
 from frontier.postcrawl.apply import IN_MEMORY, held
-from frontier.postcrawl.manifest import KEPT, Options, rows
-from frontier.postcrawl.payload import Payload
+from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.remote_files import open_file
-from frontier.postcrawl.rewriting import note_unlisted
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress
@@ -46,21 +36,8 @@ if TYPE_CHECKING:
 
     from frontier.model import Body
 
-_SAME = (
-    "type",
-    "record_id",
-    "url",
-    "date",
-    "mime",
-    "status",
-    "payload_length",
-    "payload_digest",
-    "body_digest",
-    "head_digest",
-    "fault",
-)
-"""What both files say of a record, by the names of a manifest."""
 _END = b"\r\n\r\n"
+_PART = 1 << 20
 
 
 @dataclass(slots=True)
@@ -69,10 +46,11 @@ class Converted:
 
     file: str
     made: str
-    records: int = 0
+    replaced: int = 0
+    """Records."""
     bytes_before: int = 0
     bytes_after: int = 0
-    unlisted: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     """Records that are in the file, and not in its index, and why."""
 
 
@@ -85,7 +63,7 @@ def name_of(path: Path) -> str:
     return f"{name}.warc.gz"
 
 
-def convert(path: Path, out: Path, mode: int = FILE_MODE) -> Converted:
+def convert(path: Path, out: Path) -> Converted:
     """Write *path*, an ARC or WARC file, to *out*, and its CDXJ index beside it.
 
     Raises:
@@ -95,29 +73,26 @@ def convert(path: Path, out: Path, mode: int = FILE_MODE) -> Converted:
     """
     done = Converted(os.fspath(path), os.fspath(out))
     done.bytes_before = path.stat().st_size
-    make_directory(out.parent, mode)
+    mode = mode_of_environment()
     if out.exists():
         try:
-            done.records = _compare(path, out)
+            done.replaced = _compare(path, out)
         except BadWarc:
             raise FileTaken(str(out)) from None
-        done.bytes_after = out.stat().st_size
-        return done
-    scratch = out.with_name(out.name + OPEN)
-    try:
-        with open(scratch, "w+b", opener=creating(mode)) as target:
+    else:
+
+        def unlisted(error: BadWarc) -> None:
+            where = f"{out}: the record at byte {error.offset:,}"
+            done.kept.append(f"{where} is not in the index: {error.reason}")
+
+        make_directory(out.parent, mode)
+        with published(out, mode) as target:
             for record in _records(path, out):
                 target.writelines(compress(record))
             target.flush()
-            os.fsync(target.fileno())
-        done.records = _compare(path, scratch)
-        unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
-        Listing(mode=mode).write(scratch, unlisted=unlisted)
-        scratch.replace(out)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-    sync_directory(out.parent)
+            scratch = out.with_name(out.name + OPEN)
+            done.replaced = _compare(path, scratch)
+            Listing(mode=mode).write(scratch, unlisted=unlisted)
     done.bytes_after = out.stat().st_size
     return done
 
@@ -131,11 +106,8 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
             if is_arc and not number:
                 yield _warcinfo(found, path.name, out.name)
             with tempfile.SpooledTemporaryFile(IN_MEMORY, dir=str(out.parent)) as spool:
-                for part in parts_of(found):
-                    spool.write(part)
-                found.finish()
-                if found.fault is not None:
-                    raise found.fault
+                spool.writelines(parts_of(found))
+                found.require_whole()
                 block = held(spool)
                 top = _headers_of_arc(found, block) if is_arc else found.headers.top
                 name = found.headers.get("warc-record-id")
@@ -144,18 +116,14 @@ def _records(path: Path, out: Path) -> Iterator[Record]:
 
 def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
-    block = digest_of(all_of_it)
-    starts = range(0, len(all_of_it), KEPT)
-    source = Source("", (all_of_it[start : start + KEPT] for start in starts))
-    again = Found.begin(0, found.headers, source, lambda _: None)
-    payload = Payload(again, "sha256")
+    starts = range(0, len(all_of_it), _PART)
+    source = Source("", (all_of_it[start : start + _PART] for start in starts))
+    payload = payload_in(Found.begin(0, found.headers, source, lambda _: None))
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
-    digests = f"\r\nWARC-Block-Digest: {labelled(block)}"
-    columns = payload.columns()
-    digest = columns.get("payload_digest")
-    if digest and digest == columns["body_digest"]:  # of chunks readers disagree
-        digests += f"\r\nWARC-Payload-Digest: {digest}"
+    digests = f"\r\nWARC-Block-Digest: {labelled(digest_of(all_of_it))}"
+    if payload.digest and payload.digest == payload.body:  # of chunks readers disagree
+        digests += f"\r\nWARC-Payload-Digest: {payload.digest}"
     return top + digests.encode() + b"\r\n" + last
 
 
@@ -186,28 +154,28 @@ def _compare(path: Path, made: Path) -> int:
     Raises:
         BadWarc: They differ, or one of the files is damaged.
     """
-    faults: list[str] = []
-    options = Options(every=True)
-    old = rows(path, options, faults.append, is_lenient=True)
-    new = rows(made, options, faults.append)
     with open_file(path) as file:
-        if packing_of(file).is_arc:
-            next(new, None)  # our warcinfo record
-    count = 0
-    for one, other in zip_longest(old, new):
-        _require_same(path, made, one, other)
-        count += 1
-    if faults:
-        raise BadWarc(os.fspath(path), 0, f"it cannot be read whole ({faults[0]}),")
+        ours = packing_of(file).is_arc  # in front is our warcinfo record
+    count, facts = _facts(path)
+    if (count, facts) != _facts(made, int(ours)):
+        raise BadWarc(os.fspath(path), 0, f"{made} has other records,")
     return count
 
 
-def _require_same(
-    path: Path, made: Path, one: dict[str, Any] | None, other: dict[str, Any] | None
-) -> None:
-    if one is None or other is None:
-        raise BadWarc(os.fspath(path), 0, f"{made} has more or fewer records,")
-    for name in _SAME:
-        if one[name] != other[name]:
-            reason = f"{made} has another {name} for the record"
-            raise BadWarc(os.fspath(path), one["record_offset"], reason)
+def _facts(path: Path, first: int = 0) -> tuple[int, str]:
+    """The count of the records of *path* from *first* on, and a digest of them all."""
+    count, computed = 0, hashlib.sha256()
+    with open_file(path, ahead=True) as file:
+        for found in every_record(file, os.fspath(path), is_lenient=True):
+            block = hashlib.sha256()
+            for part in parts_of(found):
+                block.update(part)
+            found.require_whole()
+            names = ("warc-type", "warc-record-id", "warc-target-uri", "warc-date")
+            if first:
+                first -= 1
+                continue
+            said = [found.headers.get(name) for name in names]
+            computed.update(repr((said, block.digest())).encode())
+            count += 1
+    return count, computed.hexdigest()

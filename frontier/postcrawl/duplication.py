@@ -8,8 +8,8 @@ leaves out.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from frontier.errors import NoManifest
 from frontier.postcrawl.engines import duckdb_engine, query
@@ -48,10 +48,6 @@ class Duplication:
     """Of each of `KINDS`, its names; the first has most bytes in copies."""
     names: dict[str, int] = field(default_factory=dict)
     """How many names each kind has."""
-
-    def facts(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
-        return asdict(self)
 
 
 def duplication(

@@ -4,8 +4,8 @@ What always holds:
 
 1.  Both run the same text (``sql/``), and give the same rows, in the same order if it
     says one. It asks nothing of which the two disagree: NULLs are not ordered.
-2.  What is written is one Parquet file, or a directory of some in which the rows of one
-    file are found without a look at the others (`part_of`).
+2.  What is written is a directory of Parquet files in which the rows of one file are
+    found without a look at the others (`part_of`).
 3.  Neither holds all rows: DuckDB sorts on disk above its limit of memory, Spark as it
     is set up. No row passes through Python but those of `Engine.rows`.
 
@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
-from frontier.files import OPEN, make_directory
+from frontier.files import VARIABLE, make_directory, mode_of_environment
 from frontier.postcrawl.manifest import SUFFIX
 
 if TYPE_CHECKING:
@@ -83,9 +83,6 @@ class Engine(Protocol):
 
     def rows(self, text: str) -> Iterator[tuple[Any, ...]]:
         """What *text* asks for; it is all taken before the next query."""
-
-    def write(self, text: str, place: Path) -> None:
-        """Write what *text* asks for to *place*, in its order."""
 
     def write_by_file(self, text: str, place: Path) -> None:
         """Write what *text* asks for, with a column *file*, to the empty *place*.
@@ -178,29 +175,18 @@ class DuckDb(Engine):
         while some := found.fetchmany(FETCHED):
             yield from some
 
-    @override
-    def write(self, text: str, place: Path) -> None:
-        found = self._connection.sql(text)
-        found.write_parquet(os.fspath(place), compression="zstd")
-
     def keep(self, name: str, text: str) -> None:
         """Ask *text* once, and name what it gives."""
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")
 
-    def write_lines(self, text: str, place: Path) -> None:
-        """Write what *text* asks for as lines, with a space between two columns."""
-        self._connection.execute(
-            f"COPY ({text}) TO {_quoted(place)} "
-            "(FORMAT csv, HEADER false, DELIMITER ' ', QUOTE '', ESCAPE '')"
-        )
-
     @override
     def write_by_file(self, text: str, place: Path) -> None:
-        self.write(f"SELECT * FROM ({text}) LIMIT 0", place / _EMPTY)  # noqa: S608
-        self._connection.execute(
-            f"COPY ({_PARTED.format(text)}) TO {_quoted(place)} (FORMAT parquet, "
-            "COMPRESSION zstd, PARTITION_BY (part), OVERWRITE_OR_IGNORE)"
+        found = self._connection.sql(_PARTED.format(text))
+        found.write_parquet(
+            os.fspath(place), compression="zstd", partition_by=["part"], overwrite=True
         )
+        columns = self._connection.sql(text).limit(0)
+        columns.write_parquet(os.fspath(place / _EMPTY))
 
 
 def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
@@ -212,61 +198,37 @@ def _limit_of(connection: duckdb.DuckDBPyConnection) -> int:
     return int(float(number) * 1024**power)
 
 
-def _quoted(path: Path) -> str:
-    return "'" + os.fspath(path).replace("'", "''") + "'"
-
-
 @contextmanager
-def creating_whole(place: Path, mode: int) -> Iterator[Path]:
-    """A name to write to, of what is called *place* when it is on disk."""
-    scratch = place.with_name(place.name + OPEN)
-    try:
-        yield scratch
-        _settle(scratch, mode)
-        scratch.replace(place)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def creating_parts(place: Path, mode: int) -> Iterator[Path]:
+def creating_parts(place: Path) -> Iterator[Path]:
     """The directory *place*, empty, for what an engine writes by file."""
+    mode = mode_of_environment()
     shutil.rmtree(place, ignore_errors=True)
     make_directory(place, mode)
     try:
         yield place
         for part in parts_of(place):
-            _settle(part, mode)
-            if part.parent != place:
-                part.parent.chmod(place.stat().st_mode)
+            with part.open("rb") as file:  # of an engine that knows no mode
+                os.fchmod(file.fileno(), os.fstat(file.fileno()).st_mode & mode)
+                os.fsync(file.fileno())
+            part.parent.chmod(place.stat().st_mode)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
 
 
-def _settle(path: Path, mode: int) -> None:
-    """Give *path*, of an engine that knows no mode, *mode*, and wait for the disk."""
-    with path.open("rb") as file:
-        now = os.fstat(file.fileno()).st_mode
-        os.fchmod(file.fileno(), now & mode)
-        os.fsync(file.fileno())
-
-
 @contextmanager
-def spark_engine(master: str, scratch: Path) -> Iterator[Engine]:
-    """Spark at *master*, whose workers see *scratch*.
+def spark_engine(master: str, _: Path) -> Iterator[Engine]:
+    """Spark at *master*.
 
     Raises:
         ConfigurationError: PySpark is not installed, or finds no such master or Java.
     """
-    yield _Spark(_session(master), scratch)
+    yield _Spark(_session(master))
 
 
 class _Spark:
-    def __init__(self, session: Any, scratch: Path) -> None:
+    def __init__(self, session: Any) -> None:
         self._session = session
-        self._parts = scratch.absolute() / "spark-parts"
 
     def view(self, name: str, places: Sequence[Path]) -> None:
         paths = [f"file://{place.absolute()}" for place in places]  # as_uri escapes =
@@ -287,27 +249,8 @@ class _Spark:
         frame = self._session.sql(_PARTED.format(text)).repartition("part")
         writer = frame.write.partitionBy("part")
         writer.parquet(place.absolute().as_uri(), mode="append", compression="zstd")
-        self.write(f"SELECT * FROM ({text}) LIMIT 0", place / _EMPTY)  # noqa: S608
-
-    def write(self, text: str, place: Path) -> None:
-        shutil.rmtree(self._parts, ignore_errors=True)  # of a run that was killed
-        try:
-            frame = self._session.sql(text)
-            frame.write.parquet(self._parts.as_uri(), compression="zstd")
-            _join(sorted(self._parts.glob("part-*.parquet")), place)
-        finally:
-            shutil.rmtree(self._parts, ignore_errors=True)
-
-
-def _join(parts: Sequence[Path], place: Path) -> None:
-    """Write the rows of *parts*, which are sorted together, to *place*."""
-    schema = pq.read_schema(parts[0]).remove_metadata()
-    with pq.ParquetWriter(place, schema, compression="zstd") as writer:
-        for part in parts:
-            with pq.ParquetFile(part) as file:
-                for group in range(file.num_row_groups):
-                    rows = file.read_row_group(group)
-                    writer.write_table(rows.replace_schema_metadata().cast(schema))
+        schema = self._session.sql(text).limit(0).toArrow().schema
+        pq.write_table(schema.empty_table(), place / _EMPTY)
 
 
 def spark_map(
@@ -338,6 +281,8 @@ def _session(master: str) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("frontier warc")
     builder = builder.config("spark.ui.enabled", "false")
+    mode = f"{mode_of_environment():o}"
+    builder = builder.config(f"spark.executorEnv.{VARIABLE}", mode)
     if master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")

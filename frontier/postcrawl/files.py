@@ -2,78 +2,67 @@
 
 What always holds:
 
-1.  A directory is looked through to its bottom. What is in it and not read is told:
-    files with other names by how they end, links to directories, what a node still
-    writes, and what the command itself has written there.
+1.  A directory is looked through to its bottom. Links to directories are told; files
+    with other names, and what a command itself has there, are passed over.
 2.  What cannot be read is told as a failure: a directory that nobody may read, a file
     that is not closed, and one whose name is not UTF-8, which no manifest can have.
 3.  A file is given once, however often it is named.
+
+A file that is read and what becomes of it have one name below their directories.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
-from collections import Counter
-from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from frontier.errors import ConfigurationError
 from frontier.files import OPEN
 from frontier.postcrawl.remote_files import RemotePath
-from frontier.postcrawl.working_directory import BESIDE, LOCK
+from frontier.postcrawl.working_directory import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
 ENDINGS = (".warc.gz", ".warc", ".warc.zst", ".arc.gz", ".arc")
 """How names of files end that are read when a directory is given."""
 WACZ = ".wacz"
 FROM_WACZ = ".from-wacz"
 """How names of WARC files end that were taken out of a WACZ only to be read."""
-_OURS = (".cdxj", ".manifest.parquet", ".done.json", FROM_WACZ, LOCK)
-"""What is made of WARC files and stands beside them: not worth telling."""
-_TABLES = frozenset({"plan.parquet", "actions.parquet"})
-"""The same, of directories."""
-_NAMED = frozenset(
-    {
-        "plan.json",
-        "plan-files.parquet",
-        "indexed.parquet",
-        "indexed-captures.parquet",
-        "plan.warcsum",
-        "manifest.warcsum",
-    }
-)
-"""The same, of what a plan is in."""
 
 
 def files_in(
     given: Iterable[Path],
     say: Callable[[str], None],
     failed: Callable[[str], None],
+    unclosed: Callable[[str], None],
     endings: tuple[str, ...] = ENDINGS,
     without: Path | None = None,
-    unclosed: Callable[[str], None] | None = None,
 ) -> list[Path]:
     """*given* files, and those in *given* directories, in the order of their names.
 
     Of a directory, those with *endings* (in capitals, too), and nothing of *without*,
     which may be in it. *say* is told what is not looked at, *failed* what cannot be,
-    and *unclosed* which files are not closed, if it is given.
+    and *unclosed* which files are not closed.
     """
-    apart = without.resolve() if without else None
-    look = _Look(say, failed, unclosed or failed, endings, apart)
     found: dict[Path, None] = {}
-    for path in given:
-        if isinstance(path, RemotePath):
-            is_one = not path.is_dir()
-            found |= dict.fromkeys([path] if is_one else look.elsewhere(path))
-        elif path.is_dir():
-            found |= dict.fromkeys(look.below(path))
-        elif look.is_named(path) and not look.is_open(path):
-            found[path] = None
+    for top in given:
+        for path in _below(top, without, say, failed):
+            name = path.name.removesuffix(OPEN)
+            if ends_with(name, endings) and name != path.name:
+                here = not isinstance(path, RemotePath)
+                if not (here and path.with_name(name).exists()):  # no command's
+                    unclosed(
+                        f"{spelled(path)} is not closed: its writer still runs, or was "
+                        "killed (frontier warc repair)"
+                    )
+            elif path is top or ends_with(name, endings):
+                try:
+                    os.fspath(path).encode()
+                    found[path] = None
+                except UnicodeEncodeError:
+                    failed(f"{spelled(path)}: its name is not UTF-8")
     return list(found)
 
 
@@ -82,106 +71,34 @@ def ends_with(name: str, endings: str | tuple[str, ...]) -> bool:
     return name.lower().endswith(endings)
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What is read of a directory, and whom the rest is told."""
+def _below(
+    top: Path,
+    without: Path | None,
+    say: Callable[[str], None],
+    failed: Callable[[str], None],
+) -> Iterator[Path]:
+    """All files below *top*, or it itself if it is no directory."""
+    if isinstance(top, RemotePath):
+        yield from top.below() if top.is_dir() else [top]
+        return
+    if not top.is_dir():
+        yield top
+        return
 
-    say: Callable[[str], None]
-    failed: Callable[[str], None]
-    unclosed: Callable[[str], None]
-    endings: tuple[str, ...]
-    without: Path | None
-
-    def below(self, directory: Path) -> Iterator[Path]:
-        """The files to read below *directory*."""
-        others: Counter[str] = Counter()
-
-        def unreadable(error: OSError) -> None:
-            self.failed(f"{spelled(error.filename)}: {error.strerror}")
-
-        for top, names, files in os.walk(directory, onerror=unreadable):
-            where = directory / os.path.relpath(top, directory)
-            names[:] = sorted(name for name in names if self._is_entered(where / name))
-            for name in sorted(files):
-                if self._is_taken(where / name, others):
-                    yield where / name
-        self._tell(directory, others)
-
-    def elsewhere(self, directory: RemotePath) -> Iterator[Path]:
-        """The same, of one that is no directory of this machine."""
-        others: Counter[str] = Counter()
-        for path in directory.below():
-            if self._is_taken(path, others):
-                yield path
-        self._tell(directory, others)
-
-    def is_named(self, path: Path) -> bool:
-        """Whether its name can stand in a manifest; *failed* is told if it cannot."""
-        try:
-            os.fspath(path).encode()
-        except UnicodeEncodeError:
-            self.failed(f"{spelled(path)}: its name is not UTF-8")
-            return False
-        return True
-
-    def is_open(self, path: Path | RemotePath) -> bool:
-        """Whether *path* is not closed; that is told."""
-        name = path.name.removesuffix(OPEN)
-        if name == path.name or not ends_with(name, self.endings):
-            return False
-        here = None if isinstance(path, RemotePath) else path.with_name(name)
-        if here is not None and here.exists():  # of a command, or what it left
-            self.say(f"{spelled(path)} is being written; left out")
-        else:
-            self.unclosed(
-                f"{spelled(path)} is not closed: its writer still runs, or was killed "
-                "(frontier warc repair)"
-            )
-        return True
-
-    def _is_entered(self, path: Path) -> bool:
+    def is_entered(path: Path) -> bool:
         if path.is_symlink():
-            self.say(f"{spelled(path)} is a link to a directory; left out")
+            say(f"{spelled(path)} is a link to a directory; left out")
             return False
-        if path.name in _TABLES:
-            return False
-        if path.name == BESIDE:
-            self.say(
-                f"{spelled(path)} is of a removal that runs or was killed; left out"
-            )
-            return False
-        return not self._is_without(path)
+        apart = without is not None and path.resolve() == without.resolve()
+        return path.name != BESIDE and not apart
 
-    def _is_without(self, path: Path) -> bool:
-        if (
-            self.without is None
-            or path.name != self.without.name
-            or path.resolve() != self.without
-        ):
-            return False
-        self.say(f"{spelled(path)} is what is written or compared; left out")
-        return True
+    def unreadable(error: OSError) -> None:
+        failed(f"{spelled(error.filename)}: {error.strerror}")
 
-    def _is_taken(self, path: Path, others: Counter[str]) -> bool:
-        """Whether *path* is read; if it is not, that is told, or *others* counts it."""
-        name = path.name
-        if ends_with(name, self.endings):
-            return self.is_named(path) and not self._is_without(path)
-        if not self.is_open(path) and not _is_ours(name):
-            others[os.path.splitext(name)[1] or name] += 1  # noqa: PTH122
-        return False
-
-    def _tell(self, directory: Path | RemotePath, others: Counter[str]) -> None:
-        if others:
-            kinds = ", ".join(kind for kind, _ in others.most_common(10))
-            self.say(
-                f"{spelled(directory)}: {others.total():,} files with other names are "
-                f"not looked at: {spelled(kinds)}"
-            )
-
-
-def _is_ours(name: str) -> bool:
-    return name in _NAMED or name.endswith(_OURS)
+    for where, names, files in os.walk(top, onerror=unreadable):
+        directory = Path(where)
+        names[:] = sorted(name for name in names if is_entered(directory / name))
+        yield from (directory / name for name in sorted(files))
 
 
 def spelled(path: Path | RemotePath | str) -> str:
@@ -189,15 +106,36 @@ def spelled(path: Path | RemotePath | str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def sampled(paths: Sequence[Path], share: float) -> list[Path]:
-    """*share* of *paths*: at least one, the same each time, and part of any larger.
+def below_shared(paths: Sequence[Path]) -> list[PurePosixPath]:
+    """What each of *paths* is called below the directory that they share.
 
-    Which ones follows from a digest of their names.
+    Raises:
+        ConfigurationError: Some are of this machine, and others are not.
     """
-    count = math.ceil(len(paths) * share)
-    chosen = set(sorted(paths, key=_drawn)[:count])
-    return [path for path in paths if path in chosen]
+    places = [
+        PurePosixPath(path.place if isinstance(path, RemotePath) else path.absolute())
+        for path in paths
+    ]
+    if len({place.is_absolute() for place in places}) > 1:
+        raise ConfigurationError("give files of this machine or URLs, not both")
+    if not places:
+        return []
+    shared = os.path.commonpath([place.parent for place in places])
+    return [place.relative_to(shared) for place in places]
 
 
-def _drawn(path: Path) -> bytes:
-    return hashlib.sha256(os.fsencode(path)).digest()
+def outs_of(paths: Sequence[Path], out: Path) -> list[Path]:
+    """Where each of *paths* goes below *out*: as deep as below what they share.
+
+    Raises:
+        ConfigurationError: One would be written over.
+    """
+    outs = [out / name for name in below_shared(paths)]
+    given = {path.resolve() for path in paths}
+    for made in outs:
+        if made.resolve() in given:
+            raise ConfigurationError(
+                f"{made} is one of the files that are read; name another directory, "
+                "or apply a plan with --in-place"
+            )
+    return outs

@@ -8,10 +8,12 @@ record both are its block.
 from __future__ import annotations
 
 import hashlib
+from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.dedupe.digest import PayloadDigest, hashing, parse
+from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
+from frontier.errors import ConfigurationError
 from frontier.warc.reader import Source, body_start, unchunked
 
 if TYPE_CHECKING:
@@ -22,123 +24,103 @@ if TYPE_CHECKING:
 ALGORITHMS = ("sha256", "sha1", "md5", "sha512", "blake3")
 
 
-class Payload:
-    """The payload of the record *found*, which is read to its end."""
+def require_algorithm(option: str, name: str) -> None:
+    """Refuse what *option* says, the *name* of an algorithm that is not here.
 
-    def __init__(
-        self, found: Found, algorithm: str, *, trusts: bool = False, every: bool = False
-    ) -> None:
-        """With *trusts* what the record claims is not computed, where it is clear.
+    Raises:
+        ConfigurationError: It is not.
+    """
+    if name not in ALGORITHMS:
+        raise ConfigurationError(f"{option} {name!r}: one of {ALGORITHMS}")
+    if name == "blake3" and not find_spec("blake3"):
+        raise ConfigurationError(
+            f"{option} {name} needs: pip install 'frontier-crawl[blake3]'"
+        )
 
-        With *every* there are digests of its head and of all of it, too.
 
-        Raises:
-            BadWarc: The file is cut off or damaged in it.
-        """
-        self.size = 0
-        self.fault = ""
-        self._claimed = found.headers.get("warc-payload-digest")
-        is_named = self._claimed.startswith(f"{algorithm}:")
-        self._said: PayloadDigest | None = None
-        if self._claimed and (trusts or not is_named):
-            self._said = parsed(self._claimed)
-        self._algorithm = algorithm
-        start, kind = 0, found.kind
-        self._is_revisit = kind == "revisit"
-        is_chunked = False
-        if kind != "request" and found.is_http:
-            try:
-                start, is_chunked = body_start(found.block)
-            except ValueError as error:
-                self.fault = "" if self._is_revisit else str(error)
-        is_chunked &= not self._is_revisit
-        self._trusted = self._said if trusts and not is_chunked else None
-        names = [algorithm, self._said.algorithm] if self._said else [algorithm]
-        if self._trusted or self.fault or self._is_revisit:
-            names = []
-        self._payload = _computing(names)
-        self._body = _computing(names) if is_chunked else self._payload
-        self._whole = None
-        if every:
-            self._whole = hashlib.sha256(found.headers.top)
-            self._whole.update(found.block)
-        self._head = hashlib.sha256(found.block[:start]).hexdigest() if every else ""
-        self._read(found, start, is_chunked=is_chunked)
+class Payload(NamedTuple):
+    """What a manifest has of it, in the order of its columns."""
 
-    def _read(self, found: Found, start: int, *, is_chunked: bool) -> None:
-        if not is_chunked:
-            self._add([memoryview(found.block)[start:]])
-            if found.missing:
-                self._add(self._noted(found.rest()))
-            return
-        source = Source("", chain([found.block], self._noted(found.rest())))
-        source.take(start)
+    length: int | None = None
+    digest: str | None = None
+    body: str | None = None
+    """Digest of the stored body."""
+    claim: str | None = None
+    agrees: bool | None = None
+    """Whether the record claims one of these; some tools digest the chunks."""
+    head_digest: str | None = None
+    whole_digest: str | None = None
+    fault: str | None = None
+
+
+def payload_in(
+    found: Found, algorithm: str = "sha256", claimed: str = "", *, every: bool = False
+) -> Payload:
+    """The payload of the record *found*, which is read to its end.
+
+    It is compared with the digest that is *claimed*. With *every* there are digests of
+    its head and of all of it, too.
+
+    Raises:
+        BadWarc: The file is cut off or damaged in it.
+    """
+    claim = in_hex(claimed) if claimed else ""
+    is_revisit, fault = found.kind == "revisit", None
+    start, is_chunked = 0, False
+    if found.kind != "request" and found.is_http:
         try:
-            self._add(unchunked(Source("", self._stored(source))))
+            start, is_chunked = body_start(found.block)
         except ValueError as error:
-            self.fault = str(error)
+            fault = None if is_revisit else str(error)
+    names = {algorithm}
+    if claim:
+        names.add(claim.partition(":")[0])
+    if fault or is_revisit:
+        names, is_chunked = set(), False
+    payload = body = {name: hashing(name) for name in names}
+    everything = hashlib.sha256(found.headers.top) if every else None
+    size = 0
+    if not (is_chunked or everything or found.missing):  # most of them
+        block = memoryview(found.block)[start:]
+        size = len(block)
+        for each in body.values():
+            each.update(block)
+    else:
+        parts: Iterable[bytes] = chain([found.block], found.rest())
+        source = Source("", _told({"": everything}, parts) if every else parts)
+        source.take(start)
+        parts = source.rest()
+        if is_chunked:
+            body = {name: hashing(name) for name in names}
+            parts = unchunked(Source("", _told(body, parts)))
+        try:
+            for part in _told(payload, parts):
+                size += len(part)
+        except ValueError as error:
+            fault = str(error)
             for _ in source.rest():
                 pass
-
-    def _noted(self, parts: Iterable[bytes]) -> Iterator[bytes]:
-        for part in parts:
-            if self._whole is not None:
-                self._whole.update(part)
-            yield part
-
-    def _stored(self, source: Source) -> Iterator[bytes]:
-        for part in source.rest():
-            for one in self._body.values():
-                one.update(part)
-            yield part
-
-    def _add(self, parts: Iterable[bytes | memoryview]) -> None:
-        for part in parts:
-            self.size += len(part)
-            for one in self._payload.values():
-                one.update(part)
-
-    def columns(self) -> dict[str, Any]:
-        """What a manifest has of it, by the names of the columns."""
-        columns: dict[str, Any] = {}
-        if self._whole is not None:
-            columns["whole_digest"] = self._whole.hexdigest()
-            columns["head_digest"] = self._head
-        if self.fault:
-            columns["fault"] = self.fault
-        if self.fault or self._is_revisit:
-            return columns
-        columns["payload_length"] = self.size
-        if self._trusted:
-            digest = self._trusted.in_hex()
-            return columns | {"payload_digest": digest, "body_digest": digest}
-        name = self._algorithm
-        payload = {one: each.digest() for one, each in self._payload.items()}
-        body = payload
-        if self._body is not self._payload:
-            body = {one: each.digest() for one, each in self._body.items()}
-        columns["payload_digest"] = PayloadDigest(name, payload[name]).in_hex()
-        columns["body_digest"] = PayloadDigest(name, body[name]).in_hex()
-        if self._claimed:
-            is_same = self._claimed == columns["payload_digest"]
-            columns["agrees"] = is_same or self._agrees(payload, body)
-        return columns
-
-    def _agrees(self, payload: Mapping[str, bytes], body: Mapping[str, bytes]) -> bool:
-        """Whether the record claims one of these; some tools digest the chunks."""
-        said = self._said or parsed(self._claimed)
-        if said is None:
-            return False
-        return said.value in (payload[said.algorithm], body[said.algorithm])
+    head = whole = None
+    if everything is not None:
+        whole = everything.hexdigest()
+        head = hashlib.sha256(found.block[:start]).hexdigest()
+    if fault or is_revisit:
+        return Payload(None, None, None, claim or None, None, head, whole, fault)
+    digests = [_spelled(payload), _spelled(payload if body is payload else body)]
+    agrees = any(claim in some.values() for some in digests) if claimed else None
+    of_payload, of_body = (some[algorithm] for some in digests)
+    return Payload(size, of_payload, of_body, claim or None, agrees, head, whole)
 
 
-def parsed(claimed: str) -> PayloadDigest | None:
-    """What a record claims; ``None`` if that is no digest."""
-    try:
-        return parse(claimed)
-    except ValueError:
-        return None
+def _told(computed: Mapping[str, Any], parts: Iterable[bytes]) -> Iterator[bytes]:
+    for part in parts:
+        for one in computed.values():
+            one.update(part)
+        yield part
 
 
-def _computing(names: Iterable[str]) -> dict[str, Any]:
-    return {name: hashing(name) for name in names}
+def _spelled(computed: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: PayloadDigest(name, one.digest()).in_hex()
+        for name, one in computed.items()
+    }

@@ -17,22 +17,21 @@ from __future__ import annotations
 
 import re
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from frontier.dedupe.digest import PayloadDigest, hashing
+from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
 from frontier.errors import BadWarc, ConfigurationError
-from frontier.files import FILE_MODE, open_input
+from frontier.files import open_input
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
-from frontier.postcrawl.index_lines import dated
-from frontier.postcrawl.manifest import to_second
-from frontier.postcrawl.payload import ALGORITHMS, parsed
+from frontier.postcrawl.manifest import dated, to_second
+from frontier.postcrawl.payload import ALGORITHMS, require_algorithm
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.warc.reader import payload_of
@@ -141,13 +140,13 @@ class Wanted:
     reason: str = ""
     """One line, for the tombstones."""
     several: Several = Several()
-    payloads: frozenset[PayloadDigest] = frozenset()
-    """Of one algorithm."""
+    payloads: frozenset[str] = frozenset()
+    """Digests of one algorithm, as manifests spell them."""
 
     @property
     def algorithm(self) -> str:
         """Which digests manifests have to have, for `payloads` to be found."""
-        return next((one.algorithm for one in self.payloads), ALGORITHMS[0])
+        return next(map(_algorithm, self.payloads), ALGORITHMS[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +214,7 @@ def wanted_of(
             "name what is to leave: --url, --url-prefix, --host, --replay, --record, "
             "--payload or --list"
         )
-    if len({digest.algorithm for digest in digests}) > 1:
+    if len(set(map(_algorithm, digests))) > 1:
         raise ConfigurationError("--payload: digests of one algorithm at a time")
     if len(reason.splitlines()) > 1:
         raise ConfigurationError("--reason has more than one line")
@@ -223,30 +222,32 @@ def wanted_of(
     return Wanted(urls, found, reason, more, digests)
 
 
-def _payload(text: str) -> PayloadDigest:
+def _payload(text: str) -> str:
     """The digest that *text* is.
 
     Raises:
         ConfigurationError: It is none, of no bytes, or cannot be computed here.
     """
-    digest = parsed(text)
-    if digest is None or digest.algorithm not in ALGORITHMS:
+    digest = in_hex(text)
+    if _algorithm(digest) not in ALGORITHMS:
         raise ConfigurationError(f"--payload {text!r} is no digest")
-    if digest.algorithm == "blake3" and not find_spec("blake3"):
-        raise ConfigurationError(
-            f"--payload {text!r} needs: pip install 'frontier-crawl[blake3]'"
-        )
-    if digest.value == _of_nothing(digest.algorithm):
+    require_algorithm("--payload", _algorithm(digest))
+    if digest in _of_nothing():
         raise ConfigurationError(f"--payload {text!r} is the digest of no bytes")
     return digest
 
 
-def _of_nothing(algorithm: str) -> bytes:
-    """The digest of no bytes; of an algorithm that is not here nothing."""
-    try:
-        return bytes(hashing(algorithm).digest())
-    except ImportError:
-        return b""
+def _algorithm(digest: str) -> str:
+    return digest.partition(":")[0]
+
+
+def _of_nothing() -> set[str]:
+    """The digests of no bytes, of the algorithms that are here."""
+    found = set()
+    for name in ALGORITHMS:
+        with suppress(ImportError):
+            found.add(PayloadDigest(name, hashing(name).digest()).in_hex())
+    return found
 
 
 def _id(text: str) -> str:
@@ -280,12 +281,8 @@ def find(directory: Path, wanted: Wanted) -> Found:
     tables = (
         ("urls", "url", wanted.urls),
         ("ids", "record_id", wanted.ids),
-        ("payloads", "digest", {one.in_hex() for one in wanted.payloads}),
-        (
-            "empty",
-            "digest",
-            {PayloadDigest(name, _of_nothing(name)).in_hex() for name in ALGORITHMS},
-        ),
+        ("payloads", "digest", wanted.payloads),
+        ("empty", "digest", _of_nothing()),
     )
     with duckdb_of_manifests(directory) as engine:
         for name, column, values in tables:
@@ -327,13 +324,11 @@ def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
     return pa.Table.from_pylist(rows, _COMPUTED)
 
 
-def removing(
-    directory: Path, leaving: Sequence[Leaving], reason: str, mode: int = FILE_MODE
-) -> Pass:
+def removing(directory: Path, leaving: Sequence[Leaving], reason: str) -> Pass:
     """The pass that puts tombstones in place of *leaving*."""
     place, schema = directory / PLACE, pa.schema(_LEFT)
     rows = [{name: getattr(one, name) for name in schema.names} for one in leaving]
-    with duckdb_of_manifests(directory) as engine, creating_parts(place, mode) as parts:
+    with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:
         engine.table("leaving", pa.Table.from_pylist(rows, schema))
         engine.write_by_file(TOMBSTONES, parts)
     return Pass(directory, place, f"remove {uuid.uuid4()}", reason=reason)

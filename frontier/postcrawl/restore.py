@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from frontier.dedupe.digest import hashing, labelled, parse
 from frontier.errors import BadWarc, StaleManifest
-from frontier.files import FILE_MODE
 from frontier.model import slices_of
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import IN_MEMORY, REPLACES, held, made_of
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from frontier.dedupe.digest import PayloadDigest
     from frontier.model import Body
     from frontier.postcrawl.actions import Action
-    from frontier.postcrawl.originals import RemoteOriginals
     from frontier.postcrawl.rewriting import Originals
     from frontier.postcrawl.selection import Selection
     from frontier.warc.reader import Found
@@ -74,14 +72,13 @@ def restoring(
     directory: Path,
     files: Iterable[Path],
     selection: Selection = ALL,
-    mode: int = FILE_MODE,
 ) -> Pass:
     """The pass that restores the revisits in *files* that *selection* takes.
 
     Originals are looked for in all files that have a manifest in *directory*.
     """
     place = directory / PLACE
-    with duckdb_of_manifests(directory) as engine, creating_parts(place, mode) as parts:
+    with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:
         names = [os.fspath(file.absolute()) for file in files]
         engine.table("asked", pa.table({"file": pa.array(names, pa.string())}))
         selected = selection.condition(engine)
@@ -94,7 +91,6 @@ def response(
     source: IO[bytes],
     actions: list[Action],
     originals: Originals,
-    remote: RemoteOriginals,
 ) -> Record:
     """The response in place of the revisit that *actions* name, with what it may mean.
 
@@ -120,10 +116,7 @@ def response(
             why = str(error)
             continue
         return _made(found, head, body)
-    with tempfile.TemporaryFile() as stream:
-        remote.write(found, why, stream)
-        stream.seek(0, os.SEEK_END)
-        return _made(found, _head(found, found), held(stream))
+    raise ValueError(why)
 
 
 def _is_chunked(head: bytes) -> bool:

@@ -8,23 +8,27 @@ What always holds:
     goes on with the files that have no note, and its files end as the same bytes.
 3.  A note tells where a record of the old file is in the new one: an original may stand
     in a file that was written again in its place.
+4.  The index is that of reading the file, byte for byte. Of what was copied the
+    manifest has the lines: to read it once more would take longer than all the rest.
 """
 
 from __future__ import annotations
 
 import bisect
-import functools
 import json
 import os
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import IO, TYPE_CHECKING
 
+import pyarrow.parquet as pq
+
+from frontier.cdx.lines import INDEXED, capture_of, parse
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
-    FILE_MODE,
     OPEN,
     make_directory,
+    mode_of_environment,
     open_input,
     publish,
     rewriting,
@@ -32,7 +36,6 @@ from frontier.files import (
 )
 from frontier.model import slices_of
 from frontier.postcrawl.actions import actions_of
-from frontier.postcrawl.index_lines import Lines
 from frontier.postcrawl.manifest import (
     identity,
     place_of,
@@ -46,9 +49,17 @@ from frontier.postcrawl.remote_files import (
     path_of,
     state_of,
 )
-from frontier.warc.cdxj_sidecar import Listing
+from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.file_rotation import compress
-from frontier.warc.reader import GZIP, blocks_of, line_ends_at, pulled_from
+from frontier.warc.reader import (
+    GZIP,
+    HEAD_LIMIT,
+    Found,
+    Head,
+    blocks_of,
+    line_ends_at,
+    pulled_from,
+)
 from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
@@ -56,10 +67,9 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
+    from frontier.cdx.lines import Capture
     from frontier.postcrawl.actions import Action, Pass
-    from frontier.postcrawl.manifest import Manifest
     from frontier.postcrawl.remote_files import State
-    from frontier.warc.reader import Found
     from frontier.warc.records import Record
 
 SUFFIX = ".done.json"
@@ -78,7 +88,7 @@ class Rewritten:
     made: str
     """Where it is now."""
     wanted: str = ""
-    """Of its `Job`."""
+    """Of its `Pass`."""
     replaced: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
@@ -88,8 +98,6 @@ class Rewritten:
     """Records that should have been replaced and are not, and why."""
     kept_at: list[int] = field(default_factory=list)
     """Where these are in the old file."""
-    unlisted: list[str] = field(default_factory=list)
-    """Records that are in the file, and not in its index, and why."""
     moved: list[tuple[int, int]] = field(default_factory=list)
     """Offsets in the old file, and by how much what is from there on has moved."""
 
@@ -101,9 +109,8 @@ class Rewritten:
 
 def note_of(path: Path, directory: Path) -> Rewritten | None:
     """The note of *path* in *directory*, if there is one."""
-    place = _note_place(path, directory)
     try:
-        facts = json.loads(place.read_bytes())
+        facts = json.loads(_note_place(path, directory).read_bytes())
         facts["moved"] = [tuple(each) for each in facts["moved"]]
         return Rewritten(**facts)
     except (OSError, ValueError, TypeError, KeyError):
@@ -119,146 +126,77 @@ def is_made(note: Rewritten) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One file to be written again."""
-
-    path: Path
-    out: Path
-    """Where to; may be *path*."""
-    todo: Pass
-    make: Callable[[IO[bytes], list[Action]], Record | None]
-    """The new record, or none; an error of reading leaves the old one."""
-
-
 def rewrite(
-    job: Job,
-    progress: Callable[[int], None] = lambda _: None,
-    mode: int = FILE_MODE,
+    todo: Pass,
+    path: Path,
+    out: Path,
+    make: Callable[[IO[bytes], list[Action]], Record | None],
+    progress: Callable[[int], None],
 ) -> Rewritten:
-    """Do *job*, unless it is done.
+    """Write *path* to *out*, which may be *path*, unless that is done.
+
+    *make* makes the new record that actions ask for, or none; an error of reading
+    leaves the old one.
 
     Raises:
         StaleManifest: The file has changed since its manifest was made.
-        Unwritable: Other records cannot be put into it.
+        Unwritable: Other records cannot be put into it, or it is damaged.
         FileTaken: The new name is that of another file.
         FileInUse: Another process writes it.
         OSError: One cannot be read or written; the old file is as it was.
     """
-    if is_url(os.fspath(job.out)):
-        raise Unwritable(f"{job.out}: a file elsewhere is only read; name a directory")
-    made = note_of(job.path, job.todo.directory)
-    where = os.fspath(job.out), job.todo.wanted
+    if is_url(os.fspath(out)):
+        raise Unwritable(f"{out}: a file elsewhere is only read; name a directory")
+    made = note_of(path, todo.directory)
+    where = os.fspath(out), todo.wanted
     is_done = made is not None and (made.made, made.wanted) == where and is_made(made)
-    is_in_place = job.out.resolve() == job.path.resolve()
+    is_in_place = out.resolve() == path.resolve()
     if made is not None and is_done and (not made.kept or is_in_place):
         progress(made.bytes_before)
         return made
-    make_directory(job.out.parent, mode)
-    with rewriting(job.out, mode) as scratch:
-        return _rewrite(job, scratch, is_done=is_done, progress=progress, mode=mode)
-
-
-def _rewrite(
-    job: Job,
-    new: FileIO,
-    *,
-    is_done: bool,
-    progress: Callable[[int], None],
-    mode: int,
-) -> Rewritten:
-    """Write *job* to *new*, and give that its name."""
-    manifest = _current(job)
-    is_in_place = job.out.resolve() == job.path.resolve()
-    if job.out.exists() and not is_done and not is_in_place:
-        raise FileTaken(str(job.out))
-    done = Rewritten(os.fspath(job.path), os.fspath(job.out), job.todo.wanted)
-    done.bytes_before = manifest.size
-    scratch = job.out.with_name(job.out.name + OPEN)
-    lines = Lines(job.out.name)
-    _fill(job, new, done, lines, progress)
-    known = None
-    if job.todo.pairs and manifest.indexed and not manifest.faults:
-        known = lines.of(place_of(job.path, job.todo.directory), done.offset)
-    near = None if is_url(os.fspath(job.path)) else job.path
-    unlisted = functools.partial(note_unlisted, done.unlisted, done.made)
-    Listing(mode=mode).write(scratch, known, near, unlisted)
-    note = json.dumps(asdict(done)).encode()
-    publish(_note_place(job.path, job.todo.directory), note, mode)
-    scratch.replace(job.out)
-    sync_directory(job.out.parent)
+    mode = mode_of_environment()
+    make_directory(out.parent, mode)
+    with rewriting(out, mode) as new:
+        manifest = stored_manifest(place_of(path, todo.directory))
+        if manifest is None:
+            raise StaleManifest(str(path))
+        require_current(manifest)
+        if manifest.left_because:
+            raise Unwritable(manifest.left_because[0])
+        if out.exists() and not is_done and not is_in_place:
+            raise FileTaken(str(out))
+        done = Rewritten(os.fspath(path), os.fspath(out), todo.wanted)
+        done.bytes_before = manifest.size
+        lines = _fill(todo, path, new, done, make, progress)
+        beside = beside_of(out, None if is_url(os.fspath(path)) else path)
+        publish(beside, b"".join(lines), mode)
+        note = json.dumps(asdict(done)).encode()
+        publish(_note_place(path, todo.directory), note, mode)
+        out.with_name(out.name + OPEN).replace(out)
+    sync_directory(out.parent)
     return done
-
-
-def note_unlisted(unlisted: list[str], file: str, error: BadWarc) -> None:
-    """Add to *unlisted* why a record of *file* is not in its index."""
-    where = f"{file}: the record at byte {error.offset:,}"
-    unlisted.append(f"{where} is not in the index: {error.reason}")
-
-
-def dry_run(job: Job, progress: Callable[[int], None] = lambda _: None) -> Rewritten:
-    """Make all new records of *job*, and tell what `rewrite` would write.
-
-    Raises:
-        StaleManifest: The file has changed since its manifest was made.
-        OSError: It cannot be read.
-    """
-    done = Rewritten(os.fspath(job.path), "")
-    done.bytes_before = done.bytes_after = _current(job).size
-    with open_file(job.path) as source:
-        form = _form_of(source, job.path)
-        for place, record in _made(job, source, done):
-            parts = form.parts(record)
-            end = form.end(place)
-            done.bytes_after += sum(map(len, parts)) - (end - place.record_offset)
-            done.replaced += 1
-            progress(end)
-    progress(done.bytes_before)
-    return done
-
-
-def _current(job: Job) -> Manifest:
-    """The manifest of the file of *job*.
-
-    Raises:
-        StaleManifest: It is of another file.
-        BadWarc: Its records have no places of their own.
-    """
-    manifest = stored_manifest(place_of(job.path, job.todo.directory))
-    if manifest is None:
-        raise StaleManifest(str(job.path))
-    require_current(manifest)
-    if manifest.unwritable:
-        raise Unwritable(manifest.unwritable)
-    return manifest
-
-
-def _made(
-    job: Job, source: IO[bytes], done: Rewritten
-) -> Iterator[tuple[Action, Record | None]]:
-    """The new records; what cannot be replaced is noted in *done*."""
-    file = os.fspath(job.path.absolute())
-    for actions in actions_of(job.todo.actions, file):
-        place = actions[0]
-        try:
-            record = job.make(source, actions)
-        except (BadWarc, StaleManifest, OSError, ValueError) as error:
-            where = f"{place.file}: the record at byte {place.record_offset:,}"
-            done.kept.append(f"{where} stays as it is: {error}")
-            done.kept_at.append(place.record_offset)
-            continue
-        yield place, record
 
 
 class _Form:
-    """How the records of a file are packed."""
+    """How the records of the file *source*, called *path*, are packed."""
 
-    def __init__(
-        self, pack: Callable[[Record], Iterable[bytes]], plain: IO[bytes] | None = None
-    ) -> None:
-        """In the file *plain*, line ends are behind each that are not in its length."""
-        self._pack = pack
-        self._plain = plain
+    def __init__(self, source: IO[bytes], path: Path) -> None:
+        source.seek(0)
+        begin = source.read(len(FRAME))
+        self._plain: IO[bytes] | None = None
+        """Line ends are behind each record that are not in its length."""
+        if is_zstd(begin):
+            frames = frames_of(source, os.fspath(path))
+            self._pack: Callable[[Record], Iterable[bytes]] = lambda record: (
+                frames.compressed(record.parts)
+            )
+        elif begin.startswith(GZIP):
+            self._pack = compress
+        else:
+            self._plain = source
+            self._pack = lambda record: chain.from_iterable(
+                map(slices_of, record.parts)
+            )
 
     def parts(self, record: Record | None) -> Iterable[bytes]:
         """What *record* is in the file: nothing if it is left out."""
@@ -276,46 +214,37 @@ class _Form:
         return size if self._plain is None else size - len(_END)
 
 
-def _form_of(source: IO[bytes], path: Path) -> _Form:
-    """That of *source*, which is the file *path*.
-
-    Raises:
-        BadWarc: Its zstd dictionary cannot be used.
-        OSError: It cannot be read.
-    """
-    source.seek(0)
-    begin = source.read(len(FRAME))
-    if is_zstd(begin):
-        frames = frames_of(source, os.fspath(path))
-        return _Form(lambda record: frames.compressed(record.parts))
-    if begin.startswith(GZIP):
-        return _Form(compress)
-    return _Form(
-        lambda record: chain.from_iterable(map(slices_of, record.parts)), source
-    )
-
-
 def _fill(
-    job: Job,
+    todo: Pass,
+    path: Path,
     new: FileIO,
     done: Rewritten,
-    lines: Lines,
+    make: Callable[[IO[bytes], list[Action]], Record | None],
     progress: Callable[[int], None],
-) -> None:
+) -> list[bytes]:
+    """Write the records to *new*; return the lines of its index."""
+    captures: dict[int, Capture | None] = {}
     with (
-        open_file(job.path) as source,
+        open_file(path) as source,
         open(new.fileno(), "w+b", closefd=False) as target,
     ):
-        form = _form_of(source, job.path)
-        at = 0
-        for place, record in _made(job, source, done):
-            _copy(source, target, at, place.record_offset)
+        form, at = _Form(source, path), 0
+        for actions in actions_of(todo.actions, os.fspath(path.absolute())):
+            place = actions[0]
+            offset = place.record_offset
+            try:
+                record = make(source, actions)
+            except (BadWarc, StaleManifest, OSError, ValueError) as error:
+                where = f"{place.file}: the record at byte {offset:,}"
+                done.kept.append(f"{where} stays as it is: {error}")
+                done.kept_at.append(offset)
+                continue
+            _copy(source, target, at, offset)
             start = target.tell()
             target.writelines(form.parts(record))
             at = form.end(place)
-            if job.todo.pairs and record is not None:
-                length = form.length(target.tell() - start)
-                lines.replaced(place.record_offset, record, start, length)
+            length = form.length(target.tell() - start)
+            captures[offset] = _capture(record, start, length, done.made)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1
             progress(at)
@@ -324,14 +253,46 @@ def _fill(
         os.fsync(target.fileno())
         done.bytes_after, done.ends = identity(target)
         progress(done.bytes_before)
+    return sorted(_lines(place_of(path, todo.directory), done, captures))
+
+
+def _capture(
+    record: Record | None, start: int, length: int, made: str
+) -> Capture | None:
+    """What an index says of the new *record*."""
+    if record is None:
+        return None
+    head, *block, _ = record.parts
+    begin = b"".join(part[:HEAD_LIMIT] for part in block)[:HEAD_LIMIT]
+    found = Found(start, length, Head(bytes(head)[:-4]), begin)
+    name = os.path.basename(made)  # noqa: PTH119 - of each record
+    return capture_of(found, name) if found.kind in INDEXED else None
+
+
+def _lines(
+    manifest: Path, done: Rewritten, captures: dict[int, Capture | None]
+) -> Iterator[bytes]:
+    was, now = json.dumps(path_of(done.file).name), json.dumps(path_of(done.made).name)
+    with pq.ParquetFile(manifest) as file:
+        for batch in file.iter_batches(columns=["record_offset", "cdxj"]):
+            for old, line in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                if line is None:
+                    continue
+                if old not in captures:
+                    is_at = f'"offset": "{old}", "filename": {was}'
+                    at = f'"offset": "{done.offset(old)}", "filename": {now}'
+                    yield line.replace(is_at, at, 1).encode()
+                elif (capture := captures[old]) is not None:
+                    asked = parse(line.encode()).asked
+                    title = None if asked.method else capture.title
+                    yield capture._replace(asked=asked, title=title).encode()
 
 
 def _copy(source: IO[bytes], target: IO[bytes], start: int, end: int) -> None:
     """Copy bytes of *source*, by the kernel if both are files here."""
     target.flush()
     if not is_here(source):
-        for block in blocks_of(source, start, end - start):
-            target.write(block)
+        target.writelines(blocks_of(source, start, end - start))
         return
     while start < end:
         size = min(end - start, _CHUNK)

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from frontier.cdx.lines import read_line
 from frontier.errors import ConfigurationError
-from frontier.files import FILE_MODE, open_input
+from frontier.files import open_input
 from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.warc.records import escaped
@@ -114,7 +114,6 @@ def extracting(
     directory: Path,
     selection: Selection,
     missing: Callable[[str], None],
-    mode: int = FILE_MODE,
 ) -> Pass:
     """The pass that leaves out what *selection* does not take and no revisit needs.
 
@@ -122,7 +121,7 @@ def extracting(
     revisits have their original nowhere in these files.
     """
     place = directory / PLACE
-    with duckdb_of_manifests(directory) as engine, creating_parts(place, mode) as parts:
+    with duckdb_of_manifests(directory) as engine, creating_parts(place) as parts:
         selected = selection.condition(engine)
         engine.keep("needed", query("needed").format(selected=selected))
         for file, offset, *of in engine.rows(MISSING):

@@ -14,15 +14,16 @@ is the one that was there.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from frontier.errors import NoManifest
 from frontier.postcrawl.engines import duckdb_engine, query
+from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
+from frontier.postcrawl.remote_files import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,94 +49,45 @@ class Verified:
     faults: int = 0
     named: list[str] = field(default_factory=list)
 
-    def facts(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
-        return asdict(self)
-
 
 def compare(
     before: Sequence[Path],
     after: Sequence[Path],
     originals: Sequence[Path],
-    scratch: Path,
-    roots: tuple[str, str],
+    at: Path,
+    roots: tuple[Path, Path],
 ) -> Verified:
     """Compare the manifests *before* with those *after*, which have all digests.
 
     Revisits may be of captures in *originals*, too, which are compared with nothing. A
-    file of one side is that of the other with its name, and with its directories' names
-    below what was given, *roots*, where several files have it.
+    file of one side is that of the other with its name below what was given, *roots*,
+    or below what all of a side share (as `outs_of` has it): where more names are in
+    both. What is sorted is on disk in *at*.
     """
     done = Verified()
-    sides = [[_file(place) for place in side] for side in (before, after)]
-    with duckdb_engine(scratch) as engine:
-        for table, names in zip(
-            ("names_before", "names_after"), _names(roots, *sides), strict=True
-        ):
-            columns = [list(names), list(names.values())]
-            engine.table(table, pa.table(columns, _NAMES))
-        engine.view("records_before", before)
-        engine.view("records_after", after)
+    with duckdb_engine(at) as engine:
+        sides = [
+            [m.file for m in map(stored_manifest, places) if m]
+            for places in (before, after)
+        ]
+        first, second = map(_names, sides, roots)
+        both = [(one, other) for other in second for one in first]
+        names = max(both, key=lambda pair: len(set(pair[0]) & set(pair[1])))
+        tables = zip(("before", "after"), (before, after), sides, names, strict=True)
+        for side, places, files, of in tables:
+            engine.table(f"names_{side}", pa.table([files, of], _NAMES))
+            engine.view(f"records_{side}", places)
         engine.view("captures", [*after, *originals])
         for row in engine.rows(query("verify")):
             _note(done, *row)
     return done
 
 
-def _file(place: Path) -> str:
-    found = stored_manifest(place)
-    if found is None:
-        raise NoManifest(str(place))
-    return found.file
-
-
-def _names(
-    roots: tuple[str, str], before: Sequence[str], after: Sequence[str]
-) -> list[dict[str, str]]:
-    """By its path, what each file of a side is called: as little as tells all apart.
-
-    That is below the directory that is given, or below the one that all files of a side
-    share, as `frontier.postcrawl.many_files.outs_of` has it: where more names are in
-    both.
-    """
-    first, second = (
-        [_below(files, root), _below(files, _shared(files))]
-        for files, root in zip((before, after), roots, strict=True)
-    )
-    sides = [(one, other) for other in second for one in first]
-    parts = max(sides, key=lambda pair: len(_words(pair[0]) & _words(pair[1])))
-    depth: dict[str, int] = {}
-    for of in parts:
-        alike: dict[str, list[list[str]]] = {}
-        for words in of.values():
-            alike.setdefault(words[-1], []).append(words)
-        for name, several in alike.items():
-            count = depth.get(name, 1)
-            while len({tuple(words[-count:]) for words in several}) < len(several):
-                count += 1
-            depth[name] = count
-    return [
-        {file: "/".join(words[-depth[words[-1]] :]) for file, words in of.items()}
-        for of in parts
-    ]
-
-
-def _below(files: Sequence[str], root: str) -> dict[str, list[str]]:
-    """By its path, the names from *root* to each of *files*."""
-    top = root.rstrip("/") + "/"
-    return {file: file.removeprefix(top).split("/") for file in files}
-
-
-def _shared(files: Sequence[str]) -> str:
-    """The directory that all *files* are in."""
-    above = zip(*(file.split("/")[:-1] for file in files), strict=False)
-    return "/".join(
-        words[0] for words in takewhile(lambda words: len(set(words)) == 1, above)
-    )
-
-
-def _words(named: dict[str, list[str]]) -> set[tuple[str, ...]]:
-    return {tuple(words) for words in named.values()}
+def _names(files: Sequence[str], root: Path) -> tuple[list[str], list[str]]:
+    """What *files* are called below *root*, and below what they share."""
+    top = os.fspath(root.absolute()).rstrip("/") + "/"
+    shared = below_shared([path_of(file) for file in files])
+    return [file.removeprefix(top) for file in files], list(map(str, shared))
 
 
 def _note(

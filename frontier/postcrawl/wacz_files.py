@@ -22,9 +22,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from frontier.errors import BadWacz
 from frontier.files import (
-    FILE_MODE,
     OPEN,
     make_directory,
+    mode_of_environment,
     open_input,
     published,
     require_ratio,
@@ -59,9 +59,7 @@ class Unpacked:
     """Where each member is."""
 
 
-def unpack(
-    path: Path, directory: Path, mode: int = FILE_MODE, suffix: str = ""
-) -> Unpacked:
+def unpack(path: Path, directory: Path, suffix: str = "") -> Unpacked:
     """Copy the WARC files of the WACZ *path* below *directory*, unless they are there.
 
     Their names get *suffix*.
@@ -76,7 +74,7 @@ def unpack(
         try:
             with zipfile.ZipFile(file) as archive:
                 warcs = {
-                    info.filename: _take(archive, info, where, mode, suffix)
+                    info.filename: _take(archive, info, where, suffix)
                     for info in archive.infolist()
                     if _is_warc(info.filename)
                 }
@@ -95,7 +93,6 @@ def _take(
     archive: zipfile.ZipFile,
     info: zipfile.ZipInfo,
     where: Path,
-    mode: int,
     suffix: str,
 ) -> Path:
     """Copy the member *info* below *where*.
@@ -109,6 +106,7 @@ def _take(
     place = where / (info.filename + suffix)
     if place.exists() and place.stat().st_size == info.file_size:
         return place
+    mode = mode_of_environment()
     make_directory(place.parent, mode)
     with archive.open(info) as source, published(place, mode) as target:
         target.writelines(layout.blocks(source.read))
@@ -119,7 +117,6 @@ def repack(
     unpacked: Unpacked,
     has_left: Callable[[str, str], bool],
     say: Callable[[str], None] = lambda _: None,
-    mode: int = FILE_MODE,
 ) -> None:
     """Put the WARC files back, which have changed, with an index of what they have.
 
@@ -135,7 +132,7 @@ def repack(
     path = unpacked.path
     scratch = path.with_name(path.name + OPEN)
     try:
-        with rewriting(path, mode) as locked:
+        with rewriting(path, mode_of_environment()) as locked:
             with (
                 open_input(path) as old,
                 zipfile.ZipFile(old) as archive,

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frontier.files import FILE_MODE
-from frontier.postcrawl.engines import creating_whole, parts_of, query
+from frontier.files import mode_of_environment, published
+from frontier.postcrawl.engines import parts_of, query
 from frontier.postcrawl.plan import PLAN, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from frontier.postcrawl.engines import DuckDb
+    from frontier.postcrawl.engines import Engine
 
 MANIFEST = "manifest.warcsum"
 SKIPPED = """
@@ -32,12 +32,7 @@ SELECT count(*) FROM manifest WHERE type = 'response' AND payload_digest IS NULL
 
 
 def write(
-    engine: DuckDb,
-    places: Sequence[Path],
-    directory: Path,
-    mode: int = FILE_MODE,
-    *,
-    planned: bool = False,
+    engine: Engine, places: Sequence[Path], directory: Path, *, planned: bool = False
 ) -> int:
     """Write the rows of the manifests *places* to `MANIFEST` in *directory*.
 
@@ -51,7 +46,8 @@ def write(
     if planned:
         engine.view("plan", parts_of(directory / PLAN))
     name, text = (TEXT, "warcsum-plan") if planned else (MANIFEST, "warcsum")
-    with creating_whole(directory / name, mode) as scratch:
-        engine.write_lines(query(text), scratch)
+    with published(directory / name, mode_of_environment()) as file:
+        for row in engine.rows(query(text)):
+            file.write(f"{' '.join(map(str, row))}\n".encode())
     ((skipped,),) = engine.rows(SKIPPED)
     return int(skipped)

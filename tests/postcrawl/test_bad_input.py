@@ -110,7 +110,7 @@ def test_a_disk_that_is_full_of_manifests(before, tmp_path):
     assert done.returncode == ExitCode.INCOMPLETE
     for name in ("one", "two"):
         assert f"{before / name}.warc.gz: {manifests / name}.warc.gz" in done.stderr
-    assert [path.name for path in manifests.iterdir()] == [".lock"]
+    assert not list(manifests.iterdir())
     run("manifest", before, "-o", manifests)
     was = set(manifests.iterdir())
     done = limited(["plan", manifests], 1_000)
@@ -155,7 +155,7 @@ def test_a_directory_that_is_read_only(before, as_nobody):
 
 
 def test_records_that_claim_nothing_or_nonsense(new_warc, tmp_path):
-    """No digest is no obstacle; one that cannot be checked is told, not as wrong."""
+    """No digest is no obstacle; one that cannot be checked is told."""
     warc = new_warc("one.warc", packed=False)
     for second in range(1, 4):
         warc.response(f"http://a.example/{second}", second, PAGE)
@@ -168,7 +168,7 @@ def test_records_that_claim_nothing_or_nonsense(new_warc, tmp_path):
 
     done = run("dedupe", before, "-o", out)
 
-    assert (done["copies"], done["wrong"], done["unchecked"]) == (2, 0, 2)
+    assert (done["copies"], done["wrong"]) == (2, 2)
     assert run("verify", before, out)["faults"] == 0
 
 

@@ -1,7 +1,6 @@
 """ARC files become WARC, as others read it."""
 
 import gzip
-import hashlib
 import json
 import random
 
@@ -12,7 +11,6 @@ from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from tests.postcrawl.test_manifest import manifest, rows, said
 
 HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -92,27 +90,6 @@ def test_arc_is_read_by_length_and_becomes_warc(tmp_path, version, separator, ho
                 assert line.startswith("dns:a.example 10.0.0.1 20090101000001 text/dns")
 
 
-def test_an_arc_has_the_manifest_of_the_warc_that_it_becomes(tmp_path):
-    path = tmp_path / "one.arc"
-    path.write_bytes(packed(arc(1), "plain"))
-    convert(path, "-o", tmp_path / "out")
-
-    manifest(path, "-o", tmp_path / "m")
-    manifest(tmp_path / "out", "-o", tmp_path / "n")
-
-    names = ("type", "record_id", "url", "date", "mime", "status", "payload_digest")
-    old, new = (
-        [[row[name] for name in names] for row in rows(tmp_path / directory)]
-        for directory in ("m", "n")
-    )
-    assert old == new
-    assert len(old) == len(RECORDS)
-    assert said(tmp_path / "m", "one.arc")["format"] == "ARC/1"
-    long = hashlib.sha256(LONG).hexdigest()
-    assert old[6][-1] == f"sha256:{long}"
-    assert old[5][-1] == f"sha256:{hashlib.sha256(b'abc').hexdigest()}"
-
-
 def test_a_second_run_makes_the_same_bytes_and_keeps_what_is_there(tmp_path):
     path = tmp_path / "one.arc.gz"
     path.write_bytes(packed(arc(2), "records"))
@@ -185,22 +162,6 @@ def test_records_that_share_a_member_get_one_of_their_own(new_warc, tmp_path):
 
     made = (tmp_path / "out" / "whole.warc.gz").read_bytes()
     assert gzip.decompress(made) == plain.read_bytes()
-    manifest(tmp_path / "out", "-o", tmp_path / "m")
-    assert said(tmp_path / "m", "whole.warc.gz")["container"] == "gzip"
-
-
-def test_names_that_collide_in_a_directory_get_a_name_each(tmp_path):
-    before, out = tmp_path / "before", tmp_path / "after"
-    before.mkdir()
-    (before / "x.arc").write_bytes(b"".join(arc(1)))
-    (before / "x.arc.gz").write_bytes(b"".join(map(gzip.compress, arc(1))))
-    (before / "y.arc").write_bytes(b"".join(arc(1)))
-
-    done = CliRunner().invoke(app, ["warc", "convert", str(before), "-o", str(out)])
-
-    assert done.exit_code == ExitCode.OK, done.output
-    made = {path.name for path in out.glob("*.warc.gz")}
-    assert made == {"x.arc.warc.gz", "x.arc.gz.warc.gz", "y.warc.gz"}
 
 
 @pytest.mark.parametrize("how", ["plain", "members", "whole"])

@@ -49,17 +49,3 @@ def test_copies_are_counted_where_they_are(manifests):
         "size": {"1 to 10 kB": (6, 3), "100 kB to 1 MB": (1, 0), "< 1 kB": (2, 0)},
     }
     assert next(iter(found["by"]["host"])) == "b.example"  # most bytes in copies first
-
-
-def test_a_table_of_each_kind_is_shown(manifests):
-    shown = stats(manifests).stdout
-
-    assert "3 of 9 captures have the payload of an earlier one" in shown
-    for title in ("by media type", "by host", "by year", "by size", "b.example:8080"):
-        assert title in shown
-
-
-def test_a_directory_without_manifests_is_said(tmp_path):
-    done = stats(tmp_path)
-
-    assert done.exit_code != ExitCode.OK

@@ -26,7 +26,7 @@ def test_what_is_written_below_the_files_is_not_read_by_the_next_run(before, com
 
     lines = told(command, before, "-o", out, "--workers=1")
 
-    assert lines == [f"{out} is what is written or compared; left out"]
+    assert not lines
     assert state(out) == was
     assert not list(out.rglob("out"))
 
@@ -67,11 +67,3 @@ def test_names_in_capitals_are_read(before, tmp_path):
     assert run("verify", before, out)["faults"] == 0
     run("convert", before, "-o", made)
     assert {path.name for path in made.glob("*.gz")} == {"ONE.warc.gz", "two.warc.gz"}
-
-
-def test_what_a_plan_writes_is_no_file_of_another_name(before, tmp_path):
-    manifests = before / "manifests"
-    run("manifest", before, "-o", manifests, "--format", "warcsum")
-    run("plan", manifests, "--format", "warcsum")
-
-    assert told("verify", before, before) == []

@@ -2,13 +2,12 @@
 
 import gzip
 
-import pyarrow.parquet as pq
 import pytest
 
 from frontier.dedupe.revisit_policy import Policy
-from frontier.postcrawl.manifest import Options, make, place_of, stored_manifest
+from frontier.postcrawl.manifest import Options, make
 from frontier.postcrawl.one_pass import perform
-from frontier.postcrawl.plan import Choice, Planner, applying
+from frontier.postcrawl.plan import Planner, applying
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from tests.postcrawl.conftest import PAGE, date
 
@@ -19,16 +18,16 @@ HTTP = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 def applied(tmp_path):
     """Indexes of a file: as `apply` has written it, and as of reading that file."""
 
-    def both(path, options=None):
+    def both(path):
         manifests, out = tmp_path / "manifests", tmp_path / "after" / path.name
         manifests.mkdir()
-        made = make(path, manifests, options or Options())
-        Planner(manifests).make(Policy(), Choice())
+        make(path, manifests, Options())
+        Planner(manifests).make(Policy())
         perform(applying(manifests), path, out)
         index = beside_of(out).read_bytes()
         beside_of(out).unlink()
-        Listing().write(out)
-        return made, index, beside_of(out).read_bytes()
+        Listing().write(out, unlisted=lambda _: None)
+        return index, beside_of(out).read_bytes()
 
     return both
 
@@ -73,9 +72,8 @@ def test_of_pages_forms_revisits_and_what_is_no_page(new_warc, applied):
     odd(warc.path, b"converted", kind="conversion", Content_Type="text/plain")
     odd(warc.path, HTTP.replace(b"text/", b"TEXT/") + page + b"!")
 
-    made, index, read = applied(warc.path)
+    index, read = applied(warc.path)
 
-    assert made.indexed
     assert index == read
     assert index.count(b'"mime": "warc/revisit"') == 3
     assert b"A & B, \\u00e9" in index
@@ -99,43 +97,14 @@ def test_of_pages_forms_revisits_and_what_is_no_page(new_warc, applied):
         (HTTP.replace(b"text/html", b"x/" + b"y" * 200), {}),
     ],
 )
-def test_of_what_a_manifest_does_not_say_in_full(new_warc, applied, block, headers):
+def test_of_what_other_tools_write(new_warc, applied, block, headers):
     warc = new_warc("one.warc.gz")
     warc.response("http://a.example/", 1, PAGE)
     warc.response("http://b.example/", 2, PAGE)
     warc.close()
     odd(warc.path, block, **headers)
 
-    _, index, read = applied(warc.path)
+    index, read = applied(warc.path)
 
     assert index == read
     assert b"warc/revisit" in index
-
-
-def test_of_a_manifest_without_rows_of_empty_payloads(new_warc, applied):
-    warc = new_warc("one.warc.gz")
-    warc.response("http://a.example/", 1, b"")
-    warc.response("http://b.example/", 2, PAGE)
-    warc.response("http://c.example/", 3, PAGE)
-    warc.close()
-
-    made, index, read = applied(warc.path, Options(skip_empty=True))
-
-    assert not made.indexed
-    assert index == read
-    assert index.count(b"\n") == 3
-
-
-def test_a_manifest_of_another_version_is_made_again(new_warc, tmp_path):
-    warc = new_warc("one.warc.gz")
-    warc.response("http://a.example/", 1, PAGE)
-    path = warc.close()
-    make(path, tmp_path, Options())
-    place = place_of(path, tmp_path)
-    table = pq.read_table(place)
-    older = table.drop_columns(["title"])
-    pq.write_table(older.replace_schema_metadata(table.schema.metadata), place)
-
-    assert stored_manifest(place) is None
-    assert make(path, tmp_path, Options()).records == 1
-    assert stored_manifest(place) is not None

@@ -1,55 +1,16 @@
 """How a plan chooses originals, and what it leaves out."""
 
-import pyarrow.parquet as pq
-import pytest
 from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
-from frontier.dedupe.digest import PayloadDigest
-from frontier.postcrawl.plan import PLAN_FILES
-from tests.postcrawl.conftest import OTHER, PAGE, date
-from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run, sha1, state
+from tests.postcrawl.conftest import OTHER, PAGE, Written, date
+from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run
 
 
 def planned(before, manifests, *words, algorithm="sha256", code=ExitCode.OK):
     run("manifest", before, "-o", manifests, "--digest", algorithm)
     return run("plan", manifests, *words, code=code)
-
-
-@pytest.fixture
-def short_digests(monkeypatch):
-    """All digests of an algorithm are the same, as if all payloads collided."""
-    monkeypatch.setattr(PayloadDigest, "in_hex", lambda one: f"{one.algorithm}:00")
-
-
-@pytest.fixture
-def colliding(new_warc, tmp_path, short_digests):
-    """Three contents of one length, and of one digest."""
-    warc = new_warc("one.warc.gz")
-    for second, body in enumerate(
-        [b"aaaa" * 50, b"bbbb" * 50, b"aaaa" * 50, b"cccc" * 50, b"bbbb" * 50], 1
-    ):
-        warc.response(f"http://a.example/{second}", second, body)
-    warc.close()
-    return tmp_path / "before"
-
-
-def test_different_payloads_of_one_digest_are_told_apart_when_one_is_to_go(
-    colliding, tmp_path
-):
-    manifests, out = tmp_path / "manifests", tmp_path / "after"
-    done = planned(colliding, manifests, algorithm="md5")
-    assert done["copies"] == 4
-
-    done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
-
-    assert (done["replaced"], len(done["records_left"])) == (1, 3)
-    assert all("its payload is not that of" in why for why in done["records_left"])
-    assert revisits(out) == {
-        ("http://a.example/3", date(3)): ("http://a.example/1", date(1))
-    }
-    assert run("verify", colliding, out)["faults"] == 0
 
 
 def test_several_algorithms_are_told(before, new_warc, tmp_path):
@@ -63,49 +24,6 @@ def test_several_algorithms_are_told(before, new_warc, tmp_path):
 
     assert done["copies"] == 3
     assert "digests of sha256, sha512" in done["records_left"][0]
-
-
-def test_the_original_may_be_the_first_of_the_input(new_warc, tmp_path):
-    for name, second in (("a.warc.gz", 9), ("b.warc.gz", 1)):
-        warc = new_warc(name)
-        warc.response(f"http://{name[0]}.example/", second, PAGE)
-        warc.close()
-    manifests, found = tmp_path / "manifests", []
-    for order in ("earliest", "input"):
-        out = tmp_path / order
-        planned(tmp_path / "before", manifests, "--order", order)
-        run("apply", manifests, "-o", out)
-        assert run("verify", tmp_path / "before", out)["faults"] == 0
-        found.append(set(revisits(out).values()))
-
-    first, last = ("http://a.example/", date(9)), ("http://b.example/", date(1))
-    assert found == [{last}, {first}]
-
-
-def test_of_originals_that_stay_one_of_the_same_url_is_preferred(new_warc, tmp_path):
-    """Both have a revisit already, so that both stay what they are."""
-    warc = new_warc("one.warc.gz")
-    for second, host in ((1, "a"), (2, "b")):
-        warc.response(f"http://{host}.example/", second, PAGE)
-        of = f"http://{host}.example/", second
-        warc.revisit("http://r.example/", second + 2, sha1(PAGE), *of)
-    later = ((10, "a"), (11, "b"), (12, "c"))
-    for second, host in later:
-        warc.response(f"http://{host}.example/", second, PAGE)
-    warc.close()
-    before, manifests, found = tmp_path / "before", tmp_path / "manifests", []
-    for prefer in ("first", "same-url"):
-        assert planned(before, manifests, "--prefer", prefer)["copies"] == 3
-        out = tmp_path / prefer
-        run("apply", manifests, "-o", out)
-        assert run("verify", before, out)["faults"] == 0
-        made = revisits(out)
-        found.append(
-            [made[f"http://{host}.example/", date(second)] for second, host in later]
-        )
-
-    a, b = ("http://a.example/", date(1)), ("http://b.example/", date(2))
-    assert found == [[a, a, a], [a, b, a]]
 
 
 def test_a_policy_leaves_out_what_a_crawl_would(new_warc, tmp_path):
@@ -134,8 +52,7 @@ def test_a_policy_leaves_out_what_a_crawl_would(new_warc, tmp_path):
     found = {words: planned(before, manifests, *words)["copies"] for words in copies}
 
     assert found == copies
-    senseless = [("--order", "last"), ("--prefer", "x")]
-    for words in (*senseless, ("--status", ""), ("--status", "ok")):
+    for words in (("--status", ""), ("--status", "ok")):
         done = CliRunner().invoke(app, ["warc", "plan", str(manifests), *words])
         assert words[0] in str(done.exception), words
 
@@ -176,27 +93,8 @@ def test_what_each_file_would_lose_is_told(before, new_warc, tmp_path):
         str(second): (3, 2 * len(PAGE) + len(OTHER)),
         str(third): (1, len(PAGE)),
     }
-    assert pq.read_table(manifests / PLAN_FILES).to_pylist() == done["most"]
     shown = CliRunner().invoke(app, ["warc", "plan", str(manifests)])
     assert f"{second}: 3 records of" in shown.stdout
-
-
-@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
-def test_a_dry_run_tells_what_apply_does(new_warc, tmp_path, packed):
-    name = "one.warc.gz" if packed else "one.warc"
-    warc = new_warc(name, packed=packed)
-    for second in range(1, 5):
-        warc.response("http://a.example/", second, PAGE)
-    warc.close()
-    before, manifests = tmp_path / "before", tmp_path / "manifests"
-    planned(before, manifests)
-    was = state(before), sorted(manifests.iterdir())
-
-    dry = run("apply", manifests, "--dry-run")
-
-    assert (state(before), sorted(manifests.iterdir())) == was
-    assert run("apply", manifests, "-o", tmp_path / "after") == dry
-    assert dry["bytes_after"] == (tmp_path / "after" / name).stat().st_size
 
 
 def test_a_file_that_changed_before_the_plan_is_named(before, tmp_path):
@@ -220,3 +118,38 @@ def test_another_plan_is_not_taken_for_done(before, tmp_path):
     done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
 
     assert ["is there" in reason for reason in done["files_left"]] == [True, True]
+
+
+def test_what_is_only_read_is_an_original_and_stays(before, tmp_path):
+    """As of crawls that have stored the payload: it is read before a copy goes."""
+    (tmp_path / "crawls").mkdir()
+    crawled = Written(tmp_path / "crawls" / "crawl.warc.gz")
+    url = "http://crawled.example/"
+    for second in (5, 6):
+        crawled.response(url, second, PAGE)
+    path = crawled.close()
+    was, out = path.read_bytes(), tmp_path / "after"
+    words = ("--originals", path.parent)
+
+    done = run("dedupe", before, "-o", out, *words)
+
+    assert done["replaced"] == 4
+    assert revisits(out) == {
+        ("http://a.example/", date(1)): (url, date(5)),
+        ("http://a.example/", date(10)): (url, date(5)),
+        ("http://b.example/", date(11)): (url, date(5)),
+        ("http://b.example/other", date(13)): ("http://a.example/other", date(2)),
+    }
+    assert path.read_bytes() == was
+    assert not (out / path.name).exists()
+    proof = run("verify", before, out, *words)
+    assert (proof["faults"], proof["revisits"]) == (0, 4)
+    again = tmp_path / "again"
+    run("restore", out, "-o", again, *words)
+    assert blocks(again) == blocks(before)
+
+    manifests = out / "manifests"
+    path.write_bytes(was[:300])
+    done = run("apply", manifests, "-o", tmp_path / "other", code=ExitCode.INCOMPLETE)
+    assert (done["replaced"], len(done["records_left"])) == (1, 3)
+    assert "crawl.warc.gz" in done["records_left"][0]

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
+from frontier.dedupe.digest import spelled
 from frontier.errors import CollectionInUse
 from frontier.files import rewriting
-from frontier.postcrawl.payload import parsed
 from frontier.postcrawl.working_directory import BESIDE
 from frontier.store.client import Call
 from frontier.wacz.check import check
@@ -186,7 +186,7 @@ def test_killed_anywhere_and_run_again_a_wacz_ends_the_same(package, tmp_path):
 
 
 def key(payload):
-    return parsed(sha1(payload)).spelled()
+    return spelled(sha1(payload))
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@
 -- and had to be done on disk.
 --
 -- manifest   the rows of all manifests
--- indexed    what a collection's index has: payload_digest, url, second
+-- only_read  the files that are not rewritten
 -- admitted   a join with the types and sizes that the policy lets through, or nothing (filled in)
 -- fit        what a capture has to be (filled in)
--- order      the first of these is the original (filled in)
--- lane       captures of one lane have one original (filled in)
 WITH unnamed AS (
   SELECT DISTINCT coalesce(refers_to_url, url) AS url FROM manifest
   WHERE type = 'revisit' AND refers_to_id IS NULL
@@ -25,8 +23,6 @@ WITH unnamed AS (
 ), referred AS (
   SELECT refers_to_url, left(refers_to_date, 19) AS refers_to_second FROM manifest
   WHERE type = 'revisit' AND refers_to_url IS NOT NULL
-  UNION
-  SELECT url, left(second, 19) FROM indexed
   UNION
   SELECT o.url, left(o.date, 19) FROM manifest r JOIN manifest o
     ON r.refers_to_id = o.record_id
@@ -56,14 +52,13 @@ WITH unnamed AS (
   FROM manifest JOIN repeated ON manifest.payload_key = repeated.payload_key
   {admitted} WHERE {fit}
 ), eligible AS (
-  SELECT fit.*, referred.refers_to_url IS NOT NULL AS is_referred,
-    ambiguous.url IS NOT NULL AS is_ambiguous
+  SELECT fit.*, ambiguous.url IS NOT NULL AS is_ambiguous,
+    referred.refers_to_url IS NOT NULL OR only_read.file IS NOT NULL AS stays
   FROM fit LEFT JOIN referred
     ON fit.url = referred.refers_to_url AND left(fit.date, 19) = refers_to_second
   LEFT JOIN ambiguous
     ON fit.url = ambiguous.url AND fit.captured_s = ambiguous.captured_s
-), laned AS (
-  SELECT *, {lane} AS lane FROM eligible
+  LEFT JOIN only_read ON fit.file = only_read.file
 ), ranked AS (
   SELECT *,
     CAST(row_number() OVER same AS BIGINT) AS copy,
@@ -74,14 +69,14 @@ WITH unnamed AS (
     first_value(date) OVER same AS original_date,
     first_value(captured_s) OVER same AS original_s,
     first_value(is_ambiguous) OVER same AS original_is_ambiguous
-  FROM laned WINDOW same AS (
-    PARTITION BY payload_key, payload_digest, payload_length, body_digest, lane
-    ORDER BY {order}
+  FROM eligible WINDOW same AS (
+    PARTITION BY payload_key, payload_digest, payload_length, body_digest
+    ORDER BY is_ambiguous, stays DESC, captured_us, file, record_offset
     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 )
 SELECT file, record_offset, record_length, record_id, 'revisit' AS do, url, date,
   payload_length, payload_digest, copy, original_file, original_offset, original_id, original_url,
   original_date
 FROM ranked
-WHERE copy > 1 AND NOT is_referred AND NOT original_is_ambiguous
+WHERE copy > 1 AND NOT stays AND NOT original_is_ambiguous
   AND NOT (url = original_url AND captured_s = original_s)

@@ -9,8 +9,7 @@ WITH captures AS (
   SELECT *, CASE WHEN agrees IS DISTINCT FROM FALSE THEN claim END AS claims
   FROM manifest WHERE type IN ('response', 'resource', 'revisit', 'conversion')
 ), left_with AS (
-  SELECT c.*, first_value(CASE WHEN claims IS NULL THEN c.payload_digest
-      ELSE c.claimed_digest END) OVER (
+  SELECT c.*, first_value(coalesce(claims, c.payload_digest)) OVER (
     PARTITION BY coalesce(c.payload_digest, claims)
     ORDER BY c.file, c.record_offset) AS label
   FROM captures c SEMI JOIN leaving l
