@@ -26,7 +26,7 @@ import time
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -97,10 +97,6 @@ LONGEST_PAUSE = 960.0
 """Seconds of the pauses that follow while none of its answers can be used."""
 MAX_ANSWER = 1 << 20
 """Bytes of an answer that is read; some 3,000 captures of a URL."""
-MAX_PAYLOAD = 1 << 40
-"""Bytes of a payload that is replayed."""
-_IN_URLS = "%/:=&?~#+!$,;'@()*[]"
-"""What is not escaped of a URL that is part of another one."""
 LIMIT = 200
 """Captures of a URL that are asked for, the latest."""
 _GZIP = b"\x1f\x8b"
@@ -176,38 +172,6 @@ class CdxServer:
         self._succeeded()
         return found
 
-    def replay(self, capture: Capture, root: str, out: IO[bytes]) -> None:
-        """Write to *out* the payload of *capture*, as the replay at *root* gives it.
-
-        That is the body without its transfer coding, in its content coding. *root* is
-        followed by the date and ``id_``, and by the URL; if it is empty, it is the
-        address without its last part, as pywb has it.
-
-        Raises:
-            NoAnswer: It does not answer, or the payload is too long or cut off.
-        """
-        root = root.rstrip("/") or self._base.rpartition("/")[0]
-        url = quote(capture.url, safe=_IN_URLS)
-        headers = self._headers | {"Accept-Encoding": "gzip, deflate, br"}
-        try:
-            answer = self._pool.request(
-                "GET",
-                f"{root}/{capture.timestamp}id_/{url}",
-                headers=headers if root.startswith(self._origin()) else {},
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            )
-            try:
-                while block := answer.read1(1 << 16):
-                    out.write(block)
-                    if out.tell() > MAX_PAYLOAD:
-                        raise NoAnswer(f"it has more than {MAX_PAYLOAD:,} bytes")
-            finally:
-                answer.close()
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise NoAnswer(str(error)[:200]) from None
-
     def failed(self, why: str, *, overloaded: bool = False) -> None:
         """Count a failure, and say so where it is the one too many."""
         with self._lock:
@@ -239,11 +203,6 @@ class CdxServer:
                 theirs,
                 ours,
             )
-
-    def _origin(self) -> str:
-        """What addresses begin with that get user and password, too."""
-        parts = urlsplit(self._base)
-        return f"{parts.scheme}://{parts.netloc}/"
 
     def _succeeded(self) -> None:
         with self._lock:

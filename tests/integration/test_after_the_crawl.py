@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration import test_wacz
 from tests.postcrawl.conftest import OTHER, PAGE, Written, date
-from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run
+from tests.postcrawl.test_dedupe import chunked, revisits, run
 
 SCRIPTS = Path(sys.executable).parent
 CODED = gzip.compress(PAGE, mtime=0)
@@ -74,28 +74,3 @@ def test_pywb_replays_every_capture_byte_for_byte(deduplicated, tmp_path):
         for place, second, _, _, body in ASKED:
             at = "".join(filter(str.isdigit, date(second)))
             assert ask.of(f"http://{place}", at=at) == (200, body), (place, second)
-
-
-@pytest.mark.compat
-def test_originals_are_restored_from_pywb_byte_for_byte(tmp_path):
-    """From its CDX server and its replay; the files are nowhere else."""
-    bodies = {
-        "http://a.example/": (PAGE, []),
-        "http://a.example/other?b=1&a=%C3%A4": (OTHER, []),
-        "http://a.example/coded": (CODED, [("Content-Encoding", "gzip")]),
-    }
-    before, out, again = (tmp_path / name for name in ("before", "after", "again"))
-    before.mkdir()
-    for name, second in (("one", 10), ("two", 100)):
-        warc = Written(before / f"{name}.warc.gz")
-        for number, (url, (body, headers)) in enumerate(bodies.items()):
-            warc.response(url, second + number, body, headers=headers)
-        warc.close()
-    assert run("dedupe", before, "-o", out)["replaced"] == 3
-    with test_wacz.replay(tmp_path / "pywb", out / "one.warc.gz") as ask:
-        (out / "one.warc.gz").unlink()
-
-        done = run("restore", out, "-o", again, "--originals", ask.cdx)
-
-    assert (done["replaced"], done["records_left"]) == (3, [])
-    assert blocks(again) == blocks(before)[4:]
