@@ -40,7 +40,6 @@ from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt
 from frontier.node.context import Owner, Part, Target
 from frontier.node.crawl_limits import Portions
-from frontier.node.host_addresses import Addresses
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
 from frontier.queue.item import EXEMPT, FORCED, RECRAWL, Codec, claim_of
@@ -77,7 +76,7 @@ from frontier.session.other_schedulers import tell_of_leftovers
 from frontier.session.session import one_message, session_of
 from frontier.status.reports import counts_in
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD, host_of
+from frontier.urls.partition import DOWNLOAD_SLOT, SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -264,7 +263,7 @@ class Scheduler(BaseScheduler, Owner):
             fingerprint = self._fingerprints.of_get(request.url)
         fingerprint = fingerprint or self._fingerprints.of(request)
         address = self._queue_addresses.of(request.url, fingerprint)
-        queue = "" if address is None else self._queue(request, address)
+        queue = self._queue(request, address)
         due = self._due(request) if again or DUE_META in request.meta else 0
         forced = None
         if mode in {FORCE, MARK}:
@@ -273,15 +272,10 @@ class Scheduler(BaseScheduler, Owner):
             record, item = self._item(request, queue, mode, forced)
         except NotSerializable as error:
             return self._keep_here(request, fingerprint, mode, key, error)
-        partition = -1 if address is None else address.partition
-        if self._recrawls.take_over(request, mode, record, partition, due):
+        if self._recrawls.take_over(request, mode, record, address.partition, due):
             return True
-        if address is None:
-            later = self._push_later(request, fingerprint, item, mode, due, forced)
-            self._node.outbox.expect(later)
-        else:
-            where = (partition, queue)
-            self._push(request, fingerprint, item, mode, where, due, forced)
+        where = (address.partition, queue)
+        self._push(request, fingerprint, item, mode, where, due, forced)
         return True
 
     def _forced(self, fingerprint: bytes) -> tuple[Forced, int] | None:
@@ -624,23 +618,6 @@ class Scheduler(BaseScheduler, Owner):
         push = Push(mode, mark, queue, priority, item, request, due, number)
         self._node.outbox.put(partition, push)
 
-    async def _push_later(
-        self,
-        request: Request,
-        fingerprint: bytes,
-        item: bytes,
-        mode: str,
-        due: int,
-        forced: tuple[Forced, int] | None,
-    ) -> None:
-        """Push *request* when the address of its host is known."""
-        address = None
-        while address is None:
-            await self._node.parts[Addresses].find(host_of(request.url))
-            address = self._queue_addresses.of(request.url, fingerprint)
-        where = (address.partition, self._queue(request, address))
-        self._push(request, fingerprint, item, mode, where, due, forced)
-
     def _due(self, request: Request) -> int:
         """When *request* is due by the server's clock, in ms; 0 for at once.
 
@@ -680,7 +657,7 @@ class Scheduler(BaseScheduler, Owner):
         if changed is not None:
             fingerprint = self._session.fingerprints.of(changed)
             address = self._queue_addresses.of(changed.url, fingerprint)
-            if address is None or address.partition != reservation.lease.partition:
+            if address.partition != reservation.lease.partition:
                 return False
             queue = self._queue(changed, address)
             try:

@@ -5,9 +5,6 @@ The rest of the frontier has no check of a version, and no private name of Scrap
 compat`). Since 2.18 `CloseSpider` is heard when a spider is opened, a header line
 without a colon is left out and fails no download, and robots.txt parsers know the
 Crawl-delay.
-
-What always holds: a spider that has but `start_requests` is served, though Scrapy does
-not call it any more.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ if TYPE_CHECKING:
     )
     from http.cookiejar import Cookie
 
-    from scrapy import Request, Spider
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response, TextResponse
     from scrapy.http.cookies import CookieJar
@@ -121,44 +118,12 @@ def heed_log_format() -> None:
 
 
 __all__ = [
-    "EXCERPT_FLAG",
-    "BaseAgent",
-    "BaseCookies",
-    "BaseHandler",
-    "BaseReader",
-    "BaseRobots",
-    "FeedFiles",
     "LenientFactory",
     "LenientParser",
     "LenientProtocol",
-    "Slots",
-    "change_depth",
-    "change_limits",
-    "close_now",
-    "close_spider",
-    "cookies_by_domain",
-    "crawl_delay",
-    "end_with_error",
-    "forget_timeout",
-    "handler_for",
-    "in_progress",
-    "is_closing",
-    "leave_out",
-    "serve_start_requests",
-    "spider_middlewares",
-    "stand_before_handlers",
-    "stand_before_outcomes",
-    "stand_before_pipelines",
-    "stand_before_spider",
-    "stand_before_spider_errors",
-    "started",
-    "stop_when_open",
-    "tell_of_items_by",
-    "tell_of_start_middlewares",
-    "tell_robots_parsed",
-    "wake_engine",
     "wrap_twisted_exceptions",
 ]
+"""What is passed on from here."""
 
 _MAXSIZE = "download_maxsize"
 EXCERPT_FLAG = "excerpt"
@@ -169,8 +134,6 @@ R = TypeVar("R")
 FEED_HELD_UP = (
     "the items of a feed cannot be written: %s; their pages count as done when they can"
 )
-OF_SCRAPY_REDIS = "scrapy_redis."
-"""Modules whose `start_requests` is in the hands of `frontier.seeds.redis_feed`."""
 
 if TYPE_CHECKING:  # what the newest has
     from scrapy.core.downloader.handlers.http11 import (
@@ -847,71 +810,3 @@ async def started(crawler: Crawler) -> AsyncIterator[Any]:
     engine: Any = crawler.engine
     found: AsyncIterator[Any] = await engine.scraper.spidermw.process_start()
     return found
-
-
-def serve_start_requests(spider: Spider) -> None:
-    """Have `start` of *spider* yield what its `start_requests` yields.
-
-    That is, where a class overrides `start_requests` alone, which Scrapy does not call
-    any more: such a spider would start with its `start_urls`, mostly none.
-    """
-    by_start, by_requests = _defines(spider, "start"), _defines(spider, OLD)
-    if by_requests is None or by_requests.__module__.startswith(OF_SCRAPY_REDIS):
-        return
-    order = type(spider).__mro__
-    if by_start is None or order.index(by_start) <= order.index(by_requests):
-        return  # has both, or start() is nearer: Scrapy takes start(), and so it is
-    name = f"{type(spider).__module__}.{type(spider).__qualname__}"
-    if not by_start.__module__.startswith("scrapy."):
-        logger.warning(
-            "%s.start_requests() is not called: start() of %s is",
-            name,
-            by_start.__qualname__,
-        )
-        return
-    logger.warning(
-        "%s has start_requests() and no start(): it is called here, but not by "
-        "Scrapy %s alone; write `async def start(self)`",
-        name,
-        scrapy.__version__,
-    )
-    _have_start_requests()
-
-    async def start() -> AsyncIterator[Any]:
-        for item_or_request in getattr(spider, OLD)():
-            yield item_or_request
-
-    vars(spider)["start"] = start
-
-
-def tell_of_start_middlewares(crawler: Crawler) -> None:
-    """Name the spider middlewares whose work on start requests is not asked for.
-
-    Nothing calls `process_start_requests` any more.
-    """
-    for middleware in spider_middlewares(crawler):
-        if hasattr(middleware, "process_start"):
-            continue
-        if hasattr(middleware, "process_start_requests"):
-            logger.warning(
-                "%s.%s has process_start_requests() and no process_start(): it is not "
-                "called, and start requests pass by it; write `process_start`",
-                type(middleware).__module__,
-                type(middleware).__qualname__,
-            )
-
-
-OLD = "start_requests"
-
-
-def _have_start_requests() -> None:
-    """Give `Spider` what `super().start_requests()` found in Scrapy before 2.16."""
-
-    def start_requests(self: Spider) -> Any:
-        return (scrapy.Request(url, dont_filter=True) for url in self.start_urls)
-
-    setattr(scrapy.Spider, OLD, start_requests)
-
-
-def _defines(spider: Spider, name: str) -> type | None:
-    return next((cls for cls in type(spider).__mro__ if name in vars(cls)), None)

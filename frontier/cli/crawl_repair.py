@@ -71,10 +71,6 @@ Journals = Annotated[
         help="A directory of journals; repeat it for each.",
     ),
 ]
-WarcsWithoutJournal = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="WARC files of nodes whose journals are lost."),
-]
 Born = Annotated[
     str,
     typer.Option(
@@ -89,7 +85,6 @@ def rebuild(
     options: CrawlsOptions,
     crawl_id: CrawlId,
     journal: Journals,
-    warc: WarcsWithoutJournal = None,
     born: Born = "",
 ) -> None:
     """Restore a crawl from its nodes' journals after its store was lost.
@@ -100,7 +95,7 @@ def rebuild(
     from frontier.node.journal.rebuild import Rebuild
 
     with options.connected(create=True) as store:
-        made = Rebuild(store, options.namespace, crawl_id, journal, warc, born)
+        made = Rebuild(store, options.namespace, crawl_id, journal, born)
         with bar("journals", 3 * made.outcome.journals) as progress:
             outcome = made.run(progress)
     _tell(outcome, output)
@@ -133,7 +128,7 @@ def _rows(outcome: Outcome) -> Rows:
         ("crawl", f"{outcome.crawl_id}, born {outcome.born}"),
         ("journals", f"{outcome.journals:,} of {outcome.nodes:,} nodes"),
         ("entries", f"{entries}, {len(outcome.bad):,} skipped"),
-        ("done", f"{outcome.done:,}, {outcome.stored:,} of them by WARC files alone"),
+        ("done", f"{outcome.done:,}"),
         ("ready", f"{outcome.ready:,}"),
         ("waiting", f"{outcome.waiting:,}"),
         ("seen", f"{outcome.seen:,}"),

@@ -79,7 +79,7 @@ def explain(
             progress(next(shown))
 
         crawl = options.crawl(store)
-        subject = _subject(Identities(crawl, store), url.strip(), crawl.config)
+        subject = _subject(Identities(crawl), url.strip(), crawl.config)
         files = find(logs or [], places, crawl.keys)
         known = Known(
             subject,

@@ -72,7 +72,7 @@ def refetch(
         raise ConfigurationError(str(error)) from None
     with options.connected() as store:
         crawl = options.crawl(store)
-        key = Identities(crawl, store).fingerprint(Request(page))
+        key = Identities(crawl).fingerprint(Request(page))
         found = followed(store, crawl.keys, [site] if site else ())
         chosen = _site_of(list(found), site, page, key)
         feeds = sorted(chosen.feeds, key=lambda feed: feed.record.failures)

@@ -180,7 +180,7 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) 
     from frontier.seen.seen_set import stored_crawl
 
     crawl = stored_crawl(store, migration.config.namespace, done.crawl_id)
-    identities = Identities(crawl, store)
+    identities = Identities(crawl)
 
     def pushes() -> Iterator[tuple[int, Push]]:
         for line in urls_in(str(file)):

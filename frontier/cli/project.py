@@ -26,7 +26,6 @@ from frontier.cluster.shared_settings import CANONICALIZATION, FINGERPRINTER
 from frontier.cluster.shared_settings import fingerprinter_name as name_in
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import open_input
-from frontier.node.host_addresses import BlockingAddresses
 from frontier.queue.item import MAX_BYTES
 from frontier.seeds.read import fault_of
 from frontier.status.validate import printable
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from frontier.seen.seen_set import StoredCrawl
-    from frontier.store.client import BlockingStore
 
 
 MARK = "scrapy.cfg"
@@ -213,18 +211,17 @@ class Line(NamedTuple):
 
 
 class Identities:
-    """Tells what URLs are to *crawl*, which is in *store*.
+    """Tells what URLs are to *crawl*.
 
     Raises:
         ConfigurationError: Its nodes make other fingerprints than the project here,
             or its queue key is a callable that the project has not.
     """
 
-    def __init__(self, crawl: StoredCrawl, store: BlockingStore) -> None:
+    def __init__(self, crawl: StoredCrawl) -> None:
         require_project_of(crawl)
         self._is_spread = crawl.config.queue_key in SPREAD
-        noted = BlockingAddresses(store, crawl.keys).noted
-        self._places = QueueAddresses(crawl.config, noted)
+        self._places = QueueAddresses(crawl.config)
         settings = get_project_settings()
         cls = load_object(settings[FINGERPRINTER])
         made: Any = build_from_crawler(cls, Crawler(Spider, settings))
@@ -255,11 +252,6 @@ class Identities:
             raise ConfigurationError(
                 f"{at}{url[:SHOWN]!r} is not a URL: {reason}"
             ) from None
-        if found is None:
-            raise ConfigurationError(
-                f"{request.url[:SHOWN]!r}: the crawl has noted no address of its host, "
-                "so it has seen nothing of it"
-            )
         key = fingerprint.hex() if self._is_spread else found.queue_key
         return Identity(
             request.url, key, found.partition, fingerprint, seen_hash(fingerprint)

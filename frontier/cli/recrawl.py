@@ -202,5 +202,4 @@ def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:
         return list(range(config.partitions))
     if config.queue_key not in {"host", "domain"}:
         return list(range(config.partitions))
-    address = QueueAddresses(config).of(given, bytes(20))
-    return list(range(config.partitions)) if address is None else [address.partition]
+    return [QueueAddresses(config).of(given, bytes(20)).partition]

@@ -91,7 +91,7 @@ def seed(
             raise ConfigurationError(
                 f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
             )
-        pushes = _pushes(store, crawl, Identities(crawl, store))
+        pushes = _pushes(store, crawl, Identities(crawl))
         _wait_for_copies(store)
         lock = SeedLock(store, crawl.keys, list_id, _holder())
         seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
@@ -165,7 +165,6 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
 
 def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
     from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
-    from frontier.node.host_addresses import BlockingAddresses
     from frontier.requests.seen_mode import StartTest
     from frontier.seeds.push import SeedPushes
     from frontier.seen.imported_filter import about_call
@@ -175,7 +174,7 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPu
 
     salt = store.call(Call.command("HGET", crawl.keys.meta(), "start_salt"))
     pushes = SeedPushes(
-        QueueAddresses(crawl.config, BlockingAddresses(store, crawl.keys).find),
+        QueueAddresses(crawl.config),
         identities.fingerprint,
         spider=_spider(crawl.spider),
         name=crawl.spider,

@@ -121,7 +121,7 @@ def forget(
     lines = lines_of(target)
     with options.connected() as store:
         crawl = _crawl(store, options)
-        identities = Identities(crawl, store)
+        identities = Identities(crawl)
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
         plan = _plan_to_forget(store, crawl, by_partition, len(lines))

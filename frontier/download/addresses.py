@@ -11,18 +11,14 @@ What always holds:
 2.  A connection that is kept is looked at each time that it is used.
 3.  The address of a proxy is the operator's choice. Of what is asked of it the host
     is looked at by its spelling alone: the proxy resolves it.
-4.  A handler that is not ours resolves the name again. While it has a request, the
-    resolvers of the reactor and of asyncio leave out of their answers for the
-    request's host what is refused. What resolves by other means is resolved here
-    before, and the address that its response names is looked at (docs/security.md).
+4.  A handler that is not ours resolves the name again. So the name is resolved here
+    before, and the address that the response names is looked at (docs/security.md).
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -52,10 +48,6 @@ if TYPE_CHECKING:
     from frontier.download.origin import AddressRefused
 
 
-_GIVEN: ContextVar[Checked | None] = ContextVar("given", default=None)
-"""The look at the request that a handler which is not ours has in this context."""
-
-
 class Checked:
     """The look at the addresses of one request's connections."""
 
@@ -63,14 +55,6 @@ class Checked:
         self._hops = hops
         self.request = request
         self._kind = ""
-        self.resolved = False
-        """Whether a resolver was asked for it."""
-
-    def is_of(self, host: object) -> bool:
-        """Whether *host* is that of the request."""
-        text = host.decode("ascii", "replace") if isinstance(host, bytes) else host
-        mine = (urlparse_cached(self.request).hostname or "").rstrip(".").lower()
-        return isinstance(text, str) and text.rstrip(".").lower() == mine
 
     async def permits(self, address: str) -> bool:
         """Whether *address*, to which the host was resolved, may be connected to."""
@@ -125,39 +109,29 @@ class _Gathered:
 
 @implementer(IHostnameResolver)
 class _Resolver:
-    """What *resolver* finds, without what is not to be connected to.
+    """What *resolver* finds for *checked*, without what is not to be connected to."""
 
-    For the request of *checked*, or without it for the host of the one that is given.
-    """
-
-    def __init__(self, resolver: Any, checked: Checked | None = None) -> None:
+    def __init__(self, resolver: Any, checked: Checked) -> None:
         self._resolver = resolver
         self._checked = checked
 
     def resolveHostName(  # noqa: N802 (Twisted's name)
         self, receiver: Any, host: str, *more: Any, **named: Any
     ) -> Any:
-        checked = self._checked or _given(host)
-        if checked is None:
-            return self._resolver.resolveHostName(receiver, host, *more, **named)
         gathered = _Gathered()
         gathered.whole.addCallback(
             lambda _: Deferred.fromFuture(
-                asyncio.ensure_future(
-                    self._hand_on(checked, gathered.addresses, receiver)
-                )
+                asyncio.ensure_future(self._hand_on(gathered.addresses, receiver))
             )
         )
         resolution = self._resolver.resolveHostName(gathered, host, *more, **named)
         receiver.resolutionBegan(resolution)
         return resolution
 
-    async def _hand_on(
-        self, checked: Checked, addresses: Sequence[Any], receiver: Any
-    ) -> None:
+    async def _hand_on(self, addresses: Sequence[Any], receiver: Any) -> None:
         try:
             for address in addresses:
-                if await checked.permits(address.host):
+                if await self._checked.permits(address.host):
                     receiver.addressResolved(address)
         finally:
             receiver.resolutionComplete()
@@ -191,42 +165,6 @@ def refusing(checked: Checked) -> Iterator[None]:
         raise refusal from error
 
 
-def _given(host: object) -> Checked | None:
-    """The look at the request that is given in this context, if it is to *host*."""
-    checked = _GIVEN.get()
-    if checked is None or not checked.is_of(host):
-        return None
-    checked.resolved = True
-    return checked
-
-
-def _stand_before_resolvers() -> None:
-    """Have what a handler that is not ours resolves looked at, from now on."""
-    from twisted.internet import reactor
-
-    twisted: Any = reactor
-    if not isinstance(twisted.nameResolver, _Resolver):
-        twisted.installNameResolver(_Resolver(twisted.nameResolver))
-    loop: Any = asyncio.get_running_loop()
-    resolve = loop.getaddrinfo
-    if getattr(resolve, "looks_at_addresses", False):
-        return
-
-    async def getaddrinfo(host: Any, port: Any, **named: Any) -> list[Any]:
-        found: list[Any] = await resolve(host, port, **named)
-        checked = _given(host)
-        if checked is None:
-            return found
-        allowed = [each for each in found if await checked.permits(each[4][0])]
-        if not allowed:
-            raise socket.gaierror(socket.EAI_NONAME, "no address is allowed")
-        return allowed
-
-    getaddrinfo.looks_at_addresses = True  # type: ignore[attr-defined]
-    with suppress(AttributeError):  # uvloop's takes none
-        loop.getaddrinfo = getaddrinfo
-
-
 async def send_checked(
     crawler: Crawler,
     hops: Hops,
@@ -238,23 +176,11 @@ async def send_checked(
     Raises:
         AddressRefused: It led to an address that is not to be connected to.
     """
-    if not await _is_to_be_watched(crawler, hops, request):
-        return await send(request)
-    _stand_before_resolvers()
-    checked = Checked(hops, request)
-    token = _GIVEN.set(checked)
-    try:
-        with refusing(checked):
-            response = await send(request)
-    finally:
-        _GIVEN.reset(token)
-    address = response.ip_address
-    if address is not None and not await checked.permits(str(address)):
-        refusal = checked.refusal
-        assert refusal is not None  # noqa: S101 (it is why)
-        raise refusal
-    handler = handler_for(crawler, urlparse_cached(request).scheme)
-    hops.note_look(type(handler), looked=checked.resolved or address is not None)
+    is_watched = await _is_to_be_watched(crawler, hops, request)
+    response = await send(request)
+    if is_watched and response.ip_address is not None:
+        kind = class_of_peer(str(response.ip_address))
+        await hops.require(request, kind, spelled=False)
     return response
 
 

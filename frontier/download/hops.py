@@ -66,7 +66,6 @@ STATS = {
     "reserved": "frontier/refused/reserved",
 }
 """Reason to stat."""
-UNCHECKED = "frontier/addresses/unchecked"
 
 
 class Hops:
@@ -80,7 +79,6 @@ class Hops:
         self._session = session_of(crawler)
         self._refused = self._session.refused
         self._handlers: set[type] = set()
-        self._looked: set[type] = set()
         self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
@@ -237,27 +235,12 @@ class Hops:
             self._handlers.add(handler)
             logger.warning(
                 "%s.%s sends %s requests: leases are looked at when it is called, not "
-                "when it sends, and addresses (FRONTIER_ALLOW_ADDRESSES) where it "
-                "resolves names by the reactor or asyncio",
+                "when it sends, and addresses (FRONTIER_ALLOW_ADDRESSES) before that, "
+                "and where its responses name them",
                 handler.__module__,
                 handler.__qualname__,
                 scheme,
             )
-
-    def note_look(self, handler: type, *, looked: bool) -> None:
-        """Count what *handler*, which is not ours, may have sent to any address."""
-        if looked:
-            self._looked.add(handler)
-        elif handler not in self._looked:  # or it has kept its connection
-            if not self._crawler.stats.get_value(UNCHECKED):
-                logger.warning(
-                    "%s.%s resolves names in a way of its own: to which address it "
-                    "connects is not known here, only what the name led to before "
-                    "(FRONTIER_ALLOW_ADDRESSES); such requests are counted",
-                    handler.__module__,
-                    handler.__qualname__,
-                )
-            self._crawler.stats.inc_value(UNCHECKED)
 
     def tell(self) -> None:
         """Say how many requests were refused, in one line."""

@@ -212,11 +212,6 @@ _FETCHED: tuple[NodeMetric, ...] = (
         ),
         ("reason",),
     ),
-    NodeMetric(
-        "frontier_requests_unchecked_total",
-        "Requests of a download handler whose address was not known.",
-        _stat("frontier/addresses/unchecked"),
-    ),
 )
 _QUEUE: tuple[NodeMetric, ...] = (
     NodeMetric(

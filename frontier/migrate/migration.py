@@ -35,7 +35,6 @@ from frontier.files import creating
 from frontier.migrate.queue_import import QueueImport
 from frontier.migrate.scrapy_redis import ItemFault, request_of
 from frontier.node.archiving import claim
-from frontier.node.host_addresses import BlockingAddresses
 from frontier.seeds.load_once import Seeder, SeedLock
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import (
@@ -250,7 +249,7 @@ class Migration:
 
     def look(self, progress: Callable[[int], None]) -> None:
         """Read all of the queue, and count what would be left out; write nothing."""
-        for pushes, _ in self._read(lambda host: host, progress):
+        for pushes, _ in self._read(progress):
             self.queue.queued += len(pushes)
 
     def fill(
@@ -271,8 +270,7 @@ class Migration:
         store, lock = self._store, self._lock(keys)
         seeder = Seeder(store, keys, seen_config(self.config))
         lock.hold(0, on_wait)
-        addresses = BlockingAddresses(store, keys)
-        for pushes, faults in self._read(addresses.find, progress):
+        for pushes, faults in self._read(progress):
             seeder.push(pushes)
             self._forget(keys, faults)
             lock.hold(0, on_wait)
@@ -287,10 +285,10 @@ class Migration:
         self.queue.queued, self.queue.seen_already = seeder.queued, seeder.seen
 
     def _read(
-        self, host_of: Callable[[str], str], progress: Callable[[int], None]
+        self, progress: Callable[[int], None]
     ) -> Iterator[tuple[list[tuple[int, Push]], list[ItemFault]]]:
         """What to push of the queue, and what is wrong with the rest, in portions."""
-        places = QueueAddresses(self.config, host_of)
+        places = QueueAddresses(self.config)
         key = self._source.keys.queue
         imported = QueueImport(self._crawler, self.config, places, key)
         for items in self._source.windows():

@@ -70,8 +70,6 @@ class QueueImport:
             raise ItemFault(str(error), found) from None
         fingerprint = self._fingerprints.of(request)
         place = self._places.of(request.url, fingerprint)
-        if place is None:
-            raise ItemFault("its host has no address", found)
         queue_key = place.queue_key
         if slot := request.meta.get(DOWNLOAD_SLOT):
             queue_key = self._places.queue_key_of_slot(place, request.url, slot)

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from frontier.node.inbox import Inbox
     from frontier.node.lending import Lending
     from frontier.queue.reserve import Ran
-    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -70,47 +69,6 @@ LOOK = 10.0
 """Seconds between looks at what is held; two thirds of the time to live, if less."""
 PATIENCE = 2.0
 """Seconds after which the holder of a partition that should be given up is told so."""
-MOMENT = 30.0
-"""Seconds between a death and a failover, beside those until a death is noticed."""
-AROUND_A_FAILOVER = (
-    "node %s died around a failover of the store: links that it stored in the last "
-    "moment before may be lost, though the pages that have them count as done "
-    "(FRONTIER_STORE_WAIT_REPLICAS and FRONTIER_STORE_WAIT_AOF keep such links)"
-)
-
-
-class Deaths:
-    """Says of nodes that died around a failover what may be lost with them.
-
-    On a cluster only, and without waiting for copies: elsewhere nothing is
-    (docs/decisions/store.md). A node that closes gives up its weight before it goes.
-    """
-
-    def __init__(
-        self,
-        outage_retry: OutageRetry,
-        ttl: float,
-    ) -> None:
-        self._outage_retry = outage_retry
-        self._window = MOMENT + ttl
-        self._lived: set[str] = set()
-        self._died: dict[str, float] = {}
-
-    def note(self, view: View) -> None:
-        """See who is not there any more, and say what is to be said, once."""
-        now = time.monotonic()
-        there = {member.node_id for member in view.members}
-        gone = self._lived - there if view.state == "open" else ()
-        self._died |= dict.fromkeys(gone, now)
-        self._lived = {member.node_id for member in view.members if member.weight}
-        for name, when in list(self._died.items()):
-            changed = self._outage_retry.changed
-            if changed is not None and abs(when - changed) < self._window:
-                del self._died[name]
-                if self._outage_retry.may_lose:
-                    logger.warning(AROUND_A_FAILOVER, name)
-            elif now - when > self._window:
-                del self._died[name]
 
 
 class Heartbeat:
@@ -143,7 +101,6 @@ class Heartbeat:
         """The version of what an operator wants that is in force here."""
         self._given_up: set[int] = set()
         """What was given up at the last round, and may not be released yet."""
-        self._deaths = Deaths(context.outage_retry, context.ttl)
         self._hurried = asyncio.Event()
         self._beating = asyncio.Lock()
         self._took = asyncio.Event()
@@ -261,7 +218,6 @@ class Heartbeat:
         view = await self._membership.beat(
             busy=self._node.is_busy(), report=self._node.report()
         )
-        self._deaths.note(view)
         if view.controls != self._controls:
             await self._node.on_controls(view.controls)
             self._controls = view.controls

@@ -263,10 +263,6 @@ class Claims:
         self._by_partition: dict[int, set[int]] = defaultdict(set)
         self._reserved: dict[tuple[int, int, int], int] = {}
         self._last = 0
-        self._some = asyncio.Event()
-        self._said: asyncio.Task[None] | None = None
-        self.announced = False
-        """Whether the store has this process."""
 
     def make(
         self,
@@ -292,35 +288,25 @@ class Claims:
 
     async def announce(self) -> None:
         """Return when the store has this process."""
-        if self._said is None:
-            self._said = asyncio.create_task(self._say())
-        await asyncio.shield(self._said)
-
-    async def _say(self) -> None:
-        key = self._keys.process(self.process)
         ttl_ms = int(self._ttl * 1000)
         await self._outage_retry.retry(
-            [Call.command("SET", key, self._node_id, "PX", ttl_ms)]
+            [Call.command("SET", self.key, self._node_id, "PX", ttl_ms)]
         )
-        self.announced = True
-        self._some.set()
 
     async def run(self) -> None:
         """Renew, until cancelled."""
-        await self._some.wait()
         while True:
             await asyncio.sleep(self._ttl / 3)
-            await self._say()
+            await self.announce()
 
+    @property
     def key(self) -> str:
-        """The key that says that this process lives; empty if there is none yet."""
-        return self._keys.process(self.process) if self.announced else ""
+        """The key that says that this process lives."""
+        return self._keys.process(self.process)
 
     async def leave(self) -> None:
         """Say that this process has ended: its claims are for others to resolve."""
-        if self.announced:
-            key = self._keys.process(self.process)
-            await self._outage_retry.retry([Call.command("DEL", key)])
+        await self._outage_retry.retry([Call.command("DEL", self.key)])
 
     @property
     def waiting(self) -> bool:

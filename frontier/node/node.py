@@ -223,6 +223,7 @@ class Node(Kernel):
         await self.reach(self.due_times.ask_time)
         await self.reach(self._keep_to_the_end)
         await self.reach(self._learn_of_imports)
+        await self.reach(self.claims.announce)
         await self.reach(self.heartbeat.beat)
         if self.watchdog is not None:
             await self.watchdog.start()

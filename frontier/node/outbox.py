@@ -31,7 +31,7 @@ from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from frontier.cluster.ring import Ring
     from frontier.queue.push import Push, Pusher
@@ -133,10 +133,8 @@ class Outbox:
         self._kept_count = 0
         self._let_go: dict[int, int] = {}
         self._resends = False
-        self._coming: set[asyncio.Task[None]] = set()
         self._late: set[asyncio.Task[None]] = set()
         """What servers have not answered; no more than one of a partition."""
-        self._failure: BaseException | None = None
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -153,31 +151,8 @@ class Outbox:
         self._resends = True
         self.put(partition, push._replace(tag=AGAIN))
 
-    def expect(self, putting: Coroutine[Any, Any, None]) -> None:
-        """Run *putting*, which puts one push later; it is pending from now on."""
-        task = asyncio.create_task(putting)
-        self.pending += 1
-        self._coming.add(task)
-        task.add_done_callback(self._came)
-
-    def _came(self, task: asyncio.Task[None]) -> None:
-        self._coming.discard(task)
-        self.pending -= 1
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = task.exception()
-            self._some.set()
-
     async def flush(self) -> None:
-        """Return when everything that was put or expected so far is in the store.
-
-        Raises:
-            Exception: What a push that was expected has raised.
-        """
-        if self._coming:
-            await asyncio.wait(set(self._coming))
-            await asyncio.sleep(0)  # in which they are counted
-        if self._failure is not None:
-            raise self._failure
+        """Return when everything that was put so far is in the store."""
         stored, wanted = self._stored, dict[int, int]()
         for partition in (*self._flying, *self._waiting):
             ahead = self._flying.get(partition, 0)
@@ -246,18 +221,11 @@ class Outbox:
         self._on_verdicts(pushes, verdicts)
 
     async def run(self) -> None:
-        """Send what is put, until cancelled.
-
-        Raises:
-            Exception: What a push that was expected has raised: it is lost, and
-                what made it must not be acked.
-        """
+        """Send what is put, until cancelled."""
         flights: set[asyncio.Task[None]] = set()
         try:
             while True:
                 await self._some.wait()
-                if self._failure is not None:
-                    raise self._failure
                 self._late = _going(self._late)
                 if not self._flushes and self.pending < MAX_PER_FLIGHT:
                     await self._linger()
@@ -272,7 +240,7 @@ class Outbox:
                         flights = _going(flights)
                 flights = _going(flights)
         finally:
-            flights |= self._coming | self._late
+            flights |= self._late
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)

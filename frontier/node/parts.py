@@ -15,10 +15,10 @@ from frontier.files import mode_of
 from frontier.node.archiving import Archive, claim
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
-from frontier.node.host_addresses import AddressClasses, Addresses
+from frontier.node.host_addresses import AddressClasses
 from frontier.node.host_politeness import SingleHostWarning
 from frontier.node.journal.entries import Header
-from frontier.node.journal.writer import Journaling, refuse_lost
+from frontier.node.journal.writer import Journal, refuse_lost
 from frontier.node.kernel import Features
 from frontier.node.settlement import INDEX_TIMEOUT, Settlement
 from frontier.settings.values import SEEDS
@@ -65,7 +65,6 @@ class AllFeatures(Features):
         allowed = frozenset(config.allow_addresses)
         parts += [
             Portions(outage_retry, keys, partitions=config.partitions),
-            Addresses(outage_retry, keys),
             AddressClasses(outage_retry, keys, None if SEEDS in allowed else allowed),
             Cookies(outage_retry, keys),
             GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
@@ -85,11 +84,11 @@ class AllFeatures(Features):
         await node.reach(archive.enter)
         return archive
 
-    async def _journal(self, node: Kernel, directory: Path) -> Journaling:
+    async def _journal(self, node: Kernel, directory: Path) -> Journal:
         keys, config, job = node.keys, node.config, node.launch.job
         names = (keys.namespace, keys.crawl_id, node.spider, config.node_id)
         header = Header(*names, node.shape, keys.born, job.stored() if job else "")
         mode = mode_of(config.file_mode)
-        journal = await Journaling.of(directory, header, keys, mode)
-        node.opened.push_async_callback(journal.close)
+        journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
+        node.opened.push_async_callback(asyncio.to_thread, journal.close)
         return journal

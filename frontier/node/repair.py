@@ -86,7 +86,6 @@ OF_THE_CRAWL: dict[str, str] = {
     "allowances": "",
     "controls": "its exclusions and changed settings are lost",
     "control_log": "what operators did to it is not known any more",
-    "addresses": "",
     "imported": "",
     "back_off": "hosts that were left alone may be asked at once",
     "cookies": "cookies are lost",

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 
 from frontier.errors import NotSerializable
-from frontier.node.host_addresses import Addresses
 from frontier.queue.item import Lineage, Origin
 from frontier.queue.priority import process_of, queue_name
 from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
@@ -29,7 +28,7 @@ from frontier.requests.seen_mode import ONCE
 from frontier.requests.spider_output import PARENT
 from frontier.scrapy_internals import started
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT, host_of
+from frontier.urls.partition import DOWNLOAD_SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
     from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
-    from frontier.urls.partition import QueueAddress, QueueAddresses
+    from frontier.urls.partition import QueueAddresses
 
 logger = logging.getLogger(__name__)
 
@@ -88,34 +87,6 @@ class LocalRequests:
             state.lineage = self._lineage(request, delivered)
         lineage = state.lineage
         address = self._queue_addresses.of(request.url, fingerprint)
-        if address is None or not self._node.claims.announced:
-            later = self._claim_later(request, mode, fingerprint, lineage, error)
-            self._node.outbox.expect(later)
-        else:
-            self._claim(request, mode, fingerprint, address, lineage, error)
-
-    async def _claim_later(
-        self,
-        request: Request,
-        mode: str,
-        fingerprint: bytes,
-        lineage: Lineage,
-        error: NotSerializable,
-    ) -> None:
-        await self._node.claims.announce()
-        while (address := self._queue_addresses.of(request.url, fingerprint)) is None:
-            await self._node.parts[Addresses].find(host_of(request.url))
-        self._claim(request, mode, fingerprint, address, lineage, error)
-
-    def _claim(
-        self,
-        request: Request,
-        mode: str,
-        fingerprint: bytes,
-        address: QueueAddress,
-        lineage: Lineage,
-        error: NotSerializable,
-    ) -> None:
         outbox, claims = self._node.outbox, self._node.claims
         if mode == ONCE:
             if self._session.config.seen_start:

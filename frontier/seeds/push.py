@@ -88,8 +88,6 @@ class SeedPushes:
     ) -> list[tuple[int, Push]]:
         url = record["url"]
         place = self._places.of(url, fingerprint)
-        if place is None:
-            raise SeedFault("its host has no address, and the queues are by address")
         number = place.partition
         queue_key = place.queue_key
         if slot := seed.meta.get(DOWNLOAD_SLOT):

@@ -39,7 +39,6 @@ from frontier.node.archiving import Archive
 from frontier.node.context import Part
 from frontier.node.crawl_limits import Spending
 from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
-from frontier.node.host_addresses import Addresses
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
@@ -351,7 +350,7 @@ class Session(Part):
         node.parts.add(self)
         json_log.name(spider, self.config.node_id)
         try:
-            self.queue_addresses = QueueAddresses(self.config, self._address)
+            self.queue_addresses = QueueAddresses(self.config)
             _ = self.fingerprints  # made, or refused, before the crawl is entered
             await self._bind_exporter(spider)
             await node.open()
@@ -411,9 +410,6 @@ class Session(Part):
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
         self._count_for_limits()
-
-    def _address(self, host: str) -> str | None:
-        return self.node.parts[Addresses].known(host)
 
     def follow_output(
         self,

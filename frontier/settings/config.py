@@ -270,11 +270,10 @@ class Config:
     faster with 64."""
     queue_key: str = _setting("host", parsers.queue_key)
     """Groups URLs into queues; one node at a time fetches from a queue: `host` (with a
-    port that is not the default), `domain` (registered), `ip` (looked up once per host
-    and crawl), `url` (spreads one site over all nodes, and multiplies its load), or a
-    callable, or its path `myproject.queues.key`, that returns text for a URL: the same
-    on all nodes, and for all URLs with one fingerprint
-    ([example](api.md#how-to-extend))."""
+    port that is not the default), `domain` (registered), `url` (spreads one site over
+    all nodes, and multiplies its load), or a callable, or its path
+    `myproject.queues.key`, that returns text for a URL: the same on all nodes, and for
+    all URLs with one fingerprint ([example](api.md#how-to-extend))."""
     recrawl: str = _setting("off", parsers.choice("off", "fixed", "adaptive"))
     """Fetches each page again when its interval is over: `fixed` or `adaptive`, longer
     where a page is unchanged and shorter where it has changed ([recrawls](recrawl.md)).

@@ -29,7 +29,7 @@ from frontier.model import Order
 ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
 """Classes of network addresses; see `frontier.urls.addresses`."""
 TIERS = ("recent", "bloom", "set")
-QUEUE_KEYS = ("host", "domain", "ip", "url")
+QUEUE_KEYS = ("host", "domain", "url")
 RULES = ("mime", "status", "url")
 """Kinds of rules about what is archived."""
 MIME = re.compile(r"[A-Za-z0-9*?.+_-]+(?:/[A-Za-z0-9*?.+_-]+)?")

@@ -76,7 +76,6 @@ OF_A_CRAWL: Mapping[str, str] = {
     "allowances": HASH,
     "controls": HASH,
     "control_log": LIST,
-    "addresses": HASH,
     "back_off": HASH,
     "cookies": ZSET,
     "jar": HASH,

@@ -341,14 +341,6 @@ class CrawlKeys:
         """
         return f"{self._tag()}:back_off"
 
-    def addresses(self) -> str:
-        """Hash: host to its address, if the queue key is `ip`.
-
-        The first address that a node noted stays as long as the crawl. A host without
-        one is noted by its name.
-        """
-        return f"{self._tag()}:addresses"
-
     def cookies(self) -> str:
         """Sorted set: names of the cookie jars, scored by their versions.
 

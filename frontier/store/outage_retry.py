@@ -97,11 +97,6 @@ class OutageRetry:
         """Whether it has no memory for what a page that is started now would add."""
         return self._full_since is not None
 
-    @property
-    def may_lose(self) -> bool:
-        """Whether what one server forgets may be counted on by what another keeps."""
-        return not self.alone and not self._store.copies
-
     async def retry(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*; again and again while the store does not answer.
 

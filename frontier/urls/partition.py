@@ -4,9 +4,7 @@ What always holds:
 
 1.  Requests with one fingerprint and one origin have one place, on every node
     and in every command, so that the seen test of one partition decides.
-2.  A place is a function of the URL and of settings stored with the crawl; with
-    the queue key ``ip`` also of the address that the crawl once noted for the
-    host, which it keeps.
+2.  A place is a function of the URL and of settings stored with the crawl.
 """
 
 from __future__ import annotations
@@ -56,21 +54,15 @@ class QueueAddress(NamedTuple):
 class QueueAddresses:
     """Tells places by the settings of a crawl.
 
-    *address* tells the address that the crawl has noted of a host, or ``None``
-    if it has none yet; only the queue key ``ip`` needs it.
-
     Raises:
         ConfigurationError: The queue key is a callable that cannot be imported.
     """
 
-    def __init__(
-        self, config: Config, address: Callable[[str], str | None] | None = None
-    ) -> None:
+    def __init__(self, config: Config) -> None:
         self._kind = config.queue_key
         self._rules = config.canon_rules
         self._partitions = config.partitions
         self._shards = config.host_shards
-        self._address = address or (lambda _: None)
         self._places: dict[str, tuple[QueueAddress, ...]] = {}
         self._is_spread = self._kind in SPREAD
         self._own = None
@@ -78,8 +70,8 @@ class QueueAddresses:
             self._own = _load(self._kind)
         self._has_failed = False
 
-    def of(self, url: str, fingerprint: bytes) -> QueueAddress | None:
-        """The queue address of a request; ``None`` if its host's IP is not noted."""
+    def of(self, url: str, fingerprint: bytes) -> QueueAddress:
+        """The queue address of a request."""
         if self._is_spread:
             return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
         origin = url
@@ -87,19 +79,13 @@ class QueueAddresses:
             origin = url = self._canonical(origin_of(url))
         places = self._places.get(origin)
         if places is None:
-            key = self._key(url)
-            if key is None:
-                return None
-            places = self._remember(origin, key)
+            places = self._remember(origin, self._key(url))
         if self._shards == 1:
             return places[0]
         return places[int.from_bytes(fingerprint[-4:]) % self._shards]
 
-    def host(self, url: str) -> str | None:
-        """The host of *url* as it is left alone: what all of its queues are named by.
-
-        ``None`` if its address is not noted, where that is its name.
-        """
+    def host(self, url: str) -> str:
+        """The host of *url* as it is left alone: what its queues are named by."""
         if self._is_spread:
             return queue_key(url, "host")
         if self._own is None:
@@ -126,12 +112,8 @@ class QueueAddresses:
         host = host_of_origin(origin, self._rules)
         return origin if host is None else f"{origin.partition('://')[0]}://{host}"
 
-    def _key(self, url: str) -> str | None:
-        if self._own is not None:
-            return self._of_own(url)
-        if self._kind == "ip":
-            return self._address(host_of(url))
-        return queue_key(url, self._kind)
+    def _key(self, url: str) -> str:
+        return queue_key(url, self._kind) if self._own is None else self._of_own(url)
 
     def _of_own(self, url: str) -> str:
         """What the user's callable says; the host if that is not a name of a queue."""

@@ -96,7 +96,7 @@ class Watchdog:
         *,
         address: Address,
         timeout: float,
-        process: Callable[[], str],
+        process: str,
     ) -> None:
         self._ttl = config.lease_ttl
         self._keys = keys
@@ -227,7 +227,7 @@ class Watchdog:
             self._said = said
             sent, names, args = said
             told = {"sent": sent, "names": names, "args": args}
-            told["process"] = self._process()
+            told["process"] = self._process
             self._memory.beat(json.dumps(told).encode())
 
     # What runs.

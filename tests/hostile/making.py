@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import struct
 import zipfile
 import zlib
 
@@ -110,9 +109,3 @@ def wacz(path, lines=None, **more):
 
 def nested(opening, closing, depth):
     return opening * depth + closing * depth
-
-
-def frame(payload, length=None, mark=b"\xffJ"):
-    """A frame of a journal."""
-    size = len(payload) if length is None else length
-    return struct.pack(">2sII", mark, size, zlib.crc32(payload)) + payload

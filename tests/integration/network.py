@@ -38,8 +38,7 @@ NAMES = {
     "proxied.example": [PUBLIC],
 }
 REBOUND = "rebound.example"
-TURNS = "turns.example"
-REBOUND_AFTER = {REBOUND: 2, TURNS: 1}
+REBOUND_AFTER = {REBOUND: 2}
 """Names that lead elsewhere after so many look-ups: the first page's robots.txt, and
 the page; what is resolved before a handler is called that is not ours."""
 SPELLINGS = {
@@ -232,16 +231,7 @@ CRAWLS = {
         ["http://proxied.example/"],
         {"ASK_PROXY": f"http://127.0.0.1:{PROXY}"},
     ),
-    "foreign": (
-        [f"http://{TURNS}/plain", "http://other.example/page"],
-        {
-            "DNSCACHE_ENABLED": False,
-            "DOWNLOAD_HANDLERS": {
-                "http": "scrapy.core.downloader.handlers.http11.HTTP11DownloadHandler"
-            },
-            "ROBOTSTXT_OBEY": False,
-        },
-    ),
+    "foreign": (["http://public.example/"], {"FOREIGN": "http11.HTTP11"}),
     "service": (
         ["http://public.example/told", "http://public.example/plain"],
         {"DOWNLOAD_HANDLERS": {"http": Service}},

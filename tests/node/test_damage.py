@@ -102,7 +102,6 @@ OF_A_CRAWL = {
     "controls": ("hash", ["exclude host h1.example", "set DOWNLOAD_DELAY", "x"]),
     "control_log": ("list", []),
     "back_off": ("hash", ["h1.example", ""]),
-    "addresses": ("hash", ["h1.example"]),
     "cookies": ("zset", []),
     "jar": ("hash", ["x"]),
     "sites": ("zset", []),

@@ -5,7 +5,6 @@ import pytest
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.node.context import Part
-from frontier.store.calls import Copies
 from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import LEASE_ACQUIRE
 
@@ -303,37 +302,6 @@ class Apart(OutageRetry):
     alone = False
 
 
-@pytest.mark.one_server("on a cluster a failover is more than a doubt")
-@pytest.mark.parametrize("first", ["death", "failover"])
-async def test_a_death_around_a_failover_of_a_cluster_is_told_once(
-    parts, store, die, caplog, first
-):
-    a, b = parts("a", outage_retry=Apart(store)), parts("b")
-    c = parts("c")
-
-    async def examine():
-        """Nothing is missing."""
-
-    a.outage_retry.on_change(examine)
-    await settle(a, b, c)
-    if first == "death":
-        die("b")
-        await a.heartbeat.beat()
-    a.outage_retry.doubt()
-    await a.heartbeat.beat()
-    if first == "failover":
-        die("b")
-        await a.heartbeat.beat()
-    c.heartbeat.leave()
-    await settle(c, a)
-    await c.membership.leave({})
-    await settle(a)
-
-    told = [r.getMessage() for r in caplog.records if "around a failover" in r.msg]
-    assert len(told) == 1
-    assert told[0].startswith("node b died")
-
-
 @pytest.mark.parametrize("failure", [StoreUnavailable("here", "why"), CrawlLost("c")])
 async def test_how_a_round_of_a_cluster_failed_after_its_beat_is_told_by_the_next(
     parts, store, monkeypatch, failure
@@ -357,23 +325,3 @@ async def test_how_a_round_of_a_cluster_failed_after_its_beat_is_told_by_the_nex
     monkeypatch.setattr(a.heartbeat, "_beat", TTL)  # to wait for how a round ends
     await settle(a)
     assert sorted(a.leases.held) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("kind", [OutageRetry, Apart])
-async def test_a_death_without_what_may_be_lost_is_not_told(
-    parts, store, die, caplog, kind
-):
-    a, b = parts("a", outage_retry=kind(store)), parts("b")
-    store.copies = Copies(replicas=1)
-
-    async def examine():
-        """Nothing is missing."""
-
-    a.outage_retry.on_change(examine)
-    await settle(a, b)
-    a.outage_retry.doubt()
-    die("b")
-    await a.heartbeat.beat()
-    await settle(a)
-
-    assert "around a failover" not in caplog.text

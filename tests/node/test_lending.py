@@ -248,7 +248,7 @@ async def test_a_process_that_was_taken_for_gone_forgets_what_it_had(pair, gone)
     await a.lending.look()
     await a.acks.drain()
     assert (await a.scan(first)).ready == 0
-    await b.claims._say()  # it wakes up
+    await b.claims.announce()  # it wakes up
 
     assert b.claims.partitions() == {first}
     for _ in range(12):

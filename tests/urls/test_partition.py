@@ -21,11 +21,11 @@ URL = "http://www.a.example:8080/path?b=2&a=1"
 FINGERPRINT = of_plain_get(URL)
 
 
-def place(url=URL, address=None, **settings):
+def place(url=URL, **settings):
     config = Config.from_settings(
         {f"FRONTIER_{k.upper()}": settings[k] for k in settings}
     )
-    return QueueAddresses(config, address).of(url, of_plain_get(url))
+    return QueueAddresses(config).of(url, of_plain_get(url))
 
 
 @pytest.fixture
@@ -118,15 +118,6 @@ def test_a_shard_goes_by_the_fingerprint():
     assert place(host_shards=64) == place(other, host_shards=64)
 
 
-def test_hosts_of_one_address_share_a_queue_once_it_is_known():
-    addresses = {"www.a.example": "192.0.2.1", "b.example": "192.0.2.1"}
-
-    a = place(address=addresses.get, queue_key="ip")
-    b = place("https://b.example/", address=addresses.get, queue_key="ip")
-    assert a == b == QueueAddress("192.0.2.1", partition_of("192.0.2.1", 1024))
-    assert place("http://c.example/", address=addresses.get, queue_key="ip") is None
-
-
 def test_a_callable_may_be_given_itself_or_by_its_path(own):
     function = own(lambda url: url.rpartition("?")[0])
 
@@ -165,7 +156,7 @@ def test_a_path_that_leads_to_no_callable_is_an_error(path):
 
 @pytest.mark.parametrize("value", ["hosts", "", 7, "a..b"])
 def test_what_is_no_queue_key_is_an_error(value):
-    with pytest.raises(ConfigurationError, match="host, domain, ip, url, or a module"):
+    with pytest.raises(ConfigurationError, match="host, domain, url, or a module"):
         place(queue_key=value)
 
 

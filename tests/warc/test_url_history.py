@@ -8,8 +8,8 @@ import pytest
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.url_history import History, last_capture_of
 from frontier.download.framing import MAX_HEAD as MAX_RECEIVED
-from frontier.model import Original, Unmodified
-from frontier.warc.readback import is_here, read_back, stored_urls
+from frontier.model import Original
+from frontier.warc.readback import is_here, read_back
 from frontier.warc.reader import HEAD_LIMIT
 from frontier.warc.records import MAX_HEAD
 from tests.warc.samples import an_exchange
@@ -118,22 +118,6 @@ def test_a_long_head_is_read_back_whole(write, writer, tmp_path, size):
     kept = read_back(tmp_path, past)
     assert (kept.status, kept.body) == (200, an_exchange().response_body)
     assert kept.headers[-1] == ("X-Long", "x" * (size - len(long) - 4))
-    assert list(stored_urls(tmp_path, "crawl", ())) == [past.url]
-
-
-def test_what_a_server_has_not_modified_counts_as_answered(write, writer, tmp_path):
-    past = write(an_exchange(response_head=HEAD))
-    asked = an_exchange(
-        7,
-        b"",
-        status=304,
-        response_head=b"HTTP/1.1 304 Not Modified\r\n\r\n",
-        unmodified=Unmodified(past.original, DIGEST),
-    )
-    writer.append(asked, DIGEST, past.original)
-    writer.close()
-
-    assert list(stored_urls(tmp_path, "crawl", ())) == [past.url, asked.url]
 
 
 def test_a_status_that_is_no_number_is_no_answer(write, writer, tmp_path):
@@ -141,31 +125,4 @@ def test_a_status_that_is_no_number_is_no_answer(write, writer, tmp_path):
     past = write(an_exchange(response_head=head))
     writer.close()
 
-    assert list(stored_urls(tmp_path, "crawl", ())) == []
     assert read_back(tmp_path, past) is None
-
-
-def test_of_a_file_that_is_cut_what_is_before_counts(write, writer, tmp_path):
-    past = write(an_exchange(response_head=HEAD))
-    write(an_exchange(1, b"another", response_head=HEAD))
-    writer.close()
-    (path,) = tmp_path.glob("*.warc.gz")
-    path.write_bytes(path.read_bytes()[:-9])
-
-    assert list(stored_urls(tmp_path, "crawl", ())) == [past.url]
-
-
-@pytest.mark.parametrize("side", ["request_head", "response_head"])
-def test_an_exchange_with_a_head_that_tools_do_not_read_counts_too(
-    writer, tmp_path, side
-):
-    exchange = an_exchange(response_head=HEAD)
-    head = getattr(exchange, side).removesuffix(b"\r\n")
-    long = head + b"X-Long: " + b"x" * 40_000 + b"\r\n\r\n"
-    writer.append(replace(exchange, **{side: long}), DIGEST, None)
-    failed = an_exchange(1, response_head=long.replace(b"200 OK", b"503 Busy"))
-    if side == "response_head":
-        writer.append(replace(failed, status=503), DIGEST, None)
-    writer.close()
-
-    assert list(stored_urls(tmp_path, "crawl", ())) == [exchange.url]

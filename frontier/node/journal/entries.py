@@ -1,45 +1,36 @@
-r"""The journal's format: frames with a checksum, each of one entry.
+"""The journal's format: a line for each entry, with its checksum, in Base64.
 
-A file is ``\xffJ``, the length and the CRC-32 of what follows (big-endian, 4 bytes
-each), and that many bytes of msgpack; again and again. The first entry is the
-`Header`. A damaged frame costs itself only: reading goes on at the next whole one.
+What a line encodes is the CRC-32 of the rest (big-endian, 4 bytes), and msgpack. The
+first entry is the `Header`. A damaged line costs itself only.
 
-What is read is not trusted: only lists of numbers, text and bytes come back,
-their sizes are capped, and an entry is checked field by field.
+What is read is not trusted: only lists of numbers, text and bytes come back, their
+sizes are capped, and an entry is checked field by field.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import mmap
 import re
-import struct
 import zlib
-from array import array
+from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
-from isal import isal_zlib
 
 from frontier.cluster.job import Job
-from frontier.files import open_input
+from frontier.files import OPEN, open_input
 from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-VERSION = 2
-OPEN = ".open"
 SUFFIX = ".journal"
-MAX_BYTES = 5 * 1024 * 1024
+MAX_LINE = 7 * 1024 * 1024
 """Of an entry: an item has at most 4 MiB."""
 MAX_QUEUE = 1 << 20
-_STEP = 1024
-_MARK = b"\xffJ"
-_HEAD = struct.Struct(">2sII")
 _BORN = re.compile(r"[0-9a-f]{16}")
 _QUEUE = re.compile(r"(?:-?[0-9]{1,12}(?:@[0-9a-f]{12})?:.*)?", re.DOTALL)
 
@@ -99,6 +90,38 @@ class PutAgain(NamedTuple):
 
 
 Entry = Header | Pushed | Acked | PutAgain
+_KINDS: dict[str, type[Entry]] = {
+    "header 3": Header,  # with the version of the format
+    "p": Pushed,
+    "a": Acked,
+    "g": PutAgain,
+}
+_NAMES = {cls: name for name, cls in _KINDS.items()}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _below(most: int, least: int = 0) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value < most
+
+
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("namespace", "crawl_id", "spider", "node_id"), _is_text),
+    "shape": lambda value: isinstance(value, dict),
+    "born": lambda value: _is_text(value) and _BORN.fullmatch(value),
+    "job": lambda value: value == "" or Job.read(value.encode()),
+    "partition": _below(16384),
+    "mode": lambda value: value in ("t", "m", "f"),
+    "mark": _below(2 * LEAST_MARK, LEAST_MARK),
+    "queue": lambda value: len(value) <= MAX_QUEUE and _QUEUE.fullmatch(value),
+    "item": lambda value: isinstance(value, bytes),
+    "due": _below(10**15),
+    "forced": _below(2 * LEAST_MARK),
+    "digest": lambda value: isinstance(value, bytes) and len(value) == 16,
+}
+"""What the fields of entries may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,24 +143,14 @@ def digest_of(queue: str, item: bytes) -> bytes:
 
 def frame(entry: Entry) -> bytes:
     """*entry* as it is written."""
-    payload: bytes
-    match entry:
-        case Header():
-            payload = msgpack.packb(["h", VERSION, *entry])
-        case Pushed():
-            payload = msgpack.packb(["p", *entry])
-        case Acked():
-            payload = msgpack.packb(["a", *entry])
-        case PutAgain():
-            payload = msgpack.packb(["g", *entry])
-    return _HEAD.pack(_MARK, len(payload), zlib.crc32(payload)) + payload
+    payload: bytes = msgpack.packb([_NAMES[type(entry)], *entry])
+    return b64encode(zlib.crc32(payload).to_bytes(4) + payload) + b"\n"
 
 
 def read_header(path: Path) -> Header | None:
     """The header of the journal *path*; ``None`` if it has none of this version."""
-    for entry in read(path):
-        return entry if isinstance(entry, Header) else None
-    return None
+    first = next(read(path), None)
+    return first if isinstance(first, Header) else None
 
 
 def read(path: Path) -> Iterator[Entry | Bad]:
@@ -146,22 +159,13 @@ def read(path: Path) -> Iterator[Entry | Bad]:
     Raises:
         OSError: It cannot be read.
     """
-    with open_input(path) as file:
-        if file.seek(0, 2) == 0:
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            at = 0
-            for begin, end, payload in _frames(data):
-                if begin > at:
-                    yield Bad(str(path), at, begin - at, "is not a whole entry")
-                try:
-                    yield _entry(payload)
-                except (ValueError, TypeError, RecursionError) as error:
-                    why = f"is not an entry: {error}"
-                    yield Bad(str(path), begin, end - begin, why)
-                at = end
-            if at < len(data):
-                yield Bad(str(path), at, len(data) - at, "is not a whole entry")
+    return (entry for _, entry in _lines(path))
+
+
+def whole_bytes(path: Path) -> int:
+    """Where the last whole entry of *path* ends; 0 if there is none."""
+    ends = (end for end, entry in _lines(path) if not isinstance(entry, Bad))
+    return max(ends, default=0)
 
 
 def is_torn(bad: Bad) -> bool:
@@ -174,180 +178,45 @@ def is_torn(bad: Bad) -> bool:
     return at_end and path.name.endswith(OPEN)
 
 
-def without_header(directories: Sequence[Path]) -> list[Bad]:
-    """Journals in *directories* of which nobody can say whose they are.
-
-    Not one whose node was killed before it had written a whole entry.
+def journals_in(directories: Iterable[Path]) -> Iterator[tuple[Path, Header | None]]:
+    """The journals in *directories*, by directory and name, with their headers.
 
     Raises:
         OSError: A directory, or a file in it, cannot be read.
     """
-    found = []
     for directory in directories:
         for path in sorted(directory.iterdir()):
-            if not path.name.endswith((SUFFIX, SUFFIX + OPEN)):
-                continue
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                if read_header(path) is not None:
-                    continue
-                size = path.stat().st_size
-                if path.name.endswith(OPEN) and not whole_bytes(path):
-                    continue
-                reason = "has no header of this version; nothing of it is read"
-                found.append(Bad(str(path), 0, size, reason))
-    return found
+            if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
+                with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                    yield path, read_header(path)
 
 
-def whole_bytes(path: Path) -> int:
-    """Where the last whole frame of *path* ends; 0 if there is none."""
+def _lines(path: Path) -> Iterator[tuple[int, Entry | Bad]]:
+    """Each line of *path*: where it ends, and what it is."""
+    end = 0
     with open_input(path) as file:
-        if file.seek(0, 2) == 0:
-            return 0
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            end = 0
-            for _, end, _ in _frames(data):  # noqa: B007 (the last one counts)
-                pass
-            return end
+        while line := file.readline(MAX_LINE):
+            at, end = end, end + len(line)
+            try:
+                yield end, _entry(line)
+            except Exception as error:  # noqa: BLE001 (msgpack raises many types)
+                why = f"is not an entry: {str(error)[:200]}"
+                yield end, Bad(str(path), at, len(line), why)
 
 
-def _frames(data: mmap.mmap) -> Iterator[tuple[int, int, bytes]]:
-    """Begin, end and payload of each whole frame.
-
-    In linear time: what a frame that is not whole may have spanned is not summed
-    again for each head that is found in it.
-    """
-    at = summed = 0
-    sums = _Sums(data)
-    while (at := data.find(_MARK, at)) >= 0 and at + _HEAD.size <= len(data):
-        _, length, checksum = _HEAD.unpack_from(data, at)
-        begin, end = at + _HEAD.size, at + _HEAD.size + length
-        if length <= MAX_BYTES and end <= len(data):
-            known = sums.of(begin, end) if begin < summed else None
-            if known is None or known == checksum:
-                payload = data[begin:end]
-                if zlib.crc32(payload) == checksum:
-                    yield at, end, payload
-                    at = end
-                    continue
-            summed = max(summed, end)
-        at += 1
-
-
-class _Sums:
-    """CRC-32s of pieces that overlap, of which each byte is summed a few times.
-
-    They are made of those of what is before a piece's begin and before its end; these
-    are kept for each `_STEP` bytes.
-    """
-
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data = data
-        self._base = 0
-        self._kept = array("I", [0])
-        """That of the bytes from the base on: of none, of one step, of two..."""
-
-    def of(self, begin: int, end: int) -> int:
-        """That of the bytes from *begin* to *end*; *begin* is not less than before."""
-        if begin >= self._base + len(self._kept) * _STEP:
-            self._base, self._kept = begin, array("I", [0])
-        before = isal_zlib.crc32_combine(self._until(begin), 0, end - begin)
-        return int(self._until(end) ^ before)
-
-    def _until(self, end: int) -> int:
-        steps, rest = divmod(end - self._base, _STEP)
-        while len(self._kept) <= steps:
-            at = self._base + (len(self._kept) - 1) * _STEP
-            step = self._data[at : at + _STEP]
-            self._kept.append(zlib.crc32(step, self._kept[-1]))
-        return zlib.crc32(self._data[end - rest : end], self._kept[steps])
-
-
-def _entry(payload: bytes) -> Entry:
-    try:
-        kind, *rest = msgpack.unpackb(
-            payload, strict_map_key=True, max_ext_len=0, max_map_len=100
-        )
-    except Exception as error:  # noqa: BLE001 (msgpack raises many types)
-        raise ValueError(str(error)[:200]) from None
-    if kind == "h":
-        return _header(*rest)
-    if kind == "p":
-        return _pushed(*rest)
-    if kind == "a":
-        return _acked(*rest)
-    if kind == "g":
-        return _put_again(*rest)
-    raise ValueError(f"kind {str(kind)[:20]!r} is not known")
-
-
-def _header(version: Any, *rest: Any) -> Header:
-    if version != VERSION:
-        raise ValueError(f"version {str(version)[:20]} is not {VERSION}")
-    header = Header(*rest)
-    if not all(isinstance(text, str) for text in (*header[:4], *header[5:])):
-        raise ValueError("a name is not text")
-    if header.job:
-        Job.read(header.job.encode("utf-8", "surrogatepass"))
-    if not isinstance(header.shape, dict) or not _BORN.fullmatch(header.born):
-        raise TypeError("the settings are invalid")
-    return header
-
-
-def _pushed(
-    partition: Any,
-    mode: Any,
-    mark: Any,
-    queue: Any,
-    item: Any,
-    due: Any = 0,
-    forced: Any = 0,
-) -> Pushed:
-    _require_partition(partition)
-    if mode not in ("t", "m", "f"):
-        raise ValueError("its mode is not known")
-    if type(mark) is not int or not LEAST_MARK <= mark < 2 * LEAST_MARK:
-        raise ValueError("its hash is invalid")
-    _require_item(queue, item, due)
-    if type(forced) is not int or not 0 <= forced < 2 * LEAST_MARK:
-        raise ValueError("its id is invalid")
-    return Pushed(partition, mode, mark, queue, item, due, forced)
-
-
-def _acked(partition: Any, digest: Any) -> Acked:
-    _require_partition(partition)
-    _require_digest(digest)
-    return Acked(partition, digest)
-
-
-def _put_again(
-    partition: Any, digest: Any, queue: Any, item: Any, due: Any
-) -> PutAgain:
-    _require_partition(partition)
-    _require_digest(digest)
-    _require_item(queue, item, due)
-    if not queue:
-        raise ValueError("its queue is invalid")
-    return PutAgain(partition, digest, queue, item, due)
-
-
-def _require_digest(digest: Any) -> None:
-    if not isinstance(digest, bytes) or len(digest) != 16:
-        raise ValueError("its digest is invalid")
-
-
-def _require_item(queue: Any, item: Any, due: Any) -> None:
-    if (
-        not isinstance(queue, str)
-        or len(queue) > MAX_QUEUE
-        or not _QUEUE.fullmatch(queue)
-    ):
-        raise ValueError("its queue is invalid")
-    if not isinstance(item, bytes) or (queue and len(item) < 3):
-        raise ValueError("its item is invalid")
-    if type(due) is not int or not 0 <= due < 10**15:
-        raise ValueError("its due time is invalid")
-
-
-def _require_partition(partition: Any) -> None:
-    if type(partition) is not int or not 0 <= partition < 16384:
-        raise ValueError("its partition is invalid")
+def _entry(line: bytes) -> Entry:
+    if not line.endswith(b"\n"):
+        raise ValueError("it is not whole")
+    data = b64decode(line[:-1], validate=True)
+    if zlib.crc32(data[4:]) != int.from_bytes(data[:4]):
+        raise ValueError("its checksum is another")
+    kind, *fields = msgpack.unpackb(
+        data[4:], strict_map_key=True, max_ext_len=0, max_map_len=100
+    )
+    if kind not in _KINDS:
+        raise ValueError(f"its kind {str(kind)[:20]!r} is not known")
+    entry = _KINDS[kind](*fields)
+    for name, value in entry._asdict().items():
+        if not _CHECKS[name](value):
+            raise ValueError(f"its {name} is invalid")
+    return entry

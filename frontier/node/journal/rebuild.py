@@ -4,10 +4,7 @@ What always holds:
 
 1.  What some node pushed and none acked becomes ready; everything that was
     pushed becomes seen.
-2.  A response in a WARC file ends a URL only if the node that wrote the file has
-    no journal here. If it has one, it says which pages are done: a record can be
-    on disk while the links of its page are not yet in the store.
-3.  No node can enter the crawl before it is whole. A rebuild that broke off can
+2.  No node can enter the crawl before it is whole. A rebuild that broke off can
     be made again. Only requests that were queued whatever was seen, those with
     `dont_filter`, may then be in the queue twice.
 """
@@ -25,10 +22,9 @@ from urllib.parse import urlsplit
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
 from frontier.errors import CodecError, ConfigurationError
+from frontier.files import OPEN
 from frontier.node.host_addresses import TYPED
 from frontier.node.journal.entries import (
-    OPEN,
-    SUFFIX,
     Acked,
     Bad,
     Header,
@@ -36,11 +32,10 @@ from frontier.node.journal.entries import (
     PutAgain,
     digest_of,
     is_torn,
+    journals_in,
     read,
-    read_header,
-    without_header,
+    whole_bytes,
 )
-from frontier.node.journal.writer import left_open
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher
@@ -50,8 +45,6 @@ from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.urls.fingerprint import LEAST_MARK
-from frontier.warc.readback import stored_urls
-from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,8 +83,6 @@ class Outcome:
     """Entries about pushes; a URL may have several."""
     acked: int = 0
     """Entries about requests that are done."""
-    stored: int = 0
-    """URLs that are done because only their response was found, in a WARC file."""
     done: int = 0
     """Requests that are restored as done."""
     ready: int = 0
@@ -106,33 +97,6 @@ class Outcome:
     """What starts at 0, a line each: no journal has it."""
     torn: list[Bad] = field(default_factory=list)
     """Ends of journals whose nodes were killed as they wrote; no page is lost."""
-
-
-def journals_of(
-    directories: Sequence[Path], namespace: str, crawl_id: str
-) -> list[tuple[Path, Header]]:
-    """The journals of a crawl in *directories*.
-
-    Raises:
-        ConfigurationError: There are none, or a directory cannot be read.
-    """
-    found = []
-    for directory in directories:
-        try:
-            paths = sorted(directory.iterdir())
-        except OSError as error:
-            raise ConfigurationError(f"{directory}: {error.strerror}") from None
-        for path in paths:
-            if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
-                header = read_header(path)
-                if header and header.name == (namespace, crawl_id):
-                    found.append((path, header))
-    if not found:
-        where = ", ".join(map(str, directories))
-        raise ConfigurationError(
-            f"there is no journal of the crawl {crawl_id} in {where}"
-        )
-    return found
 
 
 def of_one_birth(
@@ -169,8 +133,7 @@ class Rebuild:
     Nodes of it must not run.
 
     Raises:
-        ConfigurationError: There are no journals of it, or they are of several crawls,
-            or of some that were created with different settings.
+        ConfigurationError: There are no journals of it, or they are of several crawls.
     """
 
     def __init__(
@@ -179,25 +142,14 @@ class Rebuild:
         namespace: str,
         crawl_id: str,
         directories: Sequence[Path],
-        warc_dir: Path | None = None,
         born: str = "",
     ) -> None:
         self._store = store
         self._keys = CrawlKeys(namespace, crawl_id)
-        self._warc_dir = warc_dir
-        found = of_one_birth(journals_of(directories, namespace, crawl_id), born)
+        nameless: list[Bad] = []
+        found = of_one_birth(self._journals(directories, nameless), born)
         self._paths = [path for path, _ in found]
         self._header = found[0][1]
-        for path, header in found:
-            if (header.shape, header.spider) != (
-                self._header.shape,
-                self._header.spider,
-            ):
-                raise ConfigurationError(
-                    f"{path} and {self._paths[0]} are of crawls with different "
-                    "settings; give the journals of one only"
-                )
-        self._node_ids = {h.node_id for _, h in found}
         jobs = [Job.read(h.job.encode()) for _, h in found if h.job]
         self._job = jobs[0] if jobs else None
         config = checked_shape(dict(self._header.shape))
@@ -209,12 +161,37 @@ class Rebuild:
         """The last time for which each was put back, to be fetched again."""
         self._done: set[int] = set()
         self._forced: set[int] = set()
-        self._stored: set[str] = set()
         self._done_in: Counter[int] = Counter()
         self._spelled: set[str] = set()
-        facts = (self._header.born, len(found), len(self._node_ids))
-        self.outcome = Outcome(crawl_id, *facts)
-        self.outcome.bad += without_header(directories)
+        nodes = {header.node_id for _, header in found}
+        facts = (self._header.born, len(found), len(nodes))
+        self.outcome = Outcome(crawl_id, *facts, bad=nameless)
+
+    def _journals(
+        self, directories: Sequence[Path], nameless: list[Bad]
+    ) -> list[tuple[Path, Header]]:
+        """The crawl's; of those in *nameless* nobody can say whose they are.
+
+        Not one whose node was killed before it had written a whole entry.
+        """
+        found, name = [], (self._keys.namespace, self._keys.crawl_id)
+        try:
+            for path, header in journals_in(directories):
+                if header is not None and header.name == name:
+                    found.append((path, header))
+                elif header is None and (
+                    not path.name.endswith(OPEN) or whole_bytes(path)
+                ):
+                    why = "has no header of this version; nothing of it is read"
+                    nameless.append(Bad(str(path), 0, path.stat().st_size, why))
+        except OSError as error:
+            raise ConfigurationError(f"{error.filename}: {error.strerror}") from None
+        if not found:
+            where = ", ".join(map(str, directories))
+            raise ConfigurationError(
+                f"there is no journal of the crawl {name[1]} in {where}"
+            )
+        return found
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
         """Do it; *progress* is told how many journals were read, of three times all.
@@ -223,8 +200,6 @@ class Rebuild:
             ConfigurationError: The crawl is in the store.
         """
         self._begin()
-        if self._warc_dir is not None:
-            self._stored = self._read_warcs(self._warc_dir)
         read_files = 0
         for one_pass in (self._count, self._find_done, self._restore):
             for path in self._paths:
@@ -237,22 +212,7 @@ class Rebuild:
         self.outcome.waiting = self._counted("waiting")
         self._sender.end()
         self._end()
-        self._close_journals()
         return self.outcome
-
-    def _close_journals(self) -> None:
-        """Close those that their nodes left open: nothing of them is lacking.
-
-        Where that cannot be done, the next node there closes them.
-        """
-        with contextlib.suppress(OSError):
-            for directory in sorted({path.parent for path in self._paths}):
-                for left in left_open(directory):
-                    header = read_header(left.path)
-                    if header is not None and header.name == self._header.name:
-                        left.close()
-                    else:
-                        left.release()
 
     def _begin(self) -> None:
         meta = self._keys.meta()
@@ -324,14 +284,6 @@ class Rebuild:
         ]
         return sum(int(count or 0) for count in self._store.run(calls))
 
-    def _read_warcs(self, directory: Path) -> set[str]:
-        try:
-            return set(
-                stored_urls(directory, self._keys.crawl_id, sorted(self._node_ids))
-            )
-        except OSError as error:
-            raise ConfigurationError(f"{directory}: {error}") from None
-
     def _entries(self, path: Path) -> Iterator[Pushed | Acked | PutAgain | Bad]:
         for entry in read(path):
             if isinstance(entry, Pushed | Acked | PutAgain):
@@ -381,20 +333,16 @@ class Rebuild:
                 self._forced.add(entry.forced)
             digest = digest_of(entry.queue, entry.item)
             is_done = self._acked[digest] > 0
-            by_warc = not is_done and self._is_stored(entry)
             if entry.mode == TEST:
-                if (is_done or by_warc) and entry.mark not in self._done:
+                if is_done and entry.mark not in self._done:
                     self._done.add(entry.mark)
-                    self._acked[digest] -= is_done  # the rest ends those put back
-                    self.outcome.stored += by_warc
+                    self._acked[digest] -= 1  # the rest ends those put back
                     self._note_done(entry)
                 continue
-            if is_done:
-                self._acked[digest] -= 1
-            if not (is_done or by_warc):
+            if not is_done:
                 self._sender.add(entry, queued=True)
                 continue
-            self.outcome.stored += by_warc
+            self._acked[digest] -= 1
             self._note_done(entry)
             if entry.mode != FORCE:
                 self._done.add(entry.mark)
@@ -431,17 +379,10 @@ class Rebuild:
         self.outcome.done += 1
         self._done_in[entry.partition] += 1
 
-    def _is_stored(self, entry: Pushed) -> bool:
-        if not self._stored:
-            return False
-        record = decode(entry.item, entry.queue)
-        is_get = record.get("method", "GET") == "GET"
-        return is_get and target_uri(record["url"]) in self._stored
-
 
 def fault_of(entry: Pushed | PutAgain) -> str:
     """Why *entry* cannot be restored; empty if it can."""
-    if not entry.queue:
+    if isinstance(entry, Pushed) and not entry.queue:
         return ""
     try:
         split_name(entry.queue)

@@ -2,16 +2,13 @@
 
 What always holds:
 
-1.  `pushed`, `acked` and `durable` never wait for the disk, and a future of `durable`
-    completes when everything that was put before it is on disk, or fails with
-    `WriterStopped` (see `GroupCommit`).
+1.  `pushed` and `acked` never wait for the disk; `before_ack` returns when everything
+    that was put before it is on disk, or raises `WriterStopped` (see `GroupCommit`).
 2.  A file that is being written is locked and called ``.open``. One that lost its
     writer is cut back to its last whole entry and closed by the next node that starts
     on the directory.
 3.  What an `OSError` leaves half done is cut off and written again, until it
     works or the journal is closed.
-
-The journal of one node, if it has one: what a node's parts tell it.
 """
 
 from __future__ import annotations
@@ -28,15 +25,10 @@ from typing_extensions import override
 
 from frontier.append_file import AppendFile, close_left, lock_left
 from frontier.errors import ArchiveError, ConfigurationError, WriterStopped
-from frontier.files import (
-    FILE_MODE,
-    make_directory,
-    sync_directory,
-)
+from frontier.files import FILE_MODE, OPEN, make_directory, sync_directory
 from frontier.group_commit import GroupCommit
 from frontier.node.context import Part
 from frontier.node.journal.entries import (
-    OPEN,
     SUFFIX,
     Acked,
     Header,
@@ -44,7 +36,7 @@ from frontier.node.journal.entries import (
     PutAgain,
     digest_of,
     frame,
-    read_header,
+    journals_in,
     whole_bytes,
 )
 from frontier.queue.push import CLAIM, GONE, TEST
@@ -53,10 +45,8 @@ from frontier.store.keys import RegistryKeys
 from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from io import FileIO
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-    from typing import Self
 
     from frontier.cluster.crawls import Run
     from frontier.queue.due import Again
@@ -72,11 +62,11 @@ LINGER = 0.05
 MAX_BATCH = 10_000
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
-_Entry = Pushed | tuple[int, str, bytes, "Again | None"]
+_Entry = Pushed | tuple["Reservation", "Again | None"]
 """The tuple is what `Acked` or `PutAgain` is made of, later and not on the reactor."""
 
 
-class Journal(GroupCommit[_Entry]):
+class Journal(GroupCommit[_Entry], Part):
     """Appends what a node pushes and acks to a series of files in *directory*.
 
     Raises:
@@ -110,15 +100,25 @@ class Journal(GroupCommit[_Entry]):
             ) from error
         self._thread.start()
 
-    def pushed(self, entry: Pushed) -> None:
-        """Note that the store has *entry*."""
-        self._add(entry)
+    @override
+    def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
+        """Note that the store has *pushes*."""
+        for push in pushes:
+            if push.mode in GONE:  # a rebuild finds out by itself
+                continue
+            mode = TEST if push.mode == CLAIM else push.mode
+            what = (push.mark, push.queue, push.item, push.due, push.forced)
+            self._add(Pushed(partition, mode, *what))
 
-    def acked(
-        self, partition: int, queue: str, item: bytes, again: Again | None = None
-    ) -> None:
-        """Note that the request *item* of *queue* is done, and waits *again*."""
-        self._add((partition, queue, item, again))
+    @override
+    def acked(self, reservation: Reservation, again: Again | None) -> None:
+        """Note that a request is done, and waits *again*."""
+        self._add((reservation, again))
+
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
+        """Return when all that was noted is on disk."""
+        await asyncio.wrap_future(self.durable())
 
     @override
     def _work(self) -> None:
@@ -187,63 +187,32 @@ class Journal(GroupCommit[_Entry]):
             self._file = None
 
 
-class Left:
-    """A journal that lost its writer. Locked: nobody else looks at it meanwhile."""
+def mend(directory: Path) -> list[tuple[Path, int]]:
+    """Close the journals in *directory* that lost their writers.
 
-    def __init__(self, path: Path, file: FileIO) -> None:
-        self.path = path
-        self._file = file
-
-    def close(self) -> tuple[Path, int]:
-        """Cut it back to its last whole entry, take ``.open`` off its name, unlock it.
-
-        Returns its new path, and how many bytes were cut off. A file without any
-        entry is deleted.
-
-        Raises:
-            OSError: It cannot be read or changed.
-        """
-        path = self.path
-        try:
-            end = whole_bytes(path)
-            cut = path.stat().st_size - end
-            close_left(path, self._file, end)
-            sync_directory(path.parent)
-        finally:
-            self.release()
-        logger.warning("%s was left open; %d bytes cut off", path, cut)
-        return path.with_name(path.name.removesuffix(OPEN)), cut
-
-    def release(self) -> None:
-        """Unlock it, and leave it as it is."""
-        self._file.close()
-
-
-def left_open(directory: Path) -> Iterator[Left]:
-    """The journals in *directory* that lost their writers, by name.
+    Each is cut back to its last whole entry; one without any is deleted. Returns their
+    new paths, and how many bytes were cut off.
 
     Raises:
-        OSError: The directory, or one of them, cannot be read.
+        OSError: A file cannot be read or changed.
     """
 
     def refused(path: Path, reason: str) -> None:
         logger.error("%s is left alone: %s", path, reason)
 
+    mended = []
     for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
         file = lock_left(path, refused)
-        if file is not None:
-            yield Left(path, file)
-
-
-def mend(directory: Path) -> list[tuple[Path, int]]:
-    """Close the journals in *directory* that lost their writers.
-
-    Returns what `Left.close` does, of each.
-
-    Raises:
-        OSError: A file cannot be read or changed.
-    """
-    return [left.close() for left in left_open(directory)]
+        if file is None:
+            continue
+        with file:
+            end = whole_bytes(path)
+            cut = path.stat().st_size - end
+            close_left(path, file, end)
+            sync_directory(directory)
+        logger.warning("%s was left open; %d bytes cut off", path, cut)
+        mended.append((path.with_name(path.name.removesuffix(OPEN)), cut))
+    return mended
 
 
 def others_of(directory: Path, keys: CrawlKeys) -> dict[str, list[Path]]:
@@ -253,13 +222,10 @@ def others_of(directory: Path, keys: CrawlKeys) -> dict[str, list[Path]]:
         OSError: The directory, or a file in it, cannot be read.
     """
     found: dict[str, list[Path]] = {}
-    for path in sorted(directory.glob(f"*{SUFFIX}*")):
-        if path.name.endswith((SUFFIX, SUFFIX + OPEN)):
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                header = read_header(path)
-                name = (keys.namespace, keys.crawl_id)
-                if header and header.name == name and header.born != keys.born:
-                    found.setdefault(header.born, []).append(path)
+    for path, header in journals_in([directory] if directory.exists() else ()):
+        name = (keys.namespace, keys.crawl_id)
+        if header and header.name == name and header.born != keys.born:
+            found.setdefault(header.born, []).append(path)
     return found
 
 
@@ -304,8 +270,8 @@ async def refuse_lost(run: Run, directory: Path, keys: CrawlKeys) -> None:
 def _framed(entry: _Entry) -> bytes:
     if isinstance(entry, Pushed):
         return frame(entry)
-    partition, queue, item, again = entry
-    digest = digest_of(queue, item)
+    done, again = entry
+    partition, digest = done.lease.partition, digest_of(done.queue, done.item)
     if again is not None:
         return frame(PutAgain(partition, digest, again.queue, again.item, again.due))
     return frame(Acked(partition, digest))
@@ -313,59 +279,3 @@ def _framed(entry: _Entry) -> bytes:
 
 def _safe(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", text)
-
-
-class Journaling(Part):
-    """Has the journal of a node told what the store has of it."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    @classmethod
-    async def of(
-        cls,
-        directory: Path,
-        header: Header,
-        keys: CrawlKeys,
-        mode: int,
-    ) -> Self:
-        """Open the journal with *header* in *directory*, of the crawl of *keys*.
-
-        Raises:
-            ArchiveError: It cannot be written.
-        """
-        journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
-        earlier = await asyncio.to_thread(others_of, directory, keys)
-        if earlier:
-            logger.warning("%s; they are left alone", told_of(earlier, keys.crawl_id))
-        return cls(journal)
-
-    @override
-    def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
-        """Note that the store has *pushes*."""
-        for push in pushes:
-            if push.mode in GONE:  # a rebuild finds out by itself
-                continue
-            mode = TEST if push.mode == CLAIM else push.mode
-            self._journal.pushed(
-                Pushed(
-                    *(partition, mode, push.mark, push.queue, push.item),
-                    due=push.due,
-                    forced=push.forced,
-                )
-            )
-
-    @override
-    def acked(self, reservation: Reservation, again: Again | None) -> None:
-        """Note that a request is done, and waits *again*."""
-        partition = reservation.lease.partition
-        self._journal.acked(partition, reservation.queue, reservation.item, again)
-
-    @override
-    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
-        """Return when all that was noted is on disk."""
-        await asyncio.wrap_future(self._journal.durable())
-
-    async def close(self) -> None:
-        """Write what is left and close the file."""
-        await asyncio.to_thread(self._journal.close)

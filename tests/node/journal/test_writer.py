@@ -11,6 +11,7 @@ import warm
 
 from frontier import append_file
 from frontier.errors import ArchiveError, WriterStopped
+from frontier.model import Lease
 from frontier.node.journal.entries import (
     Acked,
     Header,
@@ -20,9 +21,10 @@ from frontier.node.journal.entries import (
     frame,
     read,
 )
-from frontier.node.journal.writer import Journal, Journaling, left_open, mend
+from frontier.node.journal.writer import Journal, mend
 from frontier.queue.due import Again
 from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
+from frontier.queue.reserve import Reservation
 from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {}, "ab12" * 4)
@@ -31,6 +33,16 @@ ROOT = Path(__file__).parents[3]
 
 def a_push(number):
     return Pushed(1, "t", seen_hash(b"%d" % number), "0:a.example", b"0\x01%d" % number)
+
+
+def push(journal, number):
+    """Have *journal* told what `a_push` is."""
+    what = a_push(number)
+    journal.pushed(1, [Push(what.mode, what.mark, what.queue, 0, what.item)])
+
+
+def ack(journal, item, again=None):
+    journal.acked(Reservation(Lease(1, 1, "n"), 1, "0:a.example", item), again)
 
 
 def entries(directory):
@@ -58,20 +70,20 @@ def journal(tmp_path):
 
 def test_what_is_durable_is_in_the_file_while_it_is_written(journal, tmp_path):
     open_one = journal()
-    open_one.pushed(a_push(1))
-    open_one.acked(1, "0:a.example", b"0\x011")
+    push(open_one, 1)
+    ack(open_one, b"0\x011")
     open_one.durable().result(10)
 
     (path,) = (tmp_path / "j").iterdir()
     assert path.name.endswith(".journal.open")
-    ack = Acked(1, digest_of("0:a.example", b"0\x011"))
-    assert entries(tmp_path / "j") == [a_push(1), ack]
+    done = Acked(1, digest_of("0:a.example", b"0\x011"))
+    assert entries(tmp_path / "j") == [a_push(1), done]
 
 
 def test_what_is_done_and_put_back_is_one_entry(journal, tmp_path):
     open_one = journal()
     again = Again("0:a.example", b"0\x01next", 1_795_000_000_000)
-    open_one.acked(1, "0:a.example", b"2\x011", again)
+    ack(open_one, b"2\x011", again)
     open_one.durable().result(10)
 
     digest = digest_of("0:a.example", b"0\x011")
@@ -86,14 +98,14 @@ def test_nothing_to_write_is_durable_at_once(journal):
 def test_close_writes_what_is_left_and_drops_the_suffix(journal, tmp_path):
     one = journal()
     for number in range(100):
-        one.pushed(a_push(number))
+        push(one, number)
     one.close()
 
     (path,) = (tmp_path / "j").iterdir()
     assert path.name.endswith("-node-1.journal")
     assert entries(tmp_path / "j") == [a_push(n) for n in range(100)]
     with pytest.raises(WriterStopped):
-        one.pushed(a_push(1))
+        push(one, 1)
 
 
 def test_a_node_that_starts_beside_it_does_not_take_its_new_file_away(
@@ -110,7 +122,7 @@ def test_a_node_that_starts_beside_it_does_not_take_its_new_file_away(
 
     monkeypatch.setattr(fcntl, "flock", flock)
     one = journal()
-    one.pushed(a_push(1))
+    push(one, 1)
     one.durable().result(10)
 
     assert looked
@@ -120,7 +132,7 @@ def test_a_node_that_starts_beside_it_does_not_take_its_new_file_away(
 def test_a_full_file_is_followed_by_another(journal, tmp_path):
     one = journal(max_bytes=500)
     for number in range(40):
-        one.pushed(a_push(number))
+        push(one, number)
         one.durable().result(10)
     one.close()
 
@@ -132,11 +144,11 @@ def test_a_full_file_is_followed_by_another(journal, tmp_path):
 
 def test_a_live_journal_is_left_alone(journal, tmp_path):
     one = journal()
-    one.pushed(a_push(1))
+    push(one, 1)
     one.durable().result(10)
 
     assert mend(tmp_path / "j") == []
-    one.pushed(a_push(2))
+    push(one, 2)
     one.close()
     assert entries(tmp_path / "j") == [a_push(1), a_push(2)]
 
@@ -179,7 +191,7 @@ def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
 
 
 async def test_a_node_notes_what_it_pushed_unless_it_was_only_gone(journal, tmp_path):
-    noting = Journaling(journal())
+    noting = journal()
     queued, claimed, gone = (
         Push(mode, seen_hash(mode.encode()), "0:a.example", 0, b"0\x011")
         for mode in (FORCE, CLAIM, GONE[2])
@@ -197,15 +209,16 @@ KILLED = """
 import sys
 from pathlib import Path
 from frontier.urls.fingerprint import seen_hash
-from frontier.node.journal.entries import Header, Pushed
+from frontier.node.journal.entries import Header
 from frontier.node.journal.writer import Journal
+from frontier.queue.push import Push
 
 header = Header("frontier", "site-1", "site", "node-1", {}, "ab12" * 4)
 journal = Journal(Path(sys.argv[1]), header)
 number = 0
 while True:
     item = b"0\\x01%d" % number
-    journal.pushed(Pushed(1, "t", seen_hash(b"%d" % number), "0:a.example", item))
+    journal.pushed(1, [Push("t", seen_hash(b"%d" % number), "0:a.example", 0, item)])
     number += 1
     if number % 50 == 0:
         journal.durable().result()
@@ -242,7 +255,7 @@ def test_a_disk_that_fails_is_waited_for(journal, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fsync)
     failing.set()
-    one.pushed(a_push(1))
+    push(one, 1)
     future = one.durable()
     assert failed.wait(10)
     assert not future.done()
@@ -267,7 +280,7 @@ def test_a_file_whose_header_cannot_be_written_is_not_used(
 
     monkeypatch.setattr(os, "fsync", fsync)
     failing.set()
-    one.pushed(a_push(1))
+    push(one, 1)
     future = one.durable()
     assert failed.wait(10)
     failing.clear()
@@ -296,8 +309,5 @@ def test_a_journal_that_is_closed_meanwhile_hides_no_other(tmp_path, monkeypatch
         return real(path, flags)
 
     monkeypatch.setattr(append_file, "descriptor_of", closed_meanwhile)
-    found = list(left_open(tmp_path))
 
-    assert [left.path.name for left in found] == ["b.journal.open"]
-    for left in found:
-        left.release()
+    assert [path.name for path, _ in mend(tmp_path)] == ["b.journal"]
