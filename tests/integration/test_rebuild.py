@@ -85,7 +85,6 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
 ):
     journal = tmp_path / "j"
     server = killed_half_way(serve, cluster, journal)
-    (left,) = journal.iterdir()
     for words in (
         ["node", "remove", "node-1", "--force", "--crawl", "named"],
         ["crawl", "end", "--discard", "--crawl", "named", "--yes"],
@@ -103,9 +102,6 @@ def test_a_crawl_that_was_deleted_leaves_the_next_of_its_name_alone(
     assert cluster.wait("node-2") == [0]
     entries = server.requests().entries[before:]
     assert {entry.url for entry in entries if entry.node == "node-2"} >= server.expected
-    said = cluster.text_of("node-2")
-    assert "1 journal of an earlier crawl named" in said
-    assert left.name.removesuffix(".open") in said
 
 
 def test_a_node_does_not_begin_anew_what_its_store_has_lost(serve, cluster, tmp_path):
@@ -129,7 +125,6 @@ def test_a_node_does_not_begin_anew_what_its_store_has_lost(serve, cluster, tmp_
     )
     assert cluster.wait("node-3") == [0]
     assert server.requests().missing(server.expected) == set()
-    assert "earlier crawl" not in cluster.text_of("node-3")
 
 
 def acked(*journals, least):
