@@ -6,9 +6,9 @@ and has this done: ``frontier crawl repair``.
 What always holds:
 
 1.  Only of a crawl that no live node is in. What was cut off can be made again.
-2.  Nothing is removed but keys of a type that nobody here writes, and entries that
-    say nothing; each is told. What was in such a key, and nowhere else, is lost, and
-    that is told as well.
+2.  A key that has a type, or a value, that nobody here writes is removed; but of lists
+    of URLs, and of what is reserved, only the entries that say nothing. Each is told,
+    with what is lost.
 3.  The settings of the crawl are not made up: without them it cannot be repaired.
 """
 
@@ -16,21 +16,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
 from frontier.cluster.membership import ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
-from frontier.queue.damage import is_last_push, is_number, look
+from frontier.queue.damage import is_last_push, is_number
 from frontier.queue.due import read_waiting
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import read_reserved
 from frontier.seen import intset
-from frontier.seen.config import SeenLayout, grow_call, seen_config
+from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.seen.imported_filter import FIELD, GUARD, about_call
-from frontier.seen.seen_set import stored_crawl
+from frontier.seen.seen_set import LAYOUT, stored_crawl
 from frontier.status.snapshot import beats_of
 from frontier.store.client import Call
 from frontier.store.damage import wrong_type
@@ -38,38 +38,36 @@ from frontier.store.keys import CrawlKeys, names_in
 from frontier.store.scripts import PARTITION_REPAIR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
     from frontier.store.keys import PartitionKeys
 
-BATCH = 128
-"""Partitions per round trip."""
-MARK = "[0-9a-f]{16}"
-"""What every crawl is born with: `frontier.cluster.crawls.open_call`."""
 WAITING = 500
 """URLs that wait, per call."""
-LOST: dict[str, str] = {
+VALUES: dict[str, Callable[[bytes], bool]] = {
+    "spent": is_number,
+    "pushers": is_last_push,
+}
+"""What the values of hashes have to be."""
+COUNTED = ("born", "ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
+"""Fields of `counts` that are counted again."""
+COSTS: dict[str, str] = {
+    "ready": "the URLs that were in ready:{} are lost",
+    "waiting": "the URLs that were in waiting:{} are lost",
+    "set": "its URLs are new again, and may be fetched twice",
+    "bloom": "its URLs are new again, and may be fetched twice",
     "spent": "quotas of its hosts start at 0",
     "dead": "its dead letters are lost",
-    "due": "",
     "reserved": "what was under way is lost, but for what nodes still had",
-    "seen": "",
-    "queues": "",
-    "counts": "",
-    "lease": "",
-    "started": "",
-    "next_allowed": "",
     "back_off": "hosts that were left alone may be asked at once",
     "claimed": "requests of one process that wait for it may be made twice",
     "forced": "pages that are delivered again queue what they force twice",
     "items": "items that were there may be there twice",
-    "pushers": "",
     "groups": "limits of groups of URLs count from 0",
 }
-"""What is lost with a key of a partition that is removed; empty for nothing."""
+"""What is lost with a key of a partition that is removed; of others nothing is."""
 OF_THE_CRAWL: dict[str, str] = {
     "nodes": "",
     "former": "",
@@ -139,8 +137,7 @@ class Repair:
     def __init__(self, store: BlockingStore, namespace: str, crawl_id: str) -> None:
         self._store = store
         keys = CrawlKeys(namespace, crawl_id)
-        (kind,) = store.run([Call.command("TYPE", keys.meta())])
-        if fault := wrong_type(keys.meta(), kind):
+        if fault := wrong_type(keys.meta(), self._ask("TYPE", keys.meta())):
             reason = f"{fault}; its settings are gone, and nothing can be repaired"
             raise KeyDamaged("", keys.meta(), reason)
         crawl = stored_crawl(store, namespace, crawl_id)
@@ -148,6 +145,9 @@ class Repair:
         self.partitions = crawl.config.partitions
         self._tiers: SeenConfig = seen_config(crawl.config)
         self.outcome = Repaired(crawl_id)
+
+    def _ask(self, *words: Any) -> Any:
+        return self._store.call(Call.command(*words))
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Repaired:
         """Repair it; *progress* is told how many partitions are done.
@@ -157,11 +157,12 @@ class Repair:
             StoreError: The store does not answer. What is done stays done.
         """
         self._require_nobody()
-        self._see_to_mark()
-        self._see_to_crawl()
-        names = self._names()
+        names: dict[int | None, list[str]] = defaultdict(list)
+        for key, number, _ in set(names_in(self._store, self._keys)):
+            names[number].append(key.decode("utf-8", "surrogateescape"))
+        self._see_to_crawl(names[None])
         for number in range(self.partitions):
-            self._repair(number, sorted(names[number]))
+            self._see_to_partition(number, sorted(names[number]))
             progress(number + 1)
         return self.outcome
 
@@ -181,127 +182,70 @@ class Repair:
         if live:
             raise CrawlInUse(self._keys.crawl_id, sorted(live))
 
-    def _see_to_mark(self) -> None:
-        """Give `meta` the mark of the partitions if what it has is none.
-
-        Raises:
-            KeyDamaged: They have not one mark.
-        """
-        born = self._keys.born
-        if re.fullmatch(MARK, born):
-            return
-        every = [self._keys.partition(n).counts for n in range(self.partitions)]
-        calls = [Call.command("HGET", name, "born") for name in every]
-        found = self._store.run(calls, tolerant=True)
-        marks = {one.decode("latin-1") for one in found if isinstance(one, bytes)}
-        if not born and not marks:
-            return  # an older version made it
-        if len(marks) != 1 or not re.fullmatch(MARK, mark := marks.pop()):
-            reason = f"its mark is {born[:40]!r}, and its partitions have not one"
-            raise KeyDamaged(self._store.where, self._keys.meta(), reason)
-        self._store.call(Call.command("HSET", self._keys.meta(), "born", mark))
-        self._keys = replace(self._keys, born=mark)
-        reason = f"its mark was {born[:40]!r}, and is that of its partitions now"
-        self.outcome.removed.append(Fault("meta", reason))
-
-    def _see_to_crawl(self) -> None:
-        """Remove keys of the crawl's own that are of another type."""
+    def _see_to_crawl(self, names: Iterable[str]) -> None:
+        """Have the keys of the crawl's own be such as nodes can read."""
+        meta = self._keys.meta()
         if self._state.encode() not in STATES:
-            self._store.call(Call.command("HSET", self._keys.meta(), "state", "open"))
-            reason = f"its state was {self._state[:40]!r}, and is open now"
-            self.outcome.removed.append(Fault("meta", reason))
-        self._drop_spent()
-        self._drop_controls()
-        start = self._keys.meta().removesuffix("meta")
-        for key, number, what in set(names_in(self._store, self._keys)):
-            if number is None and what in OF_THE_CRAWL:
-                name = key.decode("utf-8", "surrogateescape")
-                self._remove_wrong(name, name.removeprefix(start), OF_THE_CRAWL[what])
-        self._drop_imported()
-
-    def _drop_spent(self) -> None:
-        """Have the limits of the crawl count from 0 what is not a number."""
-        name = self._keys.spent()
-        if self._store.call(Call.command("TYPE", name)) not in {b"hash", "hash"}:
-            return
-        spent = self._store.call(Call.command("HGETALL", name))
-        if bad := [key for key, value in spent.items() if not is_number(value)]:
-            self._store.call(Call.command("HDEL", name, *bad))
-            cost = f"{bad[0][:40]!r} was not a number, and counts from 0"
-            self.outcome.removed.append(Fault("spent", cost))
-
-    def _drop_imported(self) -> None:
-        """Have the crawl have no imported filter, if that was lost."""
-        keys = self._keys
-        guard = Call.command("SISMEMBER", keys.imported(), GUARD)
-        if self._store.call(about_call(keys)) and not self._store.call(guard):
-            self._store.call(Call.command("HDEL", keys.meta(), FIELD))
+            self._ask("HSET", meta, "state", "open")
+            self._tell("meta", f"its state was {self._state[:40]!r}, and is open now")
+        start = meta.removesuffix("meta")
+        for name in names:
+            what = name.removeprefix(start)
+            kind = what.partition(":")[0]
+            if kind in OF_THE_CRAWL:
+                self._remove_wrong(name, what, kind, OF_THE_CRAWL[kind])
+        replies = self._store.run(controls.calls(self._keys))
+        if faults := controls.read(self._keys, replies).faults:
+            self._ask("HDEL", meta, "paused")
+            for name in (self._keys.controls(), self._keys.control_log()):
+                self._ask("DEL", name)
+            cost = OF_THE_CRAWL["controls"]
+            self._tell("controls", f"{faults[0][1]}; {cost}")
+        guard = Call.command("SISMEMBER", self._keys.imported(), GUARD)
+        if self._store.call(about_call(self._keys)) and not self._store.call(guard):
+            self._ask("HDEL", meta, FIELD)
             cost = "repeat frontier migrate, or what was seen before is fetched again"
-            self.outcome.removed.append(Fault("imported", cost))
+            self._tell("imported", cost)
 
-    def _drop_controls(self) -> None:
-        """Have operators want nothing of what cannot be read."""
-        meta, every = self._keys.meta(), controls.calls(self._keys)
-        paused, wanted, log = self._store.run(every, tolerant=True)
-        if self._told([paused, {}, []]):
-            self._store.call(Call.command("HDEL", meta, "paused"))
-        for name, value in wanted.items() if isinstance(wanted, dict) else ():
-            if self._told([None, {name: value}, []]):
-                self._store.call(Call.command("HDEL", self._keys.controls(), name))
-        for entry in log if isinstance(log, list) else ():
-            if self._told([None, {}, [entry]]):
-                call = Call.command("LREM", self._keys.control_log(), 0, entry)
-                self._store.call(call)
+    def _tell(self, what: str, reason: str) -> None:
+        self.outcome.removed.append(Fault(what, reason))
 
-    def _told(self, replies: list[Any]) -> bool:
-        """Tell what of *replies* about controls cannot be read; whether something."""
-        if any(isinstance(one, KeyDamaged) for one in replies):
-            return False  # of another type, which is seen to by that
-        faults = controls.read(self._keys, replies).faults
-        start = self._keys.meta().removesuffix("meta")
-        for key, reason in faults:
-            gone = f"{reason}; it is not wanted any more"
-            self.outcome.removed.append(Fault(key.removeprefix(start), gone))
-        return bool(faults)
-
-    def _remove_wrong(self, name: str, what: str, cost: str) -> bool:
-        """Remove the key *name* if it is of another type; return whether it was."""
-        fault = wrong_type(name, self._store.call(Call.command("TYPE", name)))
+    def _remove_wrong(self, name: str, told: str, kind: str, cost: str) -> str:
+        """Remove the key *name* of a *kind* if it cannot be read; return why."""
+        fault = wrong_type(name, self._ask("TYPE", name))
+        if not fault and (is_right := VALUES.get(kind)) is not None:
+            bad = [each for each in self._ask("HVALS", name) if not is_right(each)]
+            fault = f"{bad[0][:40]!r} is no value of it" if bad else ""
         if fault:
-            self._store.call(Call.command("DEL", name))
-            self.outcome.removed.append(Fault(what, f"{fault}; {cost}".rstrip("; ")))
-        return bool(fault)
+            self._ask("DEL", name)
+            self._tell(told, f"{fault}; {cost}".rstrip("; "))
+        return fault
 
-    def _names(self) -> dict[int, set[str]]:
-        """The names of all keys of each partition that has some."""
-        found: dict[int, set[str]] = defaultdict(set)
-        for key, number, _ in names_in(self._store, self._keys):
-            if number is not None:
-                found[number].add(key.decode("utf-8", "surrogateescape"))
-        return found
-
-    def _repair(self, number: int, names: list[str]) -> None:
+    def _see_to_partition(self, number: int, names: list[str]) -> None:
         keys = self._keys.partition(number)
-        faults = self._look(keys)
-        if not faults and set(names) <= {keys.counts, keys.lease}:
+        start, here = f"{keys.tag}:", []
+        for name in names:
+            what = name.removeprefix(start)
+            kind, _, rest = what.partition(":")
+            cost = COSTS.get(kind, "").format(rest)
+            if fault := self._remove_wrong(name, f"{number}:{what}", kind, cost):
+                self._lose(number, cost)
+                self._note(number, what, fault)
+            else:
+                here.append(what)
+        before = self._ask("HGETALL", keys.counts)
+        born = before.pop(b"born", keys.born.encode())
+        is_whole = all(map(is_number, before.values())) and born == keys.born.encode()
+        is_whole = is_whole and number not in self.outcome.partitions
+        if is_whole and set(here) <= {"counts", "lease"}:
             return  # as most of a small crawl: nothing was ever queued there
-        if faults:
-            self.outcome.partitions[number] = faults
-        start = keys.tag + ":"
-        for what, cost in LOST.items():
-            told = f"{number}:{what}"
-            if self._remove_wrong(start + what, told, cost) and cost:
-                self.outcome.lost.append(f"partition {number}: {cost}")
-        for fault in faults:
-            if fault.key.startswith(("set:", "bloom:")):
-                cost = "its URLs are new again, and may be fetched twice"
-                self._remove_wrong(start + fault.key, f"{number}:{fault.key}", cost)
-        lists = self._lists(number, names)
-        self._see_to_fields(number, keys)
-        if any(fault.key == "seen" for fault in faults):
-            self._read_seen(number, keys, names)
-        waiting = self._waiting(number, keys, names)
-        ready, reserved, _, lost = self._count(keys, lists, waiting)
+        self._see_to_reserved(number, keys)
+        self._see_to_seen(number, keys, here)
+        queues = [what[6:] for what in here if what.startswith("ready:")]
+        waiting = self._waiting(number, keys, here)
+        ready, reserved, _, lost = self._count(keys, queues, waiting)
+        after = self._ask("HGETALL", keys.counts)
+        self._compare(number, {b"born": born, **before}, after)
         if lost:
             self.outcome.anew.append(
                 f"partition {number}: how many of its requests were done is not "
@@ -311,93 +255,71 @@ class Repair:
         self.outcome.waiting += waiting
         self.outcome.reserved += reserved
 
-    def _look(self, keys: PartitionKeys) -> list[Fault]:
-        """What is wrong with the keys of a partition."""
-        looking, replies = look(keys, self._tiers), None
-        try:
-            while True:
-                calls = next(looking) if replies is None else looking.send(replies)
-                replies = self._store.run(calls) if calls else []
-        except StopIteration as end:
-            return [Fault(*one) for one in end.value]
+    def _lose(self, number: int, cost: str) -> None:
+        if cost:
+            self.outcome.lost.append(f"partition {number}: {cost}")
 
-    def _lists(self, number: int, names: Iterable[str]) -> list[str]:
-        """The queues of a partition that have a list that can be read."""
-        start = self._keys.partition(number).ready("")
-        queues = []
-        for name in [name for name in names if name.startswith(start)]:
-            queue = name.removeprefix(start)
-            cost = f"the URLs that were in ready:{queue} are lost"
-            if self._remove_wrong(name, f"{number}:ready:{queue}", cost):
-                self.outcome.lost.append(f"partition {number}: {cost}")
-            elif readable(queue.encode("utf-8", "surrogateescape")):
-                queues.append(queue)
-        return queues
+    def _note(self, number: int, what: str, reason: str) -> None:
+        self.outcome.partitions.setdefault(number, []).append(Fault(what, reason))
 
-    def _waiting(self, number: int, keys: PartitionKeys, names: Iterable[str]) -> int:
+    def _compare(
+        self, number: int, before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]
+    ) -> None:
+        """Tell which counts are others than before."""
+        for name in COUNTED:
+            old, new = (found.get(name.encode(), b"0") for found in (before, after))
+            if before and old != new:
+                self._note(number, "counts", f"its {name} was {old[:40]!r}")
+
+    def _waiting(self, number: int, keys: PartitionKeys, here: Iterable[str]) -> int:
         """Have `due` name the lists of what waits; return how many URLs that is.
 
         What is in them, and is no URL of a queue, is removed.
         """
-        start, total = keys.waiting(""), 0
-        self._store.call(Call.command("DEL", keys.due))
-        for name in [name for name in names if name.startswith(start)]:
-            bucket = name.removeprefix(start)
-            cost = f"the URLs that were in waiting:{bucket} are lost"
-            if self._remove_wrong(name, f"{number}:waiting:{bucket}", cost):
-                self.outcome.lost.append(f"partition {number}: {cost}")
-                continue
-            if not is_number(bucket.encode("utf-8", "replace")):
+        total, prefix = 0, "waiting:"
+        self._ask("DEL", keys.due)
+        for what in here:
+            bucket = what.removeprefix(prefix)
+            if bucket == what or not is_number(bucket.encode("utf-8", "replace")):
                 continue  # nobody moves what is in it, or counts it
+            name = keys.waiting(bucket)
             if bad := self._drop_unreadable(name):
-                told = f"waiting:{bucket} had {bad} entries that are not URLs of queues"
-                self.outcome.lost.append(f"partition {number}: {told}")
-            if length := int(self._store.call(Call.command("LLEN", name))):
-                self._store.call(Call.command("ZADD", keys.due, bucket, bucket))
+                told = f"{what} had {bad} entries that are not URLs of queues"
+                self._lose(number, told)
+            if length := int(self._ask("LLEN", name)):
+                self._ask("ZADD", keys.due, bucket, bucket)
                 total += length
         return total
 
     def _drop_unreadable(self, name: str) -> int:
         """Remove from the list *name*, of what waits, what is of no queue."""
-        length = int(self._store.call(Call.command("LLEN", name)))
+        length = int(self._ask("LLEN", name))
         bad: set[bytes] = set()
         for first in range(0, length, WAITING):
-            read = Call.command("LRANGE", name, first, first + WAITING - 1)
-            for element in self._store.call(read):
+            for element in self._ask("LRANGE", name, first, first + WAITING - 1):
                 try:
                     read_waiting(element)
                 except CodecError:
                     bad.add(element)
         for element in bad:
-            self._store.call(Call.command("LREM", name, 0, element))
-        return length - int(self._store.call(Call.command("LLEN", name)))
+            self._ask("LREM", name, 0, element)
+        return length - int(self._ask("LLEN", name))
 
-    def _see_to_fields(self, number: int, keys: PartitionKeys) -> None:
-        """Make dead letters of reservations that cannot be read; drop such quotas."""
-        entries = self._store.call(Call.command("HGETALL", keys.reserved))
-        for key, value in entries.items():
+    def _see_to_reserved(self, number: int, keys: PartitionKeys) -> None:
+        """Make dead letters of reservations that cannot be read."""
+        for key, value in self._ask("HGETALL", keys.reserved).items():
             try:
                 read_reserved(key, value)
             except CodecError as error:
-                letter = f"{error}\n\n".encode() + value
-                self._store.call(Call.command("RPUSH", keys.dead, letter))
-                self._store.call(Call.command("HDEL", keys.reserved, key))
-                self.outcome.lost.append(
-                    f"partition {number}: {error}; it is in the dead letter"
-                )
-        pushers = self._store.call(Call.command("HGETALL", keys.pushers))
-        if bad := [key for key, value in pushers.items() if not is_last_push(value)]:
-            self._store.call(Call.command("HDEL", keys.pushers, *bad))
-        spent = self._store.call(Call.command("HGETALL", keys.spent))
-        bad = [key for key, value in spent.items() if not is_number(value)]
-        if bad:
-            self._store.call(Call.command("HDEL", keys.spent, *bad))
-            cost = f"{len(bad)} quotas of its hosts start at 0"
-            self.outcome.lost.append(f"partition {number}: {cost}")
+                self._ask("RPUSH", keys.dead, f"{error}\n\n".encode() + value)
+                self._ask("HDEL", keys.reserved, key)
+                self._lose(number, f"{error}; it is in the dead letter")
+                self._note(number, "reserved", str(error))
 
     def _count(
-        self, keys: PartitionKeys, queues: Sequence[str], waiting: int
+        self, keys: PartitionKeys, lists: Iterable[str], waiting: int
     ) -> list[int]:
+        queues = [q for q in lists if readable(q.encode("utf-8", "surrogateescape"))]
         names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
         names += [keys.ready(queue) for queue in queues]
         args: list[str | int] = [keys.born, waiting]
@@ -406,67 +328,29 @@ class Repair:
         reply = self._store.call(Call.to(PARTITION_REPAIR, names, args))
         return [int(value) for value in reply]
 
-    def _read_seen(self, number: int, keys: PartitionKeys, names: list[str]) -> None:
-        """Tell the layout of the seen-set by what the set itself has."""
-        start = keys.tag + ":"
-        tiers = self._tiers
-        buckets: dict[int, dict[int, str]] = defaultdict(dict)
-        blooms = 0
-        for name in names:
-            what = name.removeprefix(start)
-            found = re.fullmatch(r"(set:(\d{1,9}):|bloom:)(\d{1,9})", what)
-            if found and found[1] == "bloom:":
-                blooms = max(blooms, int(found[3]) + 1)
-            elif found and not self._remove_wrong(
-                name, f"{number}:{what}", "its URLs are new again"
-            ):
-                buckets[int(found[2])][int(found[3])] = name
+    def _see_to_seen(
+        self, number: int, keys: PartitionKeys, here: Sequence[str]
+    ) -> None:
+        """Tell the layout of the seen-set by what there is, if it cannot be read."""
+        stored = self._ask("HMGET", keys.seen, *LAYOUT)
+        if "seen" in here and all(is_number(value or b"0") for value in stored):
+            layout = SeenLayout(*(int(value or 0) for value in stored))
+            if self._tiers.allows(layout):
+                return
+        elif "seen" not in here and not any(what.startswith("set:") for what in here):
+            return
+        sets = [re.fullmatch(r"set:(\d{1,9}):(\d{1,9})", what) for what in here]
+        found = [(int(one[1]), int(one[2])) for one in sets if one]
+        blooms = sum(what.startswith("bloom:") for what in here)
         # Without any bucket the Bloom tier decides, as of a set that was given up.
-        era = max(buckets, default=1 if blooms and tiers.has_set else 0)
-        here = buckets[era]
-        total = max(here, default=0) + 1
-        count = sum(
-            self._read_bucket(keys, era, bucket, total, name)
-            for bucket, name in here.items()
-        )
-        last = tiers.generation(blooms - 1).capacity if blooms else 0
-        self._store.call(Call.command("DEL", keys.seen))
-        fields = ("buckets", total, "count", count, "blooms", blooms, "last", last)
-        if here or blooms:
-            call = Call.command("HSET", keys.seen, *fields, "era", era, "claims", 1)
-            self._store.call(call)
-        # Empty buckets have no key: there may have been more of them.
-        self._grow(keys, SeenLayout(total, count, blooms, last, era))
-
-    def _read_bucket(
-        self, keys: PartitionKeys, era: int, bucket: int, total: int, name: str
-    ) -> int:
-        """Move what is in *bucket*, *name*, to where it belongs among *total*.
-
-        Removes what is no member; returns how many members there are.
-        """
-        members = self._store.call(Call.command("SMEMBERS", name))
-        count = len(members)
-        wrong: dict[int, list[bytes]] = defaultdict(list)
-        for member in members:
-            if not is_number_of_a_member(member):
-                self._store.call(Call.command("SREM", name, member))
-                count -= 1
-                continue
-            if (its := intset.bucket_of(int(member), total)) != bucket:
-                wrong[its].append(member)
-        for its, moved in wrong.items():
-            self._store.call(Call.command("SADD", keys.bucket(era, its), *moved))
-            self._store.call(Call.command("SREM", name, *moved))
-        return count
-
-    def _grow(self, keys: PartitionKeys, layout: SeenLayout) -> None:
-        """Have as many buckets as so many URLs are to have."""
-        wanted = intset.wanted(layout.count)
-        if self._tiers.has_set and wanted > layout.buckets:
-            self._store.call(grow_call(keys, self._tiers, layout, wanted))
-
-
-def is_number_of_a_member(member: bytes) -> bool:
-    """Whether *member* is an integer as sets have them."""
-    return member.isdigit() and len(member) <= 19
+        era = max(found, default=(1 if blooms and self._tiers.has_set else 0, 0))[0]
+        buckets = [bucket for its, bucket in found if its == era]
+        count = sum(self._ask("SCARD", keys.bucket(era, n)) for n in buckets)
+        # Empty buckets have no key: there may have been more of them. What is in the
+        # others is where it belongs, however many these are.
+        total = max(max(buckets, default=0) + 1, intset.wanted(count))
+        last = self._tiers.generation(blooms - 1).capacity if blooms else 0
+        facts = ("buckets", total, "count", count, "blooms", blooms, "last", last)
+        self._ask("DEL", keys.seen)
+        self._ask("HSET", keys.seen, *facts, "era", era, "claims", 1)
+        self._note(number, "seen", "its layout could not be read")

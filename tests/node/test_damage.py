@@ -113,7 +113,7 @@ OF_A_CRAWL = {
 }
 ELSEWHERE = (RegistryKeys, CollectionKeys)
 """Whose keys nodes without an archive do not touch: `tests/integration` has them."""
-BY_NOBODY = ("", "shape", "schema")
+BY_NOBODY = ("", "shape", "schema", "born")
 """Damage to `meta` that cannot be repaired: of its type, or of these fields."""
 
 

@@ -9,7 +9,6 @@ from frontier.cli import app
 from frontier.cli.output import ExitCode
 from frontier.cluster import crawls
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import KeyDamaged
 from frontier.node.repair import Repair
 from frontier.queue.reserve import Scan, scan_call
 from frontier.seen.config import seen_config
@@ -65,31 +64,6 @@ def test_each_partition_that_was_looked_at_is_told(damaged):
     Repair(*names).run(progress=told.append)
 
     assert told == [1, 2]
-
-
-@pytest.mark.parametrize("garbage", ["", "7", b"\xff\xfe"])
-def test_the_mark_of_the_crawl_is_that_of_its_partitions(damaged, garbage):
-    damaged.db("HSET", damaged.part.counts, "born", BORN)
-    damaged.db("HSET", damaged.keys.meta(), "born", garbage)
-
-    done = damaged.run()
-
-    assert done.exit_code == ExitCode.OK, done.output
-    assert "is that of its partitions now" in done.stdout
-    assert damaged.db("HGET", damaged.keys.meta(), "born") == BORN.encode()
-
-
-def test_of_two_marks_none_is_chosen(damaged):
-    damaged.db("HSET", damaged.part.counts, "born", BORN)
-    other = damaged.keys.partition(1).counts
-    damaged.db("HSET", other, "born", BORN[::-1])
-    damaged.db("HSET", damaged.keys.meta(), "born", "7")
-
-    done = damaged.run()
-
-    assert isinstance(done.exception, KeyDamaged)
-    assert "its partitions have not one" in str(done.exception)
-    assert damaged.db("HGET", other, "born") == BORN[::-1].encode()
 
 
 @pytest.mark.parametrize("field", ["ready", "pushed", "acked", "dead", "skipped"])
