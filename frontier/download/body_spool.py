@@ -138,11 +138,6 @@ class Spool:
         """Whether Scrapy gets nothing of it."""
         return 0 < self.most < self._size
 
-    @property
-    def paused(self) -> bool:
-        """Whether the server is made to wait for the disk."""
-        return self._paused
-
     def write(self, data: bytes) -> None:
         """Add *data*."""
         self._memory += data

@@ -170,14 +170,12 @@ class RawExchange:
     """What of the answer is not stored as its head says it is; see `framing`."""
     raw: bool = False
     """Whether the body is all that was received, for no head was found in it."""
-    broken: bool = False
-    """Whether the client gave up reading before the server gave up sending."""
 
     def restart(self) -> None:
         """Forget what was received: the request is sent once more."""
         self.response_head, self.status, self.protocols = b"", 0, ()
         self.framing = ""
-        self.raw = self.broken = False
+        self.raw = False
 
 
 def exchange_of_raw(request: Request, wire: RawExchange) -> Exchange:

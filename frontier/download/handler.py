@@ -19,15 +19,13 @@ what Scrapy makes of them. What always holds:
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError, StopDownload
 from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
 from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
@@ -42,6 +40,7 @@ from frontier.download.body_spool import (
 from frontier.download.capture import RawExchange, truncation
 from frontier.download.framing import Parser
 from frontier.download.hops import Hops
+from frontier.download.politeness import LOST, LeaseGone
 from frontier.scrapy_internals import (
     BaseAgent,
     BaseHandler,
@@ -53,18 +52,16 @@ from frontier.scrapy_internals import (
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from twisted.python.failure import Failure
+    from twisted.internet.defer import Deferred
     from twisted.web.client import HTTPConnectionPool
     from twisted.web.iweb import IResponse
 
-    Guard = Callable[[], Coroutine[Any, Any, None] | None]
-
-logger = logging.getLogger(__name__)
+    Guard = Callable[[], None]
 
 
 class CheckedHandler(BaseHandler):
@@ -85,10 +82,31 @@ class CheckedHandler(BaseHandler):
         """The look at the connections of *request*."""
         return Checked(self._hops, request)
 
-    def guard(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """What to wait for before *request* is written, if its lease has ended."""
-        gate = self._session.lease_guard
-        return None if gate is None or gate.covers(request) else gate.covered(request)
+    def guard(self, request: Request) -> None:
+        """Let *request* be written if its lease is current.
+
+        Raises:
+            LeaseGone: It goes back to the store, or another node has it.
+        """
+        session = self._session
+        if session.lease_guard is None or session.lease_guard.covers(request):
+            return
+        state = session.requests.of(request)
+        if state.reservation is not None:
+            state.waits = not session.node.has_lost(state.reservation)
+            request.errback = None  # its spider need not know
+        raise LeaseGone(LOST)
+
+    @contextmanager
+    def _telling(self, checked: Checked) -> Iterator[None]:
+        """Raise what a download has failed of, as Scrapy and others know it."""
+        try:
+            with refusing(checked), wrap_twisted_exceptions():
+                yield
+        except RequestGenerationFailed as error:
+            if not isinstance(reason := error.reasons[0].value, LeaseGone):
+                raise
+            raise reason from None
 
     @override
     async def download_request(self, request: Request) -> Response:
@@ -101,7 +119,7 @@ class CheckedHandler(BaseHandler):
         agent: _GuardedAgent = self.make_agent(_GuardedAgent)
         agent.guard = partial(self.guard, request)
         agent.checked = self.checked(request)
-        with refusing(agent.checked), wrap_twisted_exceptions():
+        with self._telling(agent.checked):
             answer = maybe_deferred_to_future(agent.download_request(request))
             return excerpt_of(request, await answer)
 
@@ -133,14 +151,12 @@ class Handler(CheckedHandler):
             )
         agent.checked = self.checked(request)
         try:
-            with refusing(agent.checked), wrap_twisted_exceptions():
+            with self._telling(agent.checked):
                 response = await maybe_deferred_to_future(
                     agent.download_request(request)
                 )
         except Exception as error:
             wire.truncated = wire.truncated or _reason(error)
-            if wire.broken and wire.truncated == "disconnect":
-                wire.truncated = None  # all that was sent is there, as it was sent
             wire.body = await agent.spool.take()
             self.warn_of_loss(error, request.url)
             raise
@@ -226,65 +242,26 @@ class _Pool:
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
         if self._checked is not None:
             made.addCallback(self._checked.permitted)
-        again = partial(self.getConnection, key, endpoint)
-        return made.addCallback(_Wired, self._guard, self._part, again)
+        return made.addCallback(_Wired, self._part | {"guard": self._guard})
 
 
 class _Wired:
     """A connection that has *part* with the one request that it is given.
 
-    That is where to put what comes: the wire, the spool, and how much of it. *again*
-    makes another one.
+    That is where to put what comes: the wire, the spool, and how much of it.
     """
 
-    def __init__(
-        self,
-        connection: Any,
-        guard: Guard,
-        part: dict[str, Any],
-        again: Callable[[], Deferred[_Wired]],
-    ) -> None:
+    def __init__(self, connection: Any, part: dict[str, Any]) -> None:
         self._connection = connection
-        self._guard = guard
         self._part = part
-        self._again = again
 
     def request(self, request: Any) -> Deferred[IResponse]:
-        waits = self._guard()
-        if waits is None:
-            return self._send(request)
-        ready = Deferred.fromFuture(asyncio.ensure_future(waits))
-        return ready.addCallbacks(lambda _: self._send(request), self._give_up)
-
-    def _send(self, request: Any) -> Deferred[IResponse]:
-        vars(request).update(self._part, guard=self._guard)
+        vars(request).update(self._part)
+        write_to = type(request).writeTo
+        tee = partial(_Tee, wire=self._part.get("wire"), guard=self._part["guard"])
+        request.writeTo = lambda transport: write_to(request, tee(transport))
         answer: Deferred[IResponse] = self._connection.request(request)
-        return answer.addErrback(self._send_later, request)
-
-    def _send_later(self, failure: Failure, request: Any) -> Any:
-        """Send *request* on another connection, if its lease ended on this one."""
-        if not isinstance(failure.value, RequestGenerationFailed):
-            return failure
-        ended = failure.value.reasons[0].value
-        if not isinstance(ended, _LeaseEnded):
-            return failure
-        waits = asyncio.ensure_future(ended.waits)
-        ready = Deferred.fromFuture(waits).addCallback(lambda _: self._again())
-        return ready.addCallback(lambda wired: wired.request(request))
-
-    def _give_up(self, failure: Failure) -> Failure:
-        """Close the connection, which nobody will have given back to the pool."""
-        getattr(self._connection, "_clientProtocol", self._connection).abort()
-        return failure
-
-
-class _LeaseEnded(Exception):
-    """The lease of a request ended while it was made ready; nothing was written."""
-
-    def __init__(self, waits: Coroutine[Any, Any, None]) -> None:
-        self.waits = waits
-        """Ends when the lease is current again."""
-        super().__init__()
+        return answer
 
 
 class _Tee:
@@ -294,7 +271,7 @@ class _Tee:
     request into words.
     """
 
-    def __init__(self, transport: Any, wire: RawExchange, guard: Guard) -> None:
+    def __init__(self, transport: Any, wire: RawExchange | None, guard: Guard) -> None:
         self._transport = transport
         self._wire = wire
         self._guard = guard
@@ -303,11 +280,10 @@ class _Tee:
         return getattr(self._transport, name)
 
     def writeSequence(self, lines: list[bytes]) -> None:  # noqa: N802 (Twisted's name)
-        waits = self._guard()
-        if waits is not None:
-            raise _LeaseEnded(waits)
-        self._wire.started = time.time()
-        self._wire.request_head = b"".join(lines)  # Twisted writes all of it at once
+        self._guard()
+        if self._wire is not None:
+            self._wire.started = time.time()
+            self._wire.request_head = b"".join(lines)  # Twisted writes all at once
         self._transport.writeSequence(lines)
         # Twisted would send it in the next turn of the loop. A callback that blocks the
         # loop until then would hold it back, perhaps for longer than the lease lasts.
@@ -323,9 +299,6 @@ class _Protocol(LenientProtocol):
     def request(self, request: Any) -> Deferred[IResponse]:
         wire: RawExchange = request.wire
         wire.restart()  # a connection that was closed meanwhile is tried again
-        write_to = type(request).writeTo
-        tee = partial(_Tee, wire=wire, guard=request.guard)
-        request.writeTo = lambda transport: write_to(request, tee(transport))
         answer = super().request(request)
         parser: Any = self._parser
         parser.__class__ = Parser

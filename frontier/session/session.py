@@ -230,9 +230,6 @@ class SendGuard(Protocol):
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
 
-    async def covered(self, request: Request) -> None:
-        """Return once the lease that *request* stands on is current."""
-
 
 class BrowserRecorder(Protocol):
     """Who listens to the pages of a browser."""

@@ -9,70 +9,11 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.internet import tcp
 from twisted.internet.defer import succeed
 from twisted.internet.protocol import Protocol
-from twisted.web.client import Request
+from twisted.web.client import Request, RequestGenerationFailed
 from twisted.web.http_headers import Headers
 
 from frontier.download.capture import RawExchange
-from frontier.download.handler import _Factory, _Pool, _Tee, _Wired
-
-
-class Connection:
-    """Takes requests, as Twisted's protocol does."""
-
-    def __init__(self):
-        self.requests = []
-        self.aborted = False
-
-    def request(self, request):
-        self.requests.append(request)
-        return succeed("answer")
-
-    def abort(self):
-        self.aborted = True
-
-
-@pytest.fixture
-def connection():
-    return Connection()
-
-
-def sent(connection, guard):
-    request = SimpleNamespace()
-    part = {"wire": RawExchange()}
-    answer = _Wired(connection, guard, part, again=None).request(request)
-    return request, answer.asFuture(asyncio.get_running_loop())
-
-
-async def test_a_request_with_a_current_lease_is_written_at_once(connection):
-    request, answer = sent(connection, lambda: None)
-
-    assert connection.requests == [request]
-    assert await answer == "answer"
-
-
-async def test_a_request_waits_for_a_lease_that_comes_back(connection):
-    back = asyncio.Event()
-    request, answer = sent(connection, back.wait)
-    await asyncio.sleep(0)
-    assert connection.requests == []
-
-    back.set()
-
-    assert await answer == "answer"
-    assert connection.requests == [request]
-
-
-async def test_a_request_whose_lease_is_lost_is_not_written(connection):
-    async def lost():
-        raise IgnoreRequest("the lease on its partition is lost")
-
-    _, answer = sent(connection, lost)
-
-    with pytest.raises(IgnoreRequest):
-        await answer
-    assert connection.requests == []
-    assert connection.aborted
-
+from frontier.download.handler import _Factory, _Pool, _Tee
 
 STANDING = SimpleNamespace(
     addReader=print, addWriter=print, removeWriter=print, removeReader=print
@@ -125,28 +66,23 @@ def test_a_request_leaves_before_a_callback_can_hold_it_back(connected):
     assert it.came == wire.request_head == b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
-async def test_a_request_whose_lease_ends_as_it_is_written_is_sent_later(connected):
-    both = [connected(_Factory(print, None).buildProtocol(None)) for _ in range(2)]
-    for each in both:
-        each.transport.abortConnection = each.ours.close
-        each.transport.getPeer = each.transport.setTcpNoDelay = lambda *_: None
-        each.protocol.makeConnection(each.transport)
-    unused = iter(both)
+async def test_a_request_whose_lease_has_ended_is_not_written(connected):
+    one = connected(_Factory(print, None).buildProtocol(None))
+    one.transport.abortConnection = one.ours.close
+    one.transport.getPeer = one.transport.setTcpNoDelay = lambda *_: None
+    one.protocol.makeConnection(one.transport)
     real = SimpleNamespace(
-        getConnection=lambda *_: succeed(next(unused).protocol), persistent=True
+        getConnection=lambda *_: succeed(one.protocol), persistent=True
     )
-    back = asyncio.Event()
-    looks = iter([None, back.wait(), None, None])
     part = {"wire": RawExchange(), "spool": None, "maxsize": 0}
     request = Request(b"GET", b"/", Headers({b"host": [b"h"]}), None)
 
-    pool = _Pool(real, lambda: next(looks), part)
-    pool.getConnection("key", "endpoint").addCallback(lambda it: it.request(request))
-    first, second = both
-    assert first.came == b""
-    assert first.ours.fileno() == -1
+    def lost():
+        raise IgnoreRequest("the lease on its partition is lost")
 
-    back.set()
-    while not (came := second.came):
-        await asyncio.sleep(0)
-    assert came.startswith(b"GET / HTTP/1.1\r\n")
+    made = _Pool(real, lost, part).getConnection("key", "endpoint")
+    answer = made.addCallback(lambda it: it.request(request))
+    with pytest.raises(RequestGenerationFailed):
+        await answer.asFuture(asyncio.get_running_loop())
+    assert one.came == b""
+    assert one.ours.fileno() == -1
