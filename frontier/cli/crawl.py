@@ -414,7 +414,7 @@ def _have_asked(
 ) -> None:
     """Have hosts of *chosen* that are left alone be asked again, as `retry` does."""
     from frontier.cluster.controls import RETRIED, Change, change, operator
-    from frontier.queue.back_off import forget
+    from frontier.queue.hosts import forget
 
     keys = crawl.keys
     for host in {_host(crawl.config, one) for one in chosen}:

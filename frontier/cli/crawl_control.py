@@ -76,7 +76,7 @@ def retry(
     One that still does not answer is left alone again, as after a first failure.
     """
     from frontier.cluster.controls import ALL_HOSTS, RETRIED, Change
-    from frontier.queue.back_off import forget
+    from frontier.queue.hosts import forget
     from frontier.urls.exclusions import HOST, rule_of
 
     if bool(hosts) == every:

@@ -1,7 +1,7 @@
 """Hosts that say "later": 429 and 503, and those that cannot be reached.
 
 `LeftAlone` hears what hosts answer, before anything else is sent to them, and has the
-node leave them alone (`frontier.node.back_off`). Requests to such hosts go back to the
+node leave them alone (`frontier.node.hosts`). Requests to such hosts go back to the
 store. `BackOffMiddleware`, in front of Scrapy's RetryMiddleware, has those tried again
 that were refused.
 
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from frontier.node.back_off import BackOffs
+    from frontier.node.hosts import Hosts
 
 LATER = {429: "throttled", 503: "unavailable"}
 """Statuses of servers that want to be left alone (RFC 6585, 4; RFC 9110, 15.6.4)."""
@@ -125,9 +125,9 @@ class LeftAlone:
         return bool(settings.getint("RETRY_TIMES") if most is None else most)
 
     @property
-    def hosts(self) -> BackOffs:
+    def hosts(self) -> Hosts:
         """What the node knows of hosts."""
-        return self._session.node.back_offs
+        return self._session.node.hosts
 
     def host(self, request: Request) -> str | None:
         """The host that is left alone where *request* is not to be sent."""

@@ -153,8 +153,7 @@ class LeaseGuard:
         wait = self._slots.wait(self._slots.key(request))
         if wait > MOST_WAIT:
             queue_key = split_name(reservation.queue)[1]
-            host = self._host_concurrency.host_of(queue_key)
-            self._session.node.inbox.wait_for_turn(host, wait)
+            self._session.node.hosts.wait_for_turn(queue_key, wait)
             state.waits = True
             request.errback = None  # its spider need not know
             raise TurnIsLater(f"the next turn of its host is in {wait:.0f} s")
@@ -229,7 +228,7 @@ class LeaseGuard:
 
     async def _send_share(self, request: Request, reservation: Reservation) -> Response:
         """Send *request*, which is of a shard, when it is this node's turn."""
-        host = self._host_concurrency.host_of(split_name(reservation.queue)[1])
+        host = self._session.node.hosts.named(split_name(reservation.queue)[1])
         async with self._room(host):
             delay = await self._in_turn(request, reservation)
             self._hops.require_included(request)
@@ -238,7 +237,7 @@ class LeaseGuard:
 
     async def _in_turn(self, request: Request, reservation: Reservation) -> float:
         """Wait for this node's turn at a divided host; return its own delay there."""
-        host = self._host_concurrency.host_of(split_name(reservation.queue)[1])
+        host = self._session.node.hosts.named(split_name(reservation.queue)[1])
         waited, delay = True, 0.0
         while waited:
             delay = self._delay(request)

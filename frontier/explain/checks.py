@@ -19,7 +19,7 @@ from frontier.explain.files import Gap
 from frontier.explain.in_logs import MOST_SEEDS
 from frontier.explain.in_store import DEAD, READY, RESERVED, STARTED, WAITING
 from frontier.node.ends import described
-from frontier.queue.back_off import MEANINGS
+from frontier.queue.hosts import MEANINGS
 from frontier.settings.live import QUOTAS, SCOPE
 from frontier.settings.values import SEEDS
 from frontier.status.text import moment
@@ -510,22 +510,22 @@ def _of_nothing(k: Known) -> Iterator[Finding]:
 
 def _host(k: Known) -> Iterator[Finding]:
     store, is_open = k.store, k.store.crawl.summary.state == "open"
-    told = store.back_off
-    if told is not None:
+    told, is_held = store.failing, store.failing.until * 1000 > store.crawl.taken_ms
+    if told.failures:
         why = MEANINGS.get(told.reason, told.reason)
         times = "1 time" if told.failures == 1 else f"{told.failures:,} times"
         text = f"may be asked again, and was not yet: {why}, {times}"
-        if told.left > 0:
-            until = at(store.crawl.taken_ms + round(told.left * 1000))
-            text = f"left alone until {until}: {why}, {times}"
-        holds = told.left > 0 and store.place is not None and is_open
+        if is_held:
+            text = f"left alone until {at(round(told.until * 1000))}: {why}, {times}"
+        holds = is_held and store.place is not None and is_open
         answer = f"It is queued, and its host is {text}."
         how = "wait: nodes ask the host again then"
         yield Finding("host", text, STORE, "host_left_alone" * holds, answer, how)
-    pages, size, skipped = store.spent
+    had, skipped = store.spent, store.spent.skipped
     has_quota = any(store.settings.get(name, "0") not in ("", "0") for name in QUOTAS)
     if skipped or has_quota:
-        text = f"{pages:,} pages and {size:,} bytes; {skipped:,} URLs were skipped"
+        text = f"{had.pages:,} pages and {had.size:,} bytes; "
+        text += f"{skipped:,} URLs were skipped"
         answer = (
             f"It was not fetched, by all that is known: its host had its quota, {text}."
         )

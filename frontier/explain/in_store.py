@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, ConfigurationError, KeyDamaged
-from frontier.queue.back_off import read_entry
 from frontier.queue.dead_letters import CHUNK, letter
 from frontier.queue.due import read_waiting
+from frontier.queue.hosts import Record, record_of
 from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
 from frontier.queue.reserve import deliveries, read_reserved
@@ -32,13 +32,12 @@ from frontier.store.client import Call
 from frontier.store.keys import node_of
 from frontier.urls.addresses import SAID
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import SPREAD, partition_of
+from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 from frontier.urls.traps import SETTINGS, Traps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from frontier.queue.back_off import BackOff
     from frontier.seen.seen_set import Answer
     from frontier.seen.seen_set import StoredCrawl as Shape
     from frontier.status.snapshot import StoredCrawl
@@ -136,9 +135,10 @@ class StoreFacts:
     """With the limits of the crawl, and the counts that nodes have reported."""
     holder: str
     """Of the URL's partition."""
-    back_off: BackOff | None
-    spent: tuple[int, ...]
-    """Of its host: pages, bytes, and URLs that were skipped."""
+    failing: Record
+    """Of its host."""
+    spent: Record
+    """Of its queue key."""
     is_claimed: bool
     answer: Answer | None
     """Of the shared tiers; ``None`` if there is none, or they are removed."""
@@ -172,24 +172,12 @@ def look(
     settings = {name: own[name] for name in LIVE if name in own}
     for (name, host), (value, _) in crawl.controls.settings.items():
         settings |= {} if host else {name: value}
-    host = subject.queue_key
-    is_shared = config.queue_key in SPREAD or config.host_shards > 1
-    if config.host_shards > 1:
-        host = host.rpartition("#")[0]
-    holder, back_off, spent, claimed, said = store.run(
+    host = subject.queue_key.partition("~")[0]  # without a slot
+    host = host_of_shard(host) if config.host_shards > 1 else host
+    holder, records, claimed, said = store.run(
         [
             Call.command("HGET", keys.lease, "holder"),
-            Call.command(
-                "HGET", shape.keys.back_off() if is_shared else keys.back_off, host
-            ),
-            Call.command(
-                "HMGET",
-                keys.spent,
-                *(
-                    f"{what}:{subject.queue_key}"
-                    for what in ("pages", "bytes", "skipped")
-                ),
-            ),
+            Call.command("HMGET", keys.hosts, host, subject.queue_key),
             Call.command("HEXISTS", keys.claimed, str(subject.mark)),
             Call.command("HMGET", shape.keys.meta(), *(f"address:{k}" for k in SAID)),
         ]
@@ -210,8 +198,8 @@ def look(
         {kind: text(how) for kind, how in zip(SAID, said, strict=True) if how},
         _traps(store, shape, settings, subject.url),
         text(node_of(holder or b"")),
-        read_entry(host.encode(), back_off or b"", crawl.taken_ms),
-        tuple(map(whole, spent)),
+        record_of(records[0]),
+        record_of(records[1]),
         claimed == 1,
         answer,
         tuple(_places(store, shape, subject, progress)),

@@ -284,21 +284,17 @@ class Acks:
         self, groups: Iterable[Sequence[Reservation]]
     ) -> list[tuple[Lease, Call]]:
         """The calls that ack *groups*, each of one lease."""
-        quotas = self._inbox.quotas
-        tell = quotas.charge if quotas is not None else _id
         asked: list[tuple[Lease, Call]] = []
         for group in groups:
             lease = group[0].lease
             keys = self._keys.partition(lease.partition)
             later = [r for r in group if r.key in self._again] if self._again else []
             if later:
-                entries = [(tell(r), self._again[r.key]) for r in later]
-                both = (keys, lease, entries, self._clock)
-                calls = again_calls(*both, charged=quotas is not None)
+                entries = [(r.id, self._again[r.key]) for r in later]
+                calls = again_calls(keys, lease, entries, self._clock)
                 asked += ((lease, call) for call in calls)
-            ended = [r for r in group if r.key not in self._again]
-            ids = [tell(reservation) for reservation in ended]
-            calls = ack_calls(keys, lease, ids, charged=quotas is not None)
+            ids = [r.id for r in group if r.key not in self._again]
+            calls = ack_calls(keys, lease, ids)
             asked += ((lease, call) for call in calls)
         return asked
 
@@ -311,7 +307,3 @@ class Acks:
         self.acked += count
         if is_next:
             self._inbox.on_due(lease.partition)
-
-
-def _id(reservation: Reservation) -> int:
-    return reservation.id

@@ -1,39 +1,29 @@
-"""Politeness between nodes: what each may have of a host, and when it is asked next.
+"""Politeness between nodes: what each may have of a host at once.
 
 Within a node Scrapy's own slots keep the delay of a host, see
 `frontier.download.politeness`. `HostConcurrency` says how many requests a node may have
 at once, in all and to one host. A host that is divided into shards has several nodes.
 Each has its part of what the host may have, by its part of the partitions, of which
 the parts of all nodes are one: so together they have no more than one node would.
-
-`HostDelays` notes in the store when a request was sent, and until when the host is to
-be left alone; `queue_reserve` heeds that when the partition has changed hands. A note
-that a kill cuts off is missing for less than a lease lasts after it.
+When a host is asked next, see `frontier.node.hosts`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
-from frontier.queue.priority import split_name
-from frontier.queue.reserve import sent_call
-from frontier.urls.partition import SPREAD, host_of_shard
+from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 
 LONG = 1.0
@@ -69,10 +59,6 @@ class HostConcurrency:
         self.is_divided = config.host_shards > 1 and not self._is_spread
         """Whether hosts have shards."""
 
-    def host_of(self, queue_key: str) -> str:
-        """Whose concurrency the requests of *queue_key* take from."""
-        return host_of_shard(queue_key) if self.is_divided else queue_key
-
     def sent(self) -> int:
         """How many requests to one host may be on the way."""
         if not self.is_divided:
@@ -94,51 +80,6 @@ class HostConcurrency:
     def waiting(self) -> int:
         """How many URLs may be reserved in all."""
         return 2 * self.whole.requests
-
-
-NOTE_INTERVAL = 0.02
-"""Seconds between two rounds of notes."""
-
-
-class HostDelays(Part):
-    """Notes which queue keys a node has asked."""
-
-    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._sent: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
-        self._some = asyncio.Event()
-
-    def sent(self, reservation: Reservation, delay: float) -> None:
-        """Note that its request was sent; *delay* is in seconds."""
-        if delay > 0:
-            lease, queue_key = reservation.lease, split_name(reservation.queue)[1]
-            self._sent[lease.partition, lease.token][queue_key] = delay
-            self._some.set()
-
-    @override
-    async def run(self) -> None:
-        """Write notes, until cancelled."""
-        while True:
-            await self._some.wait()
-            await self.leaving()
-            await asyncio.sleep(NOTE_INTERVAL)
-
-    @override
-    async def leaving(self) -> None:
-        """Write what was noted; what is not answered is noted again."""
-        self._some.clear()
-        sent, self._sent = self._sent, defaultdict(dict)
-        calls = [
-            sent_call(self._keys.partition(partition), token, delays)
-            for (partition, token), delays in sent.items()
-        ]
-        for lease, reply in zip(
-            sent, await self._outage_retry.partial(calls), strict=True
-        ):
-            if isinstance(reply, StoreUnavailable):  # the others' are not held up
-                self._sent[lease] = {**sent[lease], **self._sent[lease]}
-                self._some.set()
 
 
 logger = logging.getLogger(__name__)

@@ -6,17 +6,16 @@ What always holds:
     reservation whose lease is current is handed out.
 2.  No host has more reservations in flight here than the cap, whatever its
     shards, so that a slow one cannot fill the node; queue keys take turns, higher
-    priorities first. A key that another node has asked is left alone until its
-    delay is over. So is a host with a delay of `LONG` or more that this node has
-    asked, until shortly before its next turn; one request of it waits at the most.
+    priorities first. Of a host that waits for its turn (`frontier.node.hosts`) one
+    request waits here at the most.
 3.  Nothing is reserved that another process has to make, see
     `frontier.queue.item`; the queues of others are known apart.
 4.  A reservation is known here from the reply that made it until `forget`. If
     a reply was lost, what it reserved is found and put back, and until then
     nothing is reserved from that partition.
-5.  Queues of hosts that are left alone (`frontier.node.back_off`), or that wait for
-    their next turn, are set apart until they may be asked again, and what was reserved
-    of them goes back. So hosts that wait take no room from others.
+5.  Queues of hosts that are left alone, or wait for their next turn, are set apart
+    until they may be asked again, and what was reserved of them goes back. So hosts
+    that wait take no room from others. Of a host over its quota nothing is reserved.
 6.  One of several servers that does not answer keeps nobody from what the others
     have: neither what waits here nor the room for it.
 """
@@ -38,6 +37,7 @@ from frontier.node.outbox import WANTED
 from frontier.queue.due import DUE
 from frontier.queue.priority import process_of, readable, split_name
 from frontier.queue.reserve import (
+    HostsUnread,
     Reservation,
     list_reserved,
     requeue_calls,
@@ -53,10 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from frontier.model import Lease
-    from frontier.node.back_off import BackOffs
     from frontier.node.context import NodeContext
     from frontier.node.host_politeness import HostConcurrency
-    from frontier.node.host_quotas import Quotas
+    from frontier.node.hosts import Hosts
 
 logger = logging.getLogger(__name__)
 
@@ -66,13 +65,6 @@ MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
 MAX_CANDIDATES = 256
 """Queues among which those to take from are chosen."""
-MAX_SKIPPED = 1000
-"""URLs over a quota that leave a queue in one call."""
-AHEAD = 0.5
-"""Seconds before its next turn at which a URL of such a host is reserved: it is to be
-in its slot in time, and to wait there no longer than need be."""
-MAX_TURNS = 10_000
-"""Hosts whose next turn is known; then those whose turn has come are forgotten."""
 MAX_PARTITIONS = 32
 """Partitions reserved from in one round trip."""
 NAMED = 5
@@ -85,6 +77,7 @@ class Inbox:
     def __init__(
         self,
         context: NodeContext,
+        hosts: Hosts,
         *,
         process: str = "",
         host_concurrency: HostConcurrency,
@@ -99,19 +92,18 @@ class Inbox:
         self._size = host_concurrency.waiting
         self._partitions = context.partitions
         self._cap = host_concurrency.reserved
-        self._host_of = host_concurrency.host_of
+        self._hosts = hosts
+        hosts.on_retry = self.look_again
         self._concurrency = host_concurrency
         self._on_ready = on_ready
         self.on_due: Callable[[int], object] = lambda _: None
         """Told a partition in which something is due before all else that waits."""
-        self.quotas: Quotas | None = None
-        """What hosts may have; `None` without a limit."""
-        self.back_offs: BackOffs | None = None
-        """Which hosts are left alone; `None` if that is not looked at."""
         self._left_alone: dict[int, dict[str, int]] = defaultdict(dict)
         """Queues that are set apart, by partition: not among those that are known."""
         self._ends: list[tuple[float, int, str]] = []
         """When each of these may be asked again, a heap."""
+        self._over: list[tuple[Lease, str]] = []
+        """Queues of hosts that are over their quotas."""
         self._withdrawn: list[Reservation] = []
         """Reservations that go back: their hosts are left alone."""
         self._waiting: deque[Reservation] = deque()
@@ -123,11 +115,8 @@ class Inbox:
         its reply may be older, and says nothing of them."""
         self._turn = 0
         self._in_flight: dict[str, int] = defaultdict(int)
-        self._turns: dict[str, float] = {}
-        """When hosts with a long delay, and queue keys that another node has asked, may
-        be reserved from again, on the monotonic clock."""
         self._sent: dict[str, set[tuple[int, int, int]]] = defaultdict(set)
-        """What is in flight of such hosts and was sent."""
+        """What is in flight of hosts with a long delay, and was sent."""
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
         self.highest: dict[tuple[int, int], int] = {}
@@ -176,64 +165,25 @@ class Inbox:
             self._wake.set()
         return found
 
-    def asked(self, reservation: Reservation, delay: float) -> None:
-        """Note that its request was sent: the next turn of its host is in *delay* s."""
-        host = self._host_of(split_name(reservation.queue)[1])
-        if delay < LONG:
-            self._turns.pop(host, None)
-        else:
-            self._sent[host].add(reservation.key)
-            self.wait_for_turn(host, delay)
+    def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
+        """Note that its request was sent; see `Hosts.sent`."""
+        self._hosts.sent(reservation, delay, turn)
+        if turn >= LONG:
+            self._sent[self._host_of(reservation.queue)].add(reservation.key)
 
-    def wait_for_turn(self, host: str, seconds: float) -> None:
-        """Set *host* apart until shortly before its next turn, which is in *seconds*.
-
-        It may be a queue key.
-        """
-        now = time.monotonic()
-        if len(self._turns) >= MAX_TURNS:
-            self._turns = {h: at for h, at in self._turns.items() if at > now}
-        self._turns[host] = now + seconds - AHEAD
-
-    def forget_turns(self) -> None:
-        """Have no host wait for its turn: delays have changed."""
-        self._turns.clear()
-        for partition, queues in self._left_alone.items():
-            self._known[partition] = {**queues, **self._known[partition]}
-        self._left_alone.clear()
-        self._wake.set()
+    def _host_of(self, queue: str) -> str:
+        return self._hosts.named(split_name(queue)[1])
 
     def _is_left_alone(self, queue: str) -> bool:
         """Whether the URLs of *queue* wait for their host to be asked again."""
-        if not self.back_offs and not self._turns:  # as in many crawls
-            return False
-        return self._until(split_name(queue)[1]) > time.monotonic()
+        return self._hosts.turn(split_name(queue)[1]) > time.monotonic()
 
-    def _has_failed(self, queue_key: str) -> bool:
-        """Whether the host of *queue_key* has yet to answer after a failure."""
-        hosts = self.back_offs
-        return bool(hosts and hosts.failures(hosts.of_queue(queue_key)))
-
-    def _until(self, queue_key: str) -> float:
-        """When the host of *queue_key* may be asked again, on the monotonic clock."""
-        turn = self._turns.get(self._host_of(queue_key), 0.0)
-        if queue_key in self._turns:  # it may be a shard
-            turn = max(turn, self._turns[queue_key])
-        hosts = self.back_offs
-        if not hosts or not hosts.waits(host := hosts.of_queue(queue_key)):
-            return turn
-        return max(turn, hosts.until(host))
-
-    def _may_wait(self, host: str) -> float:
-        """How many more URLs of *host* may wait here for their turn."""
-        if host not in self._turns and not self._concurrency.is_slow:
+    def _may_wait(self, queue_key: str, host: str) -> float:
+        """How many more URLs of *queue_key* may wait here for their turn."""
+        if not self._hosts.is_slow(queue_key) and not self._concurrency.is_slow:
             return math.inf
         sent = len(self._sent[host]) if host in self._sent else 0
         return 1 - (self._in_flight.get(host, 0) - sent)
-
-    def _has_learned(self, lease: Lease) -> bool:
-        """Whether it is known which hosts of *lease*'s partition are left alone."""
-        return self.back_offs is None or self.back_offs.learned(lease)
 
     def _usable(self) -> int:
         """How many wait that may be started now."""
@@ -241,7 +191,7 @@ class Inbox:
 
     def finish(self, reservation: Reservation) -> None:
         """Count *reservation* as no longer in flight; it is not acked yet."""
-        host = self._host_of(split_name(reservation.queue)[1])
+        host = self._host_of(reservation.queue)
         self._in_flight[host] -= 1
         if self._in_flight[host] <= 0:
             del self._in_flight[host]
@@ -320,8 +270,6 @@ class Inbox:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
         self._left_alone.pop(lease.partition, None)
-        if self.quotas is not None:
-            self.quotas.forget(lease)
         self.others.pop(lease.partition, None)
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
@@ -419,8 +367,6 @@ class Inbox:
             self._wake.clear()
             if self.stopped:
                 continue
-            if self.back_offs is not None:
-                await self.back_offs.learn()
             if self._withdrawn:
                 await self._put_back_withdrawn()
             if self._unsure and time.monotonic() >= self._ask_again:
@@ -431,10 +377,8 @@ class Inbox:
                 await self._read_hints()
             while not (self.stopped or self.paused):
                 wanted = self._choose()
-                heeded = self.quotas is not None and await self._heed(self.quotas)
-                if wanted and not await self._reserve(wanted):
-                    break
-                if not wanted and not heeded:
+                is_less = bool(self._over) and await self._skip()
+                if not (await self._reserve(wanted) if wanted else is_less):
                     break
 
     async def _put_back_withdrawn(self) -> None:
@@ -444,20 +388,17 @@ class Inbox:
         for reservation in back:
             self.note_ready(reservation.lease.partition, [reservation.queue])
 
-    async def _heed(self, quotas: Quotas) -> bool:
-        """Do what quotas want; return whether there may be more to choose now."""
-        self._became_ready.clear()
-        learned, skipped = await quotas.heed(MAX_SKIPPED)
-        for lease, queue, left, count in skipped:
-            if left < 0:
-                self.lose_lease(lease)
-                continue
-            if (not left or not count) and (
-                lease.partition,
-                queue,
-            ) not in self._became_ready:
+    async def _skip(self) -> bool:
+        """Take what is over a quota out of its queues; whether there was anything."""
+        over, self._over = self._over, []
+        skipped = 0
+        for lease, queue in over:
+            self._became_ready.clear()
+            count = await self._hosts.skip(lease, queue)
+            skipped += count
+            if not count and (lease.partition, queue) not in self._became_ready:
                 self._known[lease.partition].pop(queue, None)
-        return learned or any(count for *_, count in skipped)
+        return skipped > 0
 
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
@@ -495,13 +436,12 @@ class Inbox:
         for partition, _, queue_key, queue in candidates:
             if partition not in wanted and len(wanted) >= MAX_PARTITIONS:
                 continue
-            host = self._host_of(queue_key)
-            free: float = cap - self._in_flight.get(host, 0) - planned[host]
-            free = min(free, self._may_wait(host) - planned[host])
-            if self._has_failed(queue_key):
-                free = min(free, 1 - self._in_flight.get(host, 0) - planned[host])
-            if self.quotas is not None:
-                free = min(free, self._left(partition, queue) - planned[host])
+            host, most = self._hosts.named(queue_key), self._hosts.most(queue_key)
+            lease = self._leases.current(partition)
+            if not most and lease is not None:
+                self._over.append((lease, queue))
+            free = min(cap, most) - self._in_flight.get(host, 0)
+            free = min(free, self._may_wait(queue_key, host)) - planned[host]
             count = int(min(share, free, room))
             if count > 0:
                 wanted[partition][queue] = count
@@ -527,9 +467,8 @@ class Inbox:
             for partition, _, queue_key, queue in apart:
                 count = self._known[partition].pop(queue)
                 if queue not in self._left_alone[partition]:
-                    heapq.heappush(
-                        self._ends, (self._until(queue_key), partition, queue)
-                    )
+                    end = (self._hosts.turn(queue_key), partition, queue)
+                    heapq.heappush(self._ends, end)
                 self._left_alone[partition][queue] = count
 
     def look_again(self) -> None:
@@ -540,14 +479,6 @@ class Inbox:
         self._left_alone.clear()
         self._ends.clear()
         self._wake.set()
-
-    def _left(self, partition: int, queue: str) -> int:
-        """How many more of *queue* may be reserved, as its host's quota has it."""
-        lease = self._leases.current(partition)
-        if lease is None or self.quotas is None:
-            return 0
-        host = self._host_of(split_name(queue)[1])
-        return self.quotas.left(lease, queue) - self._in_flight.get(host, 0)
 
     def _candidates(self) -> list[tuple[int, int, str, str]]:
         """Partition, priority, queue key and queue of some that may be taken.
@@ -565,7 +496,7 @@ class Inbox:
             if partition in self.handing_over or partition in self._unsure:
                 continue
             lease = self._leases.current(partition)
-            if lease is None or not self._has_learned(lease):
+            if lease is None:
                 continue
             queues = list(self._known[partition])
             start = self._turn % len(queues)
@@ -579,7 +510,8 @@ class Inbox:
         return found
 
     async def _reserve(self, wanted: dict[int, dict[str, int]]) -> int:
-        leases = {}
+        """Reserve what is *wanted*; how much it was, or that hosts were learned of."""
+        leases, unread = {}, {}
         calls = []
         for partition in list(wanted):
             lease = self._leases.current(partition)
@@ -587,11 +519,12 @@ class Inbox:
                 del wanted[partition]
                 continue
             leases[partition] = lease
-            keys = self._keys.partition(partition)
-            calls.append(reserve_call(keys, lease, self._order, wanted[partition]))
+            keys, queues = self._keys.partition(partition), wanted[partition]
+            names = unread[partition] = self._hosts.unread(queues)
+            calls.append(reserve_call(keys, lease, self._order, queues, names))
         self._became_ready.clear()
         replies = await self._outage_retry.partial(calls)
-        found, refused = 0, []
+        found, learned, refused = 0, 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 self._unsure[partition] = leases[partition]
@@ -601,6 +534,10 @@ class Inbox:
             except LeaseLost:
                 refused.append(leases[partition])
                 continue
+            except HostsUnread as told:
+                self._hosts.read(leases[partition], unread[partition], told)
+                learned += 1
+                continue
             found += len(made)
             self._note(partition, made, left)
         for lease in refused:
@@ -608,16 +545,14 @@ class Inbox:
         self.lose_all(refused)
         if found:
             self._on_ready()
-        return found
+        return found + learned
 
     def _note(
         self, partition: int, made: list[Reservation], left: dict[str, int]
     ) -> None:
         known = self._known[partition]
         for queue, count in left.items():
-            if count < 0:  # another node has asked this host a moment ago
-                self._turns[split_name(queue)[1]] = time.monotonic() - count / 1000
-            elif count:
+            if count:
                 known[queue] = count
             elif (partition, queue) not in self._became_ready:
                 known.pop(queue, None)
@@ -630,8 +565,7 @@ class Inbox:
             self.open[reservation.key] = reservation
             which = reservation.key[:2]
             self.highest[which] = max(reservation.id, self.highest.get(which, 0))
-            host = self._host_of(split_name(reservation.queue)[1])
-            self._in_flight[host] += 1
+            self._in_flight[self._host_of(reservation.queue)] += 1
 
     async def recover(self, leases: Iterable[Lease]) -> None:
         """Put back what a lost reply may have reserved; waits until that is done."""

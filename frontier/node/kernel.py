@@ -24,15 +24,14 @@ from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
-from frontier.node.back_off import BackOffs
 from frontier.node.context import NodeContext, Part, Parts, Reporting
 from frontier.node.controls import Controlling
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
-from frontier.node.host_politeness import HostConcurrency, HostDelays
-from frontier.node.host_quotas import Quotas
+from frontier.node.host_politeness import HostConcurrency
+from frontier.node.hosts import Hosts
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox, hint_calls, hints_of
@@ -143,8 +142,6 @@ class Kernel(Reporting):
     """Closes what was opened, the last first."""
     store: Store
     outage_retry: OutageRetry
-    quotas: Quotas | None = None
-    """What each host may have, if there is a limit."""
     watchdog: Watchdog | None = None
     """Who keeps the leases while a callback keeps this process busy."""
     memory_limit: SeenMemoryLimit | None = None
@@ -188,30 +185,27 @@ class Kernel(Reporting):
         self._make_queues()
         self._make_heartbeat()
         self._make_guards()
-        if config.queue_key != "url":  # else there is no host to spare
-            self.parts.add(self.host_delays)
         self.parts.add(self.controls, self.uplink, self.delivery_marks)
-        self.parts.add(self.back_offs, self.fetched)
+        self.parts.add(self.hosts, self.fetched)
 
     def _make_hosts(self) -> None:
         """What nodes tell each other of hosts, and of what operators want."""
         config, outage_retry, keys = self.config, self.outage_retry, self.keys
         self.delivery_marks = DeliveryMarks(outage_retry, keys)
-        self.host_delays = HostDelays(outage_retry, keys)
-        self.back_offs = BackOffs(self.context, config)
+        self.hosts = Hosts(self.context, config)
         self.fetched = Fetched(outage_retry.retry, keys, config.partitions)
         self.uplink = Uplink(
             config.uplink_probe,
             probe=self.owner.probe,
             known_good=self.fetched.origins,
             on_change=self.on_uplink,
-            on_pause=self.back_offs.forgive,
+            on_pause=self.hosts.forgive,
         )
         self.controls = Controlling(
             outage_retry,
             keys,
             note=lambda attempt: self.parts.call(Part.note, attempt),
-            retry=self.back_offs.retry,
+            retry=self.hosts.retry,
         )
 
     def _make_queues(self) -> None:
@@ -230,35 +224,18 @@ class Kernel(Reporting):
         )
         self.inbox = Inbox(
             self.context,
+            self.hosts,
             process=self.claims.process,
             host_concurrency=self.host_concurrency,
             on_ready=self.owner.on_ready,
         )
         self.due_times = DueTimes(self.context, self.inbox)
-        self.inbox.back_offs = self.back_offs
-        self.back_offs.on_retry = self.inbox.look_again
-        if config.host_max_pages or config.host_max_bytes:
-            self.change_quotas(config.host_max_pages, config.host_max_bytes)
         self.acks = Acks(
             self.context,
             self.inbox,
             self.outbox,
             on_acked=self.claims.ended,
         )
-
-    def change_quotas(self, max_pages: int, max_bytes: int) -> None:
-        """Have hosts keep to these; without quotas so far, they count from now on."""
-        if self.quotas is not None:
-            self.quotas.change(max_pages, max_bytes)
-            return
-        self.quotas = self.inbox.quotas = Quotas(
-            self.outage_retry,
-            self.keys,
-            order=self.config.order,
-            max_pages=max_pages,
-            max_bytes=max_bytes,
-        )
-        self.parts.add(self.quotas)
 
     def _make_heartbeat(self) -> None:
         """What keeps the node's place and its leases, also after a failover."""
@@ -375,7 +352,7 @@ class Kernel(Reporting):
 
     async def _examine(self) -> None:
         await self._failover.examine()
-        self.back_offs.went_back()
+        self.hosts.went_back()
         self.fetched.went_back()
 
     def on_uplink(self) -> None:

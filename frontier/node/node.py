@@ -62,7 +62,6 @@ from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
 from frontier.store.outage_retry import OutageRetry, pauses
-from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -338,9 +337,7 @@ class Node(Kernel):
 
         Other nodes for *delay* seconds, this one for *turn*.
         """
-        if self.config.queue_key not in SPREAD:
-            self.host_delays.sent(reservation, delay)
-            self.inbox.asked(reservation, turn)
+        self.inbox.sent(reservation, delay, turn)
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list."""
@@ -383,7 +380,7 @@ class Node(Kernel):
             "outages": self.outage_retry.outages,
             "available": float(self.outage_retry.available),
             "outbox": self.outbox.pending,
-            "left_alone": self.back_offs.count,
+            "left_alone": self.hosts.count,
             "uplink_pause": self.uplink.seconds,
         }
 

@@ -36,7 +36,7 @@ TELL = frozenset(("counts", "dead"))
 OF_THE_FRONTIER = frozenset(
     (
         *("cookies", "jar", "sites", "site", "claimed", "failed"),
-        *("allowances", "back_off", "sitemaps", "imported"),
+        *("allowances", "sitemaps", "imported"),
         *("former", "ended"),
     )
 )

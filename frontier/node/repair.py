@@ -25,6 +25,7 @@ from frontier.cluster.membership import ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
 from frontier.queue.damage import is_last_push, is_number
 from frontier.queue.due import read_waiting
+from frontier.queue.hosts import is_record
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import read_reserved
 from frontier.seen import intset
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 WAITING = 500
 """URLs that wait, per call."""
 VALUES: dict[str, Callable[[bytes], bool]] = {
-    "spent": is_number,
+    "hosts": is_record,
     "pushers": is_last_push,
 }
 """What the values of hashes have to be."""
@@ -58,10 +59,9 @@ COSTS: dict[str, str] = {
     "waiting": "the URLs that were in waiting:{} are lost",
     "set": "its URLs are new again, and may be fetched twice",
     "bloom": "its URLs are new again, and may be fetched twice",
-    "spent": "quotas of its hosts start at 0",
+    "hosts": "hosts may be asked at once, and their quotas start at 0",
     "dead": "its dead letters are lost",
     "reserved": "what was under way is lost, but for what nodes still had",
-    "back_off": "hosts that were left alone may be asked at once",
     "claimed": "requests of one process that wait for it may be made twice",
     "forced": "pages that are delivered again queue what they force twice",
     "items": "items that were there may be there twice",
@@ -85,7 +85,6 @@ OF_THE_CRAWL: dict[str, str] = {
     "controls": "its exclusions and changed settings are lost",
     "control_log": "what operators did to it is not known any more",
     "imported": "",
-    "back_off": "hosts that were left alone may be asked at once",
     "cookies": "cookies are lost",
     "jar": "cookies are lost",
     "sites": "",

@@ -1,6 +1,6 @@
 """The node's own way to the web: one dead host, or none that answers.
 
-A host that is dead is left alone, and given up in time (`frontier.node.back_off`). If
+A host that is dead is left alone, and given up in time (`frontier.node.hosts`). If
 the uplink, the name server or the proxy of a node is dead, all hosts look so, and that
 would empty the frontier. So each node judges for itself.
 

@@ -202,14 +202,12 @@ class Again:
 def again_calls(
     keys: PartitionKeys,
     lease: Lease,
-    entries: Sequence[tuple[Argument, Again]],
+    entries: Sequence[tuple[int, Again]],
     clock: Callable[[], float] = wall_ms,
-    *,
-    charged: bool = False,
 ) -> list[Call]:
     """The calls that end reservations and have others wait in their places.
 
-    Each of *entries* is what `ack_calls` takes, and what is to wait.
+    Each of *entries* is the id of a reservation, and what is to wait.
     """
     by_bucket: dict[tuple[str, int], list[Argument]] = {}
     now = clock()
@@ -218,11 +216,10 @@ def again_calls(
         bucket, delay = bucket_of(again.due, now)
         by_bucket.setdefault((bucket, delay), []).extend((ended, element))
     first = [keys.lease, keys.counts, keys.reserved, keys.due]
-    last = [keys.spent] if charged else []
     return [
         Call.to(
             QUEUE_AGAIN,
-            [*first, keys.waiting(bucket), *last],
+            [*first, keys.waiting(bucket)],
             [lease.token, bucket, delay, *args[i : i + 2 * MOST]],
         )
         for (bucket, delay), args in by_bucket.items()

@@ -26,7 +26,7 @@ from frontier.store.scripts import QUEUE_PURGE
 from frontier.urls.partition import host_of_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.client import Argument, BlockingStore
@@ -72,6 +72,20 @@ class _List(NamedTuple):
         if self.level == "ready":
             return self.name, element
         return read_waiting(element)
+
+
+def skip_call(keys: PartitionKeys, queue: str) -> Call:
+    """The call that takes `WINDOW` URLs, whatever they are, out of *queue*."""
+    return _purge_call(keys, _List(keys.queues, queue, keys.ready(queue), "ready"))
+
+
+def _purge_call(
+    keys: PartitionKeys, place: _List, first: int = 0, items: Sequence[bytes] = ()
+) -> Call:
+    """The call that takes *items* out of the list, or all; of `WINDOW` from *first*."""
+    names = [keys.counts, place.names, place.key]
+    args: list[Argument] = [keys.born, place.name, place.level, first, WINDOW, *items]
+    return Call.to(QUEUE_PURGE, names, args)
 
 
 class Purge:
@@ -146,8 +160,7 @@ class Purge:
         return self._exclusions.of_host(f"http://{host}/") is not None
 
     def _all(self, keys: PartitionKeys, queue: str) -> None:
-        place = _List(keys.queues, queue, keys.ready(queue), "ready")
-        while (count := self._purge(keys, place, 0, [])) > 0:
+        while (count := int(self._store.call(skip_call(keys, queue)))) > 0:
             self.outcome.found += count
             self.outcome.skipped += count
 
@@ -160,17 +173,10 @@ class Purge:
             self.outcome.found += len(chosen)
             gone = 0
             if chosen and not dry:
-                gone = max(0, self._purge(keys, place, first, chosen))
+                call = _purge_call(keys, place, first, chosen)
+                gone = max(0, int(self._store.call(call)))
                 self.outcome.skipped += gone
             first += len(items) - gone
-
-    def _purge(
-        self, keys: PartitionKeys, place: _List, first: int, items: list[bytes]
-    ) -> int:
-        names = [keys.counts, place.names, place.key]
-        args: list[Argument] = [self._keys.born, place.name, place.level]
-        args += [first, WINDOW, *items]
-        return int(self._store.call(Call.to(QUEUE_PURGE, names, args)))
 
     def _is_chosen(self, place: _List, element: bytes) -> bool:
         try:

@@ -8,11 +8,11 @@ What always holds:
     and `LeaseLost` is raised.
 3.  Reservations belong to a token. Whoever acquires a partition requeues what
     was reserved under older ones before it reserves anything.
+4.  Nothing is reserved of a host whose record (`frontier.queue.hosts`) was not read.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
@@ -28,8 +28,6 @@ from frontier.store.scripts import (
     QUEUE_BURY,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
-    QUEUE_SENT,
-    QUEUE_SKIP,
 )
 
 if TYPE_CHECKING:
@@ -100,12 +98,31 @@ class Scan:
     """When the next of them is, in ms of the server's clock; 0 if there is none."""
 
 
+class HostsUnread(Exception):
+    """There are records of hosts of which URLs were wanted."""
+
+    def __init__(self, now: float, records: Sequence[bytes | None]) -> None:
+        super().__init__()
+        self.now = now
+        """By the server's clock, in seconds."""
+        self.records = records
+        """In the order of the names that were not read."""
+
+
 def reserve_call(
-    keys: PartitionKeys, lease: Lease, order: Order, wanted: Mapping[str, int]
+    keys: PartitionKeys,
+    lease: Lease,
+    order: Order,
+    wanted: Mapping[str, int],
+    unread: Collection[str] = (),
 ) -> Call:
-    """The call that takes up to *wanted* items from each queue."""
-    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.next_allowed]
+    """The call that takes up to *wanted* items from each queue.
+
+    Or none, if there is a record of a host, or another queue key, of *unread*.
+    """
+    names = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.hosts]
     args: list[Argument] = [lease.token, "LPOP" if order is Order.BFS else "RPOP"]
+    args += (len(unread), *unread)
     for queue, count in wanted.items():
         names.append(keys.ready(queue))
         args += (queue, count)
@@ -117,12 +134,14 @@ def reserved(
 ) -> tuple[list[Reservation], dict[str, int]]:
     """The reservations in *reply*, and how many items each queue has left.
 
-    A negative number is the milliseconds for which a queue may not be asked.
-
     Raises:
         LeaseLost: The token is stale.
+        HostsUnread: Nothing was reserved.
     """
     parts = _fenced(reply, lease)
+    if parts[0] == b"hosts":
+        seconds, micros = map(int, parts[1])
+        raise HostsUnread(seconds + micros / 1e6, parts[2])
     found, left = [], {}
     for queue, (remaining, *rest) in zip(wanted, parts, strict=True):
         left[queue] = int(remaining)
@@ -134,39 +153,13 @@ def reserved(
     return found, left
 
 
-def sent_call(keys: PartitionKeys, token: int, delays: Mapping[str, float]) -> Call:
-    """The call that notes that queue keys were asked just now.
-
-    *delays* says for how many seconds each is to be left alone.
-    """
-    args: list[Argument] = [token]
-    for queue_key, delay in delays.items():
-        args += (queue_key, math.ceil(delay * 1000))
-    return Call.to(QUEUE_SENT, [keys.next_allowed, keys.lease], args)
-
-
-def ack_calls(
-    keys: PartitionKeys, lease: Lease, ids: Sequence[Argument], *, charged: bool = False
-) -> list[Call]:
-    """The calls that end the reservations *ids*.
-
-    If they are *charged*, each is ``<id> <pages> <bytes> <queue key>``.
-    """
+def ack_calls(keys: PartitionKeys, lease: Lease, ids: Sequence[int]) -> list[Call]:
+    """The calls that end the reservations *ids*."""
     names = [keys.lease, keys.counts, keys.reserved]
-    names += [keys.spent] if charged else []
     return [
         Call.to(QUEUE_ACK, names, [lease.token, *ids[i : i + MAX_IDS]])
         for i in range(0, len(ids), MAX_IDS)
     ]
-
-
-def skip_call(
-    keys: PartitionKeys, lease: Lease, order: Order, queue: str, most: int
-) -> Call:
-    """The call that takes up to *most* URLs out of *queue*, which are not fetched."""
-    names = [keys.lease, keys.counts, keys.queues, keys.ready(queue), keys.spent]
-    pop = "LPOP" if order is Order.BFS else "RPOP"
-    return Call.to(QUEUE_SKIP, names, [lease.token, pop, queue, most])
 
 
 def acked(reply: int | None, lease: Lease) -> int:

@@ -103,7 +103,7 @@ class LiveSettings:
         if changed & {limit.setting for limit in LIMITS.values()}:
             self._change_limits()
         if changed & {*QUOTAS}:
-            self._node.change_quotas(*map(self._value, QUOTAS))
+            self._node.hosts.change_quotas(*map(self._value, QUOTAS))
         if changed & {*TRAPS}:
             self._change_config()
         if DEPTH in changed:
@@ -129,7 +129,7 @@ class LiveSettings:
                 self._pace.delay(),
             )
         )
-        self._node.inbox.forget_turns()
+        self._node.hosts.forget_turns()
 
     def _change_limits(self) -> None:
         own = self._limits

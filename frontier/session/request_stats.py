@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from frontier.node.crawl_limits import Spending
-    from frontier.node.host_quotas import Quotas
+    from frontier.node.hosts import Hosts
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
 
@@ -176,10 +176,10 @@ class Charged:
     def __init__(
         self,
         crawler: Crawler,
-        quotas: Quotas,
+        hosts: Hosts,
         reservation_of: Callable[[Request], Reservation | None],
     ) -> None:
-        self._quotas = quotas
+        self._hosts = hosts
         self._reservation_of = reservation_of
         crawler.signals.connect(self.page, signal=signals.response_received)
         crawler.signals.connect(self.bytes, signal=signals.response_downloaded)
@@ -188,13 +188,13 @@ class Charged:
         """A response has come that is no redirect."""
         reservation = self._reservation_of(request)
         if reservation is not None:
-            self._quotas.add(reservation, 1, 0)
+            self._hosts.add(reservation, 1, 0)
 
     def bytes(self, response: Response, request: Request) -> None:
         """A response has come over the network."""
         reservation = self._reservation_of(request)
         if reservation is not None:
-            self._quotas.add(reservation, 0, size_of(response))
+            self._hosts.add(reservation, 0, size_of(response))
 
 
 class Counted:

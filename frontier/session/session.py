@@ -578,12 +578,12 @@ class Session(Part):
 
     def _count_for_limits(self) -> None:
         """Count what limits of the crawl, and quotas of hosts, are about; once."""
-        spending, quotas = self.node.parts[Spending], self.node.quotas
+        spending, hosts = self.node.parts[Spending], self.node.hosts
         if spending.is_counting and self._counted is None:
             self._counted = Counted(self._crawler, spending)
-        if quotas is not None and self._charged is None:
+        if hosts.has_quotas and self._charged is None:
             of = self.requests.reservation
-            self._charged = Charged(self._crawler, quotas, of)
+            self._charged = Charged(self._crawler, hosts, of)
 
     def own_settings(self) -> dict[str, str]:
         """What this node was started with, of what can be changed while it runs."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
-from frontier.queue.back_off import ABSENT, BUSY, MEANINGS, read
-from frontier.status.validate import printable, whole
+from frontier.queue.hosts import ABSENT, MEANINGS, failed
+from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,17 +58,18 @@ class BackOffsView:
 
 
 def together(
-    shared: Sequence[LeftAlone], partitions: Iterable[tuple[Scan, Sequence[LeftAlone]]]
+    partitions: Iterable[tuple[Scan, Sequence[LeftAlone]]], now_ms: int
 ) -> BackOffsView:
-    """Those that the crawl has *shared*, and those of all partitions."""
-    every, is_busy, is_ready = [*shared], False, False
-    for scan, hosts in partitions:
-        every += hosts
+    """Those of all partitions, at *now_ms*."""
+    every: dict[str, LeftAlone] = {}
+    is_busy, is_ready = False, False
+    for scan, known in partitions:
+        hosts = [one for one in known if one.until_ms > now_ms]
+        every |= {one.host: one for one in hosts}  # one that is divided has several
         is_ready = is_ready or scan.ready > 0
-        is_busy = is_busy or scan.reserved > 0
-        is_busy = is_busy or (scan.ready > 0 and not (hosts or shared))
-    unreachable = sum(one.reason in ABSENT for one in every)
-    longest = heapq.nlargest(MOST, every, key=_until)
+        is_busy = is_busy or scan.reserved > 0 or (scan.ready > 0 and not hosts)
+    unreachable = sum(one.reason in ABSENT for one in every.values())
+    longest = heapq.nlargest(MOST, every.values(), key=_until)
     hold_up = is_ready and not is_busy
     return BackOffsView(len(every), unreachable, tuple(longest), hold_up)
 
@@ -77,18 +78,11 @@ def _until(one: LeftAlone) -> tuple[int, str]:
     return one.until_ms, one.host
 
 
-def left_alone(reply: Any) -> list[LeftAlone]:
-    """What the *reply* to `frontier.queue.back_off.read_call` says."""
+def left_alone(reply: Any) -> tuple[LeftAlone, ...]:
+    """What the *reply* to `frontier.queue.hosts.list_call` says."""
     if isinstance(reply, KeyDamaged):
-        return []
-    now = whole(reply[0])
-    return [
-        LeftAlone(
-            printable(host),
-            told.reason,
-            now + round(told.left * 1000),
-            told.failures,
-        )
-        for host, told in read(reply)[1].items()
-        if told.left > 0 and told.reason in BUSY | ABSENT
-    ]
+        return ()
+    return tuple(
+        LeftAlone(printable(host), one.reason, round(one.until * 1000), one.failures)
+        for host, one in failed(reply[1]).items()
+    )

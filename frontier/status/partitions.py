@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged
-from frontier.queue.back_off import read_call
+from frontier.queue.hosts import list_call
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import Scan, scan_call
@@ -42,8 +42,6 @@ FIGURES = len(fields(Scan))
 """Those of a partition; the mark of the crawl comes behind them."""
 MOST_QUEUES = 200
 """Queues of a partition whose lengths are asked for: those of highest priority."""
-MOST_BACK_OFFS = 1_000
-"""Hosts of a partition that are left alone, and kept in mind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def look_at(
             [
                 *map(scan_call, parts),
                 *map(state_call, parts),
-                *(read_call(part.back_off) for part in parts),
+                *map(list_call, parts),
                 *(Call.command("HGET", part.lease, "holder") for part in parts),
             ],
             tolerant=True,
@@ -112,7 +110,7 @@ def _seen(
         (),
         tier,
         is_foreign,
-        tuple(left_alone(alone)[:MOST_BACK_OFFS]),
+        left_alone(alone),
         holder,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.errors import KeyDamaged
+from frontier.queue.hosts import record_of
 from frontier.status.validate import whole
 from frontier.store.client import Call
 
@@ -61,15 +61,13 @@ def had(
         return []
     named = [(one.host, one.partition) for one in hosts if one.partition is not None]
     calls = [
-        Call.command(
-            "HMGET", keys.partition(number).spent, f"pages:{host}", f"bytes:{host}"
-        )
+        Call.command("HGET", keys.partition(number).hosts, host)
         for host, number in named
     ]
     replies = store.run(calls, tolerant=True) if calls else []
+    records = map(record_of, replies)
     found = [
-        Had(host, whole(reply[0]), max_pages, whole(reply[1]), max_bytes)
-        for (host, _), reply in zip(named, replies, strict=True)
-        if not isinstance(reply, KeyDamaged)
+        Had(host, one.pages, max_pages, one.size, max_bytes)
+        for (host, _), one in zip(named, records, strict=True)
     ]
     return sorted(found, key=lambda one: (-one.share, one.host))

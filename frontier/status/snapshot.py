@@ -38,7 +38,6 @@ from frontier.cluster.membership import ttl_of
 from frontier.cluster.ring import Ring
 from frontier.errors import CodecError, KeyDamaged, UnknownCrawl
 from frontier.model import Member
-from frontier.queue.back_off import read_call
 from frontier.queue.reserve import Scan
 from frontier.settings.values import NAME
 from frontier.status import back_offs
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 
     from frontier.cluster.controls import Controls
     from frontier.seen.config import SeenConfig
-    from frontier.status.back_offs import LeftAlone
     from frontier.status.figures import Figures
     from frontier.status.partitions import PartitionLook
     from frontier.status.views import DeadLetter
@@ -187,7 +185,7 @@ def assembled(
         controls=ControlsView.of(crawl.controls),
         limits=limits_of(crawl.spent, crawl.controls, figures) if crawl.spent else (),
         back_offs=back_offs.together(
-            crawl.left_alone, [(look.scan, look.left_alone) for look in looks]
+            [(look.scan, look.left_alone) for look in looks], crawl.taken_ms
         ),
     )
 
@@ -250,8 +248,6 @@ class StoredCrawl:
     """Milliseconds of silence after which its nodes count as dead."""
     harmed: tuple[Harmed, ...]
     controls: Controls
-    left_alone: tuple[LeftAlone, ...]
-    """Hosts that are, where all partitions share them."""
     spent: Sequence[Any]
     """What it has had of what `SPENT` names; nothing without a limit."""
     memory_share: float
@@ -262,7 +258,6 @@ def _crawl_calls(keys: CrawlKeys) -> list[Call]:
     return [
         *_summary_calls(keys),
         Call.command("HGET", keys.meta(), "shape"),
-        read_call(keys.back_off()),
         Call.command("HMGET", keys.spent(), *SPENT),
         Call.command("HGETALL", keys.nodes()),
         Call.command("HGETALL", keys.reports()),
@@ -276,7 +271,7 @@ def _crawl_calls(keys: CrawlKeys) -> list[Call]:
 def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
     """What the store says of a crawl as a whole; raises as `snapshot` does."""
     replies = store.run(_crawl_calls(keys), tolerant=True)
-    meta, nodes, shape, waits, spent, members, reports, *rest = replies
+    meta, nodes, shape, spent, members, reports, *rest = replies
     time, memory, more, *wanted = rest
     if isinstance(meta, KeyDamaged):
         raise meta
@@ -307,7 +302,6 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
         ttl_ms=ttl_of(ttl),
         harmed=_harmed_keys(keys, replies),
         controls=controls.read(keys, wanted),
-        left_alone=tuple(back_offs.left_alone(waits)),
         spent=spent if any(_known(spent, ())) else (),
         memory_share=memory_share(memory),
     )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged
+from frontier.queue.hosts import record_of
 from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import log_call, read_log
 from frontier.status.partitions import dead_letters, longest_queues, look_at
@@ -201,7 +202,7 @@ class Watch:
                 Call.command("GET", keys.epoch()),
                 log_call(keys),
                 *(
-                    Call.command("HGET", keys.partition(number).next_allowed, key)
+                    Call.command("HGET", keys.partition(number).hosts, key)
                     for _, key, number in self._top
                 ),
             ],
@@ -210,7 +211,9 @@ class Watch:
         self._epoch = 0 if isinstance(epoch, KeyDamaged) else whole(epoch)
         self._log = read_log(log)
         named = zip(self._top, delays, strict=True)
-        self._delays = {key: _delay(reply) for (_, key, _), reply in named}
+        self._delays = {
+            key: round(record_of(reply).delay * 1000) for (_, key, _), reply in named
+        }
 
     def _hosts(self, seen: CrawlSnapshot) -> tuple[HostView, ...]:
         errors, times = seen.totals.host_errors, seen.totals.host_seconds
@@ -241,9 +244,3 @@ class Watch:
                 )
             )
         return tuple(found)
-
-
-def _delay(reply: Any) -> int:
-    """The delay in *reply*, ``<token> <time, ms> <delay, ms>``; 0 if it is none."""
-    words = reply.split(b" ") if isinstance(reply, bytes) else []
-    return whole(words[2]) if len(words) == 3 else 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from frontier.store.client import BlockingStore
 
-SCHEMA = 4
+SCHEMA = 5
 """The version of a crawl's keys and of what is in them. It goes up with each change
 that nodes of two versions cannot both work with. Crawls from before there was one
 count as 1."""
@@ -139,7 +139,7 @@ class CrawlKeys:
     def meta(self) -> str:
         """Hash: the crawl's state, and the settings that it was created with.
 
-        * *schema*: the version of a crawl's keys and values, 4; a node or command of
+        * *schema*: the version of a crawl's keys and values, 5; a node or command of
           another version does nothing and says so in one line
         * *state*: `open`, `finished`, `canceled` or `limit`
         * *limit*: the limit at which it ended, `<name> <value>`
@@ -330,16 +330,6 @@ class CrawlKeys:
         `frontier crawl status --log` shows it.
         """
         return f"{self._tag()}:control_log"
-
-    def back_off(self) -> str:
-        """Hash: host to `<until, ms> <since, ms> <failures> <reason>`, if shared.
-
-        As the key of the same name that partitions have, of a crawl with
-        `FRONTIER_HOST_SHARDS` or with `FRONTIER_QUEUE_KEY = "url"`: any node may have
-        URLs of any host then. Every node looks four times a second whether the field
-        `""` has changed.
-        """
-        return f"{self._tag()}:back_off"
 
     def cookies(self) -> str:
         """Sorted set: names of the cookie jars, scored by their versions.
@@ -568,38 +558,24 @@ class PartitionKeys:
         return f"{self.tag}:started"
 
     @property
-    def next_allowed(self) -> str:
-        """Hash: queue key to `<token> <time, ms> <delay, ms>`, when to ask it next.
+    def hosts(self) -> str:
+        """Hash: queue key to a record, of hosts that cannot be asked at will.
 
-        The holder writes it after it has sent a request, with the token of its lease.
-        Before that time `queue_reserve` gives no URL of the queue key to a lease with
-        another token. Within a lease the node keeps the delay itself. Expires some
-        minutes after the last delay is over.
-        """
-        return f"{self.tag}:next_allowed"
-
-    @property
-    def back_off(self) -> str:
-        """Hash: queue key to `<until, ms> <since, ms> <failures> <reason>`.
-
-        Hosts that are [left alone](crawls.md#hosts-that-say-later), and those that have
-        failed and not answered yet. *until* and *since* are on the store's clock;
+        A record is msgpack `[next, delay, until, since, failures, reason, pages, bytes,
+        skipped]`, with times in milliseconds of the store's clock. *next* is when the
+        host may be asked again for its *delay*; *until* when it may as it has failed
+        ([left alone](crawls.md#hosts-that-say-later)), *since* is when that began,
         *failures* are the back-offs in a row; *reason* is `throttled` (429),
-        `unavailable` (503), `unresolved`, `unconnected` or `tls`. The field `""` is a
-        mark of the last change. The node that hears it writes it, before it acks the
-        request; a node that takes the partition reads it before it reserves. An answer
-        removes the host. Expires a week after the last back-off is over.
-        """
-        return f"{self.tag}:back_off"
+        `unavailable` (503), `unresolved`, `unconnected` or `tls`, or empty. *pages* and
+        *bytes* are what it has had, if [hosts have quotas](crawls.md#quotas-of-hosts),
+        and *skipped* what that left out.
 
-    @property
-    def spent(self) -> str:
-        """Hash `{<what>:<queue key>}` of *pages*, *bytes* and what was *skipped*.
-
-        Only if [hosts have quotas](crawls.md#quotas-of-hosts). Counted with the ack of
-        each request.
+        The holder writes it, soon after a request was sent, and before the ack of one
+        that has failed or counts. `queue_reserve` gives no URL of a host to who has not
+        read its record. One that says nothing any more is removed. Without quotas the
+        hash expires after 16 days.
         """
-        return f"{self.tag}:spent"
+        return f"{self.tag}:hosts"
 
     @property
     def groups(self) -> str:

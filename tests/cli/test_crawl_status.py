@@ -16,6 +16,7 @@ from rich.console import Console
 
 from frontier.cli.report import WarcFiles, crawl_report
 from frontier.cluster.shared_settings import crawl_settings
+from frontier.queue.hosts import Record
 from frontier.queue.reserve import Scan
 from frontier.settings.config import Config
 from frontier.status.back_offs import LeftAlone, together
@@ -62,7 +63,7 @@ def made(server, db, unique):
     db("ZADD", part.queues, 0, "5:a.example")
     db("RPUSH", part.ready("5:a.example"), *("x" * 30))
     db("HSET", part.counts, "ready", 30, "pushed", 100, "acked", 70)
-    db("HSET", part.spent, "pages:a.example", 7)
+    db("HSET", part.hosts, "a.example", Record(pages=7).packed())
     where = ("--redis-url", server.url, "--namespace", unique)
     return keys, ("crawl", "status", *where)
 
@@ -233,7 +234,7 @@ def a_node(rate=5.0, state="live", **figures):
 def left_alone(*hosts):
     """A crawl of which only what is queued for *hosts* is left."""
     looks = [(Scan(ready=4, pushed=9), hosts), (Scan(pushed=7), ())]
-    return replace(seen_of([a_node()], ready=4), back_offs=together((), looks))
+    return replace(seen_of([a_node()], ready=4), back_offs=together(looks, 61_000))
 
 
 GONE = LeftAlone("gone.example", "unconnected", 61_000 + 300_000, 1)
@@ -247,7 +248,7 @@ def test_a_crawl_that_only_hosts_left_alone_hold_up_says_so():
     )
     for scan in (Scan(reserved=1), Scan(ready=2)):  # there is more to do
         looks = [(Scan(ready=4), (GONE,)), (scan, ())]
-        more = replace(seen_of([a_node()], ready=6), back_offs=together((), looks))
+        more = replace(seen_of([a_node()], ready=6), back_offs=together(looks, 61_000))
         assert "left alone" not in time_left(more).basis
 
 

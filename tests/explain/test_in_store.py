@@ -25,7 +25,7 @@ QUEUE = f"0:{HOST}"
 URL = f"http://{HOST}/5"
 PARTS = (
     *("lease", "counts", "queues", "due", "reserved", "started"),
-    *("next_allowed", "back_off", "spent", "groups", "dead", "seen"),
+    *("hosts", "groups", "dead", "seen"),
     *("claimed", "forced", "pushers"),
 )
 VALUES = (b"abc", b"\xff\xfe\x00\n", b"9" * 30, b"-5", b"")

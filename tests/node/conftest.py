@@ -19,7 +19,7 @@ from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_politeness import Concurrency
-from frontier.node.host_quotas import Quotas
+from frontier.node.hosts import Hosts
 from frontier.node.inbox import Inbox
 from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
@@ -78,9 +78,6 @@ class Allowance(NamedTuple):
     def reserved(self):
         return self.per_host
 
-    def host_of(self, queue_key):
-        return queue_key
-
 
 class Acked(Part):
     """Has acks in a list."""
@@ -135,21 +132,18 @@ class Parts:
         self.context = NodeContext(
             self.outage_retry, crawl, self.leases, name, partitions, order, TTL
         )
+        config = Config(partitions=partitions, **options.get("settings", {}))
+        self.hosts = Hosts(self.context, config)
         self.inbox = Inbox(
             self.context,
+            self.hosts,
             process=self.claims.process,
             host_concurrency=Allowance(size, cap),
             on_ready=self.ready.set,
         )
         self.due_times = DueTimes(self.context, self.inbox)
-        self.quotas = None
-        if options.get("host_max"):
-            pages, size = options["host_max"]
-            self.quotas = self.inbox.quotas = Quotas(
-                self.outage_retry, crawl, order=order, max_pages=pages, max_bytes=size
-            )
         self.starts = DeliveryMarks(self.outage_retry, crawl)
-        self.context.parts.add(self.starts, Acked(self.journal))
+        self.context.parts.add(self.starts, self.hosts, Acked(self.journal))
         self.acks = Acks(
             self.context,
             self.inbox,

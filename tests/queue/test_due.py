@@ -228,21 +228,6 @@ def test_what_is_put_again_is_ended_and_waits_in_one_step(
     assert node.ack(lease, three) == 1
 
 
-def test_with_quotas_what_is_put_again_is_charged_once(client, grant, keys, db):
-    node, lease = client(), grant()
-    node.push_urls([b"1"])
-    (one,) = node.reserve(lease)
-    entry = (f"{one.id} 1 500 a.example", Again(A, b"0new", int(NOW * 2)))
-    calls = due.again_calls(keys, lease, [entry], charged=True)
-    for _ in range(2):
-        node.store.run(calls)
-
-    assert db("HGETALL", keys.spent) == {
-        b"pages:a.example": b"1",
-        b"bytes:a.example": b"500",
-    }
-
-
 def test_a_stale_token_neither_moves_nor_puts_again(client, grant, due_push, db, keys):
     node, old = client(), grant()
     node.push_urls([b"1"])

@@ -3,6 +3,7 @@
 import pytest
 
 from frontier.model import Order
+from frontier.queue import purge as purging
 from frontier.queue.item import Classes, Codec
 from frontier.queue.purge import WINDOW, Purge
 from frontier.queue.reserve import Scan, reserve_call, reserved, scan_call
@@ -121,15 +122,15 @@ def test_what_is_taken_out_meanwhile_is_no_matter(
 ):
     urls = pages(2 * WINDOW)
     fill(urls)
-    store, lease, own = blocking(), grant(), Purge._purge
+    store, lease, own = blocking(), grant(), purging._purge_call
     taken = []
 
-    def busy(self, *args):
+    def busy(*args):
         reply = store.call(reserve_call(keys, lease, Order.BFS, {A: 3}))
         taken.extend(r.item for r in reserved(reply, lease, {A: 3})[0])
-        return own(self, *args)
+        return own(*args)
 
-    monkeypatch.setattr(Purge, "_purge", busy)
+    monkeypatch.setattr(purging, "_purge_call", busy)
     done = purge(ODD)
     while purge(ODD).skipped:  # what has moved from one window to the one before
         pass

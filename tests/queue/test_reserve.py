@@ -11,7 +11,6 @@ from frontier.queue.reserve import (
     Scan,
     reserve_call,
     reserved,
-    sent_call,
 )
 from frontier.store.client import Call
 
@@ -345,28 +344,6 @@ def test_a_token_is_compared_as_a_whole(client, grant):
             node.reserve(Lease(7, token))
 
 
-def test_a_host_that_another_lease_asked_is_left_alone_until_its_delay_is_over(
-    client, grant
-):
-    node, first = client(), grant()
-    node.push_urls(numbers(4))
-    other = "0:b.example"
-    node.push_urls([b"b"], queue=other)
-    node.store.call(sent_call(node.keys, first.token, {"a.example": 300.0}))
-
-    assert len(node.reserve(first, 1)) == 1  # within a lease the node sees to it
-
-    second = grant()
-    wanted = {A: 2, other: 2}
-    call = reserve_call(node.keys, second, Order.BFS, wanted)
-    found, left = reserved(node.store.call(call), second, wanted)
-    assert [r.queue for r in found] == [other]
-    assert -300_000 <= left[A] < -200_000
-
-    node.store.call(sent_call(node.keys, first.token, {"a.example": 0.0}))
-    assert len(node.reserve(second, 2)) == 2
-
-
 def test_more_is_reserved_at_once_than_one_command_takes(client, grant):
     node, lease, count = client(), grant(), 1_203
     node.push_urls(numbers(count))
@@ -417,28 +394,3 @@ def test_a_reservation_is_overwritten_by_none_though_the_counter_went_back(
     stored = node.store.call(p.list_reserved(node.keys))
     assert before.items() <= stored.items()
     assert {b"%d" % one.id for one in made + more} == stored.keys() - before.keys()
-
-
-def test_notes_of_hosts_go_by_themselves(client, grant):
-    node = client()
-    node.store.call(sent_call(node.keys, grant().token, {"a.example": 60.0}))
-
-    left = node.store.call(Call.command("PTTL", node.keys.next_allowed))
-    assert 60_000 < left <= 240_000
-
-
-def test_a_clock_that_is_set_back_holds_no_host_for_longer_than_its_delay(
-    client, grant
-):
-    """The note is as of a clock that was 600 s ahead."""
-    node, first = client(), grant()
-    node.push_urls(numbers(2))
-    node.store.call(sent_call(node.keys, first.token, {"a.example": 2.0}))
-    now = int(node.store.call(Call.command("TIME"))[0]) * 1000
-    ahead = b"%d %d 2000" % (first.token, now + 602_000)
-    node.store.call(Call.command("HSET", node.keys.next_allowed, "a.example", ahead))
-
-    second = grant()
-    call = reserve_call(node.keys, second, Order.BFS, {A: 2})
-    found, left = reserved(node.store.call(call), second, {A: 2})
-    assert (found, left) == ([], {A: -2000})

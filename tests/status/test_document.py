@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from frontier.cluster.shared_settings import crawl_settings
+from frontier.queue.hosts import Record
 from frontier.queue.item import encode
 from frontier.settings.config import Config
 from frontier.status import snapshot as in_store
@@ -85,7 +86,8 @@ def keys(unique, db):
     db("RPUSH", part.dead, b"no callback\n0:h\n" + item)
     db("ZADD", part.due, now, str(now))
     db("RPUSH", part.waiting(str(now)), b"0:h\n" + item)
-    db("HSET", part.back_off, "h", f"{now + 9_000} {now} 2 throttled")
+    failing = Record(until=now / 1000 + 9, failures=2, reason="throttled")
+    db("HSET", part.hosts, "h", failing.packed())
     db("HSET", part.seen, "buckets", 1, "count", 5)
     db("HSET", keys.partition(2).counts, "ready", "bad")
     db("ZADD", keys.sites(), now + 5_000, "news", "inf", "old")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from frontier.errors import UnknownCrawl
+from frontier.queue.hosts import Record
 from frontier.queue.reserve import Scan
 from frontier.status.figures import Figures, Pace
 from frontier.status.forecast import time_left
@@ -122,10 +123,11 @@ def test_hosts_are_those_with_long_queues_errors_and_long_times(watch, db, keys,
     fill(3, "long.example", 40)
     fill(3, "short.example", 2)
     fill(5, "other.example", 7)
-    db("HSET", keys.partition(3).next_allowed, "long.example", "1 123 1500")
-    now = int(db("TIME")[0]) * 1000
-    entry = f"{now + 60_000} {now} 2 throttled"
-    db("HSET", keys.partition(5).back_off, "other.example", entry)
+    slow = Record(next=123.0, delay=1.5).packed()
+    db("HSET", keys.partition(3).hosts, "long.example", slow)
+    now = int(db("TIME")[0])
+    entry = Record(until=now + 60.0, failures=2, reason="throttled").packed()
+    db("HSET", keys.partition(5).hosts, "other.example", entry)
     report = {
         "opened": 1.0,
         "seconds": 1.0,
@@ -185,7 +187,7 @@ def test_what_a_partition_says_of_hosts_is_not_trusted(watch, db, keys):
     db("HSET", part.counts, "ready", 5)
     db("ZADD", part.queues, 0, "no name", 0, b"0:\xff\x1b", 0, "0:fine")
     db("SET", part.ready("0:fine"), "no list")
-    db("SET", part.next_allowed, "no hash")
+    db("SET", part.hosts, "no hash")
     db("SET", keys.epoch(), "x")
 
     found = watch.look()

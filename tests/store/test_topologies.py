@@ -135,7 +135,7 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
             Call.command("RPUSH", ready, "0one", "0two"),
             Call.command("HSET", keys.reserved, 7, "4\n0:h\n0old"),
             Call.command("RPUSH", keys.dead, "a letter"),
-            Call.command("HSET", keys.next_allowed, "x", "5 0"),
+            Call.command("HSET", keys.hosts, "x", "a record"),
         ]
     )
     slot = slot_of(ready)
@@ -147,10 +147,12 @@ async def test_a_script_that_empties_its_keys_is_not_cut_off_half_way(
         keys.counts,
         keys.queues,
         keys.reserved,
-        keys.next_allowed,
+        keys.hosts,
         ready,
     ]
-    taken = await cluster.call(Call.to(QUEUE_RESERVE, names, [5, "LPOP", "0:h", 9]))
+    taken = await cluster.call(
+        Call.to(QUEUE_RESERVE, names, [5, "LPOP", 1, "h", "0:h", 9])
+    )
     assert taken == [[0, 8, b"0one", b"0two"]]
 
     primaries.move(slot, target)

@@ -6,37 +6,28 @@
 -- KEYS[3]  reserved  hash: id to '<token>\n<queue>\n<item>'
 -- KEYS[4]  due       sorted set of buckets, scored by when they are due, ms
 -- KEYS[5]  waiting   list of the bucket: '<queue>\n<item>'
--- KEYS[6...]         `spent`, only where hosts have quotas
 -- ARGV[1]  token     the token lease_acquire returned
 -- ARGV[2]  bucket    its time, ms
 -- ARGV[3]  delay     ms from now that have to pass all the same
--- ARGV[4...]         for each: its id, or '<id> <pages> <bytes> <queue key>' with quotas,
---                    and '<queue>\n<item>', what waits in its place
+-- ARGV[4...]         for each: its id, and '<queue>\n<item>', what waits in its place
 --
 -- Returns {ended, 1 if the bucket is new and the next that is due, else 0}, or nil if the
 -- token is not the current one. Each counts as acked and as pushed. A reservation that
 -- has ended before, as the call came twice, does nothing.
 
-local ids, elements, charges = {}, {}, {}
+local ids, elements = {}, {}
 local names = {'waiting', 'pushed', 'acked'}
 local why = no_number(2, names, redis.call('HMGET', KEYS[2], unpack(names)))
 if why then return redis.error_reply(why) end
 redis.call('LLEN', KEYS[5]) -- what fails, fails before anything is ended
 redis.call('ZCARD', KEYS[4])
 for i = 4, #ARGV, 2 do
-  local id, pages, bytes, key = string.match(ARGV[i], '^(%d+) (%d+) (%d+) (.*)$')
-  id = id or ARGV[i]
-  if redis.call('HEXISTS', KEYS[3], id) == 1 then
-    ids[#ids + 1], elements[#elements + 1] = id, ARGV[i + 1]
-    if key then charges[#charges + 1] = {key, pages, bytes} end
+  if redis.call('HEXISTS', KEYS[3], ARGV[i]) == 1 then
+    ids[#ids + 1], elements[#elements + 1] = ARGV[i], ARGV[i + 1]
   end
 end
 if #ids == 0 then return {0, 0} end
 local first = wait_for_due(KEYS[5], KEYS[4], ARGV[2], ARGV[3], elements)
 redis.call('HDEL', KEYS[3], unpack(ids))
-for _, charge in ipairs(charges) do
-  redis.call('HINCRBY', KEYS[#KEYS], 'pages:' .. charge[1], charge[2])
-  redis.call('HINCRBY', KEYS[#KEYS], 'bytes:' .. charge[1], charge[3])
-end
 for _, name in ipairs(names) do redis.call('HINCRBY', KEYS[2], name, #ids) end
 return {#ids, first and 1 or 0}

@@ -1,20 +1,29 @@
 -- queue_reserve: take ready URLs; they stay reserved until ack or requeue.
--- include: fence clock numbers next_allowed reservations
+-- include: fence numbers reservations
 --
--- KEYS[1]  lease         hash {token, holder}
--- KEYS[2]  counts        hash {ready, pushed, seq, acked, dead}
--- KEYS[3]  queues        sorted set of the queues that have ready URLs
--- KEYS[4]  reserved      hash: id to '<token>\n<queue>\n<item>'
--- KEYS[5]  next_allowed  hash: queue key to '<token> <time, ms> <delay, ms>', see queue_sent
--- KEYS[6...]             the ready lists to take from
--- ARGV[1]  token         the token lease_acquire returned
--- ARGV[2]  pop           LPOP (oldest first) or RPOP (newest first)
--- ARGV[3...]             for each list: its queue's name, and how many at most
+-- KEYS[1]  lease     hash {token, holder}
+-- KEYS[2]  counts    hash {ready, pushed, seq, acked, dead}
+-- KEYS[3]  queues    sorted set of the queues that have ready URLs
+-- KEYS[4]  reserved  hash: id to '<token>\n<queue>\n<item>'
+-- KEYS[5]  hosts     hash: queue key to the record of a host
+-- KEYS[6...]         the ready lists to take from
+-- ARGV[1]  token     the token lease_acquire returned
+-- ARGV[2]  pop       LPOP (oldest first) or RPOP (newest first)
+-- ARGV[3]  many      how many queue keys follow whose records the caller has not read
+-- ARGV[4...]         these; then for each list its queue's name, and how many at most
 --
 -- Returns for each list {left, id, item, item, ...}: the id is that of the first item,
--- and each of the others has the next; or nil if the token is not the current one. Or
--- {-wait} for a list whose queue key was last asked under another token and may not be
--- asked again for so many milliseconds (see next_allowed).
+-- and each of the others has the next; or nil if the token is not the current one. If
+-- there is a record that the caller has not read, nothing is taken, and the reply is
+-- {'hosts', {seconds, microseconds}, {record, ...}}: the server's time, and what there is.
+
+local unread = tonumber(ARGV[3])
+if unread > 0 then
+  local records = redis.call('HMGET', KEYS[5], unpack(ARGV, 4, 3 + unread))
+  for _, record in ipairs(records) do
+    if record then return {'hosts', redis.call('TIME'), records} end
+  end
+end
 
 -- While a slot is being moved, a key that has vanished counts as being at the other
 -- server: none is touched again after what may have emptied it.
@@ -27,20 +36,16 @@ if why then return redis.error_reply(why) end
 redis.call('HLEN', KEYS[4])
 local seq = tonumber(counts[1] or '0')
 for i = 6, #KEYS do
-  local queue = ARGV[3 + (i - 6) * 2]
-  local wait = wait_for(queue)
-  local part, left = {}, -wait
-  if wait == 0 then
-    left = redis.call('LLEN', KEYS[i])
-    local most = left > 0 and tonumber(ARGV[4 + (i - 6) * 2]) or 0
-    if most > 0 then
-      local head = ARGV[1] .. '\n' .. queue .. '\n'
-      part[2] = #values -- the id is this much more
-      for n, item in ipairs(redis.call(ARGV[2], KEYS[i], most) or {}) do
-        part[n + 2], values[#values + 1] = item, head .. item
-      end
-      left = left - (#values - part[2])
+  local at = 4 + unread + (i - 6) * 2
+  local queue, left, part = ARGV[at], redis.call('LLEN', KEYS[i]), {}
+  local most = left > 0 and tonumber(ARGV[at + 1]) or 0
+  if most > 0 then
+    local head = ARGV[1] .. '\n' .. queue .. '\n'
+    part[2] = #values -- the id is this much more
+    for n, item in ipairs(redis.call(ARGV[2], KEYS[i], most) or {}) do
+      part[n + 2], values[#values + 1] = item, head .. item
     end
+    left = left - (#values - part[2])
   end
   part[1] = left
   if left == 0 then emptied[#emptied + 1] = queue end

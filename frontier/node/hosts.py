@@ -1,0 +1,563 @@
+"""Hosts on one node: when each may be asked, and what it has had; see `queue.hosts`.
+
+A host is left alone for the delay between two requests, after a failure, and for good
+once it has had its quota. What is known of it is its record, which the partition of its
+queue has, so that the next holder leaves it alone as well. Where a host is divided into
+shards, each node that has some of them keeps its own, in all their partitions; where
+URLs are spread over the partitions, nodes keep what hosts have done for themselves.
+
+What always holds:
+
+1.  A host is left alone here from the moment when it has failed, and in the store
+    before the ack of the request that it did that to; what it has had is there then,
+    too. Delays are noted soon after a request was sent: a note that a kill cuts off is
+    missing for less than a lease lasts after it.
+2.  A record counts under the lease under which it was read or begun. With the lease it
+    is forgotten, and written no more.
+3.  A host that has failed has one request on the way at a time, until it answers.
+4.  An answer to what was sent before a back-off began does not end it, and a failure
+    of such a request does not make the next one longer. A back-off that a server wants
+    (429, 503) holds until it is over.
+5.  A host is given up after so many back-offs without an answer. It is asked again when
+    the last one is over; only an answer ends that.
+6.  Of a queue key no more URLs are reserved than its quota of pages leaves. So pages
+    never exceed it, but by what was in flight at a kill; bytes exceed theirs by what is
+    reserved. What is over a quota leaves the queue, is counted, and is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import time
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from frontier.cluster.controls import ALL_HOSTS
+from frontier.errors import CodecError, KeyDamaged, StoreUnavailable
+from frontier.node.context import Part
+from frontier.node.host_politeness import LONG
+from frontier.queue.hosts import (
+    ABSENT,
+    BUSY,
+    JITTER,
+    MEANINGS,
+    Limits,
+    Record,
+    note_call,
+    partitions_of,
+    read,
+)
+from frontier.queue.priority import split_name
+from frontier.queue.purge import skip_call
+from frontier.settings.values import QUEUE_KEYS
+from frontier.urls.partition import SPREAD, host_of_shard, partition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from frontier.model import Lease
+    from frontier.node.context import NodeContext
+    from frontier.queue.reserve import HostsUnread, Reservation
+    from frontier.settings.config import Config
+
+logger = logging.getLogger(__name__)
+
+NOTE_INTERVAL = 0.2
+"""Seconds between two rounds of notes, or tries to write them."""
+AT_ONCE = 500
+"""Records that one call writes."""
+PRUNE = 10.0
+"""Seconds between two looks for records that say nothing any more."""
+LATELY = 60.0
+"""Seconds for which a record is kept that has only a delay, after that is over."""
+AHEAD = 0.5
+"""Seconds before its next turn at which a URL of a host with a long delay is reserved:
+it is to be in its slot in time, and to wait there no longer than need be."""
+MOST_COUNTED = 10_000
+"""Hosts whose failed connections are counted."""
+NAMED = 5
+"""Hosts that one line of the log names; the others are counted."""
+
+
+@dataclass(slots=True)
+class _Host(Record):
+    """A record on the monotonic clock."""
+
+    partition: int = -1
+    """-1 if none has it."""
+    token: int = 0
+    """Of the lease under which it was read or begun; 0 for none."""
+    turn: float = 0.0
+    """When the next request may be reserved, if its delay is that long."""
+
+
+class Hosts(Part):
+    """What one node knows of hosts."""
+
+    def __init__(self, context: NodeContext, config: Config) -> None:
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
+        self._clock = context.clock
+        self._config = config
+        self._is_spread = config.queue_key in SPREAD
+        self._is_divided = config.host_shards > 1 and not self._is_spread
+        self._has_slots = config.queue_key in QUEUE_KEYS
+        self._most = (config.host_max_pages, config.host_max_bytes)
+        """Pages and bytes of each queue key; 0 for no limit."""
+        self._known: dict[str, _Host] = {}
+        self._failing: set[str] = set()
+        """Those of them that have failed."""
+        self._missed: Counter[str] = Counter()
+        """Requests in a row that have not reached a host."""
+        self._unwritten: set[tuple[int, int, str]] = set()
+        """Partition, token and name of records that the store has to be told."""
+        self._is_urgent = False
+        """Whether one of them is to be there before an ack."""
+        self._some = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self.on_retry: Callable[[], object] = lambda: None
+        """Told that hosts may be asked before the time that was known."""
+        self.given_up: Counter[str] = Counter()
+        """URLs that this node has given up, by host."""
+        self.skipped: Counter[str] = Counter()
+        """URLs that this node has skipped, by queue key."""
+
+    # Names, and where their records are.
+
+    def of_queue(self, queue_key: str) -> str:
+        """The host that is left alone where URLs of *queue_key* are not to be sent."""
+        if self._is_divided:
+            return host_of_shard(queue_key)
+        # A host has a queue for each downloader slot that requests name.
+        return queue_key.partition("~")[0] if self._has_slots else queue_key
+
+    def named(self, queue_key: str) -> str:
+        """Whose delay and quota those of *queue_key* are."""
+        return host_of_shard(queue_key) if self._is_divided else queue_key
+
+    def _of(self, name: str) -> _Host | None:
+        known = self._known.get(name)
+        if known is None or known.token == self._token(known.partition):
+            return known
+        self._drop(name)
+        return None
+
+    def _token(self, partition: int) -> int:
+        held = self._leases.held.get(partition)
+        return 0 if held is None else held.token
+
+    def _begun(self, name: str) -> _Host:
+        """The record of *name*, which is begun if there is none."""
+        known = self._of(name)
+        if known is None:
+            partition = -1
+            if not self._is_spread and not self._is_divided:
+                partition = partition_of(self.of_queue(name), self._config.partitions)
+            known = _Host(partition=partition, token=self._token(partition))
+            self._known[name] = known
+        return known
+
+    def _drop(self, name: str) -> None:
+        del self._known[name]
+        self._failing.discard(name)
+
+    def unread(self, queues: Iterable[str]) -> list[str]:
+        """The names whose records are to be read before URLs of *queues* are reserved.
+
+        They are in the partition of these.
+        """
+        if self._is_spread:
+            return []
+        keys = [split_name(queue)[1] for queue in queues]
+        names = dict.fromkeys([*map(self.named, keys), *map(self.of_queue, keys)])
+        return [name for name in names if self._of(name) is None]
+
+    def read(self, lease: Lease, names: Sequence[str], found: HostsUnread) -> None:
+        """Learn the records of *names*, which the store has told a moment ago.
+
+        Raises:
+            KeyDamaged: One of them is none.
+        """
+        now = time.monotonic()
+        for name, value in zip(names, found.records, strict=True):
+            if value is None:
+                continue
+            try:
+                told = read(value).moved(now - found.now)
+            except CodecError as error:
+                key = self._keys.partition(lease.partition).hosts
+                reason = f"its entry {name[:100]!r} {error}"
+                raise KeyDamaged("", key, reason) from None
+            self._known[name] = known = _Host(**asdict(told))
+            if not self._is_divided:
+                known.partition, known.token = lease.partition, lease.token
+            # No longer than its delay, though the server's clock was set back.
+            known.turn = min(known.next, now + known.delay)
+            if told.failures:
+                self._failing.add(name)
+
+    # When hosts may be asked.
+
+    def __bool__(self) -> bool:
+        """Whether any host has failed, as far as is known here."""
+        return bool(self._failing)
+
+    @property
+    def count(self) -> int:
+        """How many hosts are left alone now, as they have failed."""
+        return sum(self.left(host) > 0 for host in [*self._failing])
+
+    @property
+    def cares(self) -> bool:
+        """Whether the next answer of a host may mean anything."""
+        return bool(self._failing or self._missed)
+
+    def _failed(self, host: str) -> _Host | None:
+        return self._of(host) if host in self._failing else None
+
+    def left(self, host: str) -> float:
+        """For how many seconds *host* is left alone from now; 0 if it may be asked."""
+        known = self._failed(host)
+        return 0.0 if known is None else max(0.0, known.until - time.monotonic())
+
+    def failures(self, host: str) -> int:
+        """How many back-offs *host* has had in a row; 0 if it answers."""
+        known = self._failed(host)
+        return 0 if known is None else known.failures
+
+    def gives_up(self, host: str) -> bool:
+        """Whether URLs of *host* are given up now."""
+        known = self._failed(host)
+        if known is None or known.until <= time.monotonic():
+            return False
+        return known.failures > Limits.of(self._config, known.reason).times
+
+    def waits(self, host: str) -> bool:
+        """Whether URLs of *host* wait in the store for it to be asked again."""
+        return self.left(host) > 0 and not self.gives_up(host)
+
+    def told(self, host: str) -> str:
+        """What *host* has done, and how often, for people."""
+        known = self._failed(host)
+        why = MEANINGS.get(known.reason, "") if known is not None else ""
+        return f"{why}, after {max(0, self.failures(host) - 1):,} back-offs in a row"
+
+    def turn(self, queue_key: str) -> float:
+        """When URLs of *queue_key* may be reserved, on the monotonic clock."""
+        if not self._known:  # as in many crawls
+            return 0.0
+        known = self._of(self.named(queue_key))
+        turn = 0.0 if known is None else known.turn
+        host = self.of_queue(queue_key)
+        failed = self._failed(host)
+        if failed is None or not self.waits(host):
+            return turn
+        return max(turn, failed.until)
+
+    def is_slow(self, queue_key: str) -> bool:
+        """Whether requests of *queue_key* wait in the store for their turns."""
+        known = self._of(self.named(queue_key))
+        return known is not None and known.turn > 0
+
+    def most(self, queue_key: str) -> float:
+        """How many URLs of *queue_key* may be reserved, those on the way included."""
+        has_failed = self._failing and self.failures(self.of_queue(queue_key))
+        most = 1.0 if has_failed else math.inf
+        pages, size = self._most
+        if pages or size:
+            known = self._of(queue_key) or Record()
+            left = pages - known.pages if pages else math.inf
+            most = min(most, left if not size or known.size < size else 0)
+        return max(0, most)
+
+    # What requests come to.
+
+    def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
+        """Note that its request was sent.
+
+        Other nodes leave its host alone for *delay* seconds, this one for *turn*.
+        """
+        if self._is_spread:
+            return
+        name = self.named(split_name(reservation.queue)[1])
+        known = self._begun(name) if delay > 0 else self._of(name)
+        if known is None:
+            return
+        now = time.monotonic()
+        known.next, known.delay = now + delay, delay
+        known.turn = now + turn - AHEAD if turn >= LONG else 0.0
+        if delay > 0:
+            lease = reservation.lease
+            self._unwritten.add((lease.partition, lease.token, name))
+            self._some.set()
+
+    def wait_for_turn(self, queue_key: str, seconds: float) -> None:
+        """Set *queue_key* apart until shortly before its next turn, in *seconds*."""
+        known = self._begun(self.named(queue_key))
+        known.turn = time.monotonic() + seconds - AHEAD
+
+    def forget_turns(self) -> None:
+        """Have no host wait for its turn: delays have changed."""
+        for known in self._known.values():
+            known.turn = 0.0
+        self.on_retry()
+
+    def refused(self, host: str, reason: str, sent: float, asked: float) -> None:
+        """Leave *host* alone: it was asked at *sent*, and wants it for *asked* seconds.
+
+        *sent* is on the monotonic clock.
+        """
+        if self._config.backoff_times:
+            self._missed.pop(host, None)
+            self._leave_alone(host, reason, sent, asked)
+
+    def missed(self, host: str, reason: str, sent: float) -> None:
+        """Count a request that has not reached *host*; set it aside after many."""
+        most = self._config.backoff_unreachable_after
+        if not most:
+            return
+        if self._failed(host) is None:
+            if len(self._missed) >= MOST_COUNTED:
+                self._missed.clear()
+            self._missed[host] += 1
+            if self._missed[host] < most:
+                return
+            del self._missed[host]
+        self._leave_alone(host, reason, sent, 0.0)
+
+    def answered(self, host: str, sent: float) -> None:
+        """Note that *host* has answered a request that was sent at *sent*."""
+        if self._missed:
+            self._missed.pop(host, None)
+        known = self._failed(host)
+        if known is None:
+            return
+        if sent >= (known.until if known.reason in BUSY else known.since):
+            self._forgive([host])
+            logger.info("%s answers again", host)
+
+    def _leave_alone(self, host: str, reason: str, sent: float, asked: float) -> None:
+        now = time.monotonic()
+        jitter = random.uniform(0, JITTER)
+        known = self._begun(host)
+        if known.failures and (known.until > now or known.since > sent):
+            known.until = max(known.until, now + asked * (1 + jitter))
+        else:
+            limits = Limits.of(self._config, reason)
+            known.failures += 1
+            wait = limits.wait(known.failures, asked, jitter)
+            known.until, known.since, known.reason = now + wait, now, reason
+            logger.log(
+                logging.WARNING if reason in ABSENT else logging.INFO,
+                "%s is left alone for %.0f s (%s, %d in a row)",
+                host,
+                wait,
+                reason,
+                known.failures,
+            )
+        self._failing.add(host)
+        self._note(host)
+
+    def _forgive(self, hosts: Iterable[str]) -> None:
+        for host in hosts:
+            self._missed.pop(host, None)
+            if (known := self._failed(host)) is not None:
+                known.forgive()
+                self._failing.discard(host)
+                self._note(host)
+
+    def retry(self, what: str) -> None:
+        """Ask a host, or all of them, at once: an operator wants it."""
+        self._forgive([*self._failing] if what == ALL_HOSTS else [what])
+        self.on_retry()
+
+    def forgive(self, since: float) -> None:
+        """Forget what hosts that cannot be reached have done since *since*.
+
+        That is on the monotonic clock. It was not the hosts.
+        """
+        self._missed.clear()
+        for host in [*self._failing]:
+            known = self._failed(host)
+            if known and known.reason in ABSENT and known.since >= since:
+                self._forgive([host])
+        self.on_retry()
+
+    def give_up(self, host: str) -> None:
+        """Count a URL of *host* that is given up, and say so of the first."""
+        self.given_up[host] += 1
+        known = self._failed(host)
+        if known and self.given_up[host] == 1 and len(self.given_up) <= NAMED:
+            logger.warning(
+                "%s is given up after %d back-offs in a row (%s): its URLs are not "
+                "sent for %.0f s, and become dead letters",
+                host,
+                known.failures - 1,
+                known.reason,
+                self.left(host),
+            )
+
+    # Quotas.
+
+    @property
+    def has_quotas(self) -> bool:
+        """Whether hosts have any."""
+        return any(self._most)
+
+    def change_quotas(self, max_pages: int, max_bytes: int) -> None:
+        """Keep to these from now on; what was had so far counts, if there were any."""
+        self._most = (max_pages, max_bytes)
+
+    def add(self, reservation: Reservation, pages: int, size: int) -> None:
+        """Note that *reservation* has brought *pages*, and *size* bytes."""
+        lease, queue_key = reservation.lease, split_name(reservation.queue)[1]
+        if self.has_quotas and self._token(lease.partition) == lease.token:
+            known = self._begun(queue_key)
+            known.pages += pages
+            known.size += size
+            self._note(queue_key)
+
+    async def skip(self, lease: Lease, queue: str) -> int:
+        """Take URLs over a quota out of *queue*; return how many, 0 if it is empty."""
+        call = skip_call(self._keys.partition(lease.partition), queue)
+        (reply,) = await self._outage_retry.retry([call])
+        count, queue_key = max(0, int(reply)), split_name(queue)[1]
+        known = self._of(queue_key)
+        if count and known is not None:
+            if queue_key not in self.skipped:
+                logger.info("%s has used up its quota", queue_key)
+            self.skipped[queue_key] += count
+            known.skipped += count
+            self._note(queue_key)
+        return count
+
+    # The store.
+
+    def _note(self, name: str) -> None:
+        """Have the record of *name* be written before the next ack."""
+        places = {self._known[name].partition}
+        if self._is_divided:
+            places = partitions_of(self._config, name)
+        self._unwritten |= {(p, self._token(p), name) for p in places}
+        self._is_urgent = True
+        self._some.set()
+
+    @override
+    async def run(self) -> None:
+        """Tell the store what is known here, and forget what says nothing any more."""
+        pruned = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PRUNE):
+                    await self._some.wait()
+            if time.monotonic() >= pruned + PRUNE:
+                pruned = time.monotonic()
+                self._prune(pruned)
+            await self.flush()
+            await asyncio.sleep(NOTE_INTERVAL)
+
+    def _prune(self, now: float) -> None:
+        for name, known in [*self._known.items()]:
+            is_over = max(known.next + LATELY, known.turn) < now
+            if self._of(name) and is_over and not known.is_counted:
+                self._note(name)
+                self._drop(name)
+
+    async def flush(self) -> bool:
+        """Tell the store what it does not know; whether no ack has to wait for it."""
+        async with self._writing:
+            self._some.clear()
+            is_told, was_urgent, self._is_urgent = True, self._is_urgent, False
+            unwritten, self._unwritten = self._unwritten, set()
+            by_lease: dict[Lease, list[tuple[int, int, str]]] = defaultdict(list)
+            for one in unwritten:
+                lease = self._leases.held.get(one[0])
+                if lease is not None and lease.token == one[1]:
+                    by_lease[lease].append(one)
+            parts = [
+                (lease, every[first : first + AT_ONCE])
+                for lease, every in by_lease.items()
+                for first in range(0, len(every), AT_ONCE)
+            ]
+            ahead = self._clock() / 1000 - time.monotonic()
+            calls = [
+                note_call(
+                    self._keys.partition(lease.partition),
+                    lease,
+                    {name: self._stored(name, ahead) for *_, name in some},
+                    for_ever=self.has_quotas,
+                )
+                for lease, some in parts
+            ]
+            replies = await self._outage_retry.partial(calls)
+            for (_, some), reply in zip(parts, replies, strict=True):
+                if isinstance(reply, StoreUnavailable):
+                    self._unwritten.update(some)
+                    self._some.set()
+                    is_told = not was_urgent
+            self._is_urgent = self._is_urgent or not is_told
+            return is_told
+
+    def _stored(self, name: str, ahead: float) -> Record | None:
+        """The record of *name* on the server's clock; `None` if it says nothing."""
+        known = self._of(name)
+        is_known = known is not None and (known.is_counted or known.delay)
+        return known.moved(ahead) if known is not None and is_known else None
+
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
+        """Return when the store knows of what has failed, and what was had, so far."""
+        if self._is_urgent or self._writing.locked():
+            await self.leaving()
+
+    @override
+    async def leaving(self) -> None:
+        """Return when the store knows what was noted so far."""
+        while not await self.flush():  # noqa: ASYNC110 (it is what is waited for)
+            await asyncio.sleep(NOTE_INTERVAL)
+
+    @override
+    def went_back(self) -> None:
+        """Have the store told what it may have forgotten in a failover."""
+        for name in [*self._known]:
+            if self._of(name) is not None:
+                self._note(name)
+
+    @override
+    def report(self) -> dict[str, Any]:
+        """How many requests were given up."""
+        return {"given_up": self.given_up.total()}
+
+    @override
+    def tell(self) -> None:
+        """Say what this node has given up, and skipped."""
+        if self.given_up:
+            logger.error(
+                "%d requests to %d hosts were given up, as the hosts were left alone "
+                "too often without an answer (%s); those of the queue are dead "
+                "letters, which frontier crawl requeue puts back",
+                self.given_up.total(),
+                len(self.given_up),
+                _most_common(self.given_up),
+            )
+        if self.skipped:
+            logger.warning(
+                "%d requests of %d hosts were not sent: over FRONTIER_HOST_MAX_PAGES "
+                "or FRONTIER_HOST_MAX_BYTES (%s)",
+                self.skipped.total(),
+                len(self.skipped),
+                _most_common(self.skipped),
+            )
+
+
+def _most_common(counts: Counter[str]) -> str:
+    named = [f"{host} {count:,}" for host, count in counts.most_common(NAMED)]
+    return ", ".join([*named, *(["..."] if len(counts) > NAMED else [])])

@@ -1,0 +1,259 @@
+"""The host record: what a partition knows of a host that cannot be asked at will.
+
+It is of a queue key: until when that is left alone, for its delay or because it has
+failed, and what it has had of its quota. There is none of a host of which there is
+nothing to know. See `frontier.node.hosts` for what nodes do with it.
+
+What always holds:
+
+1.  Who holds the partition writes it, whole and under its token; so what it has read
+    or written once it need not read again. Only `forget` writes as well, if nothing has
+    changed meanwhile, and nodes are told.
+2.  Nothing is reserved of a host whose record the caller has not read
+    (`frontier.queue.reserve.reserve_call`).
+3.  Times are the server's. A node is told its clock with a record, and counts from when
+    it had the reply, so it asks late, never early.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import msgpack
+
+from frontier.errors import CodecError
+from frontier.store.client import Call
+from frontier.urls.partition import partition_of, shards_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frontier.model import Lease
+    from frontier.settings.config import Config
+    from frontier.store.client import BlockingStore
+    from frontier.store.keys import CrawlKeys, PartitionKeys
+
+BUSY = frozenset(("throttled", "unavailable"))
+"""Reasons of hosts that have answered: 429, and 503."""
+ABSENT = frozenset(("unresolved", "unconnected", "tls"))
+"""Reasons of hosts that could not be reached."""
+MEANINGS = {
+    "throttled": "it said 429",
+    "unavailable": "it said 503",
+    "unresolved": "its name is not known",
+    "unconnected": "it cannot be connected to",
+    "tls": "TLS with it fails",
+}
+"""What each reason means, for people."""
+GROWTH_ABSENT = 4.0
+"""By how much each time is longer than the one before for which a host is left alone
+that cannot be reached: 5, 20 and 80 minutes, then hours."""
+JITTER = 0.1
+"""The most that is added to a back-off, as a part of it."""
+KEPT = 16 * 86_400
+"""Seconds for which records are kept that nobody writes any more: for eight days more
+than a host may be left alone."""
+MOST = 1_000
+"""Records of a partition of which commands look for hosts that have failed."""
+LONGEST = 1e15
+"""Of any number."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known of a host. Times are in seconds, on whichever clock; 0 is never."""
+
+    next: float = 0.0
+    """When it may be asked again, as its delay has it."""
+    delay: float = 0.0
+    until: float = 0.0
+    """When it may be asked again, as it has failed."""
+    since: float = 0.0
+    """When that back-off began."""
+    failures: int = 0
+    """How often it has failed in a row, with a back-off after each."""
+    reason: str = ""
+    """Of `MEANINGS`, if it has failed."""
+    pages: int = 0
+    size: int = 0
+    """Bytes."""
+    skipped: int = 0
+    """URLs that were left out, as it had had its quota."""
+
+    def moved(self, seconds: float) -> Self:
+        """The same on a clock that is ahead by *seconds*."""
+        times = {name: getattr(self, name) for name in ("next", "until", "since")}
+        return replace(self, **{n: at and at + seconds for n, at in times.items()})
+
+    def forgive(self) -> None:
+        """Know of no failure any more."""
+        self.until, self.since, self.failures, self.reason = 0.0, 0.0, 0, ""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it has to be kept, whatever the time is."""
+        return bool(self.failures or self.pages or self.size or self.skipped)
+
+    def packed(self) -> bytes:
+        """The record as the store has it, with times in milliseconds."""
+        times = (self.next, self.delay, self.until, self.since)
+        parts = [math.ceil(1000 * max(0.0, at)) for at in times]
+        counts = (self.pages, self.size, self.skipped)
+        packed: bytes = msgpack.packb([*parts, self.failures, self.reason, *counts])
+        return packed
+
+
+_COUNT = len(fields(Record))
+
+
+def read(value: bytes) -> Record:
+    """The record that *value*, of unknown origin, is.
+
+    Raises:
+        CodecError: It is none.
+    """
+    try:
+        parts = msgpack.unpackb(value)
+    except Exception:  # noqa: BLE001 (msgpack raises many types)
+        parts = None
+    if not isinstance(parts, list) or len(parts) != _COUNT:
+        raise CodecError("is not the record of a host")
+    *times, failures, reason, pages, size, skipped = parts
+    numbers = [*times, failures, pages, size, skipped]
+    if not all(type(n) is int and 0 <= n < LONGEST for n in numbers):
+        raise CodecError("has a number that cannot be")
+    if not isinstance(reason, str) or ((reason or failures) and reason not in MEANINGS):
+        raise CodecError("has a reason that there is not")
+    after, delay, until, since = (at / 1000 for at in times)
+    counts = (pages, size, skipped)
+    return Record(after, delay, until, since, failures, reason, *counts)
+
+
+def record_of(reply: Any) -> Record:
+    """The record in *reply*; one that says nothing if none can be read in it."""
+    with contextlib.suppress(CodecError):
+        return read(reply) if isinstance(reply, bytes) else Record()
+    return Record()
+
+
+def is_record(value: bytes) -> bool:
+    """Whether *value* is the record of a host."""
+    with contextlib.suppress(CodecError):
+        read(value)
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long back-offs are, and how many."""
+
+    first: float
+    growth: float
+    most: float
+    times: int
+    """After so many in a row the host's URLs are given up."""
+
+    @classmethod
+    def of(cls, config: Config, reason: str) -> Limits:
+        """Those of a host with *reason*."""
+        if reason in ABSENT:
+            return cls(
+                config.backoff_unreachable_min,
+                GROWTH_ABSENT,
+                config.backoff_unreachable_max,
+                config.backoff_unreachable_times,
+            )
+        return cls(
+            config.backoff_min,
+            config.backoff_growth,
+            config.backoff_max,
+            config.backoff_times,
+        )
+
+    def wait(self, failures: int, asked: float, jitter: float) -> float:
+        """Seconds of the back-off after so many *failures*."""
+        grown = self.first * self.growth ** min(failures - 1, 64)
+        return max(min(grown, self.most), asked) * (1 + jitter)
+
+
+def note_call(
+    keys: PartitionKeys,
+    lease: Lease,
+    records: Mapping[str, Record | None],
+    *,
+    for_ever: bool,
+) -> Call:
+    """The call that writes *records*, on the server's clock, and removes the others.
+
+    They expire, but not *for_ever*. Without the lease nothing is done.
+    """
+    live = {name: one.packed() for name, one in records.items() if one is not None}
+    pairs = [part for pair in live.items() for part in pair]
+    gone = [name for name in records if name not in live]
+    # A script that begins so may write to a full server.
+    then: list[Any] = [("HDEL", keys.hosts, "")]
+    if pairs:
+        then.append(("HSET", keys.hosts, *pairs))
+        kept = ("PERSIST",) if for_ever else ("EXPIRE", KEPT)
+        then.append((kept[0], keys.hosts, *kept[1:]))
+    if gone:  # last: a key that has vanished cannot be touched while slots move
+        then.append(("HDEL", keys.hosts, *gone))
+    return Call.txn([(("HGET", keys.lease, "token"), lease.token)], then)
+
+
+def list_call(keys: PartitionKeys) -> Call:
+    """The call whose reply has the records of a partition, or some thousand."""
+    return Call.command("HSCAN", keys.hosts, 0, "COUNT", MOST)
+
+
+def failed(stored: Mapping[bytes, bytes]) -> dict[str, Record]:
+    """Those of hosts that have failed, of *stored*; what cannot be read is left out."""
+    found = {}
+    for name, value in stored.items():
+        if (one := record_of(value)).failures:
+            with contextlib.suppress(UnicodeDecodeError):
+                found[name.decode()] = one
+    return found
+
+
+def forget(
+    store: BlockingStore, keys: CrawlKeys, config: Config, hosts: Sequence[str]
+) -> int:
+    """Have the store know of no failure of *hosts*, or of any without one.
+
+    Returns how many hosts had failed. Nodes that know of them have to be told.
+    """
+    found: set[str] = set()
+    for number, names in _places(config, hosts).items():
+        key = keys.partition(number).hosts
+        stored = store.call(Call.command("HGETALL", key))
+        for host, record in failed(stored).items():
+            if not hosts or host in names:
+                found.add(host)
+                record.forgive()
+                known = [(("HGET", key, host), stored[host.encode()])]
+                store.call(Call.txn(known, [("HSET", key, host, record.packed())]))
+    return len(found)
+
+
+def _places(config: Config, hosts: Sequence[str]) -> dict[int, list[str]]:
+    """The partitions that may have a record of *hosts*; all, without one."""
+    if not hosts:
+        return {number: [] for number in range(config.partitions)}
+    found: dict[int, list[str]] = {}
+    for host in hosts:
+        for number in partitions_of(config, host):
+            found.setdefault(number, []).append(host)
+    return found
+
+
+def partitions_of(config: Config, host: str) -> set[int]:
+    """The partitions that have URLs of *host*, and a record of it each."""
+    if config.host_shards > 1:
+        shards = shards_of(host, config.host_shards, config.partitions)
+        return {shard.partition for shard in shards}
+    return {partition_of(host, config.partitions)}
