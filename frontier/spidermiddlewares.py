@@ -11,6 +11,11 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.node.ends import START_FAILED
+from frontier.scrapy_internals import spider_middlewares
+from frontier.session.old_spiders import (
+    serve_start_requests,
+    tell_of_start_middlewares,
+)
 from frontier.session.other_schedulers import check_scheduler
 from frontier.session.session import one_message, session_of
 from frontier.store.outage_retry import pauses
@@ -50,6 +55,8 @@ class StartMiddleware:
             check_scheduler(crawler.settings)
         self._session = session_of(crawler)
         self._crawler = crawler
+        if crawler.spider is not None:
+            serve_start_requests(crawler.spider)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -66,6 +73,7 @@ class StartMiddleware:
         if not session.opened:
             return  # and the spider is about to be closed
         node = session.node
+        tell_of_start_middlewares(spider_middlewares(self._crawler))
         lock = node.start_lock(session.start_id)
         if session.starts_again:
             async for item_or_request in self._noted(start):

@@ -19,6 +19,7 @@ TESTS = [
     "tests/integration/test_cookies.py",
     "tests/integration/test_crawl.py",
     "tests/integration/test_plain_spider.py",
+    "tests/integration/test_start_requests.py",
 ]
 """What goes through all that `frontier/scrapy_internals.py` adapts."""
 MORE = [
