@@ -19,10 +19,9 @@ import typer.main
 from frontier.cli import app
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.metrics.crawl import CRAWL
-from frontier.metrics.node import ABOUT, NODE, Reading
+from frontier.metrics.node import NODE
 from frontier.settings import config
 from frontier.settings.config import PREFIX, Config
-from frontier.status.figures import Figures
 from frontier.store import keys
 
 ROOT = Path(config.__file__).parents[1]
@@ -139,32 +138,10 @@ def escaped(text: str) -> str:
     return text.replace("<", "&lt;").replace("|", "\\|")
 
 
-class Asked:
-    """Stats that note which of them they are asked for."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def get(self, name: str) -> None:
-        """Nothing."""
-        self.names.append(name)
-
-
-def metrics_of_nodes() -> Iterator[str]:
-    """Each metric of a node, with the stats of Scrapy that it is made of."""
-    yield "| metric | type | labels | stats | meaning |\n|---|---|---|---|---|"
-    for metric in NODE:
-        asked: Any = Asked()
-        metric.read(Reading(dict.fromkeys(ABOUT, ""), Figures(), asked, {}))
-        labels, stats = listed(metric.labels), listed(asked.names)
-        about = metric.about
-        yield f"| `{metric.name}` | {metric.kind} | {labels} | {stats} | {about} |"
-
-
-def metrics_of_crawls() -> Iterator[str]:
-    """Each metric of a crawl."""
+def metrics(known: Any) -> Iterator[str]:
+    """Each of the *known* metrics."""
     yield "| metric | type | labels | meaning |\n|---|---|---|---|"
-    for metric in CRAWL:
+    for metric in known:
         labels = listed(metric.labels)
         yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.about} |"
 
@@ -187,7 +164,7 @@ MAKERS = {
     "settings": settings,
     "scripts": scripts,
     "commands": commands,
-    "metrics of nodes": metrics_of_nodes,
-    "metrics of crawls": metrics_of_crawls,
+    "metrics of nodes": lambda: metrics(NODE),
+    "metrics of crawls": lambda: metrics(CRAWL),
     **{f"keys of a {kind}": lambda kind=kind: keys_of(kind) for kind in KEYS},
 }

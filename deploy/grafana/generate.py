@@ -35,6 +35,12 @@ def node_rate(metric: str, by: str = "node") -> str:
     return f"sum by ({by}) ({rate(metric, NODE)})"
 
 
+def stat_rate(stats: str) -> str:
+    """The rate of *stats*, a pattern, of nodes."""
+    chosen = NODE.replace("{", f'{{stat=~"{stats}",')
+    return f"sum by (node, stat) ({rate('frontier_stat', chosen)})"
+
+
 ROWS: list[tuple[str, list[tuple[str, str, list[Query]]]]] = [
     (
         "Crawls",
@@ -213,15 +219,15 @@ ROWS: list[tuple[str, list[tuple[str, str, list[Query]]]]] = [
                 "reqps",
                 [
                     (
-                        node_rate("frontier_recrawl_visits_total", "result"),
-                        "{{result}}",
+                        stat_rate("recrawl/(first|changed|unchanged|failed|gone)"),
+                        "{{stat}}",
                     )
                 ],
             ),
             (
                 "New items of feeds",
                 "reqps",
-                [(node_rate("frontier_feeds_items_total"), "{{node}}")],
+                [(stat_rate("feeds/items"), "{{node}}")],
             ),
         ],
     ),
@@ -259,8 +265,8 @@ ROWS: list[tuple[str, list[tuple[str, str, list[Query]]]]] = [
                 "reqps",
                 [
                     (
-                        node_rate("frontier_requests_refused_total", "reason"),
-                        "{{reason}}",
+                        stat_rate("refused/.*"),
+                        "{{stat}}",
                     ),
                     (
                         f"sum({rate('frontier_requests_forbidden_total', NODE)})",

@@ -95,7 +95,7 @@ class _Application:
         self.looks = Looks(self._watch)
         self._viewers = 0
         self._machine = socket.gethostname()[:255]
-        self._left_out: tuple[str, ...] = ()
+        self._left_out: list[str] = []
         folder = files("frontier.dashboard") / "static"
         self._static = {
             file.name: (file.read_bytes(), TYPES[kind])
@@ -229,12 +229,13 @@ class _Application:
     def _find_targets(self) -> list[dict[str, object]]:
         from frontier.metrics.targets import find
 
-        found = find(self._source.store(), self._source.namespace, self._machine)
-        if found.left_out != self._left_out:
-            self._left_out = found.left_out
-            for line in found.left_out[:MOST_LEFT_OUT]:
+        source = self._source
+        groups, left_out = find(source.store(), source.namespace, self._machine)
+        if left_out != self._left_out:
+            self._left_out = left_out
+            for line in left_out[:MOST_LEFT_OUT]:
                 logger.warning("/targets leaves out %s", line)
-        return found.groups()
+        return groups
 
     async def _health(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")

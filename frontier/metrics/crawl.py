@@ -12,18 +12,19 @@ What always holds:
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from frontier.metrics.exposition import Metric, Samples, families
+from frontier.metrics.exposition import Families, Metric, families
 from frontier.metrics.figures import FIGURES
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from prometheus_client.core import Metric as Family
-
+    from frontier.metrics.exposition import Samples
     from frontier.status.figures import Figures
     from frontier.status.views import CrawlSnapshot, CrawlSummary
     from frontier.store.client import BlockingStore
@@ -32,8 +33,9 @@ MOST = 8
 """Crawls that are exported."""
 ENDED = 900.0
 """Seconds after its end for which a crawl is."""
+QUEUED = ("ready", "reserved", "waiting")
 NODE_STATES = ("live", "leaving", "silent", "lost", "left")
-CRAWL_STATES = ("open", "finished", "canceled", "limit", "damaged")
+CRAWL_STATES = ("open", "finished", "canceled", "limit", "damaged", "deleting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,6 @@ class Reading:
     """`None` if the store has not said so."""
 
 
-CrawlMetric = Metric[Reading]
-
-
 def exported(
     crawls: Iterable[CrawlSummary], now_ms: float
 ) -> tuple[list[CrawlSummary], int]:
@@ -103,167 +102,106 @@ def exposition(reading: Reading, accept: str = "") -> tuple[bytes, str]:
     from prometheus_client.exposition import choose_encoder
 
     registry = CollectorRegistry()
-    registry.register(_Collector(reading))
+    registry.register(Families(lambda: families(CRAWL, reading)))
     encode, media_type = choose_encoder(accept[:1000])
     return encode(registry), media_type
 
 
-class _Collector:
-    """What prometheus_client asks."""
-
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-
-    def describe(self) -> Iterable[Family]:
-        return ()
-
-    def collect(self) -> Iterator[Family]:
-        return families(CRAWL, self._reading)
+def _total(metric: Metric[Figures], crawl: CrawlSnapshot) -> Samples:
+    return metric.samples(crawl.totals)
 
 
-def _each(read: Callable[[CrawlSnapshot], float]) -> Callable[[Reading], Samples]:
-    """A figure of each crawl."""
-    return lambda reading: {(crawl.crawl_id,): read(crawl) for crawl in reading.crawls}
-
-
-def _split(
-    read: Callable[[CrawlSnapshot], Mapping[str, float]],
-) -> Callable[[Reading], Samples]:
-    """Figures of each crawl, by one more label."""
-    return lambda reading: {
-        (crawl.crawl_id, name): value
+def _rows(metric: Metric[CrawlSnapshot], reading: Reading) -> Samples:
+    """The samples of *metric*, of each crawl."""
+    return {
+        (crawl.crawl_id, *labels): value
         for crawl in reading.crawls
-        for name, value in read(crawl).items()
+        for labels, value in metric.samples(crawl).items()
     }
 
 
-def _sum(metric: Metric[Figures]) -> CrawlMetric:
-    """The *metric* of what all nodes of a crawl have counted together."""
-    return CrawlMetric(
-        f"frontier_crawl_{metric.name}",
-        metric.about,
-        lambda reading: {
-            (crawl.crawl_id, *labels): value
-            for crawl in reading.crawls
-            for labels, value in metric.samples(crawl.totals).items()
-        },
-        ("crawl", *metric.labels),
-    )
+def _states(names: Sequence[str], there: Iterable[str]) -> Samples:
+    """How many of *there* each of *names* is."""
+    counts = Counter(there)
+    return {(name,): counts[name] for name in names}
 
 
-def _nodes(crawl: CrawlSnapshot) -> dict[str, float]:
-    states = [node.state for node in crawl.nodes]
-    return {state: states.count(state) for state in NODE_STATES}
-
-
-def _queue(crawl: CrawlSnapshot) -> dict[str, float]:
-    scan = crawl.queue
-    return {"ready": scan.ready, "reserved": scan.reserved, "waiting": scan.waiting}
-
-
-_CRAWLS: tuple[CrawlMetric, ...] = (
-    CrawlMetric(
+_CRAWLS: tuple[Metric[CrawlSnapshot], ...] = (
+    Metric(
+        "state",
+        "1 for the state that the crawl has, 0 for others.",
+        lambda crawl: _states(CRAWL_STATES, [crawl.state]),
+        ("state",),
+    ),
+    Metric(
+        "paused",
+        "1 while an operator has paused the crawl, else 0.",
+        lambda crawl: crawl.controls.paused is not None,
+    ),
+    Metric(
+        "start_time_seconds",
+        "When the crawl was created, in seconds since the Unix epoch.",
+        lambda crawl: crawl.created_ms / 1000,
+    ),
+    Metric(
+        "nodes",
+        "Nodes by state; of those that are gone, the last few.",
+        lambda crawl: _states(NODE_STATES, (node.state for node in crawl.nodes)),
+        ("state",),
+    ),
+    Metric("partitions", "Partitions of the crawl.", "partitions"),
+    Metric(
+        "damaged_keys",
+        "Keys of the crawl that are damaged: a node that meets one stops.",
+        lambda crawl: len(crawl.harmed),
+    ),
+    Metric(
+        "partitions_lost",
+        "Partitions of which the store has lost what was in them.",
+        "lost",
+    ),
+    Metric(
+        "queue_urls",
+        "URLs that are queued: ready, reserved, or waiting until they are due.",
+        lambda crawl: {(name,): getattr(crawl.queue, name) for name in QUEUED},
+        ("state",),
+    ),
+    Metric("urls_queued_total", "URLs that were ever queued.", "queue.pushed"),
+    Metric(
+        "urls_done_total",
+        "URLs that were fetched, parsed and archived, or failed for good.",
+        "queue.acked",
+    ),
+    Metric(
+        "dead_letters",
+        "Requests that were given up, and not requeued.",
+        "queue.dead",
+    ),
+    Metric("hosts_left_alone", "Hosts that are left alone now.", "back_offs.hosts"),
+    Metric("memory_bytes", "Resident memory of the nodes.", "totals.memory_bytes"),
+    *(Metric(m.name, m.about, partial(_total, m), m.labels) for m in FIGURES),
+)
+CRAWL: tuple[Metric[Reading], ...] = (
+    Metric(
         "frontier_crawls_left_out",
         f"Crawls that are not exported: those after {MOST}, or that cannot be read.",
-        lambda reading: reading.left_out,
+        "left_out",
     ),
-    CrawlMetric(
+    Metric(
         "frontier_store_memory_used_bytes",
         "Memory that the servers of the store use.",
         lambda reading: reading.memory.used if reading.memory else None,
     ),
-    CrawlMetric(
+    Metric(
         "frontier_store_memory_limit_bytes",
         "Memory that they may use (maxmemory); none if one of them has no limit.",
         lambda reading: reading.memory.limit or None if reading.memory else None,
     ),
-    CrawlMetric(
-        "frontier_crawl_state",
-        "1 for the state that the crawl has, 0 for others.",
-        _split(lambda crawl: {state: crawl.state == state for state in CRAWL_STATES}),
-        ("crawl", "state"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_paused",
-        "1 while an operator has paused the crawl, else 0.",
-        _each(lambda crawl: crawl.controls.paused is not None),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_start_time_seconds",
-        "When the crawl was created, in seconds since the Unix epoch.",
-        _each(lambda crawl: crawl.created_ms / 1000),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_nodes",
-        "Nodes by state; of those that are gone, the last few.",
-        _split(_nodes),
-        ("crawl", "state"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_partitions",
-        "Partitions of the crawl.",
-        _each(lambda crawl: crawl.partitions),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_damaged_keys",
-        "Keys of the crawl that are damaged: a node that meets one stops.",
-        _each(lambda crawl: len(crawl.harmed)),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_partitions_lost",
-        "Partitions of which the store has lost what was in them.",
-        _each(lambda crawl: crawl.lost),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_queue_urls",
-        "URLs that are queued: ready, reserved, or waiting until they are due.",
-        _split(_queue),
-        ("crawl", "state"),
-    ),
-    CrawlMetric(
-        "frontier_crawl_urls_queued_total",
-        "URLs that were ever queued.",
-        _each(lambda crawl: crawl.queue.pushed),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_urls_done_total",
-        "URLs that were fetched, parsed and archived, or failed for good.",
-        _each(lambda crawl: crawl.queue.acked),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_dead_letters",
-        "Requests that were given up, and not requeued.",
-        _each(lambda crawl: crawl.queue.dead),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_hosts_left_alone",
-        "Hosts that are left alone now.",
-        _each(lambda crawl: crawl.back_offs.hosts),
-        ("crawl",),
+    *(
+        Metric(
+            f"frontier_crawl_{m.name}", m.about, partial(_rows, m), ("crawl", *m.labels)
+        )
+        for m in _CRAWLS
     ),
 )
-_SUMS: tuple[CrawlMetric, ...] = (
-    CrawlMetric(
-        "frontier_crawl_requests_refused_total",
-        "Requests that were not sent: out of scope, or to an address that is not "
-        "connected to.",
-        _each(lambda crawl: crawl.totals.refused),
-        ("crawl",),
-    ),
-    CrawlMetric(
-        "frontier_crawl_memory_bytes",
-        "Resident memory of the nodes.",
-        _each(lambda crawl: crawl.totals.memory_bytes),
-        ("crawl",),
-    ),
-)
-CRAWL = (*_CRAWLS, *_SUMS, *map(_sum, FIGURES))
 """All of them, by topic, in the order of docs/figures.md."""

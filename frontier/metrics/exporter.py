@@ -7,14 +7,12 @@ What always holds:
 2.  A scrape waits at most `PATIENCE` for the reactor. If a callback blocks that, it
     gets what was read last, and ``frontier_figures_age_seconds`` says how old that is.
 3.  Two nodes have two ports: each has bound its own before it enters the crawl.
-4.  On loopback it answers to names of this machine alone. It only reads, and has at
-    most `MAX_SCRAPES` connections, each of which is closed when it says nothing. For
-    one more the oldest is closed: a scrape is short, and who drips turns none away.
+4.  On loopback it answers to names of this machine alone. It only reads, and closes a
+    connection that says nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import socket
@@ -27,14 +25,14 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from typing_extensions import override
 
 from frontier.errors import ConfigurationError
-from frontier.metrics.exposition import families, require_library
+from frontier.metrics.exposition import Families, families, require_library
 from frontier.metrics.node import NODE, Reading
 from frontier.settings.values import ports_of
 from frontier.urls.addresses import is_loopback, name_of_header
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric as Family
 
@@ -45,8 +43,6 @@ logger = logging.getLogger(__name__)
 PATH = "/metrics"
 PATIENCE = 1.0
 """Seconds that a scrape waits for the reactor."""
-MAX_SCRAPES = 16
-"""Connections at a time."""
 SILENCE = 10.0
 """Seconds after which a connection is closed that says nothing."""
 POLL = 0.05
@@ -68,12 +64,6 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], *, v6: bool) -> None:
-        self.address_family = socket.AF_INET6 if v6 else socket.AF_INET
-        self._open: dict[socket.socket, None] = {}
-        self._changing = threading.Lock()
-        super().__init__(address, _Handler)
-
     @override
     def server_bind(self) -> None:
         """Bind, without asking name servers who this is."""
@@ -82,30 +72,13 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     @override
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve *request* in a thread; the oldest ends if there are too many."""
-        with self._changing:
-            self._open[request] = None
-            if len(self._open) > MAX_SCRAPES:
-                oldest = next(iter(self._open))
-                del self._open[oldest]
-                with contextlib.suppress(OSError):  # it is closed already
-                    oldest.shutdown(socket.SHUT_RDWR)
-        super().process_request(request, client_address)
-
-    @override
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve *request*."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            with self._changing:
-                self._open.pop(request, None)
-
-    @override
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what went wrong, and no traceback: a client that went away, mostly."""
         logger.debug("a scrape has failed")
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 class Exporter:
@@ -137,7 +110,7 @@ class Exporter:
         self._read, self._loop = read, loop
         self._last = read()
         registry = CollectorRegistry()
-        registry.register(self)
+        registry.register(Families(self._collect))
         ProcessCollector(registry=registry)
         app = make_wsgi_app(registry)
         self._server.set_app(_guarded(app, own=is_loopback(self.host)))
@@ -160,13 +133,7 @@ class Exporter:
             self._thread.join()
         self._server.server_close()
 
-    # What prometheus_client asks of a collector, in the thread of a scrape.
-
-    def describe(self) -> Iterable[Family]:
-        """Nothing: what it collects is known only then."""
-        return ()
-
-    def collect(self) -> Iterator[Family]:
+    def _collect(self) -> Iterator[Family]:
         """The metrics by now, or as of when the reactor last had time for it."""
         with self._asking:
             if self._asked is None or self._asked.done():
@@ -199,7 +166,7 @@ def _bound(config: Config) -> _Server:
     failed: OSError | None = None
     for port in ports:
         try:
-            return _Server((host, port), v6=":" in host)
+            return (_Server6 if ":" in host else _Server)((host, port), _Handler)
         except OSError as error:
             failed = error
             if error.errno != errno.EADDRINUSE:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from frontier.errors import ConfigurationError
@@ -42,8 +43,9 @@ class Metric(Generic[T]):
     name: str
     about: str
     """One line for people: the HELP of the text format, and docs/figures.md."""
-    read: Callable[[T], float | Samples | None]
-    """Its value, or those of its labels; `None` if there is none."""
+    read: str | Callable[[T], float | Samples | None]
+    """Its value, or those of its labels; `None` if there is none. Or the name of an
+    attribute of the reading, or of one of its attributes."""
     labels: tuple[str, ...] = ()
 
     @property
@@ -61,10 +63,22 @@ class Metric(Generic[T]):
 
     def samples(self, reading: T) -> Samples:
         """What it has in *reading*, by the values of its labels."""
-        found = self.read(reading)
+        read = attrgetter(self.read) if isinstance(self.read, str) else self.read
+        found = read(reading)
         if found is None:
             return {}
         return found if isinstance(found, dict) else {(): found}
+
+
+class Families:
+    """What prometheus_client asks: *collect* gives the families of now."""
+
+    def __init__(self, collect: Callable[[], Iterable[Family]]) -> None:
+        self.collect = collect
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: what there is is known only when it is collected."""
+        return ()
 
 
 def families(metrics: Iterable[Metric[T]], reading: T) -> Iterator[Family]:

@@ -13,7 +13,6 @@ What always holds:
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import CodecError, KeyDamaged, OtherSchema
@@ -25,93 +24,52 @@ from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from frontier.status.figures import Figures
-    from frontier.status.snapshot import StoredCrawl
     from frontier.store.client import BlockingStore
 
 MOST_NODES = 10_000
 """Nodes of one crawl that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A node, and where its metrics are."""
+def find(
+    store: BlockingStore, namespace: str, machine: str
+) -> tuple[list[dict[str, object]], list[str]]:
+    """The nodes of all open crawls, as ``http_sd_configs`` reads them.
 
-    address: str
-    """``host:port``."""
-    crawl: str
-    spider: str
-    node: str
-    machine: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What is to be scraped, and what is not."""
-
-    targets: tuple[Target, ...] = ()
-    left_out: tuple[str, ...] = ()
-    """Nodes and crawls, each with the reason."""
-
-    def groups(self) -> list[dict[str, object]]:
-        """The targets, as ``http_sd_configs`` reads them."""
-        return [
-            {
-                "targets": [target.address],
-                "labels": {
-                    "crawl": label(target.crawl),
-                    "node": label(target.node),
-                    "spider": label(target.spider),
-                    "machine": label(target.machine),
-                },
-            }
-            for target in self.targets
-        ]
-
-
-def find(store: BlockingStore, namespace: str, machine: str) -> Found:
-    """The nodes of all open crawls, as *machine* may reach them.
+    As *machine* may reach them; and those that are left out, each with the reason.
 
     Raises:
         StoreError: The store does not answer, or with an error.
     """
-    every = []
+    groups: list[dict[str, object]] = []
+    left_out: list[str] = []
     for summary in list_crawls(store, namespace):
         if summary.state != "open" or summary.kind != "crawl":
             continue
         try:
             crawl = read_crawl(store, CrawlKeys(namespace, summary.crawl_id))
         except (CodecError, KeyDamaged, OtherSchema) as error:
-            every.append(Found(left_out=(str(error),)))
-        else:
-            every.append(of_crawl(crawl, machine))
-    return Found(
-        tuple(target for one in every for target in one.targets),
-        tuple(line for one in every for line in one.left_out),
-    )
-
-
-def of_crawl(crawl: StoredCrawl, machine: str) -> Found:
-    """Those of the nodes of *crawl*."""
-    figures = read_reports(crawl.single)
-    targets, left_out = [], []
-    for node in sorted(beats_of(crawl.members))[:MOST_NODES]:
-        told = figures.get(node)
-        name = f"node {node} of crawl {crawl.summary.crawl_id}"
-        if told is None or not told.metrics_port:
-            left_out.append(f"{name} serves no metrics (FRONTIER_METRICS_PORT)")
-        elif not (host := reachable(told, machine)):
-            left_out.append(
-                f"{name} serves its metrics on {told.machine} alone "
-                "(FRONTIER_METRICS_HOST)"
-            )
-        else:
-            where = f"[{host}]" if ":" in host else host
-            address = f"{where}:{told.metrics_port}"
-            summary = crawl.summary
-            targets.append(
-                Target(address, summary.crawl_id, summary.spider, node, told.machine)
-            )
-    return Found(tuple(targets), tuple(left_out))
+            left_out.append(str(error))
+            continue
+        figures = read_reports(crawl.single)
+        for node in sorted(beats_of(crawl.members))[:MOST_NODES]:
+            told = figures.get(node)
+            name = f"node {node} of crawl {summary.crawl_id}"
+            if told is None or not told.metrics_port:
+                left_out.append(f"{name} serves no metrics (FRONTIER_METRICS_PORT)")
+            elif not (host := reachable(told, machine)):
+                where = f"{name} serves its metrics on {told.machine} alone"
+                left_out.append(f"{where} (FRONTIER_METRICS_HOST)")
+            else:
+                where = f"[{host}]" if ":" in host else host
+                labels = {"crawl": summary.crawl_id, "spider": summary.spider}
+                labels |= {"node": node, "machine": told.machine}
+                groups.append(
+                    {
+                        "targets": [f"{where}:{told.metrics_port}"],
+                        "labels": {one: label(text) for one, text in labels.items()},
+                    }
+                )
+    return groups, left_out
 
 
 def reachable(told: Figures, machine: str) -> str:
