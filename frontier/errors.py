@@ -124,7 +124,10 @@ class StoreUnavailable(StoreError):
     """Redis did not answer. Nothing is known about the operation's effect."""
 
     def __init__(self, where: str, reason: str) -> None:
-        super().__init__(f"the store at {where} does not answer: {reason}")
+        super().__init__(
+            f"the store at {where} does not answer: {reason}; check that the server "
+            "runs, and its URL (REDIS_URL, --redis-url)"
+        )
         self.where = where
         self.reason = reason
 

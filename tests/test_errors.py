@@ -39,7 +39,8 @@ def test_every_error_is_ours():
         (
             StoreUnavailable("unix:///s", "gone"),
             {"where": "unix:///s", "reason": "gone"},
-            "the store at unix:///s does not answer: gone",
+            "the store at unix:///s does not answer: gone; check that the server runs, "
+            "and its URL (REDIS_URL, --redis-url)",
         ),
         (
             LeaseLost(7, 12),

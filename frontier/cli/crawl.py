@@ -205,6 +205,9 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
         complain(seen.left_out)
     for line in outcome.too_late:
         complain(line)
+    if outcome.is_whole:
+        names = ", ".join(node.node_id for node in outcome.nodes.failed())
+        complain(f"the crawl has ended whole: others took over what {names} had")
     if outcome.exit_code is ExitCode.INTERRUPTED:
         complain("interrupted; to go on with the crawl, run the same command again")
 

@@ -370,6 +370,13 @@ class Outcome:
         return ExitCode.OK
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the crawl has ended with nothing left, though a node failed."""
+        seen, failed = self.snapshot, self.nodes.failed()
+        is_over = seen is not None and seen.state == "finished" and seen.fetched
+        return is_over and 0 < len(failed) < len(self.nodes.every)
+
+    @property
     def too_late(self) -> list[str]:
         """What the nodes say if the crawl of their run had ended before they came."""
         if self.snapshot is not None:

@@ -1,10 +1,6 @@
 """Runs the status page: where it listens, and how it begins and ends.
 
-What always holds:
-
-1.  It listens on this machine alone unless there is a token.
-2.  A connection that asks for nothing turns nobody away: one whose request is not there
-    in whole after `WHOLE` seconds is closed, and before that if others want its place.
+What always holds: it listens on this machine alone unless there is a token.
 """
 
 from __future__ import annotations
@@ -19,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from typing_extensions import override
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from frontier.dashboard.access import LEAST_TOKEN, Access
 from frontier.dashboard.app import Source, application
@@ -34,11 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
-"""For one more, the connection that has asked for nothing for longest is closed."""
+"""More are told to come later."""
 IDLE = 10
 """Seconds after which a connection is closed that asks for nothing more."""
-WHOLE = 10.0
-"""Seconds in which a request is to be there in whole."""
 LAST = 2
 """Seconds that answers have to end when the page does."""
 
@@ -90,58 +83,6 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _connections() -> type[H11Protocol]:
-    """The class of a server's connections, which share its limit."""
-    waiting: dict[_Connection, None] = {}
-
-    class _Connection(H11Protocol):
-        """A connection that has to ask in time."""
-
-        _late: asyncio.TimerHandle | None = None
-
-        @override
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            """Take its place, or that of one that asks for nothing."""
-            super().connection_made(transport)
-            if len(self.connections) > MOST_CONNECTIONS:
-                idle = next((one for one in waiting if one.asks_nothing), self)
-                idle.transport.abort()
-            self._wait()
-
-        @override
-        def connection_lost(self, exc: Exception | None) -> None:
-            """Give its place back."""
-            waiting.pop(self, None)
-            if self._late is not None:
-                self._late.cancel()
-            super().connection_lost(exc)
-
-        @override
-        def on_response_complete(self) -> None:
-            """Wait for the next request."""
-            super().on_response_complete()
-            self._wait()
-
-        @property
-        def asks_nothing(self) -> bool:
-            """Whether there is no request that is here in whole."""
-            cycle = self.cycle
-            return cycle is None or cycle.response_complete or cycle.more_body
-
-        def _wait(self) -> None:
-            waiting.pop(self, None)
-            waiting[self] = None  # as the last
-            if self._late is not None:
-                self._late.cancel()
-            self._late = self.loop.call_later(WHOLE, self._end)
-
-        def _end(self) -> None:
-            if self.asks_nothing:
-                self.transport.abort()
-
-    return _Connection
-
-
 async def serve(
     sock: socket.socket,
     source: Source,
@@ -153,7 +94,8 @@ async def serve(
         server = _Server(
             uvicorn.Config(
                 Access(app, token),
-                http=_connections(),
+                http="h11",
+                limit_concurrency=MOST_CONNECTIONS,
                 ws="none",
                 lifespan="off",
                 log_config=None,

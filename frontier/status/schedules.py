@@ -1,20 +1,11 @@
 """What a crawl does again and again: pages that are visited again, and sites of feeds.
 
-For who keeps looking: `frontier.status.schedules` and `frontier.feeds.followed` say
-more, and cost more. What always holds:
-
-1.  Looking changes nothing.
-2.  What is read is bounded: `SAMPLE` pages that wait, `MOST_SITES` sites. Counts of
-    sites are of all of them.
-
-What waits in a crawl until it is due: how much, when, and at which intervals.
-
-Of that always holds:
+What always holds:
 
 1.  Looking changes nothing: no lease is taken and nothing is moved.
-2.  Counts are of all partitions. Hosts and intervals are read from a sample of what
-    waits, spread over all partitions and times; `Waiting.sampled` says how much that
-    was.
+2.  Counts are of all partitions and sites. Hosts and intervals are read from a sample
+    of what waits, spread over all partitions and times; `Waiting.sampled` says how much
+    that was. `MOST_SITES` sites are named.
 3.  Nothing that is read is trusted: the buckets of a partition, the elements of a
     sample and the hosts that are told apart are limited, and what cannot be read is
     counted.
@@ -44,44 +35,11 @@ if TYPE_CHECKING:
 
 
 SAMPLE = 500
-"""Pages that wait, of which intervals are read."""
+"""Pages that wait, of which intervals are read, if nobody asks for more."""
 MOST_SITES = 50
 """Sites that are named: those that are due first."""
-MOST_HOSTS = 20
 FIELDS = ("state", "round", "urls", "items", "wait", "wait_min", "wait_max", "emitted")
 """Fields of a site that are shown, the state first."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostInterval:
-    """How often the pages of a host are visited, by a sample."""
-
-    host: str
-    pages: int
-    """Of the sample."""
-    mean_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class RecrawlView:
-    """Pages that wait until they are due."""
-
-    at_ms: int
-    """When that was looked at, on the store's clock."""
-    waiting: int
-    overdue: int
-    """Of these, those whose time has come, and that nobody has made ready."""
-    next_hour: int
-    """Of these, those that will be due within an hour."""
-    sampled: int
-    unscheduled: int
-    """Of the sample, those that wait for another reason than a schedule."""
-    mean_s: float
-    """Between two visits, of the sample."""
-    least_s: float
-    most_s: float
-    hosts: tuple[HostInterval, ...]
-    """Those with most pages in the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,28 +79,6 @@ class FeedsView:
     """Those whose time has come."""
     named: tuple[SiteView, ...]
     """Those that are due first."""
-
-
-def recrawl_of(
-    store: BlockingStore, keys: CrawlKeys, partitions: int, at_ms: int
-) -> RecrawlView:
-    """What waits in a crawl of so many *partitions* until it is due."""
-    found = waiting_of(store, keys, partitions, sample=SAMPLE)
-    return RecrawlView(
-        at_ms=at_ms,
-        waiting=found.waiting,
-        overdue=found.overdue,
-        next_hour=found.next_hour,
-        sampled=found.sampled,
-        unscheduled=found.unscheduled,
-        mean_s=round(found.intervals.mean, 1),
-        least_s=round(found.intervals.least, 1),
-        most_s=round(found.intervals.most, 1),
-        hosts=tuple(
-            HostInterval(host, one.pages, round(one.mean, 1))
-            for host, one in found.largest(MOST_HOSTS)
-        ),
-    )
 
 
 def feeds_of(store: BlockingStore, keys: CrawlKeys, at_ms: int) -> FeedsView | None:
@@ -237,7 +173,7 @@ def waiting_of(
     keys: CrawlKeys,
     partitions: int,
     *,
-    sample: int,
+    sample: int = SAMPLE,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Waiting:
     """What waits in the crawl of *keys*; hosts and intervals of *sample* pages.

@@ -301,15 +301,16 @@ def later(watched: Watched) -> Iterator[Section]:
     if due is not None:
         text = f"{due.waiting:,} URLs, {due.next_hour:,} within an hour"
         rows.append(Row("Wait", f"{text}, {due.overdue:,} overdue"))
-        if due.mean_s:
-            text = f"{duration(due.mean_s)}, from {duration(due.least_s)}"
-            text += f" to {duration(due.most_s)}, by a sample"
-            rows.append(Row("Visited every", text))
+        if due.intervals.pages:
+            least, most = duration(due.intervals.least), duration(due.intervals.most)
+            text = f"{duration(due.intervals.mean)}, from {least} to {most}"
+            rows.append(Row("Visited every", f"{text}, by a sample"))
         often = [
-            f"{h.host} {duration(h.mean_s)} ({h.pages:,} pages)" for h in due.hosts
+            f"{host} {duration(one.mean)} ({one.pages:,} pages)"
+            for host, one in due.largest(MOST_EXCLUDED)
         ]
         if often:
-            rows.append(Row("By host", _first_of(often)))
+            rows.append(Row("By host", ", ".join(often)))
     table: list[list[Row | str]] = []
     if feeds is not None:
         resting = f", {feeds.resting:,} paused or ended" if feeds.resting else ""

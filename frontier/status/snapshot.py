@@ -505,9 +505,8 @@ class OverviewWatch:
         self._store = store
         self._namespace = namespace
         self._clock = clock
-        self._paces: dict[str, CrawlPace] = {}
-        self._due: dict[tuple[str, str], float] = {}
-        """When a crawl is looked at again, by its id and state."""
+        self._paces: dict[tuple[str, str], tuple[float, CrawlPace]] = {}
+        """When it was looked at, and what was seen of a crawl, by id and state."""
 
     def look(self) -> Overview:
         """What there is now.
@@ -518,48 +517,41 @@ class OverviewWatch:
         store = self._store
         registry = RegistryKeys(self._namespace).collections()
         (members,) = store.run([Call.command("SMEMBERS", registry)], tolerant=True)
-        found = set() if isinstance(members, KeyDamaged) else set(members)
-        names = sorted(found | {b""})
+        names = sorted({*_known(members, ()), b""})
         sizes = [_size(store, name.decode("utf-8", "replace")) for name in names[:MOST]]
         crawls = tuple(list_crawls(store, self._namespace))
         self._see_paces(crawls)
         return Overview(
             crawls=crawls,
-            paces=dict(self._paces),
+            paces={crawl_id: pace for (crawl_id, _), (_, pace) in self._paces.items()},
             collections=tuple(one for one in sizes if one.name or not _is_empty(one)),
             unnamed=max(0, len(names) - MOST),
         )
 
     def _see_paces(self, crawls: Sequence[CrawlSummary]) -> None:
-        """Learn what crawls have done that are to be looked at again."""
-        now = self._clock()
-        there = {one.crawl_id: (one.crawl_id, one.state) for one in crawls}
-        self._paces = {
-            name: pace for name, pace in self._paces.items() if name in there
-        }
-        self._due = {key: at for key, at in self._due.items() if key in there.values()}
+        """Learn what crawls have done: the open ones, and once those that have ended.
 
-        def due(one: CrawlSummary) -> float:
-            return self._due.get((one.crawl_id, one.state), -math.inf)
+        Those first that were not looked at for longest.
+        """
+        now, there = self._clock(), {(c.crawl_id, c.state): c for c in crawls}
+        self._paces = {key: kept for key, kept in self._paces.items() if key in there}
+
+        def seen(key: tuple[str, str]) -> float:
+            return self._paces[key][0] if key in self._paces else -math.inf
 
         asked = [
-            one
-            for one in crawls
-            if one.kind == "crawl" and one.state != DAMAGED and due(one) <= now
+            key
+            for key, one in there.items()
+            if one.kind == "crawl" and one.state != DAMAGED
+            if key not in self._paces
+            or (one.state == "open" and seen(key) <= now - PACE_S)
         ]
-        asked = heapq.nsmallest(AT_ONCE, asked, key=due)
-        keys = [CrawlKeys(self._namespace, one.crawl_id) for one in asked]
-        calls = [
-            Call.command("HGETALL", key)
-            for each in keys
-            for key in (each.nodes(), each.reports())
-        ]
-        replies = self._store.run(calls, tolerant=True) if calls else []
-        for place, one in enumerate(asked):
-            nodes, reports = replies[2 * place : 2 * place + 2]
-            self._paces[one.crawl_id] = _pace(one, _known(nodes, {}), reports)
-            is_open = one.state == "open"
-            self._due[there[one.crawl_id]] = now + PACE_S if is_open else math.inf
+        for key in heapq.nsmallest(AT_ONCE, asked, key=seen):
+            keys = CrawlKeys(self._namespace, key[0])
+            calls = [Call.command("HGETALL", k) for k in (keys.nodes(), keys.reports())]
+            nodes, reports = self._store.run(calls, tolerant=True)
+            pace = _pace(there[key], _known(nodes, {}), reports)
+            self._paces[key] = now, pace
 
 
 def _pace(crawl: CrawlSummary, nodes: Mapping[bytes, bytes], reports: Any) -> CrawlPace:

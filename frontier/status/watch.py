@@ -24,7 +24,7 @@ from frontier.queue.hosts import record_of
 from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import log_call, read_log
 from frontier.status.partitions import dead_letters, longest_queues, look_at
-from frontier.status.schedules import feeds_of, recrawl_of
+from frontier.status.schedules import feeds_of, waiting_of
 from frontier.status.snapshot import assembled, read_crawl
 from frontier.status.validate import whole
 from frontier.store.client import Call
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from frontier.status.membership_log import MemberEvent
     from frontier.status.partitions import PartitionLook
-    from frontier.status.schedules import FeedsView, RecrawlView
+    from frontier.status.schedules import FeedsView, Waiting
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
@@ -101,7 +101,7 @@ class Watched:
     """Who joined, left and died, also before this watch began; the newest first."""
     membership_unread: int = 0
     """Entries of that log that cannot be read, and are left out."""
-    recrawl: RecrawlView | None = None
+    recrawl: Waiting | None = None
     """What waits until it is due; ``None`` if nothing does."""
     feeds: FeedsView | None = None
     """The sites that it follows; ``None`` if it follows none."""
@@ -135,7 +135,7 @@ class Watch:
         self._letters: tuple[Any, ...] = ()
         self._epoch = 0
         self._log: tuple[tuple[MemberEvent, ...], int] = ((), 0)
-        self._recrawl: RecrawlView | None = None
+        self._recrawl: Waiting | None = None
         self._feeds: FeedsView | None = None
 
     def look(self) -> Watched:
@@ -176,7 +176,7 @@ class Watch:
         if not any(look.scan.waiting for look in self._looks):
             self._recrawl, self._due["recrawl"] = None, -math.inf
         elif self._is_due("recrawl", RECRAWL_S):
-            self._recrawl = recrawl_of(store, keys, count, crawl.taken_ms)
+            self._recrawl = waiting_of(store, keys, count)
         seen = assembled(crawl, self._looks, self._letters)
         return Watched(
             crawl=seen,

@@ -167,10 +167,13 @@ def test_a_node_that_fails_is_reported_with_its_log(frontier, tmp_path, site):
     assert "many" in done.stderr
 
 
-def test_a_node_that_is_killed_is_told_while_the_others_go_on(frontier, tmp_path, site):
+def test_a_node_that_is_killed_is_told_and_so_is_that_others_took_over(
+    frontier, tmp_path, site
+):
     site.delay, site.host_delays[1] = 0.2, HELD
+    words = ["--seeds", site.seeds[0], "-s", "FRONTIER_LEASE_TTL=3"]
     with subprocess.Popen(
-        [sys.executable, "-m", "frontier", "crawl", "run", "--seeds", site.seeds[0]],
+        [sys.executable, "-m", "frontier", "crawl", "run", *words],
         cwd=tmp_path,
         text=True,
         stdout=subprocess.PIPE,
@@ -189,11 +192,13 @@ def test_a_node_that_is_killed_is_told_while_the_others_go_on(frontier, tmp_path
         line = process.stderr.readline()
         timer.cancel()
         still_runs = process.poll() is None
-        process.send_signal(signal.SIGTERM)
+        site.delay = 0.0
         site.host_delays.clear()
-        process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HELD)
     assert line.startswith("frontier: node-2 failed with signal 9; its log is ")
     assert still_runs
+    assert process.returncode == 1
+    assert "has ended whole: others took over what node-2 had" in said
 
 
 def wait_for_pages(frontier):

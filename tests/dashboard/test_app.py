@@ -1,10 +1,8 @@
-import contextlib
 import html
 import io
 import itertools
 import json
 import re
-import socket
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,7 +11,6 @@ from rich.console import Console
 from frontier import dashboard
 from frontier.cli.report import WarcFiles, crawl_report
 from frontier.dashboard import app
-from frontier.dashboard import server as server_module
 from frontier.dashboard.server import listen
 from frontier.errors import ConfigurationError
 from frontier.status import sections
@@ -254,28 +251,3 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
         new, known = sections.found(seen.totals)
         assert f"{new + known:,}: {new:,} new, {known:,} seen" in said
         assert f"{seen.totals.archive.files} WARC files" in said
-
-
-def test_connections_that_ask_for_nothing_turn_nobody_away(page, monkeypatch):
-    monkeypatch.setattr(server_module, "MOST_CONNECTIONS", 8)
-    served = page()
-    with contextlib.ExitStack() as stack:
-        silent = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
-            for _ in range(20)
-        ]
-        assert served.ask("/healthz")[0].status == 200
-        silent[0].settimeout(DEADLINE)
-        with contextlib.suppress(ConnectionResetError):
-            assert silent[0].recv(1) == b""  # the oldest made room
-
-
-def test_a_request_that_is_never_whole_ends_its_connection(page, monkeypatch):
-    monkeypatch.setattr(server_module, "WHOLE", 0.1)
-    served = page()
-    for begun in (b"", b"GET / HTTP/1.1\r\nX: ", b"POST /login HTTP/1.1\r\n"):
-        with socket.create_connection(("127.0.0.1", served.port), DEADLINE) as other:
-            other.sendall(begun)
-            with contextlib.suppress(ConnectionResetError):
-                assert other.recv(1) == b""
-    assert served.ask("/healthz")[0].status == 200
