@@ -29,6 +29,9 @@ def test_the_drawing_is_the_tree():
     assert drawn() == {name: cls.__base__.__name__ for name, cls in CLASSES.items()}
 
 
+CURE = "check that the server runs, and its URL (REDIS_URL, --redis-url)"
+
+
 def test_every_error_is_ours():
     assert all(issubclass(cls, FrontierError) for cls in CLASSES.values())
 
@@ -39,8 +42,7 @@ def test_every_error_is_ours():
         (
             StoreUnavailable("unix:///s", "gone"),
             {"where": "unix:///s", "reason": "gone"},
-            "the store at unix:///s does not answer: gone; check that the server runs, "
-            "and its URL (REDIS_URL, --redis-url)",
+            f"the store at unix:///s does not answer: gone; {CURE}",
         ),
         (
             LeaseLost(7, 12),

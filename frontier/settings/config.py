@@ -206,10 +206,10 @@ class Config:
     big site. Take many, such as 256: with a few per node, one node has twice as many as
     another by chance. Delay and concurrency are divided among the nodes, so the host
     gets as many requests as from one node, though not evenly to the millisecond."""
-    item_id_field: str = _setting("id", parsers.field)
+    item_id_field: str = _setting("id", parsers.line)
     """The field by which `frontier.pipelines.UniqueItemsPipeline` [finds
     doubles](spiders.md#items-once-over-all-nodes)."""
-    item_origin_field: str = _setting("", parsers.optional_field)
+    item_origin_field: str = _setting("", parsers.optional(parsers.line))
     """The field that says which page an item is of, and which delivery: [`frontier
     crawl items`](spiders.md#one-file-of-all-nodes) needs it. Empty: none."""
     item_modules: tuple[str, ...] = _setting((), parsers.modules)

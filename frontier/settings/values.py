@@ -258,62 +258,56 @@ def ports_of(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def host(value: Any) -> str:
-    """The address or the name of a network interface of this machine."""
-    text = str(value).strip()
-    if not HOST.fullmatch(text):
-        raise ValueError("must be an address such as 127.0.0.1 or ::")
-    return text
+def matched(pattern: re.Pattern[str] | str, what: str) -> Callable[[Any], str]:
+    """A parser of text that *pattern* describes, which must be *what*."""
+    known = re.compile(pattern)
+
+    def parse(value: Any) -> str:
+        text = str(value)
+        if not known.fullmatch(text):
+            raise ValueError(f"must be {what}")
+        return text
+
+    return parse
 
 
-def name(value: Any) -> str:
-    """What may stand in a key or a file's name."""
-    text = str(value)
-    if not NAME.fullmatch(text):
-        raise ValueError(
-            "must be 1 to 100 letters, digits, '.', '_' or '-', "
-            "and begin with a letter or digit"
-        )
-    return text
+def optional(parser: Parser, nothing: Any = "") -> Parser:
+    """A parser of what *parser* takes, or *nothing*."""
+
+    def parse(value: Any) -> Any:
+        return parser(value) if value else nothing
+
+    return parse
 
 
-def field(value: Any) -> str:
-    """The name of an item's field."""
+host = matched(rf"\s*{HOST.pattern}\s*", "an address such as 127.0.0.1 or ::")
+name = matched(
+    NAME,
+    "1 to 100 letters, digits, '.', '_' or '-', and begin with a letter or digit",
+)
+optional_name: Callable[[Any], str] = optional(name)
+
+
+def line(value: Any) -> str:
+    """Text of one line: the name of an item's field, or of a run."""
     text = str(value)
     if not 0 < len(text) <= 200 or not text.isprintable():
         raise ValueError("must be 1 to 200 printable characters")
     return text
 
 
-def optional_field(value: Any) -> str:
-    """The name of an item's field, or nothing."""
-    return field(value) if value else ""
-
-
-def optional_name(value: Any) -> str:
-    """A name, or nothing."""
-    return name(value) if value else ""
-
-
-def run_id(value: Any) -> str:
-    """What a launcher calls a run, or nothing: one line of at most 200 characters."""
-    text = str(value or "")
-    if len(text) > 200 or not text.isprintable():
-        raise ValueError("must be at most 200 printable characters")
-    return text
+run_id: Callable[[Any], str] = optional(line)
 
 
 def directory(value: Any) -> Path:
-    """The path of a directory, which need not be there."""
+    """The path of a directory or a file, which need not be there."""
     text = os.fspath(value)
     if not text:
         raise ValueError("must name a directory")
     return Path(text)
 
 
-def optional_directory(value: Any) -> Path | None:
-    """The path of a directory, or nothing."""
-    return directory(value) if value else None
+optional_directory = optional(directory, None)
 
 
 def file_mode(value: Any) -> str:
@@ -343,8 +337,7 @@ def order(value: Any) -> Order:
 
 def tiers(value: Any) -> tuple[str, ...]:
     """Tiers of the seen test, in the order in which they are asked."""
-    given = re.split(r"[,\s]+", value) if isinstance(value, str) else list(value)
-    names = tuple(str(name).strip() for name in given if str(name).strip())
+    names = words(value)
     for name in names:
         if name not in TIERS:
             raise ValueError(f"has no tier {name!r}; the tiers are {', '.join(TIERS)}")
@@ -364,23 +357,19 @@ def queue_key(value: Any) -> str:
     )
 
 
-def archive_rules(value: Any) -> tuple[str, ...]:
-    """Rules about what is archived, checked but as text."""
-    given = value.split() if isinstance(value, str) else list(value)
-    for rule in map(str, given):
-        kind, _, pattern = rule.partition(":")
-        if kind not in RULES or not pattern or re.search(r"\s", pattern):
-            raise ValueError(
-                f"{rule!r} must be one of {', '.join(RULES)}, a colon and a "
-                "pattern without spaces"
-            )
-        if kind == "status" and not re.fullmatch(r"[1-9](xx|[0-9]{2})", pattern):
-            raise ValueError(f"{rule!r} must be like status:404 or status:4xx")
-        if kind == "url":
-            from frontier.settings.patterns import compiled  # 10 ms, needed by few
+def archive_rule(rule: str) -> str:
+    """A rule about what is archived, checked but as text."""
+    kind, _, pattern = rule.partition(":")
+    if kind not in RULES or not pattern or re.search(r"\s", pattern):
+        kinds = ", ".join(RULES)
+        raise ValueError(f"must be one of {kinds}, a colon and a pattern, no spaces")
+    if kind == "status" and not re.fullmatch(r"[1-9](xx|[0-9]{2})", pattern):
+        raise ValueError("must be like status:404 or status:4xx")
+    if kind == "url":
+        from frontier.settings.patterns import compiled  # 10 ms, needed by few
 
-            compiled(pattern)
-    return tuple(map(str, given))
+        compiled(pattern)
+    return rule
 
 
 def warcinfo(value: Any) -> str:
@@ -399,66 +388,49 @@ def warcinfo(value: Any) -> str:
     return json.dumps(dict(given)) if given else ""
 
 
-def redis_url(value: Any) -> str:
-    """A URL of a Redis server, or nothing."""
-    text = str(value or "")
-    if text and not re.fullmatch(r"(redis|rediss|unix)://\S+", text):
-        raise ValueError("must be a URL, such as redis://host:6379/0")
-    return text
+redis_url = optional(
+    matched(r"(redis|rediss|unix)://\S+", "a URL, such as redis://host:6379/0")
+)
+_UPLOAD = optional(matched(r"[a-z][a-z0-9+]*://\S+", "a URL, such as s3://bucket/path"))
 
 
 def upload_url(value: Any) -> str:
     """A URL without the slash at its end, or nothing."""
-    text = str(value or "")
-    if text and not re.fullmatch(r"[a-z][a-z0-9+]*://\S+", text):
-        raise ValueError("must be a URL, such as s3://bucket/path")
-    return text.rstrip("/")
+    return str(_UPLOAD(value)).rstrip("/")
 
 
-def addresses(value: Any) -> tuple[str, ...]:
-    """URLs of http or https, between spaces if they are one text."""
-    given = value.split() if isinstance(value, str) else list(value)
-    for address in map(str, given):
-        if not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", address):
-            raise ValueError(f"{address!r} must be a URL of http or https")
-        try:
-            urlsplit(address).port  # noqa: B018 - raises where it is none
-        except ValueError as error:
-            raise ValueError(f"{address!r} is not a URL: {error}") from None
-    return tuple(map(str, given))
+def each(parser: Callable[[str], Any], gap: str = r"\s+") -> Parser:
+    """A parser of several, each as *parser* takes it; *gap* is between them in text."""
+
+    def parse(value: Any) -> tuple[Any, ...]:
+        given = re.split(gap, value) if isinstance(value, str) else map(str, value)
+        found = []
+        for one in filter(None, given):
+            try:
+                found.append(parser(one))
+            except ValueError as error:
+                raise ValueError(f"{one!r}: {error}") from None
+        return tuple(found)
+
+    return parse
 
 
-def schemes(value: Any) -> tuple[str, ...]:
-    """Schemes of URLs, between commas or spaces if they are one text."""
-    found = tuple(scheme.lower() for scheme in words(value))
-    for scheme in found:
-        if not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme):
-            raise ValueError(f"{scheme!r} must be the scheme of a URL, such as ftp")
-    return found
+def address(text: str) -> str:
+    """A URL of http or https."""
+    if not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", text):
+        raise ValueError("must be a URL of http or https")
+    urlsplit(text).port  # noqa: B018 - raises where it is none
+    return text
 
 
-def words(value: Any) -> tuple[str, ...]:
-    """Names, between commas or spaces if they are one text."""
-    given = re.split(r"[,\s]+", value) if isinstance(value, str) else map(str, value)
-    return tuple(name for name in given if name)
-
-
-def modules(value: Any) -> tuple[str, ...]:
-    """Dotted names of modules, between spaces if they are one text."""
-    given = value.split() if isinstance(value, str) else list(value)
-    for name in map(str, given):
-        if not all(part.isidentifier() for part in name.split(".")):
-            raise ValueError(f"has {name!r}, which is not the name of a module")
-    return tuple(map(str, given))
-
-
-def class_paths(value: Any) -> tuple[str, ...]:
-    """Dotted paths of classes, between spaces if they are one text."""
-    given = modules(value)
-    for path in given:
-        if "." not in path:
-            raise ValueError(f"has {path!r}, which is not a path of a class")
-    return given
+archive_rules = each(archive_rule)
+_SCHEME = matched(r"[a-z][a-z0-9+.-]*", "the scheme of a URL, such as ftp")
+_MODULE = matched(r"[^\W\d]\w*(\.[^\W\d]\w*)*", "the name of a module")
+addresses = each(address)
+words = each(str, r"[,\s]+")
+schemes = each(lambda text: _SCHEME(text.lower()), r"[,\s]+")
+modules = each(_MODULE)
+class_paths = each(matched(PATH, "the path of a class"))
 
 
 def without_secrets(url: str) -> str:
@@ -538,8 +510,7 @@ SEEDS = "seeds"
 
 def address_classes(value: Any) -> tuple[str, ...]:
     """Classes of network addresses, sorted; or ``seeds``, or ``all`` of them."""
-    words = value.split() if isinstance(value, str) else [str(word) for word in value]
-    chosen = {word for text in words for word in text.split(",") if word}
+    chosen = {word for text in words(value) for word in text.split(",") if word}
     if chosen == {"all"}:
         chosen = set(ADDRESSES)
     if chosen != {SEEDS} and (not chosen or chosen - set(ADDRESSES)):
