@@ -9,11 +9,10 @@ import typer
 
 from frontier.cli.options import CrawlOptions, Force, Output
 from frontier.cli.output import ExitCode, end_with
-from frontier.cli.report import facts
+from frontier.cli.report import facts, rows_of
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from frontier.item_files import Joined
     from frontier.status.views import CrawlSnapshot
 
 NODE = "%(frontier_node)s"
@@ -71,7 +70,17 @@ def items(
         for path, count in expected.items()
         if path in there and done.found[path] < count
     ]
-    output.result(_facts(out, there, missing, done), [facts(_rows(out, there, done))])
+    said: dict[str, Any] = {
+        "file": str(out),
+        "read": [str(path) for path in there],
+        "missing": [str(path) for path in missing],
+        "items": done.items,
+        "doubles": done.doubles,
+        "without_origin": done.without_origin,
+        "cut": [{"file": str(cut.file), "line": cut.line} for cut in done.cut],
+    }
+    counts = {n: len(v) if isinstance(v, list) else v for n, v in said.items()}
+    output.result(said, [facts(rows_of(counts))])
     end_with(faults)
 
 
@@ -110,25 +119,3 @@ def _look(options: CrawlOptions) -> CrawlSnapshot:
 
     with options.connected() as store:
         return snapshot(store, options.namespace, options.crawl_id(store))
-
-
-def _rows(out: Path, there: list[Path], done: Joined) -> list[tuple[str, str]]:
-    return [
-        ("written", f"{done.items:,} items of {len(there):,} files to {out}"),
-        ("doubles", f"{done.doubles:,}, of pages that were fetched again"),
-        ("without origin", f"{done.without_origin:,}, taken as they are"),
-    ]
-
-
-def _facts(
-    out: Path, there: list[Path], missing: list[Path], done: Joined
-) -> dict[str, Any]:
-    return {
-        "file": str(out),
-        "read": [str(path) for path in there],
-        "missing": [str(path) for path in missing],
-        "items": done.items,
-        "doubles": done.doubles,
-        "without_origin": done.without_origin,
-        "cut": [{"file": str(cut.file), "line": cut.line} for cut in done.cut],
-    }

@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -125,6 +125,12 @@ class Output:
     def rows(self, said: dict[str, Any]) -> None:
         """Print *said* as one JSON object, or else a row for each of it."""
         self.result(said, [facts(rows_of(said))])
+
+    def value(self, value: Any) -> None:
+        """Print the dataclass *value*: all of it as JSON, or a row for each number."""
+        said = asdict(value)
+        plain = {n: one for n, one in said.items() if isinstance(one, str | int)}
+        self.result(said, [facts(rows_of(plain))])
 
     def require_consent(
         self, plan: dict[str, Any], question: str, refusal: str, *, yes: bool

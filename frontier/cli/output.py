@@ -124,6 +124,14 @@ def say(message: str) -> None:
     print(_harmless(message), file=sys.stderr, flush=True)
 
 
+def say_some(what: str, lines: Sequence[str]) -> None:
+    """Say the first of *lines*, each behind *what*; the rest are counted."""
+    for line in lines[:MAX_NAMED]:
+        say(f"{what} {line}".strip())
+    if len(lines) > MAX_NAMED:
+        say(f"{what} {len(lines) - MAX_NAMED:,} more")
+
+
 def complain(message: str) -> None:
     """Print *message* as one line on stderr."""
     note(message)
