@@ -165,26 +165,8 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def pdf(text: str) -> bytes:
-    """A document of one page that says *text*, which has no parentheses."""
-    stream = f"BT /F1 18 Tf 20 100 Td ({text}) Tj ET".encode("ascii")
-    objects = (
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        (
-            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R"
-            b" /Resources << /Font << /F1 5 0 R >> >> >>"
-        ),
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Times-Roman >>",
-    )
-    out = bytearray(b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
-    table = bytearray(b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1))
-    for number, content in enumerate(objects, start=1):
-        table += b"%010d 00000 n \n" % len(out)
-        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
-    start = len(out)
-    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\n" % (len(objects) + 1)
-    return bytes(out + table + trailer + b"startxref\n%d\n%%%%EOF\n" % start)
+    """What begins and ends like a document that says *text*; viewers show nothing."""
+    return f"%PDF-1.4\n% {text}\n%%EOF\n".encode()
 
 
 PARAGRAPHS = 3

@@ -1,12 +1,11 @@
 from collections import Counter
-from urllib.parse import urlsplit
 
 import pytest
 from w3lib.url import canonicalize_url
 
 from frontier.errors import ConfigurationError
 from frontier.testing.oracle import Entry, RequestLog, expected_urls
-from frontier.testing.site import VARIANTS, Site
+from frontier.testing.site import Site
 
 SITE = Site()
 EXPECTED = expected_urls(SITE)
@@ -39,63 +38,6 @@ def test_as_many_urls_are_expected_as_were_asked_for(urls, hosts, months):
 
 def test_scrapy_tells_all_urls_apart():
     assert len({canonicalize_url(url) for url in EXPECTED}) == len(EXPECTED)
-
-
-def test_no_url_has_a_fragment():
-    assert not any("#" in url for url in EXPECTED)
-
-
-def test_what_robots_txt_disallows_is_not_expected():
-    paths = {urlsplit(url).path for url in EXPECTED}
-
-    assert not any(path.startswith("/private") for path in paths)
-    assert "/robots.txt" not in paths
-
-
-def test_what_is_not_linked_is_not_expected():
-    paths = {urlsplit(url).path for url in EXPECTED}
-
-    assert not paths & {"/form", "/error"}
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/hub",
-        "/old",
-        "/away",
-        "/landing",
-        "/loop/a",
-        "/loop/b",
-        "/missing",
-        "/empty",
-        "/static/app.js",
-        "/img/copy/photo.png",
-    ],
-)
-def test_the_fixed_pages_are_expected_of_every_host(path):
-    assert {f"{base}{path}" for base in SITE.bases} <= EXPECTED
-
-
-def test_all_variants_of_all_articles_are_expected():
-    articles = {
-        SITE.bases[host] + SITE.article_path(host, number, variant)
-        for host in range(SITE.hosts)
-        for number in range(SITE.articles(host))
-        for variant in range(VARIANTS)
-    }
-
-    assert len(articles) == 184
-    assert articles <= EXPECTED
-
-
-def test_there_is_one_slow_page_and_one_calendar():
-    slow = [url for url in EXPECTED if url.endswith("/slow")]
-    months = [url for url in EXPECTED if "/calendar?" in url]
-
-    assert slow == [f"{SITE.bases[0]}/slow"]
-    assert len(months) == 18
 
 
 def test_an_endless_calendar_has_no_expectation():

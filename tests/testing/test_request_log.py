@@ -22,20 +22,6 @@ def test_only_an_aborted_request_says_so():
     assert "aborted" not in json.loads(WHOLE.to_line())
 
 
-def test_a_line_has_the_facts():
-    assert json.loads(WHOLE.to_line()) == {
-        "start": 1.5,
-        "end": 2.5,
-        "host": "h:1",
-        "url": "http://h:1/",
-        "method": "GET",
-        "status": 200,
-        "bytes": 9,
-        "node": "a",
-        "ua": "é",
-    }
-
-
 def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     log = LogWriter(None)

@@ -3,7 +3,6 @@ import http.client
 import socket
 import threading
 import time
-from urllib.parse import urljoin
 from urllib.request import urlopen
 
 import pytest
@@ -43,14 +42,6 @@ def leave(host, data):
         sock.sendall(data)
 
 
-def test_seeds_are_the_homes_of_all_hosts(server):
-    assert server.seeds == [f"http://{host}/" for host in server.hosts]
-    assert len(set(server.hosts)) == 5
-    for number, seed in enumerate(server.seeds):
-        with urlopen(seed, timeout=120) as response:
-            assert b"<title>Home of host %d</title>" % number in response.read()
-
-
 def test_every_expected_url_is_served_as_the_site_says(server, get):
     hosts = {host: number for number, host in enumerate(server.hosts)}
     connections = {h: http.client.HTTPConnection(h, timeout=120) for h in server.hosts}
@@ -63,6 +54,11 @@ def test_every_expected_url_is_served_as_the_site_says(server, get):
         response = connections[host].getresponse()
         resource = server.site.resource(hosts[host], slash + rest)
         assert (response.status, response.read()) == (resource.status, resource.body)
+        sent = [
+            (name.encode("latin-1"), v.encode("latin-1"))
+            for name, v in response.getheaders()
+        ]
+        assert {*resource.headers} <= {*sent}
     for connection in connections.values():
         connection.close()
 
@@ -84,67 +80,11 @@ def test_two_servers_answer_alike_but_for_links_and_date(get):
         assert body(one) == body(two)
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "location"),
-    [("/old", 301, "/about"), ("/loop/a", 302, "b"), ("/loop/b", 302, "/loop/a")],
-)
-def test_redirects(get, path, status, location):
-    response = get(path)
-
-    assert (response.status, response.headers["Location"]) == (status, location)
-
-
-def test_the_loop_is_one(server, get):
-    one = urljoin(server.seeds[0], "/loop/a")
-    two = urljoin(one, get("/loop/a").headers["Location"])
-
-    assert urljoin(two, get("/loop/b").headers["Location"]) == one
-
-
-def test_a_redirect_leads_to_the_next_host(server, get):
-    for number in range(5):
-        location = get("/away", number).headers["Location"]
-        assert location == server.seeds[(number + 1) % 5] + "landing"
-
-
-@pytest.mark.parametrize(("path", "status"), [("/missing", 404), ("/error", 500)])
-def test_errors(get, path, status):
-    assert get(path).status == status
-
-
-def test_an_empty_page(get):
-    response = get("/empty")
-
-    assert (response.status, response.payload) == (200, b"")
-    assert response.headers["Content-Length"] == "0"
-
-
-def test_robots_txt_is_on_every_host(get):
-    for host in range(5):
-        assert b"Disallow: /private/\n" in get("/robots.txt", host).payload
-
-
-def test_disallowed_pages_are_there(get):
-    assert get("/private/0").status == 200
-    assert b'href="/private/index"' in get("/").payload
-
-
 def test_a_header_with_a_latin_1_byte(server):
     host = server.hosts[0]
     answer = exchange(host, b"GET /latin1 HTTP/1.1\r\nConnection: close\r\n\r\n")
 
     assert b"\r\nX-Author: Ren\xe9\r\n" in answer
-
-
-def test_two_cookies(get):
-    assert len(get("/cookies").headers.get_all("Set-Cookie")) == 2
-
-
-def test_a_gzip_body(get):
-    response = get("/gzip")
-
-    assert response.headers["Content-Encoding"] == "gzip"
-    assert b"Gzip of host 0" in gzip.decompress(response.payload)
 
 
 def test_a_chunked_body(server, get):
@@ -172,11 +112,6 @@ def test_a_form_echoes_its_body_as_html(get):
 
     assert response.headers["Content-Type"].startswith("text/html")
     assert "<pre>q=&lt;b&gt;é\ufffd</pre>" in response.payload.decode()
-
-
-@pytest.mark.parametrize(("path", "method"), [("/form", "GET"), ("/", "POST")])
-def test_other_methods_are_not_allowed(get, path, method):
-    assert get(path, method=method).status == 405
 
 
 def test_head_has_the_headers_only(get):
