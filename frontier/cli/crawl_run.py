@@ -32,7 +32,7 @@ from rich.text import Text
 
 from frontier import json_log
 from frontier.cli.options import STORE_DIR, WARC_DIR, connected
-from frontier.cli.output import ExitCode, ProgressLine, complain, say
+from frontier.cli.output import ExitCode, complain, live_line, say
 from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.files import FILE_MODE, creating, make_directory, mode_of
@@ -43,6 +43,7 @@ from frontier.session.launch import VARIABLE, joins_only, launched
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.snapshot import crawl_entered, list_crawls, snapshot
+from frontier.status.text import duration
 from frontier.status.validate import printable
 from frontier.store.address import ENVIRONMENT
 
@@ -496,14 +497,29 @@ def run(plan: Plan) -> Outcome:
                     cwd=plan.project.directory,
                     env=env,
                 )
-            with ProgressLine(
-                store, namespace, plan.spider, node_ids, started
-            ) as progress:
-                nodes.wait(progress.tick)
-        crawl_id = crawl_entered(store, namespace, plan.spider, node_ids, started)
-        if crawl_id is None:
-            return Outcome(None, nodes)
-        return Outcome(snapshot(store, namespace, crawl_id), nodes)
+
+            def look() -> CrawlSnapshot | None:
+                """The crawl that one of them entered, if any did."""
+                names = (plan.spider, node_ids, started)
+                found = crawl_entered(store, namespace, *names)
+                return None if found is None else snapshot(store, namespace, found)
+
+            with live_line(lambda: _line(look(), time.time() - started)) as tick:
+                nodes.wait(tick)
+        return Outcome(look(), nodes)
+
+
+def _line(seen: CrawlSnapshot | None, seconds: float) -> str:
+    """What a crawl is doing, in one line."""
+    if seen is None:
+        return f"starting the nodes, {duration(seconds)}"
+    archive = seen.totals.archive
+    live = sum(node.state == "live" for node in seen.nodes)
+    return (
+        f"{seen.crawl_id}  {duration(seconds)}  {live} nodes  {seen.totals.pages:,} "
+        f"pages  {seen.totals.lately.pages:.0f}/s  queue {seen.queue.ready:,}  "
+        f"originals {archive.originals:,}  revisits {archive.revisits:,}"
+    )
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

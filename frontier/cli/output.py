@@ -29,16 +29,11 @@ from rich.progress import (
 from rich.text import Text
 
 from frontier.errors import FrontierError
-from frontier.status.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from types import TracebackType
-    from typing import Self
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
-
-    from frontier.store.client import BlockingStore
 
 
 class ExitCode(IntEnum):
@@ -190,82 +185,25 @@ def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda done: progress.update(task, completed=done)
 
 
-class ProgressLine:
-    """Shows what the crawl entered by *node_ids* is doing; `tick` it often."""
+@contextmanager
+def live_line(line: Callable[[], str]) -> Iterator[Callable[[], None]]:
+    """Shows what *line* says, on a terminal; call what this gives often."""
+    console, due = messages(), 0.0
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
 
-    def __init__(
-        self,
-        store: BlockingStore,
-        namespace: str,
-        spider: str,
-        node_ids: Collection[str],
-        since: float,
-    ) -> None:
-        self._store = store
-        self._namespace = namespace
-        self._spider = spider
-        self._node_ids = node_ids
-        self._since = since
-        self._began = time.monotonic()
-        self._due = 0.0
-        self._crawl_id: str | None = None
-        self._live: Live | None = None
+        def tick() -> None:
+            nonlocal due
+            if time.monotonic() < due:
+                return
+            due = time.monotonic() + INTERVAL
+            try:
+                said = line()
+            except FrontierError as error:  # the nodes wait for the store, so do we
+                said = str(error)
+            text = Text(said, no_wrap=True, overflow="ellipsis")
+            live.update(text, refresh=True)
 
-    def __enter__(self) -> Self:
-        console = messages()
-        if console.is_terminal:
-            self._live = Live(
-                Text("starting the nodes"),
-                console=console,
-                transient=True,
-                auto_refresh=False,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start(refresh=True)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def tick(self) -> None:
-        """Look again, if there is somebody to show it to and it is time."""
-        now = time.monotonic()
-        if self._live is None or now < self._due:
-            return
-        self._due = now + INTERVAL
-        try:
-            line = self._line()
-        except FrontierError as error:  # the nodes wait for the store, so do we
-            line = str(error)
-        text = Text(line, no_wrap=True, overflow="ellipsis")
-        self._live.update(text, refresh=True)
-
-    def _line(self) -> str:
-        from frontier.status.snapshot import crawl_entered, snapshot
-
-        if self._crawl_id is None:
-            self._crawl_id = crawl_entered(
-                self._store,
-                self._namespace,
-                self._spider,
-                self._node_ids,
-                self._since,
-            )
-        waited = duration(time.monotonic() - self._began)
-        if self._crawl_id is None:
-            return f"starting the nodes, {waited}"
-        seen = snapshot(self._store, self._namespace, self._crawl_id)
-        archive = seen.totals.archive
-        live = sum(node.state == "live" for node in seen.nodes)
-        return (
-            f"{seen.crawl_id}  {waited}  {live} nodes  {seen.totals.pages:,} pages  "
-            f"{seen.totals.lately.pages:.0f}/s  queue {seen.queue.ready:,}  "
-            f"originals {archive.originals:,}  revisits {archive.revisits:,}"
-        )
+        yield tick
