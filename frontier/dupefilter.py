@@ -7,42 +7,188 @@ What always holds:
 
 1.  What is dropped, logged and counted is what Scrapy's own filter would drop,
     log and count, had it seen what the crawl's other processes have seen.
-2.  Nothing is lost because of the store: a request about which it cannot be
-    asked counts as new.
-3.  Stopping deletes nothing.
+2.  A URL is called seen only if the store says so. If the first question about it was
+    not answered it may have been marked all the same, so it then counts as new: it may
+    be fetched twice but is not lost.
+3.  Test and mark are one script, so of all who ask about a URL one is told that it is
+    new. A URL's partition is that of its fingerprint, so equal fingerprints meet
+    whatever their URLs are. A crawl that queues by host has other partitions; neither
+    joins a crawl of the other.
+4.  Stopping deletes nothing: what `close` leaves behind is there for the next `open`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.dupefilters import RFPDupeFilter
 from typing_extensions import override
 
-from frontier.errors import FrontierError
+from frontier.cluster import crawls
+from frontier.cluster.shared_settings import crawl_settings
+from frontier.errors import FrontierError, StoreUnavailable
 from frontier.node.ends import FAILED, REFUSED
-from frontier.queue.push import SEEN, SEEN_BY_BLOOM
+from frontier.node.remove_crawl import delete_crawl
+from frontier.queue.push import NEW, SEEN, SEEN_BY_BLOOM, TEST, Push, push_to
 from frontier.scrapy_internals import close_now, end_with_error
-from frontier.seen.blocking_test import BlockingSeenTest
+from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.recent import Recent
 from frontier.session.launch import developing, fail_program, server_of
 from frontier.session.session import session_of
+from frontier.store.address import address_of
+from frontier.store.client import BlockingStore, Call, check_server, given
+from frontier.store.embedded import EmbeddedStore
+from frontier.store.outage_retry import pauses
+from frontier.urls.fingerprint import seen_hash
+from frontier.urls.partition import partition_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from frontier.settings.config import Config
+    from frontier.store.keys import CrawlKeys
+
 logger = logging.getLogger(__name__)
 
+CALL_TIMEOUT = 5.0
+"""Seconds that the store has for one answer, unless ``REDIS_PARAMS`` says."""
+PATIENCE = 60.0
+"""Seconds for which a store that does not answer is asked again."""
 LONG = 4096
 """Characters from which on a request is remembered by its fingerprint only."""
 
 STATS = {SEEN: "frontier/seen/set", SEEN_BY_BLOOM: "frontier/seen/bloom"}
+
+
+class BlockingSeenTest:
+    """The seen-set of one crawl, from `open` until `close`.
+
+    For callers that have a queue of their own and cannot go on without an answer.
+    """
+
+    def __init__(
+        self, config: Config, settings: Mapping[str, Any], *, spider: str
+    ) -> None:
+        self._config = config
+        self._settings = dict(settings)
+        self._spider = spider
+        self._tiers = seen_config(config)
+        self._layouts: dict[int, SeenLayout] = {}
+        self._keys: CrawlKeys | None = None
+        self._embedded: EmbeddedStore | None = None
+        self._store: BlockingStore | None = None
+        self.crawl_id = config.crawl_id or f"{spider}-dupefilter"
+        self.outage_retry = PATIENCE
+
+    def open(self) -> None:
+        """Connect and enter the crawl, which is made if there is none.
+
+        Raises:
+            ConfigurationError: The settings do not fit the crawl's.
+            StoreError: The store does not answer, or may forget keys.
+        """
+        settings = self._settings
+        if not given(settings):
+            self._embedded = EmbeddedStore.join(self._config.store_dir)
+            settings = {**settings, "REDIS_URL": self._embedded.url}
+        try:
+            address = address_of(settings, CALL_TIMEOUT)
+            # A URL that is asked about twice without our knowing would seem to be seen.
+            self._store = BlockingStore.at(address, CALL_TIMEOUT, repeats=False)
+            memory = self._store.call(Call.command("INFO", "memory"))
+            check_server(memory, self._store.where)
+            self._enter(self._store)
+        except BaseException:
+            self.close()
+            raise
+        logger.info("the seen-set is %s on %s", self.crawl_id, self._store.where)
+
+    def close(self) -> None:
+        """Disconnect; once is enough. What was seen stays seen."""
+        if self._store is not None:
+            self._store.close()
+        if self._embedded is not None:
+            self._embedded.leave()
+        self._store = self._embedded = None
+
+    def ask(self, fingerprint: bytes) -> str:
+        """Mark *fingerprint* as seen; return whether it was: a verdict's letter.
+
+        While the store does not answer this waits, and asks again.
+
+        Raises:
+            StoreUnavailable: It has not answered for `PATIENCE` seconds.
+            StoreRefused: It answered with an error.
+        """
+        if not (self._tiers.has_bloom or self._tiers.has_set):
+            return NEW
+        try:
+            return self._ask(fingerprint)
+        except StoreUnavailable as error:
+            logger.warning("%s; waiting for it", error)
+        began = time.monotonic()
+        for pause in pauses():
+            time.sleep(pause)
+            try:
+                self._ask(fingerprint)
+            except StoreUnavailable:
+                if time.monotonic() - began > self.outage_retry:
+                    raise
+            else:
+                break
+        waited = time.monotonic() - began
+        logger.warning("the store answers again after %.1f s", waited)
+        return NEW
+
+    def clear(self) -> None:
+        """Forget everything that was seen, and the crawl with it.
+
+        For a crawl that nobody else asks about at the time. The next question
+        enters it again.
+
+        Raises:
+            StoreError: The store did not answer, or answered with an error.
+        """
+        if self._store is not None and self._keys is not None:
+            delete_crawl(self._store, self._keys, self._spider, ttl=0)
+            self._keys = None
+            self._layouts.clear()
+
+    def _ask(self, fingerprint: bytes) -> str:
+        if self._store is None:
+            raise RuntimeError("the seen-set is not open")
+        every = self._keys or self._enter(self._store)
+        number = partition_of(fingerprint.hex(), self._config.partitions)
+        pushes = [Push(TEST, seen_hash(fingerprint), "", 0, b"")]
+        layout = self._layouts.get(number, SeenLayout())
+        keys = every.partition(number)
+        done = push_to(self._store, keys, self._tiers, layout, pushes)
+        self._layouts[number] = done.layout
+        return done.verdicts
+
+    def _enter(self, store: BlockingStore) -> CrawlKeys:
+        async def run(calls: Sequence[Call]) -> list[Any]:
+            return store.run(calls)
+
+        shape = crawl_settings(self._config, self._settings)
+        shape["FRONTIER_QUEUE_KEY"] = crawls.BY_FINGERPRINT
+        namespace = self._config.namespace
+        entering = crawls.enter(run, namespace, self._spider, self.crawl_id, shape)
+        try:
+            entering.send(None)  # it runs to its end, as nothing in it suspends
+        except StopIteration as returned:
+            self._keys = returned.value
+        if self._keys is None:
+            raise RuntimeError("a store that blocks has been waited for")
+        return self._keys
 
 
 class RedisDupeFilter(RFPDupeFilter):

@@ -16,9 +16,8 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.test import get_crawler
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.dupefilter import RedisDupeFilter
+from frontier.dupefilter import BlockingSeenTest, RedisDupeFilter
 from frontier.errors import StoreUnavailable
-from frontier.seen.blocking_test import BlockingSeenTest
 from frontier.session.session import session_of
 from frontier.store.client import Call
 from frontier.store.keys import SCHEMA, CrawlKeys

@@ -9,5 +9,5 @@ and says how full the tiers are, `memory_limit` keeps sets within their memory, 
 says what a crawl will cost, `export` carries what was seen from crawl to crawl.
 
 A URL is marked as seen by the script that queues it, in the same step: the packages
-`queue` and `store` have those scripts. `blocking_test` serves other schedulers.
+`queue` and `store` have those scripts. `frontier.dupefilter` serves other schedulers.
 """

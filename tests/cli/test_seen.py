@@ -5,8 +5,8 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint
 
 from frontier.cluster.shared_settings import crawl_settings
+from frontier.dupefilter import BlockingSeenTest
 from frontier.queue.push import TEST, Push, push_to
-from frontier.seen.blocking_test import BlockingSeenTest
 from frontier.seen.config import SeenLayout, seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.settings.config import Config
