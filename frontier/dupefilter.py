@@ -158,6 +158,7 @@ class BlockingSeenTest:
             StoreError: The store did not answer, or answered with an error.
         """
         if self._store is not None and self._keys is not None:
+            self._store.call(crawls.cancel_call(self._keys, ttl=0))
             delete_crawl(self._store, self._keys, self._spider, ttl=0)
             self._keys = None
             self._layouts.clear()

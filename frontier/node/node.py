@@ -55,7 +55,6 @@ from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_crawl import remove_frontier
 from frontier.queue.damage import is_number
 from frontier.seen.imported_filter import about_call
-from frontier.seen.memory_limit import require_max_memory
 from frontier.settings.values import end_ms
 from frontier.status.figures import PACES
 from frontier.status.reports import stats_of_all
@@ -205,8 +204,6 @@ class Node(Kernel):
             lambda: self.store.call(Call.command("INFO", "memory"))
         )
         check_server(memory, self.store.where)
-        asked = self.config.seen_set_max_bytes
-        require_max_memory(asked, memory, self.store.where)
         await self.reach(self._require_copies)
         revive = self._server.revive if self._server.embedded else None
         self.outage_retry = OutageRetry(self.store, revive)
@@ -364,10 +361,8 @@ class Node(Kernel):
         for report in self.parts.each(Part.report):
             figures |= report()
         figures |= self.process_stats.pace({n: figures.get(n, 0) for n in PACES})
-        limit = self.memory_limit
-        if limit is not None and limit.max_bytes:
-            figures["set_limit"] = str(self.config.seen_set_max_bytes)
-            figures["set_limit_bytes"] = limit.max_bytes
+        if limit := self.config.seen_set_max_bytes:
+            figures["set_limit_bytes"] = limit
         return figures
 
     def moment(self) -> dict[str, float]:

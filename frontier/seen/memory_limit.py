@@ -9,7 +9,6 @@ What always holds:
 3.  One node looks, the one that holds partition 0. If two think they do, the
     script lets one of them give up a set.
 4.  The largest sets go first, until a tenth of the limit is free.
-5.  A limit that is a share of what the store may use follows that, from look to look.
 """
 
 from __future__ import annotations
@@ -17,17 +16,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from frontier.errors import ConfigurationError
 from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
-from frontier.settings.values import Percent
-from frontier.store.client import Call, max_memory
+from frontier.store.client import Call
 from frontier.store.scripts import SEEN_GIVE_UP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from frontier.cluster.lease import Leases
     from frontier.seen.config import SeenConfig
     from frontier.seen.seen_set import PartitionState, SeenState
@@ -57,17 +52,14 @@ class SeenMemoryLimit:
         tiers: SeenConfig,
         *,
         partitions: int,
-        max_bytes: int | Percent,
+        max_bytes: int,
     ) -> None:
         self._outage_retry = outage_retry
         self._keys = keys
         self._leases = leases
         self._tiers = tiers
         self._partitions = partitions
-        self._asked = max_bytes
-        self.max_bytes = 0 if isinstance(max_bytes, Percent) else max_bytes
-        """What all sets may take. A share is one of what the store may use, at the last
-        look; 0 before the first."""
+        self._max_bytes = max_bytes
         self._warned = False
         self.state: SeenState | None = None
         """As of the last look; ``None`` if this node never looked."""
@@ -81,15 +73,11 @@ class SeenMemoryLimit:
 
     async def look(self) -> None:
         """Give up what is above the limit, and delete what was given up."""
-        if isinstance(self._asked, Percent):
-            (memory,) = await self._outage_retry.retry([Call.command("INFO", "memory")])
-            limit = share_of(self._asked, max_memory(memory))
-            self.max_bytes = limit or self.max_bytes  # as it was, if it was lifted
         found = await self._states()
         total = sum(state.set_bytes for state in found.values())
-        if total > self.max_bytes > 0:
+        if total > self._max_bytes:
             self._warn()
-            aim = self.max_bytes * (1 - FREE)
+            aim = self._max_bytes * (1 - FREE)
             for number in sorted(found, key=lambda n: -found[n].set_bytes):
                 if total <= aim:
                     break
@@ -141,33 +129,9 @@ class SeenMemoryLimit:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "the set tier has reached FRONTIER_SEEN_SET_MAX_BYTES = %s%s: its "
+                "the set tier has reached FRONTIER_SEEN_SET_MAX_BYTES = %s: its "
                 "largest sets are given up, and Bloom decides about their URLs; new "
                 "URLs are lost at the rate of FRONTIER_BLOOM_ERROR_RATE at most "
                 "(see `frontier crawl status`)",
-                self._asked,
-                f" ({self.max_bytes:,} bytes)"
-                if isinstance(self._asked, Percent)
-                else "",
+                self._max_bytes,
             )
-
-
-def share_of(share: Percent, most: int) -> int:
-    """The bytes that *share* of *most* is."""
-    return int(most * share / 100)
-
-
-def require_max_memory(
-    asked: int | Percent, memory: bytes | Mapping[str, Any], where: str
-) -> None:
-    """Refuse a share of nothing, given the ``INFO memory`` of the store at *where*.
-
-    Raises:
-        ConfigurationError: A share is *asked* for, and the store has no limit.
-    """
-    if isinstance(asked, Percent) and not max_memory(memory):
-        raise ConfigurationError(
-            f"FRONTIER_SEEN_SET_MAX_BYTES = {str(asked)!r}: the store at {where} has "
-            "no maxmemory, of which this could be a share; set it (CONFIG SET "
-            "maxmemory; on each primary of a cluster), or give a number of bytes"
-        )

@@ -370,13 +370,11 @@ class Config:
     seen_recent_size: int = _setting(100_000, parsers.whole(1, 10**9))
     """How many URLs a node remembers itself, about 150 bytes each. When it is full the
     older half is forgotten, and costs a round trip again."""
-    seen_set_max_bytes: int | parsers.Percent = _setting(
-        0, parsers.whole_or_percent(0, 10**15)
-    )
-    """Gives up the largest sets of the seen test above this memory: bytes, or a share
-    of the server's `maxmemory`, such as `60%`; 0 for no limit. Set it when the crawl
-    begins: it adds the Bloom tier, which then decides about the URLs of those sets and
-    loses at most `FRONTIER_BLOOM_ERROR_RATE` of new ones. Checked every 2 s."""
+    seen_set_max_bytes: int = _setting(0, parsers.whole(0, 10**15))
+    """Gives up the largest sets of the seen test above this memory, in bytes; 0 for no
+    limit. Set it when the crawl begins: it adds the Bloom tier, which then decides
+    about the URLs of those sets and loses at most `FRONTIER_BLOOM_ERROR_RATE` of new
+    ones. Checked every 2 s."""
     seen_start: bool = _setting(True, parsers.boolean)
     """Counts start URLs as seen, so that a link to one is not followed. With `False` a
     start URL is fetched once as such, and once more if a page links to it, as under

@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from typing_extensions import override
-
 from frontier.files import mode_of
 from frontier.model import Order
 
@@ -85,38 +83,6 @@ def whole(least: int, most: int) -> Parser:
         if not least <= number <= most:
             raise ValueError(f"must be between {least:,} and {most:,}")
         return number
-
-    return parse
-
-
-class Percent(float):
-    """A share of something, in percent, as a setting has it: ``60%``."""
-
-    @override
-    def __str__(self) -> str:
-        return f"{float(self):g}%"
-
-    __repr__ = __str__
-
-
-def whole_or_percent(least: int, most: int) -> Parser:
-    """A parser of whole numbers, as of `whole`, or of a share such as ``60%``."""
-    number = whole(least, most)
-
-    def parse(value: Any) -> int | Percent:
-        text = value.strip() if isinstance(value, str) else ""
-        if not text.endswith("%"):
-            try:
-                return int(number(value))
-            except ValueError as error:
-                raise ValueError(f"{error}, or a share such as 60%") from None
-        try:
-            share = Percent(text[:-1])
-        except ValueError:
-            raise ValueError("must be a number in front of its %") from None
-        if not 0 < share < 100:
-            raise ValueError("must be more than 0% and less than 100%")
-        return share
 
     return parse
 

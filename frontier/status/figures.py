@@ -381,11 +381,8 @@ class Figures:
     """For how long the node has paused, as no host answers it; 0 if one does."""
     disk_full: bool = _figure(_FLAG)
     """Whether the node waits, as the disk of its WARC files takes nothing."""
-    set_limit: str = _figure(_words(MAX_LIMIT))
-    """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; empty if there is none, or
-    if it is a share and the node has not looked yet what that is of."""
     set_limit_bytes: int = _figure(_WHOLE)
-    """The same in bytes."""
+    """``FRONTIER_SEEN_SET_MAX_BYTES``, as the node has it; 0 if there is none."""
     controls: int = _figure(_WHOLE)
     """The version of what an operator wants that is in force there; 0 for nothing."""
     own: dict[str, str] = _figure(Kind(_read_own))
@@ -481,7 +478,6 @@ def together(every: Collection[Figures], there: Collection[Figures] = ()) -> Fig
             **added,
             opened=opened,
             seconds=end - opened,
-            set_limit=limit.set_limit,
             set_limit_bytes=limit.set_limit_bytes,
         )
     )

@@ -576,8 +576,6 @@ def _set(tiers: Tiers, totals: Figures) -> Row:
     text += f", {size(state.set_bytes)}"
     if most:
         text += f" of {size(most)} at most"
-        if totals.set_limit.endswith("%"):
-            text += f" ({totals.set_limit} of maxmemory)"
     if state.given_up:
         text += f"; {state.given_up:,} were given up to Bloom"
     share = _share(state.set_bytes, most) if most else None

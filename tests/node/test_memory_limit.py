@@ -12,8 +12,7 @@ from frontier.node.outbox import Outbox
 from frontier.queue.push import TEST, Push, Pusher
 from frontier.seen.config import SeenConfig
 from frontier.seen.memory_limit import SeenMemoryLimit
-from frontier.settings.values import Percent
-from frontier.store.client import Call, max_memory
+from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.fingerprint import seen_hash
 
@@ -107,41 +106,6 @@ async def test_the_largest_sets_are_given_up_and_bloom_decides(store, crawl, cap
     wrong = new.count("b")
     assert 0 < wrong < 0.01 * 12_000
     assert wrong / 4 < it.memory_limit.state.lost < 4 * wrong
-
-
-async def test_a_share_follows_what_the_server_may_use(
-    connect, own_server, crawl, caplog
-):
-    store = connect(own_server)
-
-    async def allow(most):
-        await store.call(Call.command("CONFIG", "SET", "maxmemory", most))
-        return max_memory(await store.call(Call.command("INFO", "memory")))
-
-    share = Percent(60_000 / await allow(10**9) * 100)
-    it = Crawl(store, crawl, share)
-    limit = it.memory_limit
-    await it.push(0, 12_000)  # 106 kB
-    await allow(2 * 10**9)
-    await limit.look()
-    assert limit.state.given_up == 0
-    assert limit.max_bytes in {119_999, 120_000}
-
-    await allow(0)  # nothing that this could be a share of: as it was
-    await limit.look()
-    assert limit.state.given_up == 0
-    assert limit.max_bytes in {119_999, 120_000}
-
-    await allow(10**9)
-    with caplog.at_level(logging.WARNING):
-        await limit.look()
-    assert limit.state.given_up > 0
-    assert limit.state.set_bytes <= 0.9 * 60_000
-    (warning,) = caplog.messages
-    assert (
-        f"FRONTIER_SEEN_SET_MAX_BYTES = {share} ({limit.max_bytes:,} bytes)" in warning
-    )
-    assert set(await it.push(0, 12_000)) == {"s", "b"}
 
 
 async def test_what_is_just_above_the_budget_leaves_a_tenth_of_it_free(store, crawl):

@@ -9,7 +9,6 @@ from secured import SECRET, SecuredServer, certify
 
 from frontier.cluster.crawls import LIMIT, cancel_call
 from frontier.errors import (
-    ConfigurationError,
     KeyDamaged,
     StoreError,
     StoreRefused,
@@ -17,9 +16,8 @@ from frontier.errors import (
 )
 from frontier.node.archiving import Archive
 from frontier.node.ends import ORDERS, UNDONE
-from frontier.settings.values import Percent
 from frontier.store.address import address_of
-from frontier.store.client import BlockingStore, Call, max_memory
+from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
 
 
@@ -37,29 +35,6 @@ async def test_a_node_has_its_watchdog_before_it_reserves_anything(new_node, ser
 
     assert node.watchdog._child.poll() is None
     await node.close()
-
-
-async def test_a_share_of_the_memory_of_a_server_without_a_limit_is_refused(
-    new_node, own_server, connect
-):
-    store, share = connect(own_server), Percent(60)
-    with pytest.raises(
-        ConfigurationError, match=r"'60%': the store at .* has no maxmemory"
-    ):
-        await new_node(own_server, "a", seen_set_max_bytes=share).open()
-
-    await store.call(Call.command("CONFIG", "SET", "maxmemory", 10**9))
-    node = new_node(own_server, "b", seen_set_max_bytes=share)
-    await node.open()
-    limit = node.memory_limit
-    await limit.look()
-    memory = max_memory(await store.call(Call.command("INFO", "memory")))
-    report = node.report()
-    await node.close()
-
-    assert memory >= 10**9
-    assert report["set_limit"] == "60%"
-    assert report["set_limit_bytes"] == limit.max_bytes == memory * 6 // 10
 
 
 async def test_a_server_that_is_not_there_is_said_so_at_once(new_node, own_server):

@@ -13,7 +13,7 @@ from frontier.errors import ConfigurationError
 from frontier.model import Order
 from frontier.node.archiving import rules_of, warcinfo_fields
 from frontier.settings.config import Config
-from frontier.settings.values import Percent, end_ms
+from frontier.settings.values import end_ms
 from frontier.urls.canon.rulesets import named
 from frontier.warc.records import warcinfo
 from tests.harness.cases import each
@@ -43,43 +43,6 @@ def test_no_archive_has_the_password_of_the_sites(given, kept):
     fields = warcinfo_fields(config, "c", named("scrapy"), {})
     assert fields["FRONTIER_FEEDS"] == kept
     assert "s3cret" not in str(fields)
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("60%", Percent(60)),
-        (" 0.5 % ", Percent(0.5)),
-        ("1000", 1000),
-        (1000, 1000),
-        (0, 0),
-    ],
-)
-def test_a_limit_of_sets_is_bytes_or_a_share(given, expected):
-    found = read(seen_set_max_bytes=given).seen_set_max_bytes
-
-    assert found == expected
-    assert type(found) is type(expected)
-    assert str(found) == str(expected)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("100%", "less than 100%"),
-        ("0%", "more than 0%"),
-        ("-5%", "more than 0%"),
-        ("nan%", "more than 0%"),
-        ("half%", "a number in front of its %"),
-        ("half", "a share such as 60%"),
-        (0.6, "a share such as 60%"),
-        (-1, "a share such as 60%"),
-        (None, "a share such as 60%"),
-    ],
-)
-def test_a_limit_of_sets_that_is_neither_is_refused(given, said):
-    with pytest.raises(ConfigurationError, match=f"SEEN_SET_MAX_BYTES.*{said}"):
-        read(seen_set_max_bytes=given)
 
 
 def test_every_default_is_a_value_that_can_be_given():
@@ -295,7 +258,7 @@ def test_tiers_stand_in_the_order_in_which_they_are_asked():
 def test_bloom_is_there_for_sets_that_may_be_given_up():
     assert read().seen_tiers == ("recent", "set")
     assert read(SEEN_SET_MAX_BYTES=1).seen_tiers == ("recent", "bloom", "set")
-    limited = read(SEEN_SET_MAX_BYTES="60%", SEEN_TIERS="set")
+    limited = read(SEEN_SET_MAX_BYTES=1, SEEN_TIERS="set")
     assert limited.seen_tiers == ("bloom", "set")
     with pytest.raises(ConfigurationError, match="needs the tier set"):
         read(SEEN_SET_MAX_BYTES=1, SEEN_TIERS="recent,bloom")
