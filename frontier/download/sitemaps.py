@@ -166,12 +166,7 @@ class Sitemaps:
         self, response: Response, hosts: list[str]
     ) -> AsyncIterator[dict[str, Any]]:
         body = response.body
-        kind = (response.headers.get("Content-Type") or b"").decode("latin-1") or None
-        given: dict[str, Any] = {
-            "content_type": kind,
-            "url": response.url,
-            "hosts": hosts,
-        }
+        given: dict[str, Any] = {"url": response.url, "hosts": hosts}
         if len(body) <= INLINE and not body.startswith(GZIP):
             for part in read_sitemap(body, **given):
                 yield part

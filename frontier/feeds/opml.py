@@ -13,7 +13,6 @@ from frontier.errors import InputBroken
 from frontier.feeds.model import sites_of
 from frontier.settings.toml_tables import read_bytes
 from frontier.urls.split import split
-from frontier.urls.xml_text import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from frontier.feeds.model import Site
 
 MAX_BYTES = 32 << 20
-BARE = re.compile(r"&(?!#?\w{1,32};)")
+BARE = re.compile(rb"&(?!#?\w{1,32};)")
 """An ampersand that begins no reference, as in the URLs of careless programs."""
 
 
@@ -40,12 +39,10 @@ def read(
     from lxml import etree
 
     where = str(path)
-    text, _ = decoded(read_bytes(path, MAX_BYTES))
-    parser = etree.XMLParser(
-        encoding="utf-8", recover=True, resolve_entities=False, no_network=True
-    )
+    data = BARE.sub(b"&amp;", read_bytes(path, MAX_BYTES))
+    parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True)
     try:
-        root = etree.fromstring(BARE.sub("&amp;", text).encode(), parser)
+        root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise InputBroken(where, f"is not OPML: {error.msg}") from None
     if root is None or root.tag.lower() != "opml":

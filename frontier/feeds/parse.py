@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
 from frontier.errors import NotAFeed, WorkerFailed
+from frontier.urls.sitemaps import iso_date
 from frontier.urls.split import split
-from frontier.urls.xml_text import iso_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 `fingerprint` is the identity of a request, `seen_hash` its hash in the seen set, and
 `partition` says where it is queued. `links` finds URLs in pages, `scope` and `traps`
 say which are left out, and `canon` when two of them are one. `sitemaps` reads what
-sites name themselves, and `xml_text` tells which text the bytes of XML are.
+sites name themselves.
 
 No I/O and no clock. Called on the event loop once per link, so it is counted in
 microseconds. What a server sent is read by libraries: on the event loop what is small,

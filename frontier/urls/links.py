@@ -18,13 +18,14 @@ from __future__ import annotations
 import contextlib
 import re
 import resource
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urljoin
 
 from lxml import etree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 ATTRIBUTES = {
     "a": ("href",),
@@ -58,14 +59,13 @@ EMBEDDED_RELS = frozenset(
 SETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 """Those that hold several."""
 LONGEST = 65_536
-"""Characters of a link, or of a ``<base>``, above which it is not looked at."""
+"""Characters of a link above which it is not looked at."""
 LONGEST_BASE = 8_192
 MANY = 2_000
 """Links that are handed on at a time."""
-TREE_FACTOR = 40
-"""A page of nothing but short links needs so many times its size as a tree."""
-REMEMBERED = 100_000
-"""Links of one page of which each is told once; of more some may come again."""
+TREE_FACTOR = 50
+"""A page of nothing but short links needs so many times its size as a tree, with what
+is remembered of its links."""
 TITLE = 2_000
 """Characters of a title that are kept."""
 ENDING = (
@@ -79,15 +79,13 @@ LINKS, LENGTH = "links", "length"
 
 _SPACES = " \t\n\r\f"
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
-_CSS = re.compile(r"url\(|@import", re.IGNORECASE)
-_CSS_SPACE = re.compile(r"[ \t\n\r\f]*+")
-_CSS_PLAIN = re.compile(
-    r"""[^ \t\n\r\f()"'\\]*+(?:\\[^\n\r\f][^ \t\n\r\f()"'\\]*+)*+"""
+_CSS = re.compile(
+    r"""(?:url\(|@import)[ \t\n\r\f]*+(?:"((?:[^"\\\n\r\f]|\\\r\n|\\.)*+)"|"""
+    r"""'((?:[^'\\\n\r\f]|\\\r\n|\\.)*+)'|"""
+    r"""((?:[^ \t\n\r\f()"'\\]|\\[^\n\r\f])++)[ \t\n\r\f]*+(?:\)|\Z))""",
+    re.IGNORECASE | re.DOTALL,
 )
-_CSS_QUOTED = {
-    '"': re.compile(r'[^"\\\n\r\f]*+(?:\\(?:\r\n|[\s\S])[^"\\\n\r\f]*+)*+'),
-    "'": re.compile(r"[^'\\\n\r\f]*+(?:\\(?:\r\n|[\s\S])[^'\\\n\r\f]*+)*+"),
-}
+"""A string ends at the end of the line at the latest."""
 _CSS_ESCAPE = re.compile(
     r"\\(?:([0-9a-f]{1,6})(?:\r\n|[ \t\n\r\f])?|\r\n|[\n\r\f]|(.))", re.IGNORECASE
 )
@@ -101,53 +99,31 @@ _EASY = re.compile(
 )
 """What joining does not change: no dots alone, nothing empty, no fragment."""
 _EASY_BASE = re.compile(rf"({_HOST})({_SEGMENTS}*+/?)(?:[?#].*)?", re.DOTALL)
-_BETWEEN = re.compile(r"[\s,]*+")
-_CANDIDATE = re.compile(r"\S*+")
-_DESCRIPTORS = re.compile(r"[^,(]*+(?:\([^)]*+\)?[^,(]*+)*+")
+_CANDIDATE = re.compile(r"([^\s,]\S*+)(?:(?<!,)[^,(]*+(?:\([^)]*+\)?[^,(]*+)*+)?+")
+"""A URL, and what is said of it up to a comma, unless it ends with one itself."""
 
 
 def links_of_css(text: str) -> Iterator[str]:
-    """What a style sheet imports and shows, as it is written there.
+    """What a style sheet imports and shows, as it is written there."""
+    for found in _CSS.finditer(text):
+        link = found[found.lastindex or 0]
+        yield _CSS_ESCAPE.sub(_character, link) if "\\" in link else link
 
-    Strings end where CSS says, at the end of the line at the latest.
-    """
-    at = 0
-    while (found := _CSS.search(text, at)) is not None:
-        is_import = text[found.start()] == "@"
-        at = _end(_CSS_SPACE, text, found.end())
-        begin = at
-        if (quoted := _CSS_QUOTED.get(text[at : at + 1])) is not None:
-            quote, begin = text[at], at + 1
-            end = at = _end(quoted, text, begin)
-            if text[end : end + 1] != quote:
-                continue
-            at += 1
-        elif is_import:
-            continue  # a url( may come
-        else:
-            end = at = _end(_CSS_PLAIN, text, begin)
-            after = _end(_CSS_SPACE, text, end)
-            if text[after : after + 1] not in (")", ""):
-                continue
-        yield _unescaped(text[begin:end])
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[1]:
+        number = int(escape[1], 16)
+        return chr(number) if 0 < number < 0x110000 else "\ufffd"
+    return escape[2] or ""
 
 
 def links_of_srcset(text: str) -> Iterator[str]:
     """The URLs of a ``srcset``, as HTML's rules split it."""
-    at = _end(_BETWEEN, text, 0)
-    while at < len(text):
-        end = _end(_CANDIDATE, text, at)
-        url = text[at:end]
-        if url[-1] == ",":
-            url = url.rstrip(",")
-        else:
-            end = _end(_DESCRIPTORS, text, end)
-        yield url
-        at = _end(_BETWEEN, text, end)
+    return (found[1].rstrip(",") for found in _CANDIDATE.finditer(text))
 
 
 class Links:
-    """Collects the links of one document at *url*, each once and without fragment.
+    """Makes the links of one document at *url* absolute, each once, without fragment.
 
     After *most* it counts those that come, and *longest* is that of a link; 0 is no
     limit of ours.
@@ -158,12 +134,9 @@ class Links:
         """How many links were not taken, by `LINKS` or `LENGTH`."""
         self.examples: dict[str, str] = {}
         """The first of each, cut at 200 characters."""
-        self._set_base(url)
         self._most = most
         self._longest = longest or LONGEST
-        self._raw: dict[str, None] = {}
-        self._taken: set[str] = set()
-        self._count = self._looked_at = 0
+        self._set_base(url)
 
     def rebase(self, given: str) -> None:
         """Have links be relative to *given*, itself relative to the document."""
@@ -176,58 +149,25 @@ class Links:
         self._base = url
         easy = _EASY_BASE.fullmatch(url)
         self._root = easy[1] if easy else ""
-        self._directory = easy[1] + easy[2][: easy[2].rfind("/") + 1] if easy else ""
-        if easy and not easy[2]:
-            self._directory += "/"
+        self._directory = easy[1] + (easy[2].rpartition("/")[0] + "/") if easy else ""
 
-    def add(self, link: str) -> None:
-        """Note *link* as it is written in the document."""
-        self._raw[link] = None
-
-    def add_all(self, links: Iterator[str]) -> None:
-        """The same of several."""
+    def new(self, links: Iterable[str]) -> Iterator[str]:
+        """Those of *links*, as the document has them, that lead elsewhere, in order."""
+        taken = set[str]()
         for link in links:
-            self._raw[link] = None
-
-    @property
-    def waiting(self) -> int:
-        """How many are noted, and not taken."""
-        return len(self._raw)
-
-    def taken(self) -> list[str]:
-        """Those that are new since it was asked last, absolute, in order."""
-        raw, self._raw = self._raw, {}
-        if self._looked_at > REMEMBERED and self._is_full:
-            if raw:
-                self._leave_out(LINKS, next(iter(raw)), len(raw))
-            return []
-        self._looked_at += len(raw)
-        new: list[str] = []
-        for link in raw:
             text = link.strip(_SPACES)
             if not text or text[0] == "#" or _OTHER_SCHEME.match(text):
                 continue
-            if len(text) > self._longest:
-                self._leave_out(LENGTH, text)
-                continue
-            url = self._absolute(text)
-            if not url or url in self._taken:
+            url = self._absolute(text) if len(text) <= self._longest else text
+            if not url or url in taken:
                 continue
             if len(url) > self._longest:
                 self._leave_out(LENGTH, url)
-            elif self._is_full:
+            elif self._most and len(taken) >= self._most:
                 self._leave_out(LINKS, url)
             else:
-                self._count += 1
-                if len(self._taken) >= REMEMBERED:
-                    self._taken.clear()
-                self._taken.add(url)
-                new.append(url)
-        return new
-
-    @property
-    def _is_full(self) -> bool:
-        return bool(self._most) and self._count >= self._most
+                taken.add(url)
+                yield url
 
     def _absolute(self, text: str) -> str:
         if (easy := _EASY.fullmatch(text)) is not None:
@@ -245,8 +185,8 @@ class Links:
             return ""
         return f"{scheme}:{rest}"
 
-    def _leave_out(self, kind: str, url: str, count: int = 1) -> None:
-        self.left_out[kind] = self.left_out.get(kind, 0) + count
+    def _leave_out(self, kind: str, url: str) -> None:
+        self.left_out[kind] = self.left_out.get(kind, 0) + 1
         self.examples.setdefault(kind, url[:200])
 
 
@@ -276,33 +216,21 @@ def tree_of(text: str, *, huge: bool = False) -> tuple[Any, PageCut | None]:
     return root, None
 
 
-def base_of(root: Any, links: Links) -> None:
-    """Have *links* be relative to what the page *root* says they are."""
-    base = root.find(".//base[@href]")
-    if base is not None:
-        links.rebase(base.get("href"))
-
-
-def _links_of_page(root: Any, links: Links, *, embeds: bool) -> Iterator[list[str]]:
-    """Add to *links* those of the page *root*, and take them now and then."""
-    base_of(root, links)
+def _links_in(root: Any, *, embeds: bool) -> Iterator[str]:
+    """The links of the page *root*, as they are written there."""
     for element in root.iter(*ELEMENTS):
         tag = element.tag
         if not embeds or _is_embed(tag, element):
             for name in ATTRIBUTES.get(tag, ()):
-                if (value := element.get(name)) is not None:
-                    links.add(value)
-        if tag in SETS and (value := element.get(SETS[tag])) is not None:
-            links.add_all(links_of_srcset(value))
-        if tag == "style":
-            links.add_all(links_of_css("".join(element.itertext())))
+                yield element.get(name, "")
+        if tag in SETS:
+            yield from links_of_srcset(element.get(SETS[tag], ""))
+        elif tag == "style":
+            yield from links_of_css("".join(element.itertext()))
         elif tag == "input" and element.get("type", "")[:9].lower() == "image":
-            links.add(element.get("src", ""))
-        if links.waiting >= MANY:
-            yield from _in_lists(links.taken())
+            yield element.get("src", "")
     for style in STYLED(root):
-        links.add_all(links_of_css(style))
-    yield from _in_lists(links.taken())
+        yield from links_of_css(style)
 
 
 def _is_embed(tag: str, attributes: Any) -> bool:
@@ -334,19 +262,22 @@ def read_links(
         PageCut: There were more, behind what the parser stopped at.
     """
     links = Links(url, most=most, longest=longest)
-    title, cut = None, None
+    title, root, cut = None, None, None
+    found: Iterable[str] = ()
     if is_html:
         title = ""
         root, cut = tree_of(text, huge=huge)
-        if root is not None:
-            first = root.find(".//title")
-            if first is not None:
-                title = _TITLE_SPACE.sub(" ", "".join(first.itertext()))
-                title = title.strip(" ")[:TITLE]
-            yield from _links_of_page(root, links, embeds=embeds)
     else:
-        links.add_all(links_of_css(text))
-        yield from _in_lists(links.taken())
+        found = links_of_css(text)
+    if root is not None:
+        if (first := root.find(".//title")) is not None:
+            title = _TITLE_SPACE.sub(" ", "".join(first.itertext())).strip(" ")[:TITLE]
+        if (base := root.find(".//base[@href]")) is not None:
+            links.rebase(base.get("href"))
+        found = _links_in(root, embeds=embeds)
+    new = links.new(found)
+    while part := list(islice(new, MANY)):
+        yield part
     yield {"title": title, "left_out": links.left_out, "examples": links.examples}
     if cut is not None:
         raise cut
@@ -369,25 +300,3 @@ def links_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
     yield from read_links(text, **given, huge=True)
     if most < len(content):
         raise PageCut(f"only its first {most:,} bytes are read for links")
-
-
-def _in_lists(links: list[str]) -> Iterator[list[str]]:
-    for at in range(0, len(links), MANY):
-        yield links[at : at + MANY]
-
-
-def _end(expression: re.Pattern[str], text: str, at: int) -> int:
-    """Where a match of *expression*, which matches anything, ends."""
-    found = expression.match(text, at)
-    return found.end() if found else at
-
-
-def _unescaped(text: str) -> str:
-    return _CSS_ESCAPE.sub(_character, text) if "\\" in text else text
-
-
-def _character(escape: re.Match[str]) -> str:
-    if escape[1]:
-        number = int(escape[1], 16)
-        return chr(number) if 0 < number < 0x110000 else "\ufffd"
-    return escape[2] or ""

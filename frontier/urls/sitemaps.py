@@ -22,8 +22,10 @@ It needs nothing of Scrapy's, so that a worker process starts soon.
 
 from __future__ import annotations
 
+import gzip
 import re
 import zlib
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -32,7 +34,6 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from frontier.urls.split import split
-from frontier.urls.xml_text import LONGEST_DATE, decoded, iso_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,27 +44,11 @@ MOST_URLS = 50_000
 """Of a list, or sitemaps of an index."""
 LONGEST_URL = 4_096
 """Characters; the protocol has 2,048."""
+LONGEST_DATE = 100
 MANY = 2_000
 """Entries that are handed on at a time."""
-STEP = 1 << 10
-"""Packed bytes that are unpacked at a time: if they are damaged, all are lost."""
-ROOM = 1 << 20
 REST = "the rest is left out"
 GZIP = b"\x1f\x8b"
-NEWS = "http://www.google.com/schemas/sitemap-news/"
-_PROTOCOL = (
-    "http://www.sitemaps.org/schemas/sitemap/",
-    "https://www.sitemaps.org/schemas/sitemap/",
-    "http://www.google.com/schemas/sitemap/",
-)
-"""How namespaces of the protocol begin, and the one that Google had before."""
-_FEEDS = (
-    "http://www.w3.org/2005/atom",
-    "http://purl.org/atom/ns#",
-    "http://purl.org/rss/1.0/",
-    "http://backend.userland.com/rss",
-)
-"""How namespaces of feeds begin, in lower case."""
 _ITEMS = {
     "urlset": "url",
     "sitemapindex": "sitemap",
@@ -72,16 +57,30 @@ _ITEMS = {
     "feed": "entry",
 }
 """Roots, and what the items of each are called; the last three are of feeds."""
-_CHANGED = ("lastmod", "news:news", "updated", "modified", "pubdate")
+_CHANGED = ("lastmod", "news", "updated", "modified", "pubdate")
 """Where the last change of an entry is told; the first that is there counts."""
 _LINE = re.compile(rb"[^\r\n]++")
-_UNFIT = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f]")
+_UNFIT = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f]")
 """Characters at which libxml2 ends."""
-_BARE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
+_BARE = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
+"""A ``&`` that begins no reference: to libxml2 a fault that takes what follows."""
 _MONTH = re.compile(r"\d{4}(?:-\d\d)?+")
 
 Entry = tuple[str, str | None]
 """A URL, and when it has changed, by ISO 8601 in UTC."""
+
+
+def iso_date(text: str) -> datetime:
+    """A date of ISO 8601, as of XML Schema or W3C's note, in UTC; without a zone it is.
+
+    Raises:
+        OverflowError: It is outside of the years 1 to 9999.
+        ValueError: It is none.
+    """
+    date = datetime.fromisoformat(text[:LONGEST_DATE].strip())
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return date.replace(microsecond=0).astimezone(UTC)
 
 
 def host_of(url: str) -> str:
@@ -97,7 +96,7 @@ def host_of(url: str) -> str:
 
 
 def read_sitemap(
-    body: bytes, content_type: str | None, url: str, hosts: Sequence[str]
+    body: bytes, url: str, hosts: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Parts with the entries in *body*, from *url*, that are of *hosts*; at last a sum.
 
@@ -107,14 +106,18 @@ def read_sitemap(
     """
     sitemap = _Sitemap(url, frozenset(hosts))
     unpacked = sitemap.unpacked(body)
-    for entry in sitemap.read(unpacked, content_type):
-        if not sitemap.take(entry):
+    has_elements = b"<" in unpacked[:1000]
+    found = sitemap.elements(unpacked) if has_elements else sitemap.lines(unpacked)
+    for entry in found:
+        if sitemap.taken >= MOST_URLS:
+            sitemap.faults.append(f"has more than {MOST_URLS:,} URLs; {REST}")
             break
+        sitemap.take(entry)
         if len(sitemap.entries) >= MANY:
             yield sitemap.part()
     if sitemap.entries:
         yield sitemap.part()
-    yield {"faults": sitemap.faults, "refused": sitemap.refused}
+    yield sitemap.sum()
 
 
 def sitemap_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -128,94 +131,62 @@ class _Sitemap:
     def __init__(self, url: str, hosts: frozenset[str]) -> None:
         self.faults: list[str] = []
         self.entries: list[Entry] = []
-        self.refused = 0
+        self.taken = 0
         self._url = url
         self._hosts = hosts
-        self._taken = 0
         self._is_index = False
-        self._first_refused = ""
+        self._refused: list[str] = []
         self._bad_dates = self._bad_urls = 0
 
     def part(self) -> dict[str, Any]:
         entries, self.entries = self.entries, []
         return {"is_index": self._is_index, "entries": entries}
 
-    def unpacked(self, body: bytes) -> bytes:
-        """*body* without gzip, as far as it goes."""
-        if not body.startswith(GZIP):
-            return self._cut(body)
-        made = bytearray()
-        member = zlib.decompressobj(wbits=31)
-        try:
-            for at in range(0, min(len(body), MOST_BYTES), STEP):
-                rest = body[at : at + STEP]
-                while rest and len(made) <= MOST_BYTES:
-                    if member.eof:
-                        member = zlib.decompressobj(wbits=31)
-                    made += member.decompress(rest, ROOM)
-                    rest = member.unconsumed_tail or member.unused_data
-            if not member.eof and len(made) <= MOST_BYTES:
-                self.faults.append("its gzip is cut")
-        except zlib.error as error:
-            self.faults.append(f"its gzip is damaged: {error}")
-        return self._cut(bytes(made))
-
-    def _cut(self, body: bytes) -> bytes:
-        if len(body) > MOST_BYTES:
-            self.faults.append(f"has more than {MOST_BYTES:,} bytes; {REST}")
-        return body[:MOST_BYTES]
-
-    def read(self, body: bytes, content_type: str | None) -> Iterator[Entry]:
-        """All that it names, whatever host it is of; what is wrong is noted."""
-        if b"<" not in body[:1000].replace(b"\0", b""):
-            yield from self._lines(body)
-        else:
-            text, fault = decoded(body, content_type)
-            if fault:
-                self.faults.append(f"is malformed: {fault}")
-            yield from self._elements(text)
-        self._sum_up()
-
-    def take(self, entry: Entry) -> bool:
-        """Whether there is room for more."""
-        url, host = self._absolute(entry[0])
-        if not host:
-            self._bad_urls += 1
-            return True
-        if self._taken >= MOST_URLS:
-            self.faults.append(f"has more than {MOST_URLS:,} URLs; {REST}")
-            self._sum_up()
-            return False
-        if host not in self._hosts:
-            self.refused += 1
-            self._first_refused = self._first_refused or url
-            return True
-        self._taken += 1
-        self.entries.append((url, entry[1]))
-        return True
-
-    def _absolute(self, given: str) -> tuple[str, str]:
-        """The URL and its host; no host if it is none that can be fetched."""
-        try:
-            url = urljoin(self._url, given)
-            if len(url) <= LONGEST_URL and url.isprintable() and " " not in url:
-                return url, host_of(url)
-        except ValueError:
-            pass
-        return given, ""
-
-    def _sum_up(self) -> None:
-        if self.refused:
+    def sum(self) -> dict[str, Any]:
+        if self._refused:
             self.faults.append(
-                f"names {self.refused:,} URLs of hosts that it does not speak for, "
-                f"first {self._first_refused[:200]}"
+                f"names {len(self._refused):,} URLs of hosts that it does not speak "
+                f"for, first {self._refused[0][:200]}"
             )
         if self._bad_urls:
             self.faults.append(f"{self._bad_urls:,} of its URLs are none of http(s)")
         if self._bad_dates:
             self.faults.append(f"{self._bad_dates:,} of its dates cannot be read")
+        return {"faults": self.faults, "refused": len(self._refused)}
 
-    def _lines(self, body: bytes) -> Iterator[Entry]:
+    def unpacked(self, body: bytes) -> bytes:
+        """*body* without gzip, as far as it goes."""
+        if body.startswith(GZIP):
+            made = bytearray()
+            try:
+                with gzip.GzipFile(fileobj=BytesIO(body)) as file:
+                    while len(made) <= MOST_BYTES and (part := file.read1()):
+                        made += part
+            except (OSError, EOFError, zlib.error) as error:
+                self.faults.append(f"its gzip is cut or damaged: {error}")
+            body = bytes(made)
+        if len(body) > MOST_BYTES:
+            self.faults.append(f"has more than {MOST_BYTES:,} bytes; {REST}")
+        return body[:MOST_BYTES]
+
+    def take(self, entry: Entry) -> None:
+        """Note what was read, if it is a URL of the hosts."""
+        url, host = entry[0], ""
+        try:
+            url = urljoin(self._url, url)
+            if len(url) <= LONGEST_URL and url.isprintable() and " " not in url:
+                host = host_of(url)
+        except ValueError:
+            pass
+        if host in self._hosts:
+            self.taken += 1
+            self.entries.append((url, entry[1]))
+        elif host:
+            self._refused.append(url)
+        else:
+            self._bad_urls += 1
+
+    def lines(self, body: bytes) -> Iterator[Entry]:
         if not body.strip():
             self.faults.append("is empty")
         for line in _LINE.finditer(body.removeprefix(b"\xef\xbb\xbf")):
@@ -225,11 +196,11 @@ class _Sitemap:
             else:
                 self._bad_urls += bool(text)
 
-    def _elements(self, text: str) -> Iterator[Entry]:
-        text = _BARE.sub("&amp;", _UNFIT.sub("", text))
+    def elements(self, body: bytes) -> Iterator[Entry]:
+        if b"\0" not in body[:100]:  # UTF-16 has them as parts of others
+            body = _BARE.sub(b"&amp;", _UNFIT.sub(b"", body))
         parsed = etree.iterparse(
-            BytesIO(text.encode("utf-8", "replace")),
-            encoding="utf-8",
+            BytesIO(body),
             recover=True,
             resolve_entities=False,
             collect_ids=False,
@@ -252,13 +223,12 @@ class _Sitemap:
         except etree.XMLSyntaxError as error:
             self.faults.append(f"is malformed: {error.msg}"[:300])
         else:
-            for fault in parsed.error_log:
+            for fault in parsed.error_log[:1]:
                 self.faults.append(f"is malformed: {fault.message}"[:300])
-                break
 
     def _item_of(self, root: Any) -> str:
         """What items are called that stand in *root*; nothing if it is no sitemap."""
-        name = etree.QName(root).localname.lower()
+        name = _name(root)
         self._is_index = name == "sitemapindex"
         if name not in _ITEMS:
             kind = "an HTML page" if name == "html" else f"<{name[:50]}>"
@@ -267,29 +237,34 @@ class _Sitemap:
 
     def _entry(self, item: Any) -> Entry | None:
         found: dict[str, str] = {}
+        space = etree.QName(item).namespace
         for part in item:
             name = _name(part)
+            if name == "news":
+                told = part.findtext("{*}publication_date") or ""
+            elif etree.QName(part).namespace != space:
+                continue  # of an extension: an image, another language
+            else:
+                told = part.get("href") or "".join(part.itertext())
             if name == "link":  # of a feed: an Atom's has attributes, an RSS's a text
                 name = "loc"
                 if part.get("rel", "alternate").lower() != "alternate":
                     continue
-            told = part.get("href") or "".join(part.itertext())
-            if name == "news:news":
-                told = part.findtext("{*}publication_date") or ""
             if told := told[: LONGEST_URL + 1].strip():
                 found.setdefault(name, told)
         return (found["loc"], self._changed(found)) if "loc" in found else None
 
     def _changed(self, found: Mapping[str, str]) -> str | None:
         """The last change that is told: ``lastmod``, or when the news was published."""
-        written = next(filter(None, map(found.get, _CHANGED)), None)
-        if not written:
+        name = next(filter(found.get, _CHANGED), None)
+        if name is None:
             return None
+        written = found[name][:LONGEST_DATE]
         if _MONTH.fullmatch(written):
-            written += "-01-01" if len(written) == 4 else "-01"
+            written += "-01-01"[len(written) - 4 :]
         try:
-            if found.get("pubdate") == written:
-                written = parsedate_to_datetime(written[:LONGEST_DATE]).isoformat()
+            if name == "pubdate":
+                written = parsedate_to_datetime(written).isoformat()
             return iso_date(written).isoformat()
         except (ValueError, OverflowError):
             self._bad_dates += 1
@@ -297,11 +272,4 @@ class _Sitemap:
 
 
 def _name(element: Any) -> str:
-    """With ``news:``, or no prefix if it is the protocol's; others are not read."""
-    name = etree.QName(element)
-    space = (name.namespace or "").lower()
-    if space.startswith(NEWS):
-        return f"news:{name.localname}"
-    if not space or space.startswith((*_PROTOCOL, *_FEEDS)):
-        return str(name.localname).lower()
-    return "?"
+    return str(etree.QName(element).localname).lower()
