@@ -6,10 +6,9 @@ back into its queue, with the time at which it is due next. The time until then 
 factor where a visit finds the page unchanged, and shrinks where it has changed.
 
 `schedule` says what a visit does to the interval, and packs what is remembered of a URL
-into eight bytes, which travel in its queue item. `rules` reads ``recrawl.toml``, by
+into nine bytes, which travel in its queue item. `rules` reads ``recrawl.toml``, by
 which hosts, paths and media types have schedules of their own. `text_digest` tells
-whether the text of a page has changed, where its bytes always have. `simulation`
-answers what a schedule would do before anybody runs it.
+whether the text of a page has changed, where its bytes always have.
 
 Nothing here speaks to the store or to Scrapy. `frontier.requests.recrawls` asks these
 modules after each visit, and `frontier.status.schedules` reports what waits.

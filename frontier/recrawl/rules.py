@@ -16,8 +16,7 @@ say, and pages that no rule matches, have what the settings say.
 What always holds:
 
 1.  A `Rules` exists only if each of its rules can be in effect. What is wrong is a
-    `InputBroken` with file and line and, of a wrong name, with the nearest right
-    one.
+    `InputBroken` with file and line and, of a wrong key, with the nearest right one.
 2.  To find the schedule of a page takes time that is linear in the number of rules,
     which is at most `MAX_RULES`.
 3.  `LiveRules` always has rules. A file that cannot be used while the crawl runs
@@ -27,6 +26,7 @@ What always holds:
 from __future__ import annotations
 
 import logging
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Any
 from frontier.errors import InputBroken
 from frontier.recrawl.schedule import Kind, Schedule
 from frontier.settings.toml_tables import TomlTables, read_bytes
-from frontier.settings.values import nearest, seconds_of
+from frontier.settings.values import boolean, choice, real, seconds_of
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -49,14 +49,39 @@ MAX_RULES = 1_000
 MAX_TEXT = 1_000
 """Characters of what a rule matches."""
 
-_TIMES = ("interval", "minimum", "maximum")
-_FACTORS = ("growth", "decay")
-_MATCHES = ("host", "path", "mime")
-_SETS = ("schedule", *_TIMES, *_FACTORS, "text")
-KEYS = (*_MATCHES, *_SETS)
-"""What a rule may say."""
-_HOST = re.compile(r"(?:\*\.)?[a-z0-9_\[\]:-]+(?:\.[a-z0-9_-]+)*\.?")
-_MIME = re.compile(r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)")
+
+def _text(pattern: str, form: str) -> Callable[[Any], str]:
+    """A parser of what is like *pattern*, which *form* says in words."""
+    expression = re.compile(pattern, re.IGNORECASE)
+
+    def parse(value: Any) -> str:
+        is_text = isinstance(value, str) and len(value) <= MAX_TEXT
+        if not is_text or not expression.fullmatch(value):
+            raise ValueError(f"must be {form}")
+        return str(value)
+
+    return parse
+
+
+MATCHES = {
+    "host": _text(
+        r"(?:\*\.)?[a-z0-9_\[\]:-]+(?:\.[a-z0-9_-]+)*\.?",
+        "a host, such as news.example or *.news.example",
+    ),
+    "path": _text(r"/.*", "a path, which begins with a slash"),
+    "mime": _text(
+        r"[a-z0-9!#$&^_.+-]+/(?:\*|[a-z0-9!#$&^_.+-]+)",
+        "a media type, such as text/html or image/*",
+    ),
+}
+"""What a rule may say of its pages."""
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "schedule": choice(*Kind),
+    **dict.fromkeys(("interval", "minimum", "maximum"), seconds_of),
+    **dict.fromkeys(("growth", "decay"), real(0, math.inf)),
+    "text": boolean,
+}
+"""What a rule may say of their schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +125,7 @@ class Rules:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         for rule in self.rules:
             if rule.matches(parts.host, path, mime):
-                return replace(self.default, **dict(rule.changes))
+                return _changed(self.default, dict(rule.changes))
         return self.default
 
 
@@ -116,23 +141,21 @@ def read_rules(path: Path, default: Schedule) -> Rules:
 
 
 def _rule(file: TomlTables, number: int, default: Schedule) -> Rule:
-    given = file.tables[number]
-    file.require_known(number, given, KEYS, "a rule")
-    made: dict[str, Any] = {}
+    given, parsers, made = file.tables[number], {**MATCHES, **CHANGES}, {}
+    file.require_known(number, given, parsers, "a rule")
     for key, value in given.items():
         with file.at(number, key, f"{key}: "):
-            made[key] = _value(key, value)
-    changes = {key: made[key] for key in _SETS if key in made}
-    if "schedule" in changes:
-        changes["kind"] = changes.pop("schedule")
-    if not changes:
-        file.fail(number, "", f"says none of {', '.join(_SETS)}")
-    if changes.get("kind") is not Kind.OFF:
-        key, reason = replace(default, **changes).problem()
-        if key:
-            file.fail(number, key, f"{key} {reason}")
-    matches = {key: made[key] for key in _MATCHES if key in made}
-    return Rule(**matches, changes=tuple(changes.items()))
+            made[key] = parsers[key](value)
+    matches = {key: made.pop(key, "") for key in MATCHES}
+    for key in ("host", "mime"):
+        matches[key] = matches[key].lower().rstrip(".")
+    if not made:
+        file.fail(number, "", f"says none of {', '.join(CHANGES)}")
+    changed = _changed(default, made)
+    key, reason = changed.problem()
+    if key and changed.kind is not Kind.OFF:
+        file.fail(number, key, f"{key} {reason}")
+    return Rule(**matches, changes=tuple(made.items()))
 
 
 def changed_by(schedule: Schedule, said: Mapping[str, Any]) -> Schedule:
@@ -141,63 +164,25 @@ def changed_by(schedule: Schedule, said: Mapping[str, Any]) -> Schedule:
     Raises:
         ValueError: It cannot be.
     """
-    changes: dict[str, Any] = {}
+    made: dict[str, Any] = {}
     for key, value in said.items():
-        if key not in _SETS:
-            raise ValueError(_unknown(str(key), _SETS))
+        if key not in CHANGES:
+            raise ValueError(f"{key!r} is none of {', '.join(CHANGES)}")
         try:
-            changes["kind" if key == "schedule" else key] = _value(key, value)
+            made[key] = CHANGES[key](value)
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from None
-    made = replace(schedule, **changes)
-    key, reason = made.problem()
+    changed = _changed(schedule, made)
+    key, reason = changed.problem()
     if key:
         raise ValueError(f"{key} {reason}")
-    return made
+    return changed
 
 
-def _value(key: str, value: Any) -> Any:
-    """What a rule's *value* of *key* is.
-
-    Raises:
-        ValueError: It is no such thing.
-    """
-    if key == "text":
-        if not isinstance(value, bool):
-            raise ValueError("must be true or false")
-        return value
-    if key in _TIMES:
-        return seconds_of(value)
-    if key in _FACTORS:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError("must be a number")
-        return float(value)
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
-        raise ValueError(f"must be text of 1 to {MAX_TEXT:,} characters")
-    if key == "schedule":
-        try:
-            return Kind(value)
-        except ValueError:
-            raise ValueError(_unknown(value, [*Kind])) from None
-    if key == "path":
-        if not value.startswith("/"):
-            raise ValueError("must begin with a slash")
-        return value
-    lowered = value.lower().rstrip(".")
-    pattern, form = (
-        (_HOST, "a host, such as news.example or *.news.example")
-        if key == "host"
-        else (_MIME, "a media type, such as text/html or image/*")
-    )
-    if not pattern.fullmatch(lowered):
-        raise ValueError(f"must be {form}")
-    return lowered
-
-
-def _unknown(word: str, known: Any) -> str:
-    near = nearest(word, known, least=0.5)
-    hint = f"; did you mean {near}?" if near else f"; known: {', '.join(known)}"
-    return f"{word[:100]!r} is not known{hint}"
+def _changed(schedule: Schedule, made: Mapping[str, Any]) -> Schedule:
+    changes = dict(made)
+    kind = Kind(changes.pop("schedule", schedule.kind))
+    return replace(schedule, kind=kind, **changes)
 
 
 class LiveRules:
@@ -245,10 +230,8 @@ class LiveRules:
 
     def _version(self) -> tuple[int, ...] | None:
         """What differs where the file was written again; ``None``: it is not there."""
-        if self._path is None:
-            return None
         try:
-            about = self._path.stat()
+            about = self._path.stat() if self._path else None
         except OSError:
             return None
-        return (about.st_mtime_ns, about.st_size, about.st_ino)
+        return about and (about.st_mtime_ns, about.st_size, about.st_ino)

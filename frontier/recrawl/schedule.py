@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from frontier.settings.config import Config
 
-SIZE = 8
+SIZE = 9
 """Bytes of a packed state."""
 DIGEST_BYTES = 4
 """Of a digest, as much as is kept: one change in 4 * 10**9 is missed."""
@@ -42,11 +42,9 @@ LEAST = 1 / TICKS
 MOST = 2 * 366 * 86_400.0
 """Longest interval, in seconds: two years, as for all that waits in a queue."""
 
-_LAYOUT = struct.Struct(f">I{DIGEST_BYTES}s")
-"""Flags in the first byte, then the interval in ticks: 5 bits of an exponent of 2 and
-19 of what it multiplies. So hours are exact up to 19 days, and days up to 155."""
-_MANTISSA = 19
-_VERSION = 1
+_LAYOUT = struct.Struct(f">BI{DIGEST_BYTES}s")
+"""Flags, the interval in ticks, the digest."""
+_VERSION = 2
 _GONE_BITS, _HAS_DIGEST, _OF_TEXT = 0b11, 0b100, 0b1000
 _NO_DIGEST = bytes(DIGEST_BYTES)
 
@@ -130,17 +128,14 @@ class State:
             flags |= _HAS_DIGEST | (_OF_TEXT if self.mark.of_text else 0)
             digest = self.mark.digest
         ticks = round(min(max(self.interval, LEAST), MOST) * TICKS)
-        shift = max(0, ticks.bit_length() - _MANTISSA)
-        return _LAYOUT.pack(flags << 24 | shift << _MANTISSA | ticks >> shift, digest)
+        return _LAYOUT.pack(flags, ticks, digest)
 
     @classmethod
     def unpacked(cls, packed: object) -> Self | None:
         """The state in *packed*, of unknown origin; ``None`` if it is none."""
         if not isinstance(packed, bytes) or len(packed) != SIZE:
             return None
-        number, digest = _LAYOUT.unpack(packed)
-        flags, shift = number >> 24, number >> _MANTISSA & 0b11111
-        ticks = (number & (1 << _MANTISSA) - 1) << shift
+        flags, ticks, digest = _LAYOUT.unpack(packed)
         if flags >> 4 != _VERSION or not LEAST * TICKS <= ticks <= MOST * TICKS:
             return None
         mark = Mark(digest, bool(flags & _OF_TEXT)) if flags & _HAS_DIGEST else None

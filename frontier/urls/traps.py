@@ -43,16 +43,7 @@ SETTINGS = {
     LINKS: "FRONTIER_TRAP_PAGE_LINKS",
 }
 """What says how much is allowed, by kind of trap."""
-STATS = {
-    LENGTH: "frontier/trap/length",
-    HOPS: "frontier/trap/hops",
-    SEGMENTS: "frontier/trap/segments",
-    PATH: "frontier/trap/path",
-    QUERY: "frontier/trap/query",
-    DIRECTORY: "frontier/trap/directory",
-    HOST: "frontier/trap/host",
-    LINKS: "frontier/trap/links",
-}
+STATS = {kind: f"frontier/trap/{kind}" for kind in SETTINGS}
 """What links are counted as that are left out."""
 MAX_SEGMENTS = 64
 """Of a path; a longer one is a trap where repetition is looked for, which takes time
@@ -89,42 +80,37 @@ class Traps:
     """Tells traps by their form and by their number, as *config* has the limits."""
 
     def __init__(self, config: Config) -> None:
-        self._young: dict[str, list[int]] = {}
-        self._old: dict[str, list[int]] = {}
+        self._counts: dict[str, list[int]] = {}
         self.change(config)
 
     def change(self, config: Config) -> None:
         """Have the limits of *config* from now on; what was counted stays."""
-        self._length = config.trap_url_length
-        self._hops = config.trap_hops
-        self._segments = config.trap_path_segments
-        self._repeats = config.trap_path_repeats
         self._most = {
-            QUERY: config.trap_query_urls,
-            DIRECTORY: config.trap_directory_urls,
-            HOST: config.trap_host_urls,
+            kind: getattr(config, name.removeprefix("FRONTIER_").lower())
+            for kind, name in SETTINGS.items()
+            if kind != LINKS
         }
-        self.counts_urls = any(self._most.values())
+        self.counts_urls = any(map(self._most.get, (QUERY, DIRECTORY, HOST)))
         """Whether it counts what is new."""
-        forms = (self._length, self._hops, self._segments, self._repeats)
-        self.are_set = any(forms) or self.counts_urls
+        self.are_set = any(self._most.values())
         """Whether there is any."""
 
     def catches(self, url: str, hops: int = 0) -> str | None:
         """Which trap *url*, *hops* from its seed, is in, if any."""
-        if self._length and len(url) > self._length:
+        most = self._most
+        if most[LENGTH] and len(url) > most[LENGTH]:
             return LENGTH
-        if self._hops and hops > self._hops:
+        if most[HOPS] and hops > most[HOPS]:
             return HOPS
-        if self._segments or self._repeats:
+        if most[SEGMENTS] or most[PATH]:
             path = split(url).path
-            if self._segments and path.count("/") > self._segments:
+            if most[SEGMENTS] and path.count("/") > most[SEGMENTS]:
                 return SEGMENTS
-            if self._repeats and repeats(path) > self._repeats:
+            if most[PATH] and repeats(path) > most[PATH]:
                 return PATH
         if self.counts_urls:
             for group in self.groups(url):
-                if sum(self._counted(group.name)) >= self._most[group.kind]:
+                if sum(self._counted(group.name)) >= most[group.kind]:
                     return group.kind
         return None
 
@@ -156,11 +142,9 @@ class Traps:
 
     def _counted(self, name: str) -> list[int]:
         """What all are known to have counted of a group, and what is not told yet."""
-        counts = self._young.get(name)
-        if counts is None:
-            counts = self._young[name] = self._old.pop(name, [0, 0])
-            if len(self._young) >= MAX_GROUPS // 2:
-                self._old, self._young = self._young, {}
+        counts = self._counts[name] = self._counts.pop(name, [0, 0])
+        if len(self._counts) > MAX_GROUPS:
+            del self._counts[next(iter(self._counts))]
         return counts
 
 

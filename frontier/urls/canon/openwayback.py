@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from frontier.urls.canon.heritrix import ANY, FLAGS, fixup_query
-from frontier.urls.canon.usable_uri import fixed, with_path
+from frontier.urls.canon.usable_uri import fixed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def key(url: str, rules: Callable[[str], str] | None = None) -> str:
     if "/" not in search:
         search += "/"
     first = fixed(scheme + search)
-    again = with_path(first, _reescaped(first.path))
+    again = first._replace(path=_reescaped(first.path))
     parts = fixed(_unescaped(str(again)))
     path = _SLASHES.sub("/", parts.path.replace("%20", "+"))
     host = _unescaped(parts.host)

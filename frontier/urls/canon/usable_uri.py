@@ -91,7 +91,9 @@ def usable(url: str) -> str:
         scheme, host, port, path, query = found.groups()
         if len(host) <= MAX_LABEL:
             port = "" if port is None or port == _DEFAULT[scheme] else port
-            path = _raised(path) if path else "/"
+            path = (
+                _without_dots(_lowered(path)) if path and "/." in path else path or "/"
+            )
             end = f"?{query}" if query else ""
             return f"{scheme}://{host.lower()}{port}{path}{end}"
     return str(fixed(url))
@@ -109,8 +111,7 @@ def fixed(url: str) -> Parts:
         fixed_authority = _fixed_authority(url, given)
         authority, host, port = _authority(url, scheme, fixed_authority)
     if rest.startswith("/"):
-        path = _LEADING_UP.sub("/", path, count=1) if path[:4] == "/../" else path
-        path = path or "/"
+        path = _lowered(path) or "/"
     path = _escaped(path, _UNSAFE_PATH, _PATH_SAFE)
     query = _escaped(query, _UNSAFE_QUERY, _QUERY_SAFE)
     if not authority and path.startswith("//"):
@@ -154,12 +155,9 @@ def _split(url: str) -> tuple[str, str, str, str, str]:
     return scheme, rest or "", authority or "", path or "", query or ""
 
 
-def _raised(path: str) -> str:
-    """*path*, absolute, without dot segments."""
-    if "/." not in path:
-        return path
-    path = _LEADING_UP.sub("/", path, count=1) if path[:4] == "/../" else path
-    return _without_dots(path)
+def _lowered(path: str) -> str:
+    """*path* without the ``/../`` that it begins with."""
+    return _LEADING_UP.sub("/", path, count=1) if path[:4] == "/../" else path
 
 
 def _units(text: str) -> int:
@@ -275,8 +273,3 @@ def _without_dots(path: str) -> str:
     if path.endswith("/..") and path.rfind("/", 0, max(len(path) - 3, 0)) < 0:
         path = "/"
     return path
-
-
-def with_path(parts: Parts, path: str) -> Parts:
-    """*parts* with another path."""
-    return parts._replace(path=path)
