@@ -35,8 +35,11 @@ def plan(
         str, typer.Option(metavar="N", help="URLs of the crawl: 2000, 50M, 1.5G.")
     ],
     error: Annotated[
-        str, typer.Option(metavar="RATE", help="Share of new URLs that may be lost.")
-    ] = "0.001",
+        float,
+        typer.Option(
+            min=1e-15, max=0.999, metavar="RATE", help="Share of new URLs to lose."
+        ),
+    ] = 0.001,
     tiers: Annotated[
         str,
         typer.Option(
@@ -48,11 +51,11 @@ def plan(
     ] = 1024,
 ) -> None:
     """Show how much memory a seen test takes, what it loses, and its settings."""
-    from frontier.seen.plan import RECENT_BYTES, count_of, forecast, planned, rate_of
+    from frontier.seen.plan import RECENT_BYTES, count_of, forecast, planned
 
-    count, rate = count_of(urls), rate_of(error)
+    count = count_of(urls)
     choices = (tiers,) if tiers else CHOICES
-    configs = [planned(count, rate, choice, partitions) for choice in choices]
+    configs = [planned(count, error, choice, partitions) for choice in choices]
     rows = [
         forecast(config, count, number)
         for config in configs
@@ -63,17 +66,17 @@ def plan(
     settings = {
         "FRONTIER_SEEN_TIERS": ",".join(first.seen_tiers),
         "FRONTIER_BLOOM_CAPACITY": count,
-        "FRONTIER_BLOOM_ERROR_RATE": rate,
+        "FRONTIER_BLOOM_ERROR_RATE": error,
         "FRONTIER_PARTITIONS": partitions,
     }
     said = {
         "urls": count,
-        "error_rate": rate,
+        "error_rate": error,
         "plans": [asdict(row) for row in rows],
         "recent_bytes_of_a_node": recent,
         "settings": settings,
     }
-    head = f"{count:,} URLs, a Bloom error below {rate:g}\n"
+    head = f"{count:,} URLs, a Bloom error below {error:g}\n"
     notes = (
         f"\nURLs:   alike in all {partitions} partitions, or all of them in one\n"
         f"recent: {decimal(recent)} on each node\n"

@@ -42,37 +42,14 @@ def count_of(text: str) -> int:
     Raises:
         ConfigurationError: It means none, or less than 1 or more than `MAX_URLS`.
     """
-    plain = text.strip().replace(",", "").replace("_", "")
-    match = _NUMBER.fullmatch(plain)
-    if match is None or len(plain) > 30:
-        raise ConfigurationError(
-            f"{text[:40]!r} is not a number of URLs; write 2000, 50M or 1.5G"
-        )
-    count = round(float(match[1]) * _FACTORS[match[2].lower()])
+    match = _NUMBER.fullmatch(text.strip().replace(",", "").replace("_", "")[:30])
+    count = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
     if not 1 <= count <= MAX_URLS:
         raise ConfigurationError(
-            f"{text[:40]!r} is not a number of URLs between 1 and {MAX_URLS:,}"
+            f"{text[:40]!r} is no number of URLs from 1 to {MAX_URLS:,}; write 2000, "
+            "50M or 1.5G"
         )
     return count
-
-
-def rate_of(text: str) -> float:
-    """The error rate that *text* means: ``0.001``, ``1e-6``, ``0.1%``.
-
-    Raises:
-        ConfigurationError: It means none that is more than 1e-15 and less than 1.
-    """
-    plain = text.strip()
-    try:
-        rate = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
-    except ValueError:
-        rate = math.nan
-    if not 1e-15 <= rate < 1:
-        raise ConfigurationError(
-            f"{text[:40]!r} is not an error rate; write 0.001, 1e-6 or 0.1%, "
-            "at least 1e-15 and less than 1"
-        )
-    return rate
 
 
 def planned(urls: int, rate: float, tiers: str, partitions: int) -> Config:

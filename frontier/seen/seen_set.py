@@ -27,7 +27,6 @@ from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, check_schema
 from frontier.store.scripts import SEEN_FORGET
-from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -279,8 +278,6 @@ class SeenState:
     """Different URLs, as far as the tiers can tell."""
     set_urls: int = 0
     set_bytes: int = 0
-    set_error: float = 0.0
-    """Chance that the set calls a new URL seen."""
     bloom_urls: int = 0
     """At most: a generation may end a little early."""
     bloom_bytes: int = 0
@@ -336,7 +333,6 @@ def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> Seen
         urls=total,
         set_urls=sum(each.layout.count for each in partitions),
         set_bytes=sum(each.set_bytes for each in partitions),
-        set_error=sum(each.layout.count / LEAST_MARK * share for each, share in pairs),
         bloom_urls=in_filters,
         bloom_bytes=sum(size for _, size in made),
         bloom_fill=in_filters / room if room else 0.0,

@@ -579,7 +579,7 @@ def _set(tiers: Tiers, totals: Figures) -> Row:
     if state.given_up:
         text += f"; {state.given_up:,} were given up to Bloom"
     share = _share(state.set_bytes, most) if most else None
-    return Row("Set", f"{text}; error {state.set_error:.1g}", share, _level(share))
+    return Row("Set", text, share, _level(share))
 
 
 def _bloom(tiers: Tiers) -> Row:

@@ -57,7 +57,6 @@ def test_a_plan_is_one_object_in_json(frontier):
     ("options", "name"),
     [
         (["--urls", "50X"], "'50X'"),
-        (["--urls", "50M", "--error", "2"], "'2'"),
         (["--urls", "50M", "--tiers", "recent,cuckoo"], "'cuckoo'"),
         (["--urls", "1T", "--error", "1e-6"], "1,000,000,000,000"),
     ],

@@ -180,12 +180,6 @@ def compare(stores, tiers, capacity, batches):
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(clients=1))
-def test_one_client_is_told_what_a_set_would_tell(stores, tiers, capacity, batches):
-    compare(stores[:1], tiers, capacity, batches)
-
-
-@settings(max_examples=20)
 @given(st.sampled_from(TIERS), st.integers(1, 3_000), batches(CLIENTS))
 def test_by_turns_eight_clients_are_told_the_same(stores, tiers, capacity, batches):
     compare(stores, tiers, capacity, batches)
@@ -272,11 +266,6 @@ def careful(durable):
         store.close()
 
 
-def restart(server):
-    server.kill()
-    server.start()
-
-
 def queued(store, crawl):
     """Every URL in the queues of *crawl*."""
     items = []
@@ -284,52 +273,6 @@ def queued(store, crawl):
         ready = crawl.partition(partition).ready(QUEUE)
         items += store.call(Call.command("LRANGE", ready, 0, -1))
     return [int(item) for item in items]
-
-
-@settings(max_examples=6)
-@given(
-    st.sampled_from(EXACT),
-    batches(CLIENTS, 2, 8),
-    batches(CLIENTS, 0, 4),
-    batches(CLIENTS, 0, 4),
-    batches(CLIENTS, 1, 6),
-)
-def test_what_was_confirmed_is_seen_after_a_kill(
-    durable, careful, tiers, before, answers_lost, never_sent, after
-):
-    """What was in flight is pushed again, whether or not it had arrived."""
-    crawl, shape = new_crawl(), shape_of(tiers)
-    clients = [Client(store, crawl, shape, QUEUE) for store in careful]
-    seen, told = set(), []
-
-    def confirmed(batch):
-        urls = batch.urls()
-        verdicts = clients[batch.client].push(urls)
-        told.extend(u for u, v in zip(urls, verdicts, strict=True) if v == "n")
-        seen.update(urls)
-        return list(zip(urls, verdicts, strict=True))
-
-    for batch in before:
-        confirmed(batch)
-    arrived = set()
-    for batch in answers_lost:
-        clients[batch.client].push(batch.urls())
-        arrived.update(batch.urls())
-    restart(durable)
-
-    known = sorted(seen)
-    fresh = Client(careful[0], crawl, shape, QUEUE)
-    for first in range(0, len(known), 500):
-        assert set(fresh.push(known[first : first + 500])) == {"s"}
-    for batch in [*answers_lost, *never_sent, *after]:
-        before_this = seen | arrived
-        for url, verdict in confirmed(batch):
-            assert verdict == ("s" if url in before_this else "n")
-            before_this.add(url)
-
-    assert len(told) == len(set(told))
-    assert seen - set(told) <= arrived
-    assert sorted(queued(careful[0], crawl)) == sorted(seen)
 
 
 @pytest.mark.parametrize("tiers", EXACT)

@@ -1,4 +1,3 @@
-import math
 import random
 
 import mmh3
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier.seen.bloom import (
-    GROWTH,
     MAX_BITS,
     Generation,
     error_after,
@@ -95,12 +93,6 @@ def test_a_generation_never_outgrows_the_largest_bitmap(capacity, error_rate, nu
     assert made.capacity >= 1
 
 
-def test_generations_grow_steeply_so_that_there_are_few():
-    sizes = [generation(n, 1_000, 0.01).capacity for n in range(5)]
-
-    assert sizes == [1_000 * GROWTH**n for n in range(5)]
-
-
 @pytest.mark.parametrize("partitions", [1, 16, 1024])
 def test_the_share_is_enough_for_the_fullest_partition(partitions):
     counts = [0] * partitions
@@ -110,35 +102,10 @@ def test_the_share_is_enough_for_the_fullest_partition(partitions):
     assert max(counts) <= share(100_000, partitions) < 100_000 / partitions * 1.5 + 5
 
 
-def test_an_empty_filter_has_seen_nothing_and_a_flooded_one_everything():
-    assert false_rate(1000, 7, 0) == 0
-    assert math.isclose(false_rate(1000, 7, 10**6), 1)
-
-
-@given(st.integers(2**62, 2**63 - 1), st.integers(64, MAX_BITS), st.integers(1, 30))
-def test_positions_are_inside(number, bits, hashes):
-    made = Generation(1, 0.5, bits, hashes)
-    found = positions(number, made)
-
-    assert all(0 <= position < bits for position in found)
-    assert len(found) == hashes
-
-
 def test_positions_are_the_same_everywhere_and_for_ever():
     made = Generation(1, 0.5, 10_007, 4)
 
     assert positions(seen_hash(b"http://a.example/"), made) == [73, 6055, 2149, 8370]
-
-
-def test_a_small_filter_keeps_a_small_error():
-    made = generation(0, 500, 1e-5)
-    bits = zeros(made.bits)
-    for n in range(500):
-        for position in positions(seen_hash(b"%d" % n), made):
-            bits[position] = 1
-
-    new = (positions(seen_hash(b"new %d" % n), made) for n in range(300_000))
-    assert sum(all(bits[p] for p in found) for found in new) <= 5
 
 
 def filters_for(urls, rate=0.01):

@@ -1,12 +1,11 @@
 from collections import defaultdict
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier.seen import intset
-from frontier.seen.intset import FILL, LEVELS, bucket_of, splits, wanted
+from frontier.seen.intset import FILL, bucket_of, splits, wanted
 from frontier.urls.fingerprint import seen_hash
 
 MARKS = st.integers(2**62, 2**63 - 1)
@@ -52,23 +51,6 @@ def test_splits_bring_every_mark_to_where_it_is_looked_for(marks, first, second)
 
     assert all(mark in table[bucket_of(mark, target)] for mark in marks)
     assert intset.buckets_of(marks, target) == [bucket_of(m, target) for m in marks]
-
-
-@given(COUNTS, COUNTS, COUNTS)
-def test_splitting_in_two_steps_is_splitting_in_one(first, second, third):
-    least, middle, most = sorted((first, second, third))
-    steps = splits(least, most)
-
-    assert steps == [*splits(least, middle), *splits(middle, most)]
-    assert all(after.target == before.target + 1 for before, after in pairwise(steps))
-
-
-@given(st.integers(0, 10**10), st.integers(1, (1 << LEVELS) - 1))
-def test_wanted_buckets_are_enough_and_no_more(urls, buckets):
-    assert 1 <= wanted(urls) <= 1 << LEVELS
-    assert intset.room(wanted(urls)) >= urls
-    assert wanted(intset.room(buckets)) == buckets
-    assert wanted(intset.room(buckets) + 1) == buckets + 1
 
 
 @pytest.mark.parametrize("urls", [3_000, 100_000])

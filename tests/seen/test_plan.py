@@ -2,47 +2,29 @@ import pytest
 
 from frontier.errors import ConfigurationError
 from frontier.seen.config import SeenConfig
-from frontier.seen.plan import count_of, forecast, planned, rate_of
+from frontier.seen.plan import count_of, forecast, planned
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("1", 1),
-        ("2000", 2_000),
-        ("50M", 50_000_000),
-        ("1.5G", 1_500_000_000),
-        ("1.5b", 1_500_000_000),
-        (" 20k ", 20_000),
-        (".5m", 500_000),
-        ("1,000,000", 1_000_000),
-        ("1_000", 1_000),
-        ("1T", 10**12),
-    ],
-)
-def test_numbers_are_read_as_people_write_them(text, count):
-    assert count_of(text) == count
-
-
-@pytest.mark.parametrize(
-    "text", ["", "x", "50X", "-5", "0", "0.2", "1e6", "2T", "M", "9" * 50, "\u0665"]
-)
-def test_what_is_no_number_of_urls_is_named(text):
-    with pytest.raises(ConfigurationError, match="number of URLs"):
-        count_of(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "rate"), [("0.001", 0.001), ("1e-6", 1e-6), ("0.1%", 0.001)]
-)
-def test_rates_are_read_as_people_write_them(text, rate):
-    assert rate_of(text) == pytest.approx(rate)
-
-
-@pytest.mark.parametrize("text", ["", "x", "0", "1", "-1", "nan", "inf", "1e-20", "%"])
-def test_what_is_no_rate_is_named(text):
-    with pytest.raises(ConfigurationError, match="error rate"):
-        rate_of(text)
+def test_numbers_are_read_as_people_write_them():
+    written = {"1": 1, "2000": 2_000, "50M": 50_000_000, "1.5b": 1_500_000_000}
+    written |= {" 20k ": 20_000, ".5m": 500_000, "1,000_000": 10**6, "1T": 10**12}
+    for text, count in written.items():
+        assert count_of(text) == count
+    for text in (
+        "",
+        "x",
+        "50X",
+        "-5",
+        "0",
+        "0.2",
+        "1e6",
+        "2T",
+        "M",
+        "9" * 50,
+        "\u0665",
+    ):
+        with pytest.raises(ConfigurationError, match="number of URLs"):
+            count_of(text)
 
 
 @pytest.mark.parametrize("urls", [1, 1_000, 1_001, 77_000])

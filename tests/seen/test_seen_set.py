@@ -83,17 +83,14 @@ def test_a_crawl_is_read_as_it_was_created(blocking, opened, crawl):
     assert (found.state, found.spider, found.keys) == ("open", "s", crawl)
 
 
-def test_a_crawl_that_is_not_there_is_unknown(blocking):
+def test_a_crawl_without_its_settings_is_damaged(blocking, db, crawl):
     with pytest.raises(UnknownCrawl):
         stored_crawl(blocking(), "test", "nowhere")
+    for shape in ("", "[]", "{}", "{", '{"FRONTIER_PARTITIONS": 0}'):
+        db("HSET", crawl.meta(), "state", "open", "shape", shape, "schema", SCHEMA)
 
-
-@pytest.mark.parametrize("shape", ["", "[]", "{}", "{", '{"FRONTIER_PARTITIONS": 0}'])
-def test_a_crawl_without_its_settings_is_damaged(blocking, db, crawl, shape):
-    db("HSET", crawl.meta(), "state", "open", "shape", shape, "schema", SCHEMA)
-
-    with pytest.raises(KeyDamaged, match=rf"{crawl.crawl_id}\S* .* its shape"):
-        stored_crawl(blocking(), "test", crawl.crawl_id)
+        with pytest.raises(KeyDamaged, match=rf"{crawl.crawl_id}\S* .* its shape"):
+            stored_crawl(blocking(), "test", crawl.crawl_id)
 
 
 @pytest.mark.parametrize("tiers", ["set", "bloom", "bloom,set"])
@@ -108,12 +105,6 @@ def test_each_tier_says_what_it_has(blocking, opened, push, keys, tiers):
     assert not any(new.filters)
     assert (known.bucket is None) is ("set" not in tiers)
     assert 0 <= known.bloom_error < config.bloom_error_rate
-
-
-def test_of_an_empty_partition_nothing_is_seen(blocking, opened, keys):
-    answer = ask(blocking(), keys, opened(), MARKS[0])
-
-    assert (answer.seen, answer.filters, answer.bloom_error) == (False, (), 0.0)
 
 
 @pytest.mark.parametrize("tiers", ["set", "bloom,set"])
