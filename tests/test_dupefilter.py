@@ -100,6 +100,26 @@ def test_a_request_is_new_once(opened, tiers):
     assert dupefilter.request_seen(r3)
 
 
+def test_requests_are_one_if_scrapy_takes_them_for_one(opened):
+    dupefilter, form = opened(), "http://a.example/form"
+    verbatim = {"verbatim_url": True}
+    first = [
+        Request("http://a.example/?b=1&a=2"),
+        Request("http://a.example/?b=1&a=2", meta=verbatim),
+        Request(form),
+        Request(form, method="POST"),
+        Request(form, method="POST", body="a=1"),
+        *map(Request, ("http:///x", "http://xn--/", "data:,x", "file:///x")),
+    ]
+
+    assert not any(map(dupefilter.request_seen, first))
+    assert all(map(dupefilter.request_seen, first))
+    assert dupefilter.request_seen(Request("http://A.example/?a=2&b=1#there"))
+    for url in ("http://a.example/", "http://a.example/?b&a", "http://a.example/%7e"):
+        expected = RFPDupeFilter().request_fingerprint(Request(url))
+        assert dupefilter.request_fingerprint(Request(url)) == expected
+
+
 @pytest.mark.parametrize("tiers", ["recent,bloom,set", "set"])
 def test_a_fingerprinter_of_the_projects_decides(opened, tiers):
     dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=Caseless, FRONTIER_SEEN_TIERS=tiers)
@@ -117,35 +137,8 @@ def test_a_fingerprint_is_one_whatever_the_host(opened):
     assert not dupefilter.request_seen(Request("http://a.example/", headers=other))
 
 
-def test_its_fingerprint_is_scrapys(opened):
-    dupefilter = opened()
-
-    for url in ("http://a.example/", "http://a.example/?b&a", "http://a.example/%7e"):
-        request = Request(url)
-        expected = RFPDupeFilter().request_fingerprint(request)
-        assert dupefilter._fingerprint(request).hex() == expected
-        assert dupefilter.request_fingerprint(request) == expected
-
-
-def test_a_verbatim_url_is_another_one(opened):
-    dupefilter = opened()
-    url = "http://a.example/?b=1&a=2"
-
-    assert not dupefilter.request_seen(Request(url))
-    assert not dupefilter.request_seen(Request(url, meta={"verbatim_url": True}))
-    assert dupefilter.request_seen(Request(url, meta={"verbatim_url": True}))
-
-
-@pytest.mark.parametrize("url", ["http:///x", "http://xn--/", "data:,x", "file:///x"])
-def test_a_url_without_a_host_is_tested_as_well(opened, url):
-    dupefilter = opened()
-
-    assert not dupefilter.request_seen(Request(url))
-    assert dupefilter.request_seen(Request(url))
-
-
 @pytest.mark.parametrize("tiers", [*SHARED, "recent,bloom,set"])
-def test_another_process_and_a_later_run_know_what_was_seen(opened, tiers):
+def test_another_process_and_a_later_run_know_what_was_seen(opened, unique, tiers):
     first = opened(FRONTIER_SEEN_TIERS=tiers)
     second = opened(FRONTIER_SEEN_TIERS=tiers)
     request = Request("http://a.example/")
@@ -155,6 +148,7 @@ def test_another_process_and_a_later_run_know_what_was_seen(opened, tiers):
     first.close("finished")
     second.close("finished")
     assert opened(FRONTIER_SEEN_TIERS=tiers).request_seen(request)
+    assert not opened(FRONTIER_CRAWL_ID=f"{unique}-b").request_seen(request)
 
 
 def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
@@ -187,26 +181,6 @@ def test_each_tier_is_counted(opened):
     assert stat(first, "frontier/seen/recent") == 2
     assert stat(second, "frontier/seen/set") == 1
     assert stat(second, "frontier/seen/bloom") == 0
-
-
-def lines(caplog):
-    return [r for r in caplog.records if r.name == "scrapy.dupefilters"]
-
-
-def test_the_first_duplicate_is_logged_as_scrapy_does(opened, caplog):
-    caplog.set_level(logging.DEBUG, "scrapy")
-    dupefilter = opened()
-    spider = dupefilter._crawler.spider
-    for number in range(2):
-        dupefilter.log(Request(f"http://a.example/{number}"), spider)
-
-    (line,) = lines(caplog)
-    assert line.getMessage() == (
-        "Filtered duplicate request: <GET http://a.example/0> - no more duplicates "
-        "will be shown (see DUPEFILTER_DEBUG to show all duplicates)"
-    )
-    assert line.spider is spider
-    assert stat(dupefilter, "dupefilter/filtered") == 2
 
 
 def test_scrapy_redis_empties_it_when_it_empties_its_queue(opened, db, unique):

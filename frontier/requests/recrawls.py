@@ -75,14 +75,7 @@ SETTLE = 10.0
 """Seconds for which a node that closes waits for what its last pages were."""
 MOST_HOPS = 20
 """Redirects that a request remembers over its visits."""
-STATS = {
-    Finding.FIRST: "frontier/recrawl/first",
-    Finding.CHANGED: "frontier/recrawl/changed",
-    Finding.UNCHANGED: "frontier/recrawl/unchanged",
-    Finding.FAILED: "frontier/recrawl/failed",
-    Finding.GONE: "frontier/recrawl/gone",
-    Finding.LEFT: "frontier/recrawl/left",
-}
+STATS = {finding: f"frontier/recrawl/{finding}" for finding in Finding}
 _OF_ONE_VISIT = frozenset(
     {
         DUE_META,
