@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.filesize import decimal
@@ -127,17 +127,17 @@ def forget(
         identities = Identities(crawl)
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
-        plan = _plan_to_forget(store, crawl, by_partition, len(lines))
-        if found := plan.said["in_the_set"]:
-            output.require_consent(
-                plan.said,
-                f"Forget {found:,} URLs of {crawl.keys.crawl_id}?",
-                "nothing was forgotten; to forget them add --yes",
-                yes=yes,
-            )
-            plan.said["forgotten"] = _forget(store, crawl, plan.marks)
-    output.rows(plan.said)
-    if plan.said["forgotten"] and "recent" in crawl.config.seen_tiers:
+        name = crawl.keys.crawl_id
+        said = {"store": store.where, "crawl_id": name, "urls": len(lines)}
+        output.require_consent(
+            said,
+            f"Forget {len(lines):,} URLs of {name}?",
+            "nothing was forgotten; to forget them add --yes",
+            yes=yes,
+        )
+        said |= _forget(store, crawl, by_partition)
+    output.rows(said)
+    if said["forgotten"] and "recent" in crawl.config.seen_tiers:
         say("nodes that run may still call them seen until they are restarted")
 
 
@@ -209,67 +209,31 @@ def import_file(
         say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}")
 
 
-@dataclass(slots=True)
-class _Forgetting:
-    """What is to be forgotten, by partition, and what there is to say of it."""
-
-    marks: dict[int, list[int]]
-    said: dict[str, Any]
-
-
-def _plan_to_forget(
-    store: BlockingStore,
-    crawl: StoredCrawl,
-    by_partition: dict[int, list[int]],
-    urls: int,
-) -> _Forgetting:
-    from frontier.seen.seen_set import CANNOT_FORGET
-    from frontier.status.seen_tiers import members
-
-    if "set" not in crawl.config.seen_tiers:
-        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
-    every = sum(map(len, by_partition.values()))
-    marks, there, done = dict[int, list[int]](), 0, 0
-    with bar("looking", every) as progress:
-        for partition, asked in by_partition.items():
-            found = members(store, crawl.keys.partition(partition), asked)
-            if found is not None:
-                marks[partition] = asked
-                there += found
-            done += len(asked)
-            progress(done)
-    if not marks:
-        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
-    in_sets = sum(map(len, marks.values()))
-    said = {
-        "store": store.where,
-        "crawl_id": crawl.keys.crawl_id,
-        "urls": urls,
-        "in_the_set": there,
-        "not_in_the_set": in_sets - there,
-        "decided_by_bloom": every - in_sets,
-        "forgotten": None if there else 0,
-    }
-    return _Forgetting(marks, said)
-
-
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
-) -> int:
+) -> dict[str, int]:
     from frontier.seen.config import seen_config
+    from frontier.seen.seen_set import CANNOT_FORGET
     from frontier.seen.seen_set import forget as forget_marks
 
-    tiers, forgotten, done = seen_config(crawl.config), 0, 0
+    tiers, forgotten, by_bloom, done = seen_config(crawl.config), 0, 0, 0
+    every = sum(map(len, by_partition.values()))
     try:
-        with bar("forgetting", sum(map(len, by_partition.values()))) as progress:
+        with bar("forgetting", every) as progress:
             for partition, marks in by_partition.items():
-                forgotten += sum(forget_marks(store, crawl, tiers, partition, marks))
+                found = forget_marks(store, crawl, tiers, partition, marks)
+                forgotten += sum(found or ())
+                by_bloom += 0 if found is not None else len(marks)
                 done += len(marks)
                 progress(done)
     except BaseException:
         say(f"at least {forgotten:,} URLs were forgotten; repeat it")
         raise
-    return forgotten
+    if every and by_bloom == every:
+        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
+    missing = every - by_bloom - forgotten
+    counts = {"not_in_the_set": missing, "decided_by_bloom": by_bloom}
+    return {**counts, "forgotten": forgotten}
 
 
 def _say_of_file(

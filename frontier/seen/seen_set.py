@@ -219,8 +219,10 @@ def forget(
     tiers: SeenConfig,
     partition: int,
     marks: Sequence[int],
-) -> list[bool]:
+) -> list[bool] | None:
     """Take *marks* out of a partition's set; return which of them were there.
+
+    ``None`` if a set of it was given up: a Bloom filter decides there.
 
     Raises:
         ConfigurationError: The crawl has no set.
@@ -229,6 +231,8 @@ def forget(
         raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
     keys = crawl.keys.partition(partition)
     layout, done = layout_of(store.call(layout_call(keys))), list[bool]()
+    if layout.era:
+        return None
     while len(done) < len(marks):
         batch = marks[len(done) : len(done) + MAX_MEMBERS]
         try:

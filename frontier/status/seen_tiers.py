@@ -1,7 +1,4 @@
-"""The seen test of a crawl from outside: how full, how wrong, and where it goes.
-
-How many URLs of a list a crawl's set has, without taking any out.
-"""
+"""The seen test of a crawl from outside: how full, how wrong, and where it goes."""
 
 from __future__ import annotations
 
@@ -13,50 +10,17 @@ from frontier.seen import intset
 from frontier.seen.bloom import error_after
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import (
-    MAX_MEMBERS,
     checked_shape,
     crawl_state,
-    layout_call,
-    layout_of,
 )
 from frontier.status.views import Outlook, Tiers
-from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.seen.config import SeenConfig, SeenLayout
+    from frontier.seen.config import SeenConfig
     from frontier.seen.seen_set import PartitionState, SeenState
     from frontier.status.partitions import PartitionLook
-    from frontier.store.client import BlockingStore
-    from frontier.store.keys import PartitionKeys
-
-
-def members(
-    store: BlockingStore, keys: PartitionKeys, marks: Sequence[int]
-) -> int | None:
-    """How many of *marks* are in the set of a partition.
-
-    ``None`` if a set of it was given up: a Bloom filter decides there.
-    """
-    layout, found, at = layout_of(store.call(layout_call(keys))), 0, 0
-    while at < len(marks) and not layout.era:
-        batch = marks[at : at + MAX_MEMBERS]
-        *replies, current = store.run([*_calls(keys, layout, batch), layout_call(keys)])
-        now = layout_of(current)
-        if (now.buckets, now.era) == (layout.buckets, layout.era):
-            found += sum(reply == 1 for reply in replies)
-            at += len(batch)
-        layout = now
-    return None if layout.era else found
-
-
-def _calls(keys: PartitionKeys, layout: SeenLayout, marks: Sequence[int]) -> list[Call]:
-    numbers = intset.buckets_of(marks, layout.buckets)
-    return [
-        Call.command("SISMEMBER", keys.bucket(layout.era, number), mark)
-        for number, mark in zip(numbers, marks, strict=True)
-    ]
 
 
 LATER = 24 * 3600.0

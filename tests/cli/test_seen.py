@@ -145,7 +145,6 @@ def test_forget_makes_urls_new_again(frontier, here, open_crawl, seen, tmp_path)
     assert said == {
         "crawl_id": "one",
         "urls": 1,
-        "in_the_set": 1,
         "not_in_the_set": 0,
         "decided_by_bloom": 0,
         "forgotten": 1,
@@ -167,19 +166,13 @@ def test_forget_tells_its_plan_and_does_nothing_unless_told_to(
     assert (plan.returncode, as_json.returncode) == (2, 2)
     rows = [line.split() for line in plan.stdout.splitlines()]
     assert rows[0][0] == "store"
-    assert rows[-5:] == [
-        ["crawl", "one"],
-        ["URLs", "1,500"],
-        ["in", "the", "set", "10"],
-        ["not", "in", "the", "set", "1,490"],
-        ["decided", "by", "bloom", "0"],
-    ]
+    assert rows[1:] == [["crawl", "one"], ["URLs", "1,500"]]
     assert plan.stderr == "frontier: nothing was forgotten; to forget them add --yes\n"
-    assert json.loads(as_json.stdout)["forgotten"] is None
+    assert "forgotten" not in json.loads(as_json.stdout)
     assert seen("http://a.example/12").startswith("yes")
     done = frontier("seen", "forget", "urls.txt", "--yes", *here)
     assert done.stdout.splitlines()[-1].split() == ["forgotten", "10"]
-    again = frontier("seen", "forget", "urls.txt", *here, "--json")
+    again = frontier("seen", "forget", "urls.txt", "--yes", *here, "--json")
     assert again.returncode == 0
     assert json.loads(again.stdout)["forgotten"] == 0
 
