@@ -318,7 +318,7 @@ def test_the_limit_of_the_sets_is_shown(crawl, create, look, db):
     console = Console(width=200, file=io.StringIO())
     for part in report(look(crawl), WarcFiles(Path("none"), ())):
         console.print(part)
-    assert "of 60.0 MB at most; error" in console.file.getvalue()
+    assert "of 60.0 MB at most" in console.file.getvalue()
 
 
 def test_the_first_dead_letters_are_shown(crawl, create, look, db):
