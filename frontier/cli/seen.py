@@ -120,14 +120,17 @@ def forget(
     hashes, and a hash does not tell what its URL begins with.
     """
     from frontier.cli.project import Identities, lines_of
+    from frontier.seen.seen_set import CANNOT_FORGET
 
     lines = lines_of(target)
     with options.connected() as store:
         crawl = _crawl(store, options)
+        name = crawl.keys.crawl_id
+        if "set" not in crawl.config.seen_tiers:
+            raise ConfigurationError(CANNOT_FORGET.format(name))
         identities = Identities(crawl)
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
-        name = crawl.keys.crawl_id
         said = {"store": store.where, "crawl_id": name, "urls": len(lines)}
         output.require_consent(
             said,
@@ -212,16 +215,15 @@ def import_file(
 def _forget(
     store: BlockingStore, crawl: StoredCrawl, by_partition: dict[int, list[int]]
 ) -> dict[str, int]:
-    from frontier.seen.config import seen_config
     from frontier.seen.seen_set import CANNOT_FORGET
     from frontier.seen.seen_set import forget as forget_marks
 
-    tiers, forgotten, by_bloom, done = seen_config(crawl.config), 0, 0, 0
+    forgotten = by_bloom = done = 0
     every = sum(map(len, by_partition.values()))
     try:
         with bar("forgetting", every) as progress:
             for partition, marks in by_partition.items():
-                found = forget_marks(store, crawl, tiers, partition, marks)
+                found = forget_marks(store, crawl, partition, marks)
                 forgotten += sum(found or ())
                 by_bloom += 0 if found is not None else len(marks)
                 done += len(marks)

@@ -216,19 +216,13 @@ def _same_keys(one: SeenLayout, other: SeenLayout) -> bool:
 def forget(
     store: BlockingStore,
     crawl: StoredCrawl,
-    tiers: SeenConfig,
     partition: int,
     marks: Sequence[int],
 ) -> list[bool] | None:
     """Take *marks* out of a partition's set; return which of them were there.
 
     ``None`` if a set of it was given up: a Bloom filter decides there.
-
-    Raises:
-        ConfigurationError: The crawl has no set.
     """
-    if not tiers.has_set:
-        raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))
     keys = crawl.keys.partition(partition)
     layout, done = layout_of(store.call(layout_call(keys))), list[bool]()
     if layout.era:

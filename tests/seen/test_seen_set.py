@@ -3,7 +3,7 @@ import json
 import pytest
 
 from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import ConfigurationError, KeyDamaged, UnknownCrawl
+from frontier.errors import KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_to
 from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_config
 from frontier.seen.intset import wanted
@@ -112,27 +112,11 @@ def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tie
     config, store = opened(tiers), blocking()
     push(config, MARKS[:2_000])
     some = MARKS[1_300:2_100]
-    done = forget(
-        store,
-        stored_crawl(store, "test", crawl.crawl_id),
-        seen_config(config),
-        7,
-        some,
-    )
+    done = forget(store, stored_crawl(store, "test", crawl.crawl_id), 7, some)
 
     assert done == [True] * 700 + [False] * 100
     assert layout_of(store.call(layout_call(keys))).count == 1_300
     assert push(config, MARKS[:2_100]) == "s" * 1_300 + "n" * 800
-
-
-def test_a_bloom_filter_cannot_forget(blocking, opened, crawl, push, keys):
-    store = blocking()
-    config = opened("bloom")
-    push(config, MARKS[:10])
-    found = stored_crawl(store, "test", crawl.crawl_id)
-
-    with pytest.raises(ConfigurationError, match=crawl.crawl_id):
-        forget(store, found, seen_config(config), 7, MARKS[:1])
 
 
 def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
