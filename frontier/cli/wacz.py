@@ -81,7 +81,7 @@ def create(
     out: Annotated[Path, typer.Argument(metavar="OUT.wacz")],
     given: Annotated[list[Path], typer.Argument(metavar="WARC|DIRECTORY")],
 ) -> None:
-    """Make a WACZ from WARC files. It is verified before it gets its name."""
+    """Make a WACZ from WARC files."""
     from frontier.wacz.create import create as make
     from frontier.wacz.create import warc_files
     from frontier.wacz.layout import SUFFIX
@@ -156,19 +156,21 @@ def check(
     """Show what is wrong with WACZ files. WACZ they require are sought beside them."""
     from frontier.wacz.check import check as judge
 
-    found = {}
+    found, notes = {}, dict[str, list[str]]()
     for path in files:
         beside = sorted(p for p in path.parent.glob("*.wacz") if p != path)
-        found[str(path)] = judge(path, [*(against or ()), *beside])
-    output.result(found, map(Text, _judged(found)))
+        told = notes[str(path)] = []
+        others = [*(against or ()), *beside]
+        found[str(path)] = judge(path, others, note=told.append)
+    output.result(found, map(Text, _judged(found, notes)))
     if any(found.values()):
         raise typer.Exit(ExitCode.FAULTY)
 
 
-def _judged(found: dict[str, list[str]]) -> Iterator[str]:
-    """A line for each complaint of each file, or that there is none."""
+def _judged(found: dict[str, list[str]], notes: dict[str, list[str]]) -> Iterator[str]:
+    """A line for each complaint of each file, or that there is none, and its notes."""
     for name, complaints in found.items():
-        for text in complaints or ["sound"]:
+        for text in (*(complaints or ["sound"]), *notes[name]):
             yield f"{name}: {printable(text)}"
         unresolved = sum(text.startswith(UNRESOLVED) for text in complaints)
         if unresolved:

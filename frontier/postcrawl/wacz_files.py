@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  A WACZ is old or new: the new one is read again, and on disk, before it gets the
-    name. What is not about the changed records is the bytes that it was.
+1.  A WACZ is old or new: the new one is on disk before it gets the name. What is not
+    about the changed records is the bytes that it was.
 2.  A copy that was taken out gets its name when it is whole. One of a WACZ that has
     changed since is in another directory, and never used.
 3.  Names of members are not trusted: one that would be elsewhere is refused, and
@@ -34,7 +34,6 @@ from frontier.files import (
 from frontier.postcrawl.manifest import identity, to_second
 from frontier.postcrawl.remote_files import open_file
 from frontier.wacz import layout
-from frontier.wacz.check import readable
 from frontier.wacz.create import write_zipnum
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
@@ -139,17 +138,10 @@ def repack(
                 open(locked.fileno(), "wb+", closefd=False) as new,
             ):
                 _Packing(unpacked, archive, new, has_left, say).make()
-            _require_readable(scratch, path)
             scratch.replace(path)
     except _DAMAGED as error:
         raise BadWacz(str(path), f"not a sound zip file: {error}") from None
     sync_directory(path.parent)
-
-
-def _require_readable(made: Path, path: Path) -> None:
-    wrong = readable(made)
-    if wrong:
-        raise BadWacz(str(path), f"would be wrong: {wrong[0]}")
 
 
 class _Packing:

@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  A file is called ``<name>.open`` until it was verified and its last byte is
-    on disk. A WACZ without that suffix is whole.
+1.  A file is called ``<name>.open`` until its last byte is on disk. A WACZ without
+    that suffix is whole.
 2.  WARC files are copied as they are, and never changed or deleted.
 3.  Memory does not grow with the WARC files, only with the payloads to look for in
     other WACZ files.
@@ -19,7 +19,6 @@ import logging
 import os
 import re
 import time
-import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
@@ -38,9 +37,9 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.wacz import layout
-from frontier.wacz.check import RATIO_LIMIT, SMALL, check, readable
+from frontier.wacz.check import check
 from frontier.wacz.indexing import Indexing
-from frontier.wacz.packing import LEVEL, Pack
+from frontier.wacz.packing import Pack
 from frontier.warc.file_rotation import safe_name
 from frontier.warc.records import software
 
@@ -171,8 +170,11 @@ def create(
         with rewriting(out, options.mode) as scratch:
             with open(scratch.fileno(), "rb+", closefd=False) as file:
                 made = _Maker(file, out, options, progress).make(warcs)
-            _verify(temporary, out, options)
-            _name(temporary, out, replace=options.replace)
+            if options.strict:
+                found = check(temporary, options.against, out.name)
+                for wrong in (c for c in found if not c.startswith("unresolved")):
+                    raise BadWacz(str(out), f"would be wrong: {wrong}")
+            temporary.replace(out)
     except FileInUse:
         raise BadWacz(str(out), "another process is making it") from None
     sync_directory(out.parent)
@@ -190,32 +192,6 @@ def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> Non
     for path in (*warcs, *options.logs):
         if not layout.is_safe(path.name):
             raise BadWacz(str(path), "a WACZ cannot have a file of that name")
-
-
-def _name(temporary: Path, out: Path, *, replace: bool) -> None:
-    """Give *temporary* its name; one that appeared meanwhile is left alone, too."""
-    if replace:
-        temporary.replace(out)
-        return
-    try:
-        out.hardlink_to(temporary)
-    except FileExistsError:
-        raise FileTaken(str(out)) from None
-    except OSError:  # a file system without links
-        if out.exists():
-            raise FileTaken(str(out)) from None
-        temporary.replace(out)
-
-
-def _verify(temporary: Path, out: Path, options: Options) -> None:
-    """Make sure that a reader finds what was written."""
-    if options.strict:
-        complaints = check(temporary, options.against, out.name)
-        serious = [c for c in complaints if not c.startswith("unresolved")]
-    else:
-        serious = readable(temporary)
-    if serious:
-        raise BadWacz(str(out), f"would be wrong: {serious[0]}")
 
 
 class _Maker:
@@ -260,10 +236,7 @@ class _Maker:
 
     def _add(self, name: str, file: BinaryIO) -> None:
         size = os.fstat(file.fileno()).st_size
-        if size > SMALL and _is_repetitive(file):
-            self._pack.copy(name, file)
-        else:
-            self._pack.add(name, layout.blocks(file.read), size)
+        self._pack.add(name, layout.blocks(file.read), size)
 
     def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
         name = Path(layout.INDEX).name
@@ -290,18 +263,6 @@ class _Maker:
         value = f"sha256:{hashlib.sha256(data).hexdigest()}"
         digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
         self._pack.add(layout.DIGEST, [digest])
-
-
-def _is_repetitive(file: BinaryIO) -> bool:
-    """Whether *file* would be taken for a zip bomb, if it were compressed."""
-    deflate = zlib.compressobj(LEVEL)
-    size = packed = 0
-    for block in layout.blocks(file.read):
-        size += len(block)
-        packed += len(deflate.compress(block))
-    file.seek(0)
-    # Half of the limit: zipfile cuts the blocks in its own way.
-    return 2 * size > RATIO_LIMIT * (packed + len(deflate.flush()))
 
 
 def requires(

@@ -52,21 +52,6 @@ def test_others_accept_it_and_so_do_we(tmp_path, write_warc):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c-1.wacz", "warcs"]
 
 
-def test_a_log_that_says_the_same_over_and_over_is_no_zip_bomb(tmp_path, write_warc):
-    log = tmp_path / "c-1.crawl.log"
-    attempt = (
-        f"2026-11-25T00:00:00.000Z    -2          - http://a.example/{'x' * 9000}\n"
-    )
-    log.write_text(attempt * 1000)
-    out = tmp_path / "c-1.wacz"
-
-    create(out, warc_files([write_warc("c-1", PAGES)]), Options(logs=[log]))
-
-    assert check(out) == []
-    with zipfile.ZipFile(out) as archive:
-        assert archive.read("logs/c-1.crawl.log") == log.read_bytes()
-
-
 def test_the_index_leads_to_the_records(tmp_path, write_warc):
     out = tmp_path / "c.wacz"
     create(out, warc_files([write_warc("c-1", [*PAGES, PAGES[0]])]))
@@ -225,16 +210,6 @@ def test_a_file_that_is_there_is_not_overwritten_without_being_told(
     forced = commands.run(*words, "--force")
     assert forced.returncode == 0, forced.stderr
     assert check(out) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.wacz", "warcs"]
-
-
-def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path, write_warc):
-    warcs, out = warc_files([write_warc("c-1", PAGES)]), tmp_path / "c.wacz"
-
-    with pytest.raises(FileTaken):
-        create(out, warcs, progress=lambda _: out.write_bytes(b"dear"))
-
-    assert out.read_bytes() == b"dear"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.wacz", "warcs"]
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import pytest
 
 from frontier.wacz import layout
-from frontier.wacz.check import check
 from frontier.wacz.create import Options, create, warc_files
 from frontier.wacz.packing import Pack
 
@@ -157,60 +156,3 @@ def test_members_beyond_4_gib_are_found(large):
         assert archive.read("a") == bytes(1)
         assert archive.read("g") == bytes(7)
         assert archive.read("h") == b"text"
-
-
-def spoiled(path, edit):
-    data = bytearray(path.read_bytes())
-    edit(data)
-    path.write_bytes(data)
-    return check(path)
-
-
-@pytest.fixture
-def sound(tmp_path, write_warc):
-    out = tmp_path / "sound.wacz"
-    create(out, warc_files([write_warc("c-1", [b"one"])]))
-    assert check(out) == []
-    return out
-
-
-def test_an_own_header_with_an_extra_field_of_its_own_is_told(sound, tmp_path):
-    other = tmp_path / "other.wacz"
-    with zipfile.ZipFile(sound) as archive, zipfile.ZipFile(other, "w") as copy:
-        for info in archive.infolist():
-            forced = info.filename.endswith(".warc.gz")
-            with copy.open(info.filename, "w", force_zip64=forced) as stream:
-                stream.write(archive.read(info))
-
-    (complaint,) = check(other)
-
-    assert complaint.startswith("'archive/c-1-")
-    assert "its own header has an extra field, the directory none" in complaint
-
-
-@pytest.mark.parametrize(
-    ("at", "complaint"),
-    [(0, "no member begins at byte 0"), (14, "another size or CRC"), (22, "another")],
-)
-def test_an_own_header_that_says_something_else_is_told(sound, at, complaint):
-    def edit(data):
-        data[at] ^= 1
-
-    assert any(complaint in text for text in spoiled(sound, edit))
-
-
-def test_what_is_streamed_says_its_size_behind_the_data(sound, tmp_path):
-    class Unseekable:
-        def __init__(self, file):
-            self.write, self.flush = file.write, file.flush
-
-    other = tmp_path / "other.wacz"
-    with (
-        zipfile.ZipFile(sound) as archive,
-        other.open("wb") as file,
-        zipfile.ZipFile(Unseekable(file), "w") as copy,
-    ):
-        for info in archive.infolist():
-            copy.writestr(info.filename, archive.read(info))
-
-    assert check(other) == []
