@@ -20,7 +20,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -305,6 +305,11 @@ def _row(
             said = f"{where} has no UTC date to the second: {capture.date[:40]!r}"
             made.undated_named.append(said)
     url, status = escaped(capture.url), capture.status
+    refers: tuple[str | None, ...] = None, None, None
+    if capture.kind == "revisit":
+        of = escaped(get("warc-refers-to-target-uri").strip("<>"))
+        at = dated(get("warc-refers-to-date"))
+        refers = of or None, at or None, get("warc-refers-to") or None
     payload_key = name_key = None
     if payload.digest is not None:
         payload_key = int(payload.digest.rpartition(":")[2][:15], 16)
@@ -325,9 +330,7 @@ def _row(
         int(status) if status and len(status) < 5 else None,
         how.method or "GET",
         get("warc-truncated") or (SEGMENT if get("warc-segment-number") else None),
-        escaped(get("warc-refers-to-target-uri").strip("<>")) or None,
-        dated(get("warc-refers-to-date")) or None,
-        (get("warc-refers-to") or None) if capture.kind == "revisit" else None,
+        *refers,
         line,
         *payload,
         payload_key,
@@ -350,7 +353,7 @@ def microseconds(date: str) -> int | None:
     if not found:
         return None
     try:
-        moment = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(f"{found[1]}+00:00")
     except ValueError:
         return None
     return int(moment.timestamp()) * 1_000_000 + int(

@@ -65,9 +65,10 @@ def payload_in(
         BadWarc: The file is cut off or damaged in it.
     """
     claim = in_hex(claimed) if claimed else ""
-    is_revisit, fault = found.kind == "revisit", None
+    kind, fault = found.kind, None
+    is_revisit = kind == "revisit"
     start, is_chunked = 0, False
-    if found.kind != "request" and found.is_http:
+    if kind != "request" and found.is_http:
         try:
             start, is_chunked = body_start(found.block)
         except ValueError as error:
@@ -106,10 +107,14 @@ def payload_in(
         head = hashlib.sha256(found.block[:start]).hexdigest()
     if fault or is_revisit:
         return Payload(None, None, None, claim or None, None, head, whole, fault)
-    digests = [_spelled(payload), _spelled(payload if body is payload else body)]
-    agrees = any(claim in some.values() for some in digests) if claimed else None
-    of_payload, of_body = (some[algorithm] for some in digests)
-    return Payload(size, of_payload, of_body, claim or None, agrees, head, whole)
+    of_payload = of_body = _spelled(payload)
+    if body is not payload:
+        of_body = _spelled(body)
+    agrees = None
+    if claimed:
+        agrees = claim in of_payload.values() or claim in of_body.values()
+    digests = of_payload[algorithm], of_body[algorithm]
+    return Payload(size, *digests, claim or None, agrees, head, whole)
 
 
 def _told(computed: Mapping[str, Any], parts: Iterable[bytes]) -> Iterator[bytes]:
