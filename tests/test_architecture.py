@@ -174,7 +174,7 @@ FEATURES = {
     *("collection", "dedupe", "download", "feeds", "recrawl", "requests", "seeds"),
     *("session", "wacz", "warc", "urls.exclusions", "urls.traps"),
     *("node.archiving", "node.cookies", "node.crawl_limits", "node.host_addresses"),
-    *("node.journal", "node.parts", "node.settlement"),
+    *("node.journal", "node.parts"),
 }
 
 

@@ -21,7 +21,6 @@ What always holds:
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -35,6 +34,7 @@ from frontier.download.origin import (
     URLTooLong,
 )
 from frontier.node.host_addresses import AddressClasses
+from frontier.requests.spider_output import filtered
 from frontier.session.session import session_of
 from frontier.warc.records import MAX_URL, is_too_long
 
@@ -109,9 +109,13 @@ class Hops:
         But for one that tries a seed again, with the URL that it has.
         """
         seed = request.url if self.is_seed(request) else ""
-        if isinstance(output, AsyncIterator):
-            return _unseeded_slowly(output, seed)
-        return _unseeded(output, seed) if isinstance(output, Iterable) else output
+
+        def unseed(made: Any) -> bool:
+            if isinstance(made, Request) and made.url != seed:
+                made.meta[START] = False
+            return True
+
+        return filtered(output, unseed)
 
     def _has_depths(self) -> bool:
         """Whether Scrapy counts depths, so that 0 says something."""
@@ -256,20 +260,3 @@ class Hops:
                 self._refused.total(),
                 parts,
             )
-
-
-def _unseeded(output: Iterable[Any], seed: str) -> Iterator[Any]:
-    for made in output:
-        _unseed(made, seed)
-        yield made
-
-
-async def _unseeded_slowly(output: AsyncIterator[Any], seed: str) -> AsyncIterator[Any]:
-    async for made in output:
-        _unseed(made, seed)
-        yield made
-
-
-def _unseed(made: Any, seed: str) -> None:
-    if isinstance(made, Request) and made.url != seed:
-        made.meta[START] = False

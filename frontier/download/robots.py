@@ -89,12 +89,8 @@ RETRY_ABSENT = 30.0
 """The same where there was no server: each of its requests is tried again as well."""
 INLINE = 16_384
 """Bytes that are read in the reactor's thread: 25 ms at the most."""
-LARGE = 65_536
-"""Bytes above which rules count among the few that are kept of such a size."""
-MOST_LARGE = 4
-"""Of them: 500 KiB of rules may take 60 MB."""
-MOST_BYTES = 8_000_000
-"""Of the others, as text."""
+MOST_BYTES = 4_000_000
+"""Of rules that are kept, as text: parsed they may take a hundred times as much."""
 MOST_HOSTS = 10_000
 CODED_LIMIT = 8_000_000
 """Bytes of an answer in a coding, or by a handler, that is not ours."""
@@ -124,30 +120,21 @@ class _Cache:
     """What is known, the least lately used of it left out."""
 
     def __init__(self) -> None:
-        self._small: OrderedDict[str, Known] = OrderedDict()
-        self._large: OrderedDict[str, Known] = OrderedDict()
+        self._known: OrderedDict[str, Known] = OrderedDict()
         self._bytes = 0
 
     def get(self, key: str) -> Known | None:
-        for part in (self._small, self._large):
-            if key in part:
-                part.move_to_end(key)
-                return part[key]
-        return None
+        if key in self._known:
+            self._known.move_to_end(key)
+        return self._known.get(key)
 
     def put(self, key: str, known: Known) -> None:
-        self._large.pop(key, None)
-        if key in self._small:
-            self._bytes -= self._small.pop(key).size
-        if known.size > LARGE:
-            self._large[key] = known
-            while len(self._large) > MOST_LARGE:
-                self._large.popitem(last=False)
-            return
-        self._small[key] = known
+        if key in self._known:
+            self._bytes -= self._known.pop(key).size
+        self._known[key] = known
         self._bytes += known.size
-        while len(self._small) > MOST_HOSTS or self._bytes > MOST_BYTES:
-            self._bytes -= self._small.popitem(last=False)[1].size
+        while len(self._known) > MOST_HOSTS or self._bytes > MOST_BYTES:
+            self._bytes -= self._known.popitem(last=False)[1].size
 
 
 class RobotsTxtMiddleware(BaseRobots):

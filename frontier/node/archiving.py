@@ -24,6 +24,7 @@ from frontier.errors import (
     ArchiveError,
     CollectionInUse,
     ConfigurationError,
+    FrontierError,
     KeyDamaged,
     StoreError,
     StoreUnavailable,
@@ -65,6 +66,12 @@ logger = logging.getLogger(__name__)
 
 BACKLOG = 256 * 1024 * 1024
 """Bytes of exchanges in memory above which the node waits for its disk."""
+INDEX_TIMEOUT = 1.0
+"""Seconds in which the digest index has to answer."""
+SETTLES = 30.0
+"""Seconds for which the store may be silent as a crawl's payloads are committed."""
+SETTLE_PAUSE = 0.5
+"""Seconds between its questions then."""
 ASK_FOR_ROUND = 10.0
 """Most seconds between two questions of a node whether a round is due."""
 
@@ -535,6 +542,43 @@ class Archive(Part):
                     "while it ran; what it adds is committed at its end",
                     self._crawl_id,
                 )
+
+    @override
+    async def conclude(self, state: str) -> bool:
+        """Do it in a crawl that ended as *state*; whether nothing is left undone."""
+        if not await self._settle(state):
+            return False
+        return state == CANCELED or await self.package()
+
+    async def _settle(self, state: str) -> bool:
+        settle = self.cancel if state == CANCELED else self.commit
+        limit = time.monotonic() + SETTLES
+        while True:
+            began = time.monotonic()
+            try:
+                await settle()
+            except StoreUnavailable as error:
+                now = time.monotonic()
+                if now - began > SETTLES:  # it went on before that
+                    limit = now + SETTLES
+                if now < limit:
+                    await asyncio.sleep(SETTLE_PAUSE)
+                    continue
+                reason: FrontierError = error
+            except FrontierError as error:
+                reason = error
+            else:
+                return True
+            logger.error(
+                "the payloads of %s are not %s: %s; the next crawl of the collection "
+                "does it, or frontier collection %s --crawl %s",
+                self._crawl_id,
+                "forgotten" if state == CANCELED else "committed",
+                reason,
+                "cancel" if state == CANCELED else "commit",
+                self._crawl_id,
+            )
+            return False
 
     async def commit(self) -> None:
         """Offer the crawl's payloads to later ones.

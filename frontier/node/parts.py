@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from frontier.files import mode_of
-from frontier.node.archiving import Archive, claim
+from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.host_addresses import AddressClasses
@@ -20,7 +20,6 @@ from frontier.node.host_politeness import SingleHostWarning
 from frontier.node.journal.entries import Header
 from frontier.node.journal.writer import Journal, refuse_lost
 from frontier.node.kernel import Features
-from frontier.node.settlement import INDEX_TIMEOUT, Settlement
 from frontier.settings.values import SEEDS
 from frontier.status.reports import GoneNodes
 from frontier.store.client import BlockingStore
@@ -57,11 +56,9 @@ class AllFeatures(Features):
         """
         config, outage_retry, keys = node.config, node.outage_retry, node.keys
         # On disk first: what others say before an ack is of what is there.
-        archive = await self._archive(node) if config.warc_enabled else None
-        parts: list[Part] = [] if archive is None else [archive]
+        parts: list[Part] = [await self._archive(node)] if config.warc_enabled else []
         if config.journal_dir is not None:
             parts.append(await self._journal(node, config.journal_dir))
-        parts.append(Settlement(archive, node.settings, keys))
         allowed = frozenset(config.allow_addresses)
         parts += [
             Portions(outage_retry, keys, partitions=config.partitions),

@@ -39,8 +39,6 @@ MAX_HOLDS = 4_000
 """Characters of the partitions that a report names."""
 CUT = "..."
 """The end of a list of partitions that is longer than that."""
-NO_LIMIT = 1 << 60
-"""A limit of a cgroup (version 1) from which on it is none."""
 STATM = Path("/proc/self/statm")
 CGROUP = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -202,17 +200,10 @@ def cgroup_limits(table: Path = CGROUP, root: Path = CGROUPS) -> list[int]:
     for line in lines[:100]:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if not controllers:
-            base, name = root, "memory.max"
-        elif "memory" in controllers.split(","):
-            base, name = root / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        place = base / path.strip("/")
-        for each in [place, *place.parents]:
-            found.append(_limit_in(each / name))
-            if each == base:
-                break
+        if not controllers:  # of version 2
+            place = root / path.strip("/")
+            above = [each for each in place.parents if each.is_relative_to(root)]
+            found += [_limit_in(each / "memory.max") for each in (place, *above)]
     return [limit for limit in found if limit]
 
 
@@ -222,4 +213,4 @@ def _limit_in(path: Path) -> int:
         limit = int(path.read_text(encoding="ascii")[:32])
     except (OSError, ValueError):
         return 0
-    return limit if 0 < limit < NO_LIMIT else 0
+    return max(0, limit)

@@ -23,7 +23,6 @@ What always holds:
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +33,11 @@ from scrapy.http.request import NO_CALLBACK
 from frontier import model
 from frontier.errors import WriterStopped
 from frontier.model import Found
+from frontier.requests.spider_output import filtered
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
     from concurrent.futures import Future
     from typing import Self
 
@@ -125,34 +125,8 @@ class _Outlinks:
         page = self._session.requests.known(request).stored
         if page is None:
             return output
-        letter = _letter_of(request)
-        if isinstance(output, AsyncIterator):
-            return self._slowly(output, page, letter)
-        if isinstance(output, Iterable):
-            return self._quickly(output, page, letter)
-        return output
-
-    def _quickly(
-        self, output: Iterable[Any], page: Future[Stored], letter: str
-    ) -> Iterator[Any]:
-        links = _Links(letter)
-        try:
-            for made in output:
-                links.add(made)
-                yield made
-        finally:
-            self._record(links, page)
-
-    async def _slowly(
-        self, output: AsyncIterator[Any], page: Future[Stored], letter: str
-    ) -> AsyncIterator[Any]:
-        links = _Links(letter)
-        try:
-            async for made in output:
-                links.add(made)
-                yield made
-        finally:
-            self._record(links, page)
+        links = _Links(_letter_of(request))
+        return filtered(output, links.add, lambda: self._record(links, page))
 
     def _record(self, links: _Links, page: Future[Stored]) -> None:
         archive = self._session.archive
@@ -172,13 +146,15 @@ class _Links:
         """URL to hop letter."""
         self.left_out = 0
 
-    def add(self, made: Any) -> None:
+    def add(self, made: Any) -> bool:
+        """Note *made*, if it is a link, and let it pass."""
         if not isinstance(made, Request) or made.url in self.found:
-            return
+            return True
         if len(made.url) > URL_LIMIT or len(self.found) >= MOST_OUTLINKS:
             self.left_out += 1
         else:
             self.found[made.url] = "S" if made.method != "GET" else self._letter
+        return True
 
 
 def found_of(request: Request, noted: Any = None) -> Found:

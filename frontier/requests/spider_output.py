@@ -84,6 +84,44 @@ PARENT: ContextVar[Request | None] = ContextVar("frontier_parent", default=None)
 """The request that what is scheduled now comes from, as far as anybody knows."""
 
 
+def filtered(
+    output: Any,
+    wanted: Callable[[Any], bool],
+    end: Callable[[], object] = lambda: None,
+) -> Any:
+    """*output* of a callback without what is not *wanted*, an iterator of its kind.
+
+    *end* is called when the callback has ended, in whatever way.
+    """
+    if isinstance(output, AsyncIterator):
+        return _slowly(output, wanted, end)
+    return _quickly(output, wanted, end) if isinstance(output, Iterable) else output
+
+
+def _quickly(
+    output: Iterable[Any], wanted: Callable[[Any], bool], end: Callable[[], object]
+) -> Iterator[Any]:
+    try:
+        for made in output:
+            if wanted(made):
+                yield made
+    finally:
+        end()
+
+
+async def _slowly(
+    output: AsyncIterator[Any],
+    wanted: Callable[[Any], bool],
+    end: Callable[[], object],
+) -> AsyncIterator[Any]:
+    try:
+        async for made in output:
+            if wanted(made):
+                yield made
+    finally:
+        end()
+
+
 class Marks:
     """Says which request's code runs, of those that came from the store."""
 
@@ -200,11 +238,22 @@ class SpiderOutput:
             depth = result.meta.get("depth", 0) + 1
             if depth > self._deepest:
                 return output
-        if isinstance(output, AsyncIterator):
-            return self._slowly(output, depth)
-        if isinstance(output, Iterable):
-            return self._quickly(output, depth)
-        return output
+
+        def is_new(made: Any) -> bool:
+            nonlocal depth
+            if (
+                not isinstance(made, Request)
+                or made.dont_filter
+                or not TELLING.isdisjoint(made.meta)
+                or not self._drop(made)
+            ):
+                return True
+            if depth:  # counted as Scrapy would, which needs it once per response
+                self._crawler.stats.max_value("request_depth_max", depth)
+                depth = 0
+            return False
+
+        return filtered(output, is_new)
 
     async def handle(self, output: Any, request: Request, response: Any) -> None:
         """Schedule the requests of *output*, and send its items through pipelines."""
@@ -246,32 +295,6 @@ class SpiderOutput:
         process = partial(self._process, response=response)
         marked = None if self._marks is None else self._marks.processing
         return PageItems(process, self._most_items, marked)
-
-    def _quickly(self, output: Iterable[Any], depth: int) -> Iterator[Any]:
-        for made in output:
-            if isinstance(made, Request) and self._is_seen(made):
-                if depth:
-                    depth = self._note(depth)
-                continue
-            yield made
-
-    async def _slowly(self, output: AsyncIterator[Any], depth: int) -> Any:
-        async for made in output:
-            if isinstance(made, Request) and self._is_seen(made):
-                if depth:
-                    depth = self._note(depth)
-                continue
-            yield made
-
-    def _is_seen(self, request: Request) -> bool:
-        if request.dont_filter or not TELLING.isdisjoint(request.meta):
-            return False
-        return self._drop(request)
-
-    def _note(self, depth: int) -> int:
-        """Count as Scrapy would, which needs it once per response."""
-        self._crawler.stats.max_value("request_depth_max", depth)
-        return 0
 
     def _has_witness(self) -> bool:
         """Whether somebody listens for requests that are scheduled, or dropped."""

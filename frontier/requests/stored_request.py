@@ -32,10 +32,9 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import operator
 import sys
 from dataclasses import dataclass
-from enum import Enum, Flag
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
@@ -287,8 +286,6 @@ def _class_of(name: Any) -> type[Request] | None:
 _LONGEST_NAME = 500
 _MADE_BY_PYTHON = 1 << 9
 """Flag of classes that a ``class`` statement made (``Py_TPFLAGS_HEAPTYPE``)."""
-_PYTHONS = frozenset(("__dict__", "__weakref__", "__orig_class__"))
-"""Attributes that Python gives to objects; the last one to those of ``Pair[int]``."""
 _KNOWN = 1024
 """Classes of which is remembered how they are taken apart."""
 
@@ -407,7 +404,7 @@ def _is_path(name: Any) -> bool:
 def _kind(cls: Any) -> _Kind | None:
     """What *cls* is, or `None` if it is nothing that travels as itself."""
     if issubclass(cls, Enum):
-        return _FLAG if issubclass(cls, Flag) else _ENUM
+        return _ENUM
     if issubclass(cls, Item):
         return _ITEM
     if issubclass(cls, tuple):
@@ -430,19 +427,12 @@ def _is_plain(cls: type[Any]) -> bool:
 
 def _require_no_more(value: Any, names: Iterable[str]) -> None:
     """Raise `TypeError` if *value* has attributes beside *names* and what is cached."""
-    cls = type(value)
-    there = dict.fromkeys(getattr(value, "__dict__", ()))
-    for one in cls.__mro__:
-        slots = vars(one).get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            if name not in _PYTHONS and hasattr(value, name):
-                there[name] = None
     beyond = [
         name
-        for name in there
+        for name in getattr(value, "__dict__", ())
         if name not in names
-        and name not in _PYTHONS
-        and not isinstance(getattr(cls, name, None), functools.cached_property)
+        and name != "__orig_class__"  # which Python gives to those of ``Pair[int]``
+        and not isinstance(getattr(type(value), name, None), functools.cached_property)
     ]
     if beyond:
         raise TypeError(f"with more than its fields: {', '.join(beyond)[:200]}")
@@ -496,28 +486,10 @@ def _item_together(cls: type[Item], content: Any) -> Item:
 
 
 def _member_name(member: Enum) -> str:
-    if type(member).__members__.get(member.name) is not member:
+    if type(member).__members__.get(str(member.name)) is not member:
         raise TypeError("that is none of its members")
     return member.name
 
 
-def _flag_bits(flag: Flag) -> Any:
-    _require_bits(type(flag), flag.value)
-    return flag.value
-
-
-def _flag_of(cls: type[Any], bits: Any) -> Any:
-    # Python keeps each combination that was ever made.
-    _require_bits(cls, bits)
-    return cls(bits)
-
-
-def _require_bits(cls: type[Flag], bits: Any) -> None:
-    known = [member.value for member in cls.__members__.values()]
-    if not isinstance(bits, int) or bits & ~functools.reduce(operator.or_, known, 0):
-        raise TypeError("with bits that have no name")
-
-
 _ENUM = _Kind(_member_name, lambda cls, name: cls.__members__[name])
-_FLAG = _Kind(_flag_bits, _flag_of)
 _ITEM = _Kind(_item_apart, _item_together)

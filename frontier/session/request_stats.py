@@ -67,8 +67,6 @@ class Outcomes:
         self._hosts: dict[str, Counter[str]] = {}
         self._counts: dict[str, int] = {}
         """The errors of each host, and those of hosts whose place it has taken."""
-        self._heap: list[tuple[int, str]] = []
-        """Hosts by what their count was when it was put there: it may be more now."""
         self._seconds: OrderedDict[str, list[float]] = OrderedDict()
 
     def failed(self, kind: str, host: str) -> None:
@@ -76,10 +74,8 @@ class Outcomes:
         self.kinds[kind] += 1
         host = host[:MAX_HOST]
         if host not in self._hosts:
-            inherited = self._make_room()
+            self._counts[host] = self._make_room()
             self._hosts[host] = Counter()
-            self._counts[host] = inherited
-            heapq.heappush(self._heap, (inherited, host))
         self._hosts[host][kind] += 1
         self._counts[host] += 1
 
@@ -87,13 +83,9 @@ class Outcomes:
         """Forget the host with fewest errors if there are too many; its count."""
         if len(self._hosts) < MOST:
             return 0
-        while True:
-            told, host = self._heap[0]
-            if (count := self._counts[host]) == told:
-                heapq.heappop(self._heap)
-                del self._hosts[host], self._counts[host]
-                return count
-            heapq.heapreplace(self._heap, (count, host))
+        host = min(self._counts, key=self._counts.__getitem__)
+        del self._hosts[host]
+        return self._counts.pop(host)
 
     def took(self, host: str, seconds: float) -> None:
         """Note that a request to *host* took so many seconds, answered or not."""
@@ -170,38 +162,19 @@ def _number(get: Callable[[str], float], name: str) -> float:
         raise ConfigurationError(f"{name}: {error}") from None
 
 
-class Charged:
-    """Has the quotas of hosts count what one crawler's requests bring."""
+class Counts:
+    """Has limits of the crawl, and quotas of hosts, count what one crawler does."""
 
     def __init__(
         self,
         crawler: Crawler,
+        spending: Spending,
         hosts: Hosts,
         reservation_of: Callable[[Request], Reservation | None],
     ) -> None:
+        self._spending = spending
         self._hosts = hosts
         self._reservation_of = reservation_of
-        crawler.signals.connect(self.page, signal=signals.response_received)
-        crawler.signals.connect(self.bytes, signal=signals.response_downloaded)
-
-    def page(self, request: Request) -> None:
-        """A response has come that is no redirect."""
-        reservation = self._reservation_of(request)
-        if reservation is not None:
-            self._hosts.add(reservation, 1, 0)
-
-    def bytes(self, response: Response, request: Request) -> None:
-        """A response has come over the network."""
-        reservation = self._reservation_of(request)
-        if reservation is not None:
-            self._hosts.add(reservation, 0, size_of(response))
-
-
-class Counted:
-    """Has *spending* count what one crawler does."""
-
-    def __init__(self, crawler: Crawler, spending: Spending) -> None:
-        self._spending = spending
         for handler, signal in (
             (self.page, signals.response_received),
             (self.item, signals.item_scraped),
@@ -210,9 +183,10 @@ class Counted:
         ):
             crawler.signals.connect(handler, signal=signal)
 
-    def page(self) -> None:
+    def page(self, request: Request) -> None:
         """A response has come that is not a redirect."""
         self._spending.add("pages")
+        self._charge(request, 1, 0)
 
     def item(self) -> None:
         """An item has passed all pipelines."""
@@ -222,9 +196,16 @@ class Counted:
         """A callback has raised an exception."""
         self._spending.add("errors")
 
-    def bytes(self, response: Response) -> None:
+    def bytes(self, response: Response, request: Request) -> None:
         """A response has come over the network."""
-        self._spending.add("bytes", size_of(response))
+        size = size_of(response)
+        self._spending.add("bytes", size)
+        self._charge(request, 0, size)
+
+    def _charge(self, request: Request, pages: int, size: int) -> None:
+        reservation = self._reservation_of(request)
+        if self._hosts.has_quotas and reservation is not None:
+            self._hosts.add(reservation, pages, size)
 
     def closing(self, reason: str) -> None:
         """Note that Scrapy has found on this node that a limit is reached."""

@@ -66,7 +66,7 @@ from frontier.session.launch import (
     run_of,
 )
 from frontier.session.live_settings import LiveSettings
-from frontier.session.request_stats import Charged, Counted, Outcomes, limits_of
+from frontier.session.request_stats import Counts, Outcomes, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses
@@ -283,8 +283,7 @@ class Session(Part):
             require_library("FRONTIER_METRICS_PORT")
         self._exporter: Exporter | None = None
         self._limits = limits_of(crawler.settings, self.config)
-        self._counted: Counted | None = None
-        self._charged: Charged | None = None
+        self._counts: Counts | None = None
         self._output: SpiderOutput | None = None
         self._live: LiveSettings | None = None
         self._run_id = self.config.run_id or launched(os.environ)
@@ -578,12 +577,10 @@ class Session(Part):
 
     def _count_for_limits(self) -> None:
         """Count what limits of the crawl, and quotas of hosts, are about; once."""
-        spending, hosts = self.node.parts[Spending], self.node.hosts
-        if spending.is_counting and self._counted is None:
-            self._counted = Counted(self._crawler, spending)
-        if hosts.has_quotas and self._charged is None:
+        hosts, spending = self.node.hosts, self.node.parts[Spending]
+        if self._counts is None and (spending.is_counting or hosts.has_quotas):
             of = self.requests.reservation
-            self._charged = Charged(self._crawler, hosts, of)
+            self._counts = Counts(self._crawler, spending, hosts, of)
 
     def own_settings(self) -> dict[str, str]:
         """What this node was started with, of what can be changed while it runs."""
@@ -601,8 +598,8 @@ class Session(Part):
 
     def note_reason(self, reason: str) -> None:
         """Learn why the spider closes."""
-        if self._counted is not None:
-            self._counted.closing(reason)
+        if self._counts is not None:
+            self._counts.closing(reason)
 
     def count(self, stat: str) -> None:
         """Add one to *stat* of Scrapy's."""

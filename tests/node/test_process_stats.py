@@ -93,13 +93,6 @@ def test_the_least_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     table.write_text("0::/a/b\nnonsense\n")
     assert cgroup_limits(table, tmp_path) == [5000]
 
-    old = tmp_path / "memory" / "c"
-    old.mkdir(parents=True)
-    (old / "memory.limit_in_bytes").write_text("3000")
-    (old.parent / "memory.limit_in_bytes").write_text(f"{2**63 - 4096}")
-    table.write_text("0::/a/b\n7:cpu,memory:/c\n3:cpuset:/c\n")
-    assert cgroup_limits(table, tmp_path) == [5000, 3000]
-
     monkeypatch.setattr(process_stats, "cgroup_limits", lambda: [5000, 3000])
     assert process_stats.memory_limit({"MEMUSAGE_LIMIT_MB": 1}) == 3000
 

@@ -80,38 +80,32 @@ def facts(request):
     return found
 
 
-def requests(spider):
-    return [
-        Request(URL),
-        Request("http://a.example"),
-        Request("http://a.example/ü?ä=ö"),
-        Request(URL, method="HEAD"),
-        Request(URL, method="POST", body=b"\x00\xff", encoding="latin-1"),
-        Request(URL, headers={"X-A": ["1", "2"], "Accept": b"\xff"}),
-        Request(URL, cookies={"a": "b"}),
-        Request(URL, cookies=[{"name": "a", "value": "b", "domain": "x", "path": "/"}]),
-        Request(URL, meta={"depth": 3, "t": (1, 2), "b": b"\x00", "n": None}),
-        Request(URL, cb_kwargs={"page": 2}),
-        Request(URL, priority=-7, dont_filter=True, flags=["x"]),
-        JsonRequest(URL, data={"a": [1, None]}),
-        JsonRequest(URL, data={"b": 1}, dumps_kwargs={"sort_keys": True}),
-        FormRequest(URL, formdata={"a": "1", "b": ["2", "3"]}),
-        XmlRpcRequest(URL, params=(1, "x"), methodname="m"),
-        Other(URL, depth=4),
-    ]
+REQUESTS = [
+    Request(URL),
+    Request("http://a.example"),
+    Request("http://a.example/ü?ä=ö"),
+    Request(URL, method="HEAD"),
+    Request(URL, method="POST", body=b"\x00\xff", encoding="latin-1"),
+    Request(URL, headers={"X-A": ["1", "2"], "Accept": b"\xff"}),
+    Request(URL, cookies={"a": "b"}),
+    Request(URL, cookies=[{"name": "a", "value": "b", "domain": "x", "path": "/"}]),
+    Request(URL, meta={"depth": 3, "t": (1, 2), "b": b"\x00", "n": None}),
+    Request(URL, cb_kwargs={"page": 2}),
+    Request(URL, priority=-7, dont_filter=True, flags=["x"]),
+    JsonRequest(URL, data={"a": [1, None]}),
+    JsonRequest(URL, data={"b": 1}, dumps_kwargs={"sort_keys": True}),
+    FormRequest(URL, formdata={"a": "1", "b": ["2", "3"]}),
+    XmlRpcRequest(URL, params=(1, "x"), methodname="m"),
+    Other(URL, depth=4),
+]
 
 
-@pytest.mark.parametrize("number", range(16))
-def test_a_request_is_the_same_after_the_store(spider, there_and_back, number):
-    request = requests(spider)[number]
+@each("request", REQUESTS)
+def test_a_request_is_the_same_after_the_store(there_and_back, request):
     again = there_and_back(request)
 
     assert type(again) is type(request)
     assert facts(again) == facts(request)
-
-
-def test_every_kind_of_request_is_tried(spider):
-    assert len(requests(spider)) == 16
 
 
 def test_callbacks_are_methods_of_the_spider_there(there_and_back, spider):
@@ -124,17 +118,8 @@ def test_callbacks_are_methods_of_the_spider_there(there_and_back, spider):
     assert again.callback.__self__ is not spider
 
 
-@pytest.mark.parametrize("name", ["_private", "alias", "_Site__mangled"])
-def test_methods_of_other_names_are_found(there_and_back, spider, name):
-    callback = getattr(spider, name)
-
-    assert there_and_back(Request(URL, callback=callback)).callback.__func__ is (
-        callback.__func__
-    )
-
-
 @pytest.mark.parametrize("cls", [Request, FormRequest])
-@pytest.mark.parametrize("name", ["of_class", "static", "parse_page", "_Site__mangled"])
+@pytest.mark.parametrize("name", ["of_class", "static", "alias", "_Site__mangled"])
 def test_class_methods_and_static_methods_are_callbacks(
     there_and_back, spider, name, cls
 ):
@@ -163,10 +148,6 @@ def test_a_class_of_requests_that_its_name_does_not_lead_to_cannot_be_stored(spi
         with pytest.raises(NotSerializable, match="is not found by its name") as caught:
             Recorder(spider).record(cls(URL, callback=spider.parse_page))
         assert caught.value.where == "its class"
-
-
-def test_a_plain_request_is_its_url(spider):
-    assert Recorder(spider).record(Request(URL)) == {"url": URL}
 
 
 @pytest.mark.parametrize("part", ["callback", "errback"])

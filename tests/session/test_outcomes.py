@@ -86,7 +86,7 @@ def test_errors_are_counted_by_kind_and_host():
 
 def test_the_host_with_most_errors_is_found_among_very_many():
     dice, made, truth = random.Random(7), Outcomes(), Counter()
-    for number in range(40_000):
+    for number in range(8_000):
         host = (
             f"h{number}.example" if dice.random() < 0.8 else f"bad{dice.randrange(9)}"
         )
@@ -96,10 +96,9 @@ def test_the_host_with_most_errors_is_found_among_very_many():
     told = made.report()["host_errors"]
 
     assert len(made._hosts) == len(made._counts) == MOST
-    assert len(made._heap) == MOST
     assert {f"bad{n}" for n in range(9)} <= set(list(told)[:9])
     assert all(0 < told[host]["timeout"] <= truth[host] for host in told)
-    assert made.errors == 40_000
+    assert made.errors == 8_000
 
 
 def test_the_slowest_hosts_are_named_first_and_memory_is_bounded():

@@ -289,16 +289,6 @@ def test_a_worker_knows_nothing_of_the_node(monkeypatch):
     asyncio.run(main())
 
 
-def test_a_page_of_half_a_million_links_fits_into_a_usual_worker():
-    content = b"".join(b"<a href=/l/%d>" % n for n in range(500_000))
-
-    async def main():
-        async with pool_of(max_bytes=512_000_000) as pool:
-            assert len(await links_of(pool, content)) == 500_000
-
-    asyncio.run(main())
-
-
 def test_jobs_need_no_framework():
     modules = {path.partition(":")[0] for path in JOBS.values()}
     code = (
