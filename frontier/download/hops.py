@@ -66,6 +66,12 @@ STATS = {
     "reserved": "frontier/refused/reserved",
 }
 """Reason to stat."""
+WHY = {
+    LENGTH: f"its URL has more than {MAX_URL:,} characters, and other tools would not "
+    "read its record",
+    EXCLUDED: "an operator has excluded it",
+}
+ADDRESS = "address (FRONTIER_ALLOW_ADDRESSES)"
 
 
 class Hops:
@@ -202,36 +208,17 @@ class Hops:
         redirected = request.meta.get("redirect_urls")
         source = redirected[-1] if redirected else None
         hop = f", to which {str(source)[:200]} redirects," if source else ""
-        if reason == LENGTH:
-            logger.warning(
-                "%s...%s is not fetched: its URL has more than %s characters, and "
-                "other tools would not read its record; others like it are counted",
-                request.url[:200],
-                hop,
-                f"{MAX_URL:,}",
-            )
-        elif reason == EXCLUDED:
-            logger.warning(
-                "%s%s is not fetched: an operator has excluded it; others like it are "
-                "counted",
-                request.url[:200],
-                hop,
-            )
-        elif reason != SCOPE:
-            logger.warning(
-                "%s%s is not fetched: it leads to a %s address "
-                "(FRONTIER_ALLOW_ADDRESSES); others like it are counted",
-                request.url[:200],
-                hop,
-                reason,
-            )
-        elif redirected and request.meta.get("is_start_request"):
-            logger.warning(
-                "%s%s is out of scope, and so is what it leads to; if it belongs to "
-                "the crawl, make it a seed",
-                request.url[:200],
-                hop,
-            )
+        why = WHY.get(reason, f"it leads to a {reason} {ADDRESS}")
+        if reason == SCOPE:
+            if not (redirected and request.meta.get("is_start_request")):
+                return  # as of most links
+            why = "it is out of scope; if it belongs to the crawl, make it a seed"
+        logger.warning(
+            "%s%s is not fetched: %s; others like it are counted",
+            request.url[:200],
+            hop,
+            why,
+        )
 
     def tell_of(self, handler: type, scheme: str) -> None:
         """Say once what is not checked of what *handler* sends, which is not ours."""

@@ -3,8 +3,7 @@
 A crawl that has ended looks the same to a second node of the job that began it,
 which only was slower to start, and to somebody who starts the spider again. What
 tells them apart is known to whoever started them: the *run*. It is what
-``FRONTIER_RUN_ID`` says, as a setting or in the environment; else what launchers
-say that start several processes for one job (`LAUNCHERS`, and scrapyd).
+``FRONTIER_RUN_ID`` says, as a setting or in the environment; else what scrapyd says.
 
 Scrapy does not tell its components whether a command or a program made them. But
 whoever starts a crawler is on the stack when its settings are made, and the reactor
@@ -36,7 +35,7 @@ import logging
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 from scrapy.crawler import AsyncCrawlerProcess, CrawlerProcess
@@ -47,7 +46,7 @@ from frontier.settings.values import boolean, run_id
 from frontier.store.address import ENVIRONMENT, REDIS_SETTINGS, given, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from types import FrameType
 
     from scrapy import Spider
@@ -64,35 +63,9 @@ SCRAPYD = "_job"
 """The spider argument in which scrapyd hands on the id of a job, its ``jobid``."""
 
 
-class Launcher(NamedTuple):
-    """A program that starts several processes for one job."""
-
-    name: str
-    variables: tuple[str, ...]
-    """Of the environment; all of them have to be set."""
-    part: Callable[[str], str] = str
-    """What of each is the job's, and not the process's."""
-    tasks: str = ""
-    """The variable, if there is one, that says how many processes are started."""
-
-
 FROM_ENVIRONMENT = 35
 """Priority of a setting that the environment gives: above those of a project (20) and
 a spider (30), below the command line's (40)."""
-
-LAUNCHERS = (
-    Launcher("slurm array", ("SLURM_ARRAY_JOB_ID",)),
-    Launcher("slurm", ("SLURM_JOB_ID", "SLURM_STEP_ID"), tasks="SLURM_STEP_NUM_TASKS"),
-    Launcher(
-        "aws batch",
-        ("AWS_BATCH_JOB_ID",),
-        # a child of an array is <id>:<index>, a node of a parallel job <id>#<index>
-        lambda job: job.partition(":")[0].partition("#")[0],
-    ),
-)
-"""Of Slurm the job alone would not do: a person may start the spider twice in the
-shell of one allocation, which may be a step of one task; but each ``srun`` of several
-tasks is a step of its own."""
 
 
 def run_of(spider: Spider, said: str) -> str:
@@ -143,11 +116,6 @@ def launched(environment: Mapping[str, str]) -> str:
             return run_id(chosen)
         except ValueError as error:
             raise ConfigurationError(f"{VARIABLE} = {chosen!r}: {error}") from None
-    for launcher in LAUNCHERS:
-        parts = [environment.get(name, "") for name in launcher.variables]
-        alone = launcher.tasks and environment.get(launcher.tasks, "1") == "1"
-        if all(parts) and not alone:
-            return " ".join([launcher.name, *map(launcher.part, parts)])[:200]
     return ""
 
 

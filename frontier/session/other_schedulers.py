@@ -7,8 +7,7 @@ A project that used scrapy-redis adds the add-on, and nothing else. What always 
 2.  The classes of scrapy-redis, and our own duplicate filter, are replaced wherever
     they were set: in the project, by the spider, on the command line. Anybody else's
     are refused, with the name of the setting that has to go.
-3.  Each setting of another scheduler that somebody has set is named in one line:
-    what takes its place, or that it is ignored.
+3.  Each setting of another scheduler that is ignored, and was set, is named in a line.
 4.  A ``FRONTIER_*`` setting that the project has is never changed.
 """
 
@@ -56,20 +55,19 @@ ORDERS = {
 """scrapy-redis's queue to the ``FRONTIER_ORDER`` that it stands for, if it is one."""
 SERVER = "redis://localhost:6379"
 """That of scrapy-redis, where the project names none."""
-SCRAPYS_QUEUES = (
-    "SCHEDULER_DISK_QUEUE",
-    "SCHEDULER_MEMORY_QUEUE",
-    "SCHEDULER_PRIORITY_QUEUE",
-    "SCHEDULER_START_DISK_QUEUE",
-    "SCHEDULER_START_MEMORY_QUEUE",
-)
+TURNS = "hosts take turns, and FRONTIER_ORDER says which URL of one is first"
 IGNORED = {
+    "SCHEDULER_FLUSH_ON_START": "a crawl that is open goes on; `frontier crawl end "
+    "--discard` ends it, and the next one starts from nothing",
     "SCHEDULER_IDLE_BEFORE_CLOSE": "a node stays until the whole crawl has ended",
     "SCHEDULER_QUEUE_KEY": "the keys of a crawl begin with FRONTIER_NAMESPACE",
     "SCHEDULER_DUPEFILTER_KEY": "the keys of a crawl begin with FRONTIER_NAMESPACE",
     "SCHEDULER_SERIALIZER": "requests are stored as plain data, and nothing is pickled",
+    "SCHEDULER_DISK_QUEUE": TURNS,
+    "SCHEDULER_MEMORY_QUEUE": TURNS,
+    "SCHEDULER_PRIORITY_QUEUE": TURNS,
 }
-"""Settings of scrapy-redis that nothing takes the place of, and why."""
+"""Settings of others that nothing takes the place of, and why."""
 PLACES = {
     SETTINGS_PRIORITIES["addon"]: "by another add-on",
     SETTINGS_PRIORITIES["project"]: "in the project's settings",
@@ -97,8 +95,6 @@ def take_over(settings: BaseSettings, spider: type[Spider] | Spider) -> None:
         logger.warning("%s", line)
     if is_scrapy_redis(settings):
         logger.info("the frontier takes over from scrapy-redis's scheduler and filter")
-        for line in _meanings(settings, order):
-            logger.info("%s", line)
     is_fed = hasattr(spider, "setup_redis")  # by scrapy-redis, with start URLs
     if is_scrapy_redis(settings) and not given(settings):
         settings.set("REDIS_URL", SERVER, "addon")
@@ -231,43 +227,14 @@ def _order(settings: BaseSettings) -> str:
     return ORDERS[name]
 
 
-def _meanings(settings: BaseSettings, order: str) -> list[str]:
-    """What is true now of scrapy-redis's settings that have a meaning here."""
-    lines = []
-    if settings.get("SCHEDULER_QUEUE_CLASS"):
-        chosen = "by the priority of requests, then by FRONTIER_ORDER"
-        lines.append(f"SCHEDULER_QUEUE_CLASS: {chosen}" + (f" = {order}" * bool(order)))
-    if "SCHEDULER_PERSIST" in settings:
-        keeps = settings.getbool("SCHEDULER_PERSIST")
-        what = "stays" if keeps else "is removed"
-        lines.append(
-            f"SCHEDULER_PERSIST = {keeps}: FRONTIER_KEEP_FRONTIER; what a crawl has "
-            f"{what} when it has ended; one that was interrupted goes on, in any case"
-        )
-    known = [name for name in settings if name.startswith("REDIS_START_URLS_")]
-    lines += [f"{name} means what it did" for name in sorted(known)]
-    return lines
-
-
 def _ignored(settings: BaseSettings) -> list[str]:
     """One line for each setting that somebody has set in vain."""
     lines = [
         f"{name} is ignored: {why}"
         for name, why in IGNORED.items()
-        if settings.get(name) not in (None, "", 0, "0")
+        if not _is_unset(settings, name)
+        and settings.get(name) not in (None, "", 0, "0", "False")
     ]
-    if settings.getbool("SCHEDULER_FLUSH_ON_START"):
-        lines.append(
-            "SCHEDULER_FLUSH_ON_START is ignored: a crawl that is open goes on; "
-            "`frontier crawl end --discard` ends it, and the next one starts from "
-            "nothing"
-        )
-    queues = [name for name in SCRAPYS_QUEUES if not _is_unset(settings, name)]
-    if queues:
-        lines.append(
-            f"{', '.join(queues)}: ignored; hosts take turns, and FRONTIER_ORDER says "
-            "which URL of a host and a priority is first"
-        )
     if path_of(settings["STATS_CLASS"]).startswith("scrapy_redis."):
         lines.append(
             "STATS_CLASS is scrapy-redis's: the reactor waits for Redis at each count, "

@@ -12,28 +12,9 @@ class Site(scrapy.Spider):
     name = "site"
 
 
-STEP = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"}
-SRUN = {**STEP, "SLURM_STEP_NUM_TASKS": "4"}
-ARRAY = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "1"}
-
-
-@pytest.mark.parametrize(
-    ("environment", "run"),
-    [
-        ({}, ""),
-        ({"FRONTIER_RUN_ID": ""}, ""),
-        ({"FRONTIER_RUN_ID": "nightly 7", **SRUN}, "nightly 7"),
-        (SRUN, "slurm 7 2"),
-        ({**STEP, "SLURM_STEP_NUM_TASKS": "1"}, ""),  # srun --pty bash
-        (ARRAY, "slurm array 8"),
-        ({"SLURM_JOB_ID": "7"}, ""),  # the shell of an allocation, or a batch script
-        ({"AWS_BATCH_JOB_ID": "6c-1"}, "aws batch 6c-1"),
-        ({"AWS_BATCH_JOB_ID": "6c-1:12"}, "aws batch 6c-1"),
-        ({"AWS_BATCH_JOB_ID": "6c-1#3"}, "aws batch 6c-1"),
-    ],
-)
-def test_what_launchers_say_is_the_same_in_all_processes_of_a_job(environment, run):
-    assert launched(environment) == run
+def test_the_environment_may_name_a_run():
+    assert launched({}) == launched({"FRONTIER_RUN_ID": ""}) == ""
+    assert launched({"FRONTIER_RUN_ID": "nightly 7"}) == "nightly 7"
 
 
 @pytest.mark.parametrize("value", ["x" * 201, "two\nlines", "\0"])

@@ -87,18 +87,16 @@ def test_the_server_of_the_project_stays(said, server):
 )
 def test_a_queue_of_scrapy_redis_is_an_order(said, queue, order):
     chosen = {"SCHEDULER_QUEUE_CLASS": f"scrapy_redis.queue.{queue}"}
-    settings, lines = said({**REDIS, **chosen})
+    settings, _ = said({**REDIS, **chosen})
 
     assert settings.get("FRONTIER_ORDER") == order
-    assert any(text.startswith("SCHEDULER_QUEUE_CLASS: ") for _, text in lines)
 
 
 @pytest.mark.parametrize("persists", [True, False])
 def test_what_persisted_is_kept(said, persists):
-    settings, lines = said({**REDIS, "SCHEDULER_PERSIST": persists})
+    settings, _ = said({**REDIS, "SCHEDULER_PERSIST": persists})
 
     assert settings["FRONTIER_KEEP_FRONTIER"] is persists
-    assert any(f"SCHEDULER_PERSIST = {persists}: " in text for _, text in lines)
 
 
 def test_settings_of_the_frontier_stand_above_those_of_others(said):
