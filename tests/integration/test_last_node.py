@@ -115,22 +115,3 @@ def test_a_node_told_to_stop_as_the_crawl_ended_commits_it(running, cluster, tmp
     texts = [cluster.text_of(node) for node in (busy, idle)]
     assert sum("payload digests to the collection" in text for text in texts) == 1
     assert_all_is_done(cluster, tmp_path)
-
-
-def test_a_last_node_without_an_archive_says_that_nobody_has_committed(serve, cluster):
-    server = serve(urls=70, hosts=1, delay=HELD, until=after(30))
-    seeds = ("-a", f"seeds={server.seeds[0]}")
-    cluster.start("with", *seeds)
-    cluster.start("without", *seeds, FRONTIER_WARC_ENABLED="False")
-    cluster.share("site-1")
-    server.delay = 0
-    until(lambda: server.holds, "a request that is not answered")
-    cluster.nodes["with"].send_signal(signal.SIGTERM)
-    server.go_on()
-
-    assert cluster.wait("with", "without") == [0, 1]
-    said = cluster.text_of("without")
-    assert "the payloads of site-1 are not committed, as this node" in said
-    asked = cluster.ask("crawl", "status", "--crawl", "site-1")
-    assert asked.returncode == 6
-    assert "frontier collection commit --crawl site-1" in asked.stderr
