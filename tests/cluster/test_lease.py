@@ -275,26 +275,6 @@ async def test_renaming_ends_though_replies_are_lost_and_names_change(
 
 
 @pytest.mark.parametrize("executes", [True, False])
-async def test_a_call_that_is_late_takes_nothing(store, join, executes, db, keys):
-    lossy = Lossy(store)
-    a, b = await join("a", lossy.run), await join("b")
-    lossy.lost, lossy.executes = LEASE_ACQUIRE, executes
-    with pytest.raises(StoreUnavailable):
-        await a.leases.acquire([7])
-    lossy.lost = None
-    assert a.leases.doubtful == {7}
-    assert a.leases.held == {}
-
-    lease = await a.take()
-    assert a.leases.doubtful == set()
-    await store.run(lossy.kept)  # it is executed late, or twice
-    assert int(db("HGET", keys.lease, "token")) == lease.token
-    await a.leases.release([7])
-    await store.run(lossy.kept)
-    assert await b.take()
-
-
-@pytest.mark.parametrize("executes", [True, False])
 async def test_a_release_that_was_not_answered_is_cleared_up(store, join, executes):
     lossy = Lossy(store)
     a, b = await join("a", lossy.run), await join("b")

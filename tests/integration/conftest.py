@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from contextvars import ContextVar
 from functools import partial
 from http.server import ThreadingHTTPServer
@@ -347,7 +347,7 @@ class Cluster:
 
 
 def state_of(cluster):
-    """Lines about each crawl: who is there, what is not done, and who may do it."""
+    """Lines about each crawl: who is there, and what is not done."""
     try:
         with contextlib.closing(cluster.impatient()) as store:
             yield from state_in(lambda *parts: store.call(Call.command(*parts)))
@@ -356,35 +356,18 @@ def state_of(cluster):
 
 
 def state_in(ask):
-    yield f"the server's clock: {ask('TIME')}"
     for crawl_id in ask("SMEMBERS", RegistryKeys("frontier").crawls()):
         keys = CrawlKeys("frontier", crawl_id.decode())
         meta = ask("HGETALL", keys.meta())
-        yield f"{keys.crawl_id}: {meta} epoch {ask('GET', keys.epoch())}"
-        for node, beat in ask("HGETALL", keys.nodes()).items():
-            yield f"  node {node}: {beat} hints {ask('LRANGE', keys.hints(node), 0, 9)}"
-        held = defaultdict(list)
-        count = json.loads(meta[b"shape"])["FRONTIER_PARTITIONS"]
-        for number in range(count):
+        yield f"{keys.crawl_id}: {meta} nodes {ask('HGETALL', keys.nodes())}"
+        for number in range(json.loads(meta[b"shape"])["FRONTIER_PARTITIONS"]):
             part = keys.partition(number)
-            lease = ask("HGETALL", part.lease)
-            if b"holder" in lease:
-                held[lease.get(b"holder")].append(number)
             queues = ask("ZRANGE", part.queues, 0, -1)
             reserved = ask("HGETALL", part.reserved)
-            counts = ask("HGETALL", part.counts)
-            if not queues and not reserved and counts.get(b"ready", b"0") == b"0":
-                continue
-            yield f"  partition {number}: {counts}"
-            yield f"    lease {lease}"
-            yield f"    hosts that were asked {ask('HGETALL', part.hosts)}"
-            for queue in queues:
-                items = ask("LRANGE", part.ready(queue.decode()), 0, 9)
-                yield f"    ready {queue}: {[item[:300] for item in items]}"
-            for number_of, value in reserved.items():
-                yield f"    reserved {number_of}: {value[:300]}"
-        for holder, numbers in held.items():
-            yield f"  {len(numbers)} leases of {holder}, first {numbers[:5]}"
+            if queues or reserved:
+                yield f"  partition {number}: lease {ask('HGETALL', part.lease)}"
+                yield f"    counts {ask('HGETALL', part.counts)} ready {queues[:10]}"
+                yield f"    reserved {list(reserved.items())[:10]}"
 
 
 CHOSEN = os.environ.get("TEST_STORE")

@@ -1,6 +1,5 @@
 """A callback that keeps its node busy for longer than a lease, or ends it."""
 
-import contextlib
 import signal
 import threading
 import time
@@ -179,33 +178,13 @@ def crawl(cluster, tmp_path):
         site.close()
 
 
-def watchdogs(process):
-    """The ids of the watchdogs of *process*."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = int(path.read_text().rpartition(")")[2].split()[1])
-            command = (path.parent / "cmdline").read_bytes()
-            if parent == process.pid and b"frontier.watchdog" in command:
-                found.append(int(path.parent.name))
-    return found
-
-
 def state_of(process):
     """The letter that the kernel has for the state of *process*."""
     return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def busy_line(shown):
-    return next((line for line in shown.splitlines() if "has been busy" in line), "")
-
-
 def has_ended(cluster, node):
     return f"node {node} has ended in the callback of" in cluster.text_of(node)
-
-
-def lives(process_id):
-    return Path(f"/proc/{process_id}").exists()
 
 
 def test_a_node_that_hangs_ends_at_the_second_signal(crawl, cluster, tmp_path):
@@ -247,27 +226,6 @@ def test_a_node_that_is_stopped_while_it_connects_sends_nothing_of_another_s(
     assert run.letters() == {}
 
 
-def test_the_watchdog_of_a_node_that_is_killed_ends(crawl, cluster):
-    run = crawl("/sleepy", hosts=1)
-    run.site.open.set()
-    first = run.start("node-1")
-    until(lambda: run.site.answered("/sleepy"), "the page")
-    (watchdog,) = until(lambda: watchdogs(first), "a watchdog")
-    until(lambda: "has kept node node-1" in cluster.text_of("node-1"), "a line")
-    shown = until(
-        lambda: busy_line(cluster.ask("crawl", "status", "--nodes").stdout), "a report"
-    )
-    assert shown.endswith(f" with http://{run.site.hosts[0]}/sleepy")
-    cluster.kill("node-1")
-    until(lambda: not lives(watchdog), "its end")
-
-    run.start("node-2")
-    assert cluster.wait("node-2") == [0]
-    assert set(run.site.counts) == run.site.every
-    assert has_ended(cluster, "node-1")
-    assert run.letters() == {}
-
-
 def test_a_page_that_keeps_its_node_busy_for_too_long_is_given_up(crawl, cluster):
     run = crawl("/sleepy")
     run.start_both(FRONTIER_BUSY_MAX=1.5 * TTL)
@@ -290,7 +248,8 @@ def test_what_is_in_flight_beside_a_page_that_kills_nodes_is_not_given_up(
     run.site.open.set()
     run.site.neighbours.clear()
     for number in range(1, 4):
-        node = run.start(f"node-{number}", CONCURRENT_REQUESTS_PER_DOMAIN="16")
+        more = {"CONCURRENT_REQUESTS_PER_DOMAIN": "16", "FRONTIER_LEASE_TTL": 12}
+        node = run.start(f"node-{number}", **more)  # none is lost on a busy machine
         assert node.wait(DEADLINE) == -signal.SIGKILL
         until(
             partial(has_ended, cluster, f"node-{number}"),

@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -13,7 +12,6 @@ from tests.harness.project import scrapy_project
 
 SITES = 12
 """So many that a login of one node is for another."""
-PAGES = 12
 ALL = 10**6
 SPIDER = """
 import asyncio
@@ -163,25 +161,6 @@ def login(tmp_path, cluster):
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-def test_a_node_that_joins_is_logged_in_where_the_first_has_logged_in(login, cluster):
-    login.project([(None, "alice")], PAGES, DOWNLOAD_DELAY=0.25)
-    login.server.allow(3 * SITES)
-    login.go()
-    login.start("node-1", DOWNLOAD_DELAY="0.25")
-    until(lambda: len(login.pages()) >= 3 * SITES, "pages")
-    login.start("node-2", DOWNLOAD_DELAY="0.25")
-    login.share()
-    login.server.allow(ALL)
-
-    assert cluster.wait() == [0, 0]
-    assert login.logged_out() == []
-    fetched = Counter((host, path) for _, host, path, _ in login.pages())
-    assert len(fetched) == SITES * PAGES
-    assert set(fetched.values()) == {1}
-    nodes = Counter(node for node, *_ in login.pages())
-    assert nodes["node-2"] >= PAGES
 
 
 def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster):

@@ -148,23 +148,6 @@ def test_the_same_is_fetched_dropped_and_logged_as_with_scrapys_own(
         assert "Traceback" not in each.text
 
 
-def test_two_processes_fetch_a_url_once(run, serve):
-    server = serve(urls=200, hosts=3, calendar_months=6, delay=0.03)
-    both = [run(name, server, **OURS, FRONTIER_CRAWL_ID="c") for name in ("a", "b")]
-
-    assert [each.wait() for each in both] == [0, 0]
-
-    log = server.requests()
-    assert log.missing(server.expected) == set()
-    # Scrapy sends start requests unfiltered; each process reads its robots.txt.
-    starts = {*server.seeds, *(f"{base}/robots.txt" for base in server.site.bases)}
-    fetched = Counter((entry.method, entry.url) for entry in log.entries)
-    twice = {url for (_, url), times in fetched.items() if times > 1}
-    assert twice <= starts
-    # Each has its own queue: the later one may find that all is taken.
-    assert all(each.stats["response_received_count"] >= 3 for each in both)
-
-
 def test_what_was_seen_outlives_the_process_as_with_jobdir(run, serve, tmp_path):
     server = serve(urls=150, hosts=2, calendar_months=6, delay=0.05, until=after(30))
     settings = {**OURS, "JOBDIR": tmp_path / "job"}

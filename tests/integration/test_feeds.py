@@ -39,7 +39,7 @@ class Followed:
 
     def start(self, *node_ids, **settings):
         for node_id in node_ids:
-            chosen = {**QUICK, **SHORT, **settings}
+            chosen = {**QUICK, **settings}
             given = ("-a", f"feeds={self.file}")
             self.cluster.start(node_id, *given, spider="feeds", **chosen)
         self.cluster.join()
@@ -117,7 +117,7 @@ def test_what_is_new_is_fetched_in_each_round_and_what_is_not_is_a_revisit(follo
 
 
 def test_two_nodes_one_frozen_and_one_killed_lose_nothing(followed):
-    followed.start("node-1", "node-2")
+    followed.start("node-1", "node-2", **SHORT)
     followed.cluster.share("feeds-1")
     followed.has_all()
 
@@ -208,92 +208,6 @@ def test_a_feed_that_does_not_answer_holds_up_no_other(followed):
         followed.stop("node-1")
 
     assert waited_for[0] in {"0", "2"}, "it is asked for once"
-
-
-class OddFeeds:
-    """Feeds whose items are hard to know again, and feeds that are not where they were.
-
-    Of each feed that has items ``/NAME-0`` to ``/NAME-4``, number 4 comes late.
-    """
-
-    KINDS = ("guids", "links", "parts", "moved", "cut")
-
-    def __init__(self):
-        self.is_late = False
-        self.has_moved = True
-        self.answered = Counter()
-        self.site = RawSite({}, answer=self._answer)
-
-    def _answer(self, connection, received):
-        path = received.split(b" ")[1].decode().partition("?")[0]
-        self.answered[path] += 1
-        name = path.strip("/").removesuffix(".xml")
-        head, body = "200 OK\r\nContent-Type: text/html", f"<p>{path}"
-        if path == "/robots.txt":
-            head = "404 Not Found"
-        elif name == "gone":
-            head = "410 Gone"
-        elif path == "/moved.xml" and self.has_moved:
-            head = "301 Moved Permanently\r\nLocation: /new/moved"
-        elif path == "/new/moved" or path.endswith(".xml"):
-            name = name.removeprefix("new/")
-            head, body = "200 OK\r\nContent-Type: text/xml", self._feed(name, path)
-        head = f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\nConnection: close"
-        connection.sendall(f"{head}\r\n\r\n{body}".encode())
-
-    def _feed(self, name, path):
-        nonce = self.answered[path]
-        guid = nonce if name == "guids" else ""
-        more = {"links": f"?session={nonce}", "parts": f"#{nonce}"}.get(name, "")
-        items = "".join(
-            f"<item><title>{n}</title><link>{self.site.url(f'/{name}-{n}')}{more}"
-            f"</link><guid>urn:{name}:{n}:{guid}</guid><pubDate>"
-            f"Mon, 23 Nov 2026 10:0{n}:00 GMT</pubDate></item>"
-            for n in range(4 + self.is_late)
-        )
-        feed = f"<rss><channel>{items}</channel></rss>"
-        is_cut = name == "cut" and nonce % 2 == 0
-        return feed[: feed.rindex("<pubDate>")] if is_cut else feed
-
-    def pages(self, *numbers):
-        """How often the pages of items were asked for."""
-        paths = [f"/{kind}-{n}" for kind in self.KINDS for n in numbers]
-        return {path: self.answered[path] for path in paths}
-
-
-def test_items_that_look_new_at_each_request_are_fetched_once(followed):
-    odd = OddFeeds()
-    in_an_hour = b"HTTP/1.1 503 x\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
-    busy = RawSite({"/feed.xml": in_an_hour}, address="127.0.0.7")
-    with contextlib.closing(odd.site), contextlib.closing(busy):
-        urls = [odd.site.url(f"/{name}.xml") for name in (*odd.KINDS, "gone")]
-        listed = ", ".join(f'"{url}"' for url in urls)
-        followed.file.write_text(
-            f'[[site]]\nname = "news"\nwait = "1s"\nfeeds = [{listed}]\n'
-            f'[[site]]\nname = "busy"\nfeeds = ["{busy.url("/feed.xml")}"]\n'
-        )
-        followed.start("node-1", DOWNLOAD_DELAY="0")
-        until(lambda: all(odd.pages(*range(4)).values()), "all items")
-        followed.ends_a_round(3)
-        odd.is_late = True
-        until(lambda: all(odd.pages(4).values()), "the late items")
-        followed.ends_a_round(3)
-        shown = followed.cluster.ask("feeds", "status").stdout
-        odd.has_moved = False
-        followed.ends_a_round(2)
-        later = followed.cluster.ask("feeds", "status").stdout
-        followed.stop("node-1")
-
-    assert "has moved for good" not in later
-    assert odd.pages(*range(5)) == dict.fromkeys(odd.pages(*range(5)), 1)
-    text = followed.cluster.text_of("node-1")
-    for said in (
-        "has other guids at each request: its items are known without them",
-        "has other links at each request: its items are known without them",
-        f"has moved for good to {odd.site.url('/new/moved')}",
-    ):
-        assert text.count(said) == shown.count(said) == 1, said
-    assert "it answers 410: it is gone for good" in shown
 
 
 class Newspaper:

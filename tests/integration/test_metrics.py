@@ -2,20 +2,15 @@
 
 import re
 import shutil
-import subprocess
 import urllib.request
 
 import pytest
 import yaml
 from conftest import DEADLINE, HELD, ROOT, after, until
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as of_text
 
-from frontier.metrics.node import NODE
 from tests.metrics.test_deploy import queries
-from tests.prometheus import Prometheus, program
-
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+from tests.prometheus import Prometheus
 
 
 def url_of(cluster, node_id):
@@ -49,46 +44,6 @@ def held(serve, cluster, *nodes, urls=200, pages=40, **settings):
     server.delay = 0.0
     until(lambda: len(server.answered) >= pages, "pages")
     return server
-
-
-def test_a_node_is_scraped_and_promtool_and_openmetrics_find_no_fault(serve, cluster):
-    promtool = program("promtool")
-    server = held(serve, cluster, "node-1", FRONTIER_METRICS_PORT="0")
-    url = until(lambda: url_of(cluster, "node-1"), "the port")
-    assert url.startswith("http://127.0.0.1:")
-
-    def pages():
-        return values(scrape(url)[1])[("frontier_pages_total",)]
-
-    until(lambda: pages() >= 30, "pages that are counted")
-    content_type, text = scrape(url)
-    assert content_type.startswith("text/plain; version=0.0.4")
-    judged = subprocess.run(
-        [promtool, "check", "metrics"], input=text, capture_output=True, text=True
-    )
-    assert (judged.returncode, judged.stdout, judged.stderr) == (0, "", "")
-
-    content_type, told = scrape(url, OPENMETRICS)
-    assert content_type.startswith("application/openmetrics-text; version=1.0.0")
-    families = list(text_string_to_metric_families(told))
-    ours = {one.name for one in families if one.name.startswith("frontier_")}
-    assert ours == {re.sub("_(total|info)$", "", metric.name) for metric in NODE}
-
-    found = values(text)
-    names = ("node-1", "site", "site-1")
-    (info,) = [key for key in found if key[0] == "frontier_node_info"]
-    assert set(names) <= set(info)
-    assert found[("frontier_responses_total", "200")] >= 30
-    assert found[("frontier_partitions_held",)] == 1024
-    assert found[("frontier_membership_nodes",)] == 1
-    assert found[("frontier_store_available",)] == 1
-    assert 0 < found[("frontier_lease_seconds",)] <= 60
-    assert found[("frontier_archive_written_bytes_total",)] > 0
-    assert found[("process_resident_memory_bytes",)] > 10e6
-    assert not [key for key in found if any("://" in label for label in key[1:])]
-
-    server.go_on()
-    assert cluster.wait() == [0]
 
 
 BOTH = ("node-1", "node-2")

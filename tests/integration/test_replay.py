@@ -1,14 +1,12 @@
 """Forms, PUT and HEAD of a crawl, replayed by pywb and by wabac."""
 
 import contextlib
-import subprocess
 
 import pytest
 import test_wacz
 from conftest import Cluster
 
 from frontier.cdx.lines import parse
-from tests import foreign
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite
 from tests.warc.judges import read_warcio
@@ -111,24 +109,6 @@ def test_pywb_replays_forms_and_does_not_mix_methods(crawled, tmp_path):
         # HEAD is answered with the head of the page, never the page with HEAD's.
         assert ask.of(f"{origin}/page", "HEAD") == (200, b"")
         assert ask.of(origin) == (307, b"")  # to the same with a slash
-
-
-@pytest.mark.compat
-def test_pywb_indexes_the_warc_files_alike(crawled, tmp_path):
-    _, _, (index,) = crawled
-    manager = foreign.python("pywb==2.10.0") / "wb-manager"
-    (tmp_path / "pywb").mkdir()
-    for words in (["init", "c"], ["add", "c", index.with_suffix(".warc.gz")]):
-        subprocess.run(
-            [manager, *words], cwd=tmp_path / "pywb", check=True, capture_output=True
-        )
-    (theirs,) = (tmp_path / "pywb").rglob("*.cdxj")
-
-    def keys(path):
-        lines = path.read_bytes().splitlines()
-        return [line.split(b" ")[:2] for line in lines if not line.startswith(b"urn:")]
-
-    assert keys(theirs) == keys(index)
 
 
 @pytest.mark.compat

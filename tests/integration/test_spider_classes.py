@@ -62,9 +62,6 @@ class Shop(Site):
                     f"<product><name>p{n}</name></product>" for n in range(PAGES)
                 )
                 return ok("application/xml", f"<all>{rows}</all>".encode())
-            case ["feed.csv"]:
-                rows = "".join(f"{n};p{n}\n" for n in range(PAGES))
-                return ok("text/csv", f"id;name\n{rows}".encode())
             case ["login"] if method == "POST":
                 cookie = b"session=%s; Path=/" % body
                 return html("Welcome").with_headers((b"Set-Cookie", cookie))
@@ -87,36 +84,24 @@ def zipped(*words):
 
 
 ITEMS = """
-import dataclasses, enum
 import scrapy
 
 
 class Product(scrapy.Item):
     name = scrapy.Field()
     url = scrapy.Field()
-
-
-class Kind(enum.Enum):
-    BOOK = "book"
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    number: int
-    name: str
-    kind: Kind
 """
 IMPORTS = """
-import datetime, uuid
+import datetime
 from pathlib import PurePosixPath
 
 import scrapy
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import (
-    CrawlSpider, CSVFeedSpider, Rule, SitemapSpider, Spider, XMLFeedSpider
+    CrawlSpider, Rule, SitemapSpider, Spider, XMLFeedSpider
 )
 from scrapy_redis.spiders import RedisCrawlSpider, RedisSpider
-from shop.items import Kind, Product, Row
+from shop.items import Product
 
 
 def fields(response, **more):
@@ -223,23 +208,6 @@ class One(XMLFeedSpider):
         item = response.meta["item"]
         item["url"] = response.url
         yield item
-""",
-    "CSVFeedSpider": """
-class One(CSVFeedSpider):
-    delimiter = ";"
-
-    def __init__(self, bases="", **kwargs):
-        super().__init__(**kwargs)
-        self.start_urls = [base + "/feed.csv" for base in bases.split(",")]
-
-    def parse_row(self, response, row):
-        made = Row(int(row["id"]), row["name"], Kind.BOOK)
-        url = response.urljoin("/detail/" + row["name"])
-        given = {"row": made, "by": {made: uuid.UUID(int=made.number)}}
-        yield scrapy.Request(url, self.detail, cb_kwargs=given)
-
-    def detail(self, response, row, by):
-        yield fields(response, row=repr(row), by=repr(by[row]))
 """,
     "InitSpider": """
 class One(Spider):

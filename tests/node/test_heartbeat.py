@@ -4,7 +4,6 @@ import pytest
 
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
-from frontier.node.context import Part
 from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import LEASE_ACQUIRE
 
@@ -23,16 +22,6 @@ async def settle(*nodes):
     raise AssertionError("partitions still change hands")
 
 
-class Leaving(Part):
-    """What is done before partitions are given back."""
-
-    def __init__(self, do):
-        self.do = do
-
-    async def leaving(self):
-        await self.do()
-
-
 @pytest.fixture
 def die(db, crawl):
     """Have a node die: it was silent for long, and who beats next looks for such."""
@@ -43,78 +32,6 @@ def die(db, crawl):
         db("HDEL", crawl.meta(), "swept_ms")
 
     return die
-
-
-async def test_a_partition_with_a_request_that_came_at_the_last_moment_is_not_given_up(
-    parts, start, new_push, until
-):
-    a, b = parts("a", partitions=1), parts("b", partitions=1)
-    start(a.outbox.run())
-    await settle(a)
-    await a.push(0, new_push(b"x", "x.example"))
-    await a.inbox.load_queues([0])
-    sent, taken = a.inbox._choose(), []
-
-    async def replied():
-        """What was sent before the hand-over began is answered in its middle."""
-        if not taken:
-            await a.inbox._reserve(sent)
-            taken.append(a.inbox.take())
-
-    a.context.parts.add(Leaving(replied))
-    await a.heartbeat._hand_over({0})
-
-    (reservation,) = taken
-    assert a.leases.covers(reservation.lease)
-    assert await b.leases.acquire([0]) == []
-    a.acks.complete(reservation)
-    await a.acks.drain()
-    await a.heartbeat._hand_over({0})
-    assert [taken.lease.partition for taken in await b.leases.acquire([0])] == [0]
-
-
-async def test_a_partition_whose_request_ends_during_the_flush_waits_for_the_next(
-    parts, start, new_push
-):
-    a = parts("a", partitions=2)
-    start(a.outbox.run())
-    await settle(a)
-    await a.push(0, new_push(b"x", "x.example"))
-    await a.inbox.load_queues([0])
-    await a.inbox._reserve(a.inbox._choose())
-    reservation = a.inbox.take()
-
-    async def ended():
-        """What it has sent is noted by this flush or the next; nobody knows."""
-        if reservation.key in a.inbox.open:
-            a.acks.complete(reservation)
-            await a.acks.drain()
-
-    a.context.parts.add(Leaving(ended))
-    await a.heartbeat._hand_over({0, 1})
-    assert sorted(a.leases.held) == [0]
-    await a.heartbeat._hand_over({0})
-    assert a.leases.held == {}
-
-
-async def test_what_stays_here_after_all_is_known_again(parts, start, new_push, until):
-    a, b = parts("a", partitions=8, cap=1), parts("b", partitions=8)
-    start(a.outbox.run(), a.inbox.run())
-    await settle(a)
-    for partition in range(8):
-        await a.push(partition, *(new_push(url, f"{partition}.x") for url in urls(2)))
-    await a.inbox.load_queues(range(8))
-    await until(lambda: len(a.inbox) == 8)
-    while a.inbox.take() is not None:
-        pass
-    await b.heartbeat.beat()
-    await a.heartbeat.beat()
-    moving = b.membership.ring.owned_by("b")
-    assert not any(map(a.inbox.knows, moving))
-
-    await b.membership.leave({})
-    await settle(a)
-    assert all(map(a.inbox.knows, moving))
 
 
 async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(

@@ -252,18 +252,3 @@ async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
 
     node.inbox.forget(reservation)
     assert node.inbox.idle
-
-
-async def test_what_a_lost_reply_reserved_is_put_back_and_comes_again(
-    ready_on, until, connect, wire, new_push
-):
-    async with wire:
-        node = await ready_on(connect(wire), {0: []})
-        await node.push(0, *map(new_push, urls(5)))
-        wire.lose_reply_to = QUEUE_RESERVE.sha.encode()
-        node.inbox.note_ready(0, ["0:a.example"])
-        await until(lambda: wire.lost, "the loss")
-
-        await until(lambda: len(node.inbox) == 5)
-        assert [r.item for r in take_all(node)] == [b"0" + u for u in urls(5)]
-        assert (await node.scan(0)).reserved == 5

@@ -259,16 +259,8 @@ def mutual(binary, request):
     server.remove()
 
 
-@pytest.mark.parametrize("form", ["url", "params"])
-async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(
-    new_node, mutual, form
-):
-    found = {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": mutual.port}
-    redis = {
-        "url": {"REDIS_URL": mutual.url()},
-        "params": {**found, "REDIS_PARAMS": mutual.params},
-    }[form]
-    assert len(await crawled(new_node(None, "a", redis))) == 199
+async def test_a_node_shows_a_server_that_asks_for_it_its_certificate(new_node, mutual):
+    assert len(await crawled(new_node(None, "a", {"REDIS_URL": mutual.url()}))) == 199
 
 
 @pytest.mark.parametrize("mutual", ["TLSv1.2", "TLSv1.3"], indirect=True)
