@@ -72,27 +72,10 @@ def _keys(url: str, rules: str) -> dict[str, str]:
 def _explained(said: dict[str, Any]) -> Iterator[Text]:
     width = max([len(step["step"]) for step in said["steps"]] + [len("queue key")])
     yield Text(f"{'':{width}}  {said['url']}")
-    before = said["url"]
     for step in said["steps"]:
-        yield Text(f"{step['step']:{width}}  ", "cyan") + _changed(before, step["url"])
-        before = step["url"]
+        yield Text(f"{step['step']:{width}}  ", "cyan") + Text(step["url"])
     if said["refused"] is not None:
         yield Text(f"refused by {said['refused']}", "red")
         return
     for name in ("seen key", "surt", "queue key"):
         yield Text(f"{name:{width}}  ", "bold") + Text(said[name.replace(" ", "_")])
-
-
-def _changed(before: str, after: str) -> Text:
-    """*after*, with what is not at the same place in *before* in colour."""
-    start = 0
-    while start < min(len(before), len(after)) and before[start] == after[start]:
-        start += 1
-    end = 0
-    most = min(len(before), len(after)) - start
-    while end < most and before[-1 - end] == after[-1 - end]:
-        end += 1
-    middle = after[start : len(after) - end]
-    text = Text(after[:start])
-    text.append(middle, "yellow")
-    return text + Text(after[len(after) - end :]) if end else text

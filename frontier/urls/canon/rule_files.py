@@ -7,8 +7,6 @@ r"""Rule sets of a project: TOML files.
 
     [[rule]]
     site = "com,example)/shop"     # pages whose SURT begins so; or match = 'regex'
-    from = 2020-01-01              # valid from this day on
-    until = 2024-01-01             # and up to the day before this one
     strip = 'session=[0-9a-f]+&?'  # what to take out
 
     [[rule]]
@@ -28,7 +26,6 @@ are written as Java has them: ``$1`` is the first group, ``\$`` a dollar sign.
 from __future__ import annotations
 
 import codecs
-import datetime as dt
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, unquote_plus
@@ -56,8 +53,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 """What a rule may do, and what each needs beside it."""
 _PATTERNS = (*KINDS, "match")
 _CHARSETS = ("source", "target")
-_DAYS = ("from", "until")
-_KEYS = (*_PATTERNS, "site", *_DAYS, "replace", *_CHARSETS)
+_KEYS = (*_PATTERNS, "site", "replace", *_CHARSETS)
 _REFERENCE = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
 _UNRESERVED = ".-*_"
 """What Java's URLEncoder leaves beside letters and digits."""
@@ -93,12 +89,9 @@ def _check(key: str, value: Any) -> None:
     Raises:
         ValueError: It cannot be.
     """
-    if key in _DAYS:
-        if type(value) is not dt.date:
-            raise ValueError("needs a day, like 2020-01-31")
-    elif not isinstance(value, str):
-        raise ValueError("needs text")
-    elif key in _PATTERNS:
+    if not isinstance(value, str):
+        raise ValueError("needs text")  # noqa: TRY004 (the file is wrong, not its reader)
+    if key in _PATTERNS:
         compiled(value)
     elif key in _CHARSETS and not _is_charset(value):
         raise ValueError(f"{value!r} is no character set")
@@ -116,8 +109,6 @@ def _problem(rule: Mapping[str, Any]) -> tuple[str, str]:
             return kinds[0], f"needs a {key} beside {kinds[0]}"
     if kinds == ["transcode"] and not compiled(rule["transcode"]).groups:
         return "transcode", "needs a group: what is escaped again"
-    if rule.get("from", dt.date.min) >= rule.get("until", dt.date.max):
-        return "until", "ends before it begins"
     return "", ""
 
 
@@ -127,11 +118,6 @@ def _is_charset(name: str) -> bool:
         return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
     except (LookupError, ValueError):
         return False
-
-
-def valid_on(rule: Mapping[str, Any], day: dt.date) -> bool:
-    """Whether *rule* is in effect on *day*."""
-    return bool(rule.get("from", day) <= day < rule.get("until", dt.date.max))
 
 
 def kind_of(rule: Mapping[str, Any]) -> str:

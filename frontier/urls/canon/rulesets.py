@@ -9,7 +9,6 @@ What always holds:
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
 from functools import lru_cache
@@ -142,7 +141,7 @@ class RuleSet:
         facts["version"] = VERSION
         if self.rules:
             facts["rules"] = self.rules
-        return json.dumps(facts, sort_keys=True, separators=(",", ":"), default=str)
+        return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
     @property
     def digest(self) -> str:
@@ -196,9 +195,6 @@ def host_of_origin(origin: str, rules: str) -> str | None:
 def named(name: str) -> RuleSet:
     """The rule set *name*: one of ours, or a file.
 
-    Of a file it has the rules that are valid today, for as long as the process
-    lives.
-
     Raises:
         ConfigurationError: There is none.
         InputBroken: The file cannot be used.
@@ -220,6 +216,4 @@ def _of_file(path: str) -> RuleSet:
         what, known = ("base", NAMED) if base else ("steps", STEPS)
         reason = f"{what} = {base or steps!r}: there are {', '.join(known)}"
         raise InputBroken(path, reason)
-    today = dt.datetime.now(dt.UTC).date()
-    rules = [r for r in given.get("rule", ()) if files.valid_on(r, today)]
-    return RuleSet(given["name"], steps, rules)
+    return RuleSet(given["name"], steps, given.get("rule", ()))

@@ -1,11 +1,10 @@
-import datetime as dt
 import time
 
 import pytest
 
 from frontier.errors import InputBroken, InvalidURL
 from frontier.settings.patterns import LOOKED
-from frontier.urls.canon.rule_files import MAX_RULES, Rules, valid_on
+from frontier.urls.canon.rule_files import MAX_RULES, Rules
 from frontier.urls.canon.rulesets import label_of, named
 from tests.urls.canon.originals import apply
 
@@ -73,23 +72,6 @@ def test_what_decides_is_in_the_label(written):
     assert first.startswith("ours@")
 
 
-def test_a_rule_is_valid_for_its_days():
-    day = dt.date(2022, 2, 2)
-    later = day + dt.timedelta(1)
-
-    assert valid_on({}, day)
-    assert valid_on({"from": day, "until": later}, day)
-    assert not valid_on({"from": later}, day)
-    assert not valid_on({"until": day}, day)
-
-
-def test_a_rule_that_is_over_does_nothing(written):
-    ended = WHOLE.replace("strip = ", "until = 2001-01-01\nstrip = ")
-    url = "http://example.com/shop?visit=7&x=1"
-
-    assert apply(url, rules=written(ended)) == url
-
-
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
@@ -111,8 +93,6 @@ def test_a_rule_that_is_over_does_nothing(written):
         ('"UTF-8"', '"UTF-88"', 17, "UTF-88"),
         ("([^&]+)'", "[^&]+'", 15, "needs a group"),
         ("[[rule]]  # mobile", "[[rule]\n# mobile", 9, "not TOML"),
-        ("strip =", "from = 2020-01-02\nuntil = 2020-01-01\nstrip =", 8, "before it"),
-        ("strip =", "from = 'now'\nstrip =", 7, "needs a day"),
         ("match = 'example", "site = 'x'\nmatch = 'example", 15, "both a site and"),
     ],
 )
