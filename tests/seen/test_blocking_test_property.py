@@ -219,31 +219,6 @@ def at_once(clients, work):
         return list(pool.map(run, range(len(clients))))
 
 
-@pytest.mark.parametrize("tiers", TIERS)
-def test_at_once_eight_clients_find_each_url_once(stores, tiers):
-    count = 4_000
-    lists, crawl = shares(count, seed=len(tiers)), new_crawl()
-    # For Bloom alone the first generation takes half of the URLs: 29 are lost on
-    # average where 80 may be, eight standard deviations more.
-    shape = shape_of(tiers, capacity=count // 2 if tiers == "bloom" else 1)
-    clients = [Client(store, crawl, shape) for store in stores]
-
-    def work(number, client):
-        new = []
-        for batch in cut(lists[number], seed=number):
-            verdicts = client.push(batch)
-            new += [u for u, v in zip(batch, verdicts, strict=True) if v == "n"]
-        return new
-
-    new = [url for found in at_once(clients, work) for url in found]
-    assert len(new) == len(set(new)), "a URL was new twice"
-    if tiers == "bloom":
-        assert count - len(new) < ERROR * count
-    else:
-        assert sorted(new) == list(range(count))
-    assert sum(client.stale for client in clients) > CLIENTS
-
-
 @pytest.fixture(scope="module")
 def durable(shared_server):
     """A server of the same kind that has confirmed nothing it may forget."""

@@ -22,20 +22,13 @@ def why(url, *rules):
     return None if found is None else str(found)
 
 
-@pytest.mark.parametrize(
-    ("host", "stored"),
-    [
-        ("A.Example", "a.example"),
-        ("a.example.", "a.example"),
-        ("a.example:8080", "a.example:8080"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("[::1]", "[::1]"),
-        ("[0:0::1]:81", "[::1]:81"),
-        ("müller.example", "xn--mller-kva.example"),
-    ],
-)
-def test_a_host_is_stored_in_one_spelling(host, stored):
-    assert rule_of(HOST, host).value == stored
+def test_a_host_is_stored_in_one_spelling():
+    spelled = {"A.Example": "a.example", "a.example.": "a.example"}
+    spelled |= {"a.example:8080": "a.example:8080", "127.0.0.1": "127.0.0.1"}
+    spelled |= {"[::1]": "[::1]", "[0:0::1]:81": "[::1]:81"}
+    spelled |= {"müller.example": "xn--mller-kva.example"}
+    for host, stored in spelled.items():
+        assert rule_of(HOST, host).value == stored
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What reads content of others takes time that grows with it, and no faster.
 
-Style sheets, and what a page has for expressions of ours, are read with texts that are
-hostile to these. What is hostile to lxml takes the reactor's thread a bounded time;
+What is hostile to lxml takes the reactor's thread a bounded time;
 more of it is for a worker, which is killed. Each
 expression that a module of the package has is tried with texts of one short piece
 again and again, by the methods that the module calls. A text `TIMES` as long may take
@@ -66,10 +65,6 @@ def page(text):
     return list(read_links(text, "http://a.example/x/y", is_html=True))
 
 
-def sheet(text):
-    return list(read_links(text, "http://a.example/x/y", is_html=False))
-
-
 def numbered(template, length):
     """A maker of *template*, with a number in it, so often as there is room."""
 
@@ -83,22 +78,6 @@ def repeated(text, before="", after=""):
     return lambda size: before + text * (size // len(text)) + after
 
 
-PAGES = {
-    "blanks-in-srcset": repeated(" ", '<img srcset="', '">'),
-    "commas-in-srcset": repeated(",", '<img srcset="', '">'),
-    "brackets-in-srcset": repeated("(", '<img srcset="a ', '">'),
-    "candidates": numbered("<img srcset='a%d 1x, b 2x'>", 32),
-    "url-in-style": repeated("url(", '<p style="', '">'),
-    "url-in-styles": repeated("url(", "<style>", "</style>"),
-    "blanks-in-title": repeated(" ", "<title>a", "b</title>"),
-    "dots": repeated("../", "<a href='", "'>"),
-    "links": numbered("<a href=x%d?>", 16),
-    "links-with-dots": numbered("<a href=../../a/./../%d>", 28),
-    "same-links": repeated("<a href=/x>"),
-    "long-base": lambda n: (
-        "<base href='" + "/x" * 200 + "'>" + numbered("<a href=^%d>", 16)(n)
-    ),
-}
 OF_LXML = {
     "attributes": lambda n: "<a " + numbered("a%d=1 ", 8)(n) + ">",
     "one-attribute-again": repeated("a ", "<a ", ">"),
@@ -124,25 +103,6 @@ OF_LXML = {
 """Hostile to libxml2, which reads some of them in quadratic time."""
 DEEP = {"open-elements", "open-inline", "open-lists", "open-tables"}
 DEEP |= {"open-then-closed", "open-among-others"}
-SHEETS = {
-    "url": repeated("url("),
-    "url-then-quote": repeated('url("'),
-    "url-then-both-quotes": repeated("url('\""),
-    "url-then-blanks": repeated("url(    "),
-    "blanks": repeated(" ", "url("),
-    "url-blanks-apart": repeated("url(x" + " " * 50),
-    "backslashes": repeated("\\", 'url("'),
-    "escapes": repeated("\\a ", "url(", ")"),
-    "import": repeated("@import "),
-    "import-then-quote": repeated('@import"'),
-    "comments": repeated("/* url("),
-    "sheets-links": numbered("url(%d)", 12),
-}
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_takes_time_in_proportion(name):
-    assert grows_with(page, PAGES[name], 1 << 14)
 
 
 @pytest.mark.parametrize("name", OF_LXML)
@@ -152,11 +112,6 @@ def test_what_is_hostile_to_the_parser_takes_the_reactor_a_bounded_time(name):
     with pytest.raises(PageCut) if name in DEEP else contextlib.nullcontext():
         page(text)
     assert time.thread_time() - begin < 1.0  # 0.2 on our machine
-
-
-@pytest.mark.parametrize("name", SHEETS)
-def test_a_style_sheet_takes_time_in_proportion(name):
-    assert grows_with(sheet, SHEETS[name], 1 << 14)
 
 
 PIECES = [

@@ -6,7 +6,6 @@ import zlib
 import pytest
 
 from frontier.urls.sitemaps import MOST_BYTES, MOST_URLS, host_of, read_sitemap
-from tests.urls.test_linear import grows_with, numbered, repeated
 
 URL = "http://a.example/maps/sitemap.xml"
 SPACE = "xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'"
@@ -84,16 +83,6 @@ def test_a_feed_is_a_sitemap_of_its_items(text):
         {False},
         [],
     )
-
-
-@pytest.mark.parametrize("date", ["soon", "x" * 9999, "Thu, 01 Feb 99999 10:00:00 GMT"])
-def test_a_date_of_a_feed_that_cannot_be_read_costs_no_url(date):
-    item = f"<item><link>/1</link><pubDate>{date}</pubDate></item>"
-
-    found, _, faults = read(f"<rss><channel>{item}</channel></rss>")
-
-    assert found == [("http://a.example/1", None)]
-    assert faults == ["1 of its dates cannot be read"]
 
 
 def test_an_index_has_sitemaps():
@@ -243,26 +232,6 @@ def test_a_bomb_is_unpacked_as_far_as_the_protocol_allows():
 
     assert found == [("http://a.example/1", None)]
     assert faults[0] == f"has more than {MOST_BYTES:,} bytes; the rest is left out"
-
-
-IN = f"<urlset {SPACE}>"
-HOSTILE = {
-    "urls": lambda n: IN + numbered("<url><loc>/%d</loc></url>", 28)(n),
-    "open-urls": repeated("<url>", IN),
-    "open-locs": repeated("<url><loc>", IN),
-    "one-loc": repeated("x", f"{IN}<url><loc>"),
-    "locs": repeated("<loc>/a</loc>", f"{IN}<url>"),
-    "pieces": repeated("a&amp;", f"{IN}<url><loc>"),
-    "lines": repeated("http://a.example/\n"),
-    "one-line": repeated("http://"),
-    "images": repeated("<i><loc>x</loc></i>", f"{IN}<url>"),
-    "dates": repeated("<url><loc>a</loc><lastmod>-</lastmod></url>", IN),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_sitemap_takes_time_in_proportion(name):
-    assert grows_with(read, HOSTILE[name], 1 << 15)
 
 
 def test_hosts_are_compared_with_their_ports():
