@@ -388,7 +388,7 @@ def _fault(url: str) -> str | None:
         _checked(url)
     except ValueError as error:
         return f"is not a URL: {error}"
-    return fault_of(url)
+    return fault_of(url) or None
 
 
 def _checked(url: str) -> str:

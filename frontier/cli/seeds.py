@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frontier.queue.push import Push
-    from frontier.requests.stored_request import Allowed
     from frontier.seeds.load_once import Seeder, SeedLock
     from frontier.seeds.push import SeedPushes
     from frontier.seen.seen_set import StoredCrawl
@@ -39,8 +38,6 @@ BATCH = 10_000
 """Seeds that are pushed together."""
 PATIENCE = 0.5
 """Seconds for which more lines of standard input are waited for."""
-ROOM = 10_000
-"""Lines of standard input that are read ahead."""
 SHOWN = 200
 """Characters of a line in a message."""
 
@@ -78,12 +75,14 @@ def seed(
     priority, callback and cb_kwargs; a file has one a line. A line that is not
     a seed is named and left out. To finish an interrupted load, run it again.
     """
-    from frontier.cli.project import Identities
+    from scrapy.utils.project import get_project_settings
+
     from frontier.cluster.crawls import BY_FINGERPRINT
     from frontier.seeds.load_once import Seeder, SeedLock
     from frontier.seen.config import seen_config
+    from frontier.settings.config import Config
 
-    list_id, total = _survey(targets)
+    list_id = _list_id(targets)
     with options.connected() as store:
         crawl = options.crawl(store)
         chosen = crawl.keys.crawl_id
@@ -91,27 +90,25 @@ def seed(
             raise ConfigurationError(
                 f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
             )
-        pushes = _pushes(store, crawl, Identities(crawl))
-        _wait_for_copies(store)
-        lock = SeedLock(store, crawl.keys, list_id, _holder())
+        config = Config.from_settings(get_project_settings())
+        pushes = _pushes(store, crawl, config)
+        _wait_for_copies(store, config)
+        holder = f"seed-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        lock = SeedLock(store, crawl.keys, list_id, holder)
         seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
-        with bar("seeds", total) as progress:
+        with bar("seeds", None) as progress:
             try:
                 counts = _load(_lines_of(targets), pushes, seeder, lock, progress)
             except PushForgotten:
                 lock.start_over()
                 raise
-    _tell(chosen, seeder, counts, output)
-
-
-def _tell(crawl_id: str, seeder: Seeder, counts: Counts, output: Output) -> None:
     numbers = {
         "queued": seeder.queued,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
     }
-    output.rows({"crawl_id": crawl_id, **numbers})
+    output.rows({"crawl_id": chosen, **numbers})
     if counts.faulty:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
@@ -129,18 +126,17 @@ def _load(
     def wait() -> None:
         say("another command loads this list; waiting for it")
 
-    done = counts.skipped = lock.hold(0, wait)
+    counts.skipped = lock.hold(0, wait)
     waiting: list[tuple[int, Push]] = []
     for line in lines:
         if line is not None:
             counts.lines += 1
-            if counts.lines <= done:
-                continue
-            waiting += _of(line, pushes, counts)
+            if counts.lines > counts.skipped:
+                waiting += _of(line, pushes, counts)
         if line is None or len(waiting) >= BATCH:
             seeder.push(waiting)
             waiting = []
-            done = lock.hold(counts.lines, wait)
+            lock.hold(counts.lines, wait)
             progress(counts.lines)
     seeder.push(waiting)
     seeder.leave()
@@ -163,56 +159,44 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
     return []
 
 
-def _pushes(store: BlockingStore, crawl: StoredCrawl, identities: Any) -> SeedPushes:
-    from frontier.cluster.shared_settings import FINGERPRINTER, SCRAPYS
+def _pushes(store: BlockingStore, crawl: StoredCrawl, config: Config) -> SeedPushes:
+    """What makes pushes as the nodes of *crawl* would; *config* is the project's."""
+    from scrapy.spiderloader import get_spider_loader
+    from scrapy.utils.project import get_project_settings
+
+    from frontier.cli.project import Identities
     from frontier.requests.seen_mode import StartTest
+    from frontier.requests.stored_request import Allowed
     from frontier.seeds.push import SeedPushes
     from frontier.seen.imported_filter import about_call
     from frontier.store.client import Call
-    from frontier.urls.canon.rulesets import SCRAPY
     from frontier.urls.partition import QueueAddresses
 
-    salt = store.call(Call.command("HGET", crawl.keys.meta(), "start_salt"))
-    pushes = SeedPushes(
+    asked = [Call.command("HGET", crawl.keys.meta(), "start_salt")]
+    salt, imported = store.run([*asked, about_call(crawl.keys)])
+    loader = get_spider_loader(get_project_settings())
+    spider: type[Any] | None = None
+    if crawl.spider in loader.list():
+        spider = loader.load(crawl.spider)
+    return SeedPushes(
         QueueAddresses(crawl.config),
-        identities.fingerprint,
-        spider=_spider(crawl.spider),
-        name=crawl.spider,
-        start=StartTest(salt or b"", crawl.config.seen_start),
-        allowed=_allowed(),
-        is_scrapys=crawl.shape.get(FINGERPRINTER) == SCRAPYS
-        and crawl.config.canon_rules == SCRAPY,
+        Identities(crawl).fingerprint,
+        spider,
+        StartTest(salt or b"", crawl.config.seen_start),
+        Allowed.of(config),
+        # An operator asks for them, whatever was seen before the crawl.
+        exempt=imported is not None,
     )
-    # An operator asks for them, whatever was seen before the crawl.
-    pushes.exempt = store.call(about_call(crawl.keys)) is not None
-    return pushes
 
 
-def _config() -> Config:
-    """The settings of the project here."""
-    from scrapy.utils.project import get_project_settings
-
-    from frontier.settings.config import Config
-
-    return Config.from_settings(get_project_settings())
-
-
-def _allowed() -> Allowed:
-    """What nodes with the settings of the project here take from the store."""
-    from frontier.requests.stored_request import Allowed
-
-    return Allowed.of(_config())
-
-
-def _wait_for_copies(store: BlockingStore) -> None:
-    """Have seeds count as stored when they are where those settings want them.
+def _wait_for_copies(store: BlockingStore, config: Config) -> None:
+    """Have seeds count as stored when they are where *config* wants them.
 
     Raises:
         ConfigurationError: A server cannot wait for that.
     """
     from frontier.store.calls import Copies
 
-    config = _config()
     copies = Copies(config.store_wait_replicas, config.store_wait_aof)
     if copies:
         try:
@@ -222,27 +206,12 @@ def _wait_for_copies(store: BlockingStore) -> None:
     store.copies = copies
 
 
-def _spider(name: str) -> type[Any] | None:
-    """The class of the spider *name*, if the project here has it."""
-    from scrapy.spiderloader import get_spider_loader
-    from scrapy.utils.project import get_project_settings
-
-    try:
-        return get_spider_loader(get_project_settings()).load(name)
-    except KeyError:
-        return None
-
-
-def _holder() -> str:
-    return f"seed-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
 def _is_file(target: str) -> bool:
     return "://" not in target and not target.lstrip().startswith("{")
 
 
-def _survey(targets: list[str]) -> tuple[str, int | None]:
-    """What *targets* are called in the store, and how many lines they have.
+def _list_id(targets: list[str]) -> str:
+    """What *targets* are called in the store.
 
     A list is known by its contents, so that one that was changed is another.
     Standard input cannot be read twice: it is a new list each time.
@@ -250,28 +219,23 @@ def _survey(targets: list[str]) -> tuple[str, int | None]:
     Raises:
         ConfigurationError: A file cannot be read.
     """
-    digest, total = hashlib.sha256(), 0
-    if STDIN in targets:
-        return f"seeds-{secrets.token_hex(8)}", None
+    digest = hashlib.sha256()
     for target in targets:
-        if not _is_file(target):
+        if target == STDIN:
+            digest.update(secrets.token_bytes(16))
+        elif not _is_file(target):
             digest.update(target.encode("utf-8", "surrogateescape") + b"\n")
-            total += 1
-            continue
-        try:
-            with open_input(Path(target)) as file:
-                last = b"\n"
-                while data := file.read(1 << 20):
-                    digest.update(data)
-                    total += data.count(b"\n")
-                    last = data[-1:]
-                total += last != b"\n"
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise ConfigurationError(
-                f"{target[:SHOWN]!r} is neither a URL nor a file: {reason}"
-            ) from None
-    return f"seeds-{digest.hexdigest()[:16]}", total
+        else:
+            try:
+                with open_input(Path(target)) as file:
+                    while data := file.read(1 << 20):
+                        digest.update(data)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ConfigurationError(
+                    f"{target[:SHOWN]!r} is neither a URL nor a file: {reason}"
+                ) from None
+    return f"seeds-{digest.hexdigest()[:16]}"
 
 
 def _lines_of(targets: list[str]) -> Iterator[Line | None]:
@@ -303,7 +267,7 @@ def _lines(name: str, file: Any) -> Iterator[Line]:
 
 def _arriving(name: str, file: Any) -> Iterator[Line | None]:
     """The lines of *file*, and ``None`` where no more have come for a while."""
-    read: queue.Queue[Line | None] = queue.Queue(ROOM)
+    read: queue.Queue[Line | None] = queue.Queue(BATCH)
 
     def run() -> None:
         try:
@@ -312,13 +276,14 @@ def _arriving(name: str, file: Any) -> Iterator[Line | None]:
         finally:
             read.put(None)
 
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     while True:
         try:
             line = read.get(timeout=PATIENCE)
         except queue.Empty:
             yield None
-            continue
-        if line is None:
-            return
-        yield line
+        else:
+            if line is None:
+                return
+            yield line

@@ -71,7 +71,9 @@ META = "frontier_round"
 FEED, LINK, IMPLIED, DERIVED = "feed", "link", "implied", "derived"
 """What a request is in its round: a feed, a new item, an implied page, or what one of
 these embeds."""
-PRIORITIES = {FEED: 30, LINK: 20, IMPLIED: 20, DERIVED: 10}
+PRIORITIES = {FEED: 20, LINK: 30, IMPLIED: 30, DERIVED: 10}
+"""What was found goes before what is asked again: else, where a host is slower than the
+waits of its feeds, no item would have its turn."""
 BACKLOG = 15
 """Priority of the items of a feed that is read for the first time: what is new in later
 rounds does not wait for them."""

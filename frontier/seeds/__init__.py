@@ -1,6 +1,6 @@
 """Seeds: where a crawl starts.
 
-`line` reads them from text, `push` makes them pushes, `load_once` sees that each line
+`read` reads them from text, `push` makes them pushes, `load_once` sees that each line
 of a list counts once, whoever loads it and however often, `redis_feed` takes them from
 a key that others fill while the crawl runs.
 

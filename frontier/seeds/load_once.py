@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from frontier.queue.push import Push
     from frontier.seen.config import SeenConfig
-    from frontier.store.client import Argument, BlockingStore
+    from frontier.store.client import BlockingStore
     from frontier.store.keys import CrawlKeys
 
 LOCK_MS = 10_000
@@ -42,10 +42,26 @@ GRACE_MS = 3_000
 """How long the crawl stays open after the last seed."""
 HINT_MS = 30_000
 """How long a hint waits for a node that does not read it."""
-BATCH = 10_000
-"""Seeds per round trip, at most."""
 PAUSE = 0.5
 """Seconds between two attempts to take a lock that another command has."""
+
+
+def hold_call(keys: CrawlKeys, list_id: str, holder: str, lines: int = 0) -> Call:
+    """The call that takes or renews the lock of a list, of which *lines* are done.
+
+    It returns ``yours`` and how many really are; or ``taken``, ``closed`` or ``lost``.
+    """
+    names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
+    return Call.to(SEED_HOLD, names, [list_id, holder, LOCK_MS, lines])
+
+
+def done_call(keys: CrawlKeys, list_id: str, holder: str) -> Call:
+    """The call that says that the whole list is in the store, and gives the lock back.
+
+    The list is forgotten.
+    """
+    names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
+    return Call.to(SEED_DONE, names, [list_id, holder, GRACE_MS])
 
 
 class SeedLock:
@@ -55,10 +71,7 @@ class SeedLock:
         self, store: BlockingStore, keys: CrawlKeys, list_id: str, holder: str
     ) -> None:
         self._store = store
-        self._crawl_id = keys.crawl_id
-        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
-        self._list_id = list_id
-        self._holder = holder
+        self._given = (keys, list_id, holder)
 
     def hold(self, lines: int, on_wait: Callable[[], None] = lambda: None) -> int:
         """Take or renew it, with *lines* done; return how many really are.
@@ -71,14 +84,12 @@ class SeedLock:
         """
         waited = False
         while True:
-            args: list[Argument] = [self._list_id, self._holder, LOCK_MS, lines]
-            state, known = self._store.call(Call.to(SEED_HOLD, self._names, args))
+            state, known = self._store.call(hold_call(*self._given, lines))
             if state == b"yours":
                 return int(known)
-            if state == b"lost":
-                raise CrawlLost(self._crawl_id)
-            if state == b"closed":
-                raise CrawlClosed(self._crawl_id)
+            if state != b"taken":
+                ended = CrawlLost if state == b"lost" else CrawlClosed
+                raise ended(self._given[0].crawl_id)
             if not waited:
                 waited = True
                 on_wait()
@@ -86,12 +97,12 @@ class SeedLock:
 
     def start_over(self) -> None:
         """Count no line as done: whoever loads the list next begins with the first."""
-        self._store.call(Call.command("HDEL", self._names[1], self._list_id))
+        keys, list_id, _ = self._given
+        self._store.call(Call.command("HDEL", keys.seed_lists(), list_id))
 
     def done(self) -> None:
         """Say that the whole list is in the store, and give the lock back."""
-        args: list[Argument] = [self._list_id, self._holder, GRACE_MS]
-        self._store.call(Call.to(SEED_DONE, self._names, args))
+        self._store.call(done_call(*self._given))
 
 
 class Seeder:
@@ -119,8 +130,23 @@ class Seeder:
         for partition, push in pushes:
             waiting[partition].append(push)
         while waiting:
-            batches = _take(waiting)
-            became_ready = self._send(batches, waiting)
+            # No partition twice: the second would not know the layout after the first.
+            batches = {number: some[:MAX_URLS] for number, some in waiting.items()}
+            plans = [self._pusher.plan(*batch) for batch in batches.items()]
+            replies = self._store.run(joined(plans, alone=self._store.alone))
+            every = [one for reply in replies for one in reply]
+            became_ready: list[tuple[int, str]] = []
+            for (number, some), reply in zip(batches.items(), every, strict=True):
+                done = self._pusher.pushed(number, reply, some)
+                if done is None:
+                    continue  # it goes again, planned with the layout that there is
+                became_ready += [(number, queue) for queue in done.became_ready]
+                for push, verdict in zip(some, done.verdicts, strict=True):
+                    self.queued += bool(push.queue) and verdict == NEW
+                    self.seen += bool(push.queue) and verdict in ARE_SEEN
+                del waiting[number][:MAX_URLS]
+                if not waiting[number]:
+                    del waiting[number]
             tell_holders(self._store, self._keys, became_ready)
 
     def leave(self) -> None:
@@ -131,26 +157,6 @@ class Seeder:
         """
         self._pusher.end(self._store.run)
 
-    def _send(
-        self, batches: list[tuple[int, list[Push]]], waiting: dict[int, list[Push]]
-    ) -> list[tuple[int, str]]:
-        """Push *batches*; what has to be tried again is put back to *waiting*."""
-        became_ready: list[tuple[int, str]] = []
-        plans = [self._pusher.plan(partition, pushes) for partition, pushes in batches]
-        replies = self._store.run(joined(plans, alone=self._store.alone))
-        every = [one for reply in replies for one in reply]
-        for (partition, pushes), reply in zip(batches, every, strict=True):
-            done = self._pusher.pushed(partition, reply, pushes)
-            if done is None:
-                waiting[partition] = pushes + waiting.get(partition, [])
-                continue
-            became_ready += [(partition, queue) for queue in done.became_ready]
-            for push, verdict in zip(pushes, done.verdicts, strict=True):
-                if push.queue:
-                    self.queued += verdict == NEW
-                    self.seen += verdict in ARE_SEEN
-        return became_ready
-
 
 def tell_holders(
     store: BlockingStore, keys: CrawlKeys, became_ready: list[tuple[int, str]]
@@ -160,34 +166,14 @@ def tell_holders(
     Who holds a partition is read from its lease, so no ring is needed. Where
     nobody does, whoever acquires it learns that something is ready there.
     """
-    partitions = sorted({partition for partition, _ in became_ready})
-    holders = store.run(
-        [Call.command("HGET", keys.partition(p).lease, "holder") for p in partitions]
-    )
-    by_partition = dict(zip(partitions, holders, strict=True))
+    leases = {
+        partition: Call.command("HGET", keys.partition(partition).lease, "holder")
+        for partition, _ in became_ready
+    }
+    holders = dict(zip(leases, store.run(list(leases.values())), strict=True))
     hints: dict[str, list[str]] = defaultdict(list)
     for partition, queue in became_ready:
-        holder = by_partition[partition]
-        if holder:
-            name = node_of(holder).decode("utf-8", "replace")
-            hints[name].append(f"{partition} {queue}")
+        if holder := holders[partition]:
+            hints[node_of(holder).decode()].append(f"{partition} {queue}")
     # A node that gets no hint finds what is ready by itself.
     store.run(hint_calls(keys, hints, HINT_MS))
-
-
-def _take(waiting: dict[int, list[Push]]) -> list[tuple[int, list[Push]]]:
-    """What goes on the next round trip, which leaves *waiting*.
-
-    No partition twice: the second would not know the layout after the first.
-    """
-    batches, room = [], BATCH
-    for partition in list(waiting):
-        pushes = waiting.pop(partition)
-        count = min(MAX_URLS, room)
-        if len(pushes) > count:
-            waiting[partition] = pushes[count:]
-        batches.append((partition, pushes[:count]))
-        room -= min(count, len(pushes))
-        if room <= 0:
-            break
-    return batches

@@ -23,19 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request, signals
 
-from frontier.errors import FrontierError, StoreRefused
+from frontier.errors import FrontierError
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.load_once import GRACE_MS, LOCK_MS
+from frontier.seeds.load_once import done_call, hold_call
 from frontier.status.validate import printable
 from frontier.store.client import Call
-from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from frontier.node.node import Node
-    from frontier.store.client import Argument
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +44,11 @@ CLOSE_TIMEOUT = 10.0
 BATCH = 500
 """Entries that are taken together, unless ``REDIS_START_URLS_BATCH_SIZE`` says."""
 KINDS = {
-    "list": ("LLEN", "LREM"),
-    "set": ("SCARD", "SREM"),
-    "zset": ("ZCARD", "ZREM"),
+    "list": ("LLEN", "LRANGE", "LREM"),
+    "set": ("SCARD", "SRANDMEMBER", "SREM"),
+    "zset": ("ZCARD", "ZREVRANGE", "ZREM"),
 }
+"""How the entries of a key are counted, read and removed."""
 
 
 class StartFeed:
@@ -64,15 +63,12 @@ class StartFeed:
         self._allowed = Allowed.of(node.config)
         self._encoding = settings.get("REDIS_ENCODING") or "utf-8"
         self._batch = settings.getint("REDIS_START_URLS_BATCH_SIZE") or BATCH
-        self._kind = "list"
-        if settings.getbool("REDIS_START_URLS_AS_SET"):
-            self._kind = "set"
-        elif settings.getbool("REDIS_START_URLS_AS_ZSET"):
-            self._kind = "zset"
-        keys = node.keys
-        self._list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(self._list_id)]
-        self._me = node.config.node_id
+        asked = (
+            k for k in KINDS if settings.getbool(f"REDIS_START_URLS_AS_{k}".upper())
+        )
+        self._kind = next(asked, "list")
+        list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        self._lock = (node.keys, list_id, node.config.node_id)
         self._stopped = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
@@ -113,10 +109,8 @@ class StartFeed:
             try:
                 if self._crawler.engine.running:  # else pipelines may not be open
                     found = await self._look()
-            except StoreRefused as error:
-                logger.error(  # noqa: TRY400 (the traceback would say nothing more)
-                    "no start URLs are taken from %r any more: %s", self._key, error
-                )
+            except FrontierError as error:
+                self._node.fail(error)
                 return
             if not found:
                 with contextlib.suppress(TimeoutError):
@@ -126,15 +120,13 @@ class StartFeed:
     async def _look(self) -> int:
         if not await self._count():
             return 0
-        hold = Call.to(SEED_HOLD, self._names, [self._list_id, self._me, LOCK_MS, 0])
-        ((state, _),) = await self._node.run([hold])
+        ((state, _),) = await self._node.run([hold_call(*self._lock)])
         if state != b"yours":
             return 0
         try:
             return await self._take()
         finally:
-            done: list[Argument] = [self._list_id, self._me, GRACE_MS]
-            await self._node.run([Call.to(SEED_DONE, self._names, done)])
+            await self._node.run([done_call(*self._lock)])
 
     async def _count(self) -> int:
         """How many entries there are."""
@@ -142,29 +134,32 @@ class StartFeed:
         return int(count)
 
     async def _take(self) -> int:
-        (entries,) = await self._node.run([self._read_call()])
+        _, read, remove = KINDS[self._kind]
+        some = [self._batch] if self._kind == "set" else [0, self._batch - 1]
+        (entries,) = await self._node.run([Call.command(read, self._key, *some)])
         for entry in entries:
             for request in self._requests(entry):
                 self._crawler.engine.crawl(request)
         await self._node.outbox.flush()
-        command = KINDS[self._kind][1]
         count = [1] if self._kind == "list" else []
         # By value and not by place: others may put entries in at either end.
         await self._node.run(
-            [Call.command(command, self._key, *count, entry) for entry in entries]
+            [Call.command(remove, self._key, *count, entry) for entry in entries]
         )
         self._crawler.stats.inc_value("frontier/feed/entries", len(entries))
         return len(entries)
 
-    def _read_call(self) -> Call:
-        if self._kind == "set":
-            return Call.command("SRANDMEMBER", self._key, self._batch)
-        command = "LRANGE" if self._kind == "list" else "ZREVRANGE"
-        return Call.command(command, self._key, 0, self._batch - 1)
-
     def _requests(self, entry: bytes) -> list[Request]:
+        make = getattr(self._spider, "make_request_from_data", None)
         try:
-            return self._made(entry)
+            made = make(entry) if make else request_of(entry.decode(self._encoding))
+            found = list(made) if isinstance(made, Iterable) else [made]
+            for request in found:
+                # What a spider's own method puts into meta is the project's.
+                meta = {} if make else request.meta
+                where, why = self._allowed.refused(request.url, meta)
+                if where:
+                    raise ValueError(f"{where} {why}")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001 (the spider's own code may raise any)
             self._crawler.stats.inc_value("frontier/feed/faulty")
             shown = printable(entry[:200].decode("utf-8", "replace"))
@@ -175,22 +170,6 @@ class StartFeed:
                 printable(str(error)),
             )
             return []
-
-    def _made(self, entry: bytes) -> list[Request]:
-        make = getattr(self._spider, "make_request_from_data", None)
-        made = make(entry) if make else request_of(entry.decode(self._encoding))
-        found = list(made) if isinstance(made, Iterable) else [made]
-        for request in found:
-            if not isinstance(request, Request):
-                raise TypeError(f"{request!r} is not a request")
-            # What a spider's own method puts into meta is the project's.
-            where, why = self._allowed.refused(
-                request.url, {} if make else request.meta
-            )
-            if where:
-                raise ValueError(f"{where} {why}")
-        if not found:
-            raise ValueError("there is no url in it")
         return found
 
 
@@ -205,16 +184,14 @@ def request_of(text: str) -> Request:
         TypeError: So it does.
     """
     text = text.strip()
-    if not text.startswith("{"):
-        return Request(text, dont_filter=True)
-    given: dict[str, Any] = json.loads(text)
-    url, method = given.pop("url", None), str(given.pop("method", "GET")).upper()
-    meta = given.pop("meta", None) or {}
-    if not isinstance(url, str) or not isinstance(meta, dict):
-        raise TypeError("its url is not text, or its meta no object")
-    if not given:
-        return Request(url, method=method, meta=meta, dont_filter=True)
-    return FormRequest(url, method=method, meta=meta, formdata=given, dont_filter=True)
+    given: dict[str, Any] = json.loads(text) if text.startswith("{") else {"url": text}
+    url, meta = given.pop("url", None), given.pop("meta", None)
+    made = {
+        "method": str(given.pop("method", "GET")),
+        "meta": meta,
+        "dont_filter": True,
+    }
+    return FormRequest(url, formdata=given, **made) if given else Request(url, **made)
 
 
 def feed_of(crawler: Crawler, node: Node, spider: Spider) -> StartFeed | None:

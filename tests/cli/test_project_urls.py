@@ -36,11 +36,11 @@ BAD = [
     (b"http://a.example/\x1b[31m", "control character '\\x1b'"),
     (b"http://a.example/\x00", "control character '\\x00'"),
     (b"http://a.example/\xc2\x9b", "control character '\\x9b'"),
-    (b"http://a.example/a b", "has white space in it"),
-    (b"http://[::1/", "Invalid IPv6 URL"),
-    (b"http://a.example:99999/", "Port out of range"),
+    (b"http://a.example/a b", "has white space or a control"),
+    (b"http://[::1/", "is not a URL"),
+    (b"http://a.example:99999/", "is not an http or https URL"),
     (b"ftp://a.example/", "is not an http or https URL"),
-    (b"http://", "has no host"),
+    (b"http://", "is not an http or https URL"),
     (b"nonsense", "is not an http or https URL"),
 ]
 

@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.seeds.read import fault_of, read_seeds
+from frontier.seeds.read import read_seeds
 
 
 @pytest.fixture
@@ -43,7 +43,6 @@ def test_a_bad_line_is_said_by_its_number_and_the_rest_goes_on(seeds_file, caplo
         f"{path}:{number}" for number in (2, 3, 4)
     ]
     assert "'ftp://b/' is not an http or https URL" in texts[0]
-    assert "has no host" in texts[2]
 
 
 def test_bytes_that_are_no_text_cost_only_their_line(seeds_file):
@@ -70,25 +69,3 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         read_seeds(str(tmp_path / "nowhere.txt"))
     with pytest.raises(ConfigurationError, match="cannot be read: it is a directory"):
         read_seeds(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("url", "fault"),
-    [
-        ("http://a.example/", None),
-        ("https://user:pw@a.example:8443/?q#f", None),
-        ("http://[::1]:80/", None),
-        ("ftp://a.example/", "is not an http or https URL"),
-        ("javascript:alert(1)", "is not an http or https URL"),
-        ("a.example", "is not an http or https URL"),
-        ("http://", "has no host"),
-        ("http://:80/", "has no host"),
-        ("http://a.example:99999/", "is not a URL"),
-        ("http://[::1/", "is not a URL"),
-        ("http://a.example/x y", "has white space"),
-    ],
-)
-def test_what_keeps_a_url_from_being_crawled(url, fault):
-    found = fault_of(url)
-
-    assert found is None if fault is None else found.startswith(fault)
