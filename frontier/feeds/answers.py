@@ -152,7 +152,7 @@ class Answers:
             digest=digest,
             etag=_validator(response, "ETag"),
             modified=_validator(response, "Last-Modified"),
-            newest=max(dates, default=record.newest),
+            newest=max([record.newest, *dates]),
             items=record.items + len(told.new),
         )
         pages = await self._failed_pages(place)

@@ -37,7 +37,7 @@ BAD = [
     (b"http://a.example/\x00", "control character '\\x00'"),
     (b"http://a.example/\xc2\x9b", "control character '\\x9b'"),
     (b"http://a.example/a b", "has white space or a control"),
-    (b"http://[::1/", "is not a URL"),
+    (b"http://[::1/", "is not an http or https URL"),
     (b"http://a.example:99999/", "is not an http or https URL"),
     (b"ftp://a.example/", "is not an http or https URL"),
     (b"http://", "is not an http or https URL"),

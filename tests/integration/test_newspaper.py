@@ -1,10 +1,9 @@
-"""A newspaper of 200 feeds that misbehave in turn, and all that may go wrong at once."""
+"""A newspaper of 200 feeds that misbehave in turn, and much that goes wrong at once."""
 
 import contextlib
 import json
 import sqlite3
 import threading
-import time
 from collections import Counter
 from email.utils import formatdate
 from pathlib import Path
@@ -32,7 +31,7 @@ class Paper:
     def __init__(self):
         self.published = [0] * FEEDS
         self.at = {}
-        """When each item was published, and when it was fetched first."""
+        """How often its feed had answered when an item was published, and fetched."""
         self.fetched = Counter()
         self._answers = Counter()
         self._lock = threading.Lock()
@@ -47,7 +46,7 @@ class Paper:
     def publish(self, feeds=range(FEEDS)):
         """One more item in each of *feeds*."""
         for feed in feeds:
-            self.at[feed, self.published[feed]] = [time.monotonic()]
+            self.at[feed, self.published[feed]] = [self._answers[feed]]
             self.published[feed] += 1
 
     def lacks(self, feeds=range(FEEDS)):
@@ -63,7 +62,7 @@ class Paper:
             feed, item = map(int, number.split("/"))
             with self._lock:
                 self.fetched[feed, item] += 1
-                self.at[feed, item].append(time.monotonic())
+                self.at[feed, item].append(self._answers[feed])
             status, body = "200 OK", f"<p>{path}"
         elif name in {"feed", "moved"}:
             status, body, more = self._feed(int(number), name, received)
@@ -186,9 +185,10 @@ def test_a_newspaper_is_followed_through_all_of_it(cluster, tmp_path, kind):
     again = sum(count - 1 for count in paper.fetched.values())
     assert again <= 2 * IN_FLIGHT, again
     last = [paper.at[feed, paper.published[feed] - 1] for feed in range(FEEDS)]
-    late = sorted(fetched - at for at, fetched, *_ in last)
-    assert late[FEEDS // 2] <= WAIT, late  # a feed that fails is asked a wait later
-    assert late[-1] <= 3 * WAIT, late
+    late = Counter(fetched - at for at, fetched, *_ in last)
+    # One that fails is asked a wait later, and pages take a while on a busy machine.
+    assert max(late) <= 4, late
+    assert late[1] > FEEDS / 2, late
     for host in paper.hosts:
         host.close()
 
@@ -204,7 +204,6 @@ def is_told(cluster, paper):
         for feed in site["feeds"]:
             number = int(feed["url"].rpartition("/")[2])
             told[number] = (feed["items"], feed["newest"])
-    return told == {
-        feed: (count, FIRST + 3600 * (count - 1))
-        for feed, count in enumerate(paper.published)
-    }
+    counts = enumerate(paper.published)
+    wanted = {n: (count, FIRST + 3600 * (count - 1)) for n, count in counts}
+    return told == wanted
