@@ -159,6 +159,8 @@ class View:
     """What an operator wants of this node: ``drain``, ``remove`` or nothing."""
     controls: str = ""
     """The version of what an operator wants of the crawl; empty if that is nothing."""
+    now_ms: int = 0
+    """By the clock of the server that has the map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +381,7 @@ class Membership:
             self._members,
             order.decode(),
             controls.decode("utf-8", "replace"),
+            self._at,
         )
 
     def _read_map(self, told: Sequence[bytes]) -> None:

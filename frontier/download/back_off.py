@@ -29,10 +29,9 @@ nothing, and is no error.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from datetime import UTC, datetime
-from email.utils import parsedate
+from calendar import timegm
+from email.utils import parsedate_tz
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -114,7 +113,7 @@ class LeftAlone:
 
     def left(self, request: Request) -> float:
         """For how many seconds the host of *request* is left alone from now."""
-        host = self.host(request)
+        host = self.failed(request)
         return 0.0 if host is None else self.hosts.left(host)
 
     def is_retried(self, request: Request) -> bool:
@@ -138,17 +137,16 @@ class LeftAlone:
 
     def waits(self, request: Request) -> bool:
         """Whether *request* is tried again when its host is, which is left alone."""
-        if not self._session.opened or not self.hosts or not self.is_retried(request):
-            return False
-        host = self.host(request)
-        return host is not None and self.hosts.waits(host)
+        host = self.failed(request)
+        is_kept = host is not None and self.hosts.waits(host)
+        return is_kept and self.is_retried(request)
 
-    def has_failed(self, request: Request) -> bool:
-        """Whether the host of *request* has yet to answer after a failure."""
+    def failed(self, request: Request) -> str | None:
+        """The host of *request*, if it has yet to answer after a failure."""
         if not self._session.opened or not self.hosts:
-            return False
+            return None  # as nearly always
         host = self.host(request)
-        return host is not None and self.hosts.failures(host) > 0
+        return host if host is not None and self.hosts.failures(host) else None
 
     async def require(self, request: Request) -> None:
         """Return once *request* may be sent.
@@ -161,9 +159,7 @@ class LeftAlone:
             return
         if self._session.node.uplink.waits:
             await self._wait_for_uplink(request)
-        if not self.hosts:
-            return  # as nearly always
-        host = self.host(request)
+        host = self.failed(request)
         if host is None:
             return
         if self.hosts.gives_up(host):
@@ -446,14 +442,6 @@ def _monotonic(wall: float) -> float:
     return time.monotonic() - max(0.0, time.time() - wall)
 
 
-LONGEST = 64
-"""Bytes of a value that is read; a date has 40 at the most."""
-_SECONDS = re.compile(r"[0-9]{1,40}")
-# A date in GMT, or of asctime(), with a year from 100 on: email.utils takes other zones
-# as well, and the year 0000 for 2000.
-_DATE = re.compile(r"[A-Z][a-z]+,? (?!.* 00\d\d\b).*( GMT| \d{4})")
-
-
 def retry_after(
     values: Iterable[bytes | None], date: bytes | None, now: float
 ) -> float | None:
@@ -463,38 +451,23 @@ def retry_after(
     ``None`` if none of them says anything; 0 for a time that is over.
     """
     found = []
-    said = None if date is None else http_date(date)
+    said = http_date(date)
     for value in values:
-        seconds = None if value is None else _seconds(value, said, now)
-        if seconds is not None:
-            found.append(seconds)
+        text = (value or b"").strip(b" \t")
+        if text.isdigit():
+            found.append(float(text))
+        elif (until := http_date(text)) is not None:
+            found.append(max(0.0, until - (now if said is None else said)))
     return max(found, default=None)
 
 
-def _seconds(value: bytes, said: float | None, now: float) -> float | None:
-    text = _text(value)
-    if _SECONDS.fullmatch(text):
-        return float(text)
-    until = http_date(value)
-    return None if until is None else max(0.0, until - (now if said is None else said))
-
-
-def _text(value: bytes) -> str:
-    text = value.strip(b" \t")
-    return text.decode("latin-1") if len(text) <= LONGEST else ""
-
-
-def http_date(value: bytes) -> float | None:
+def http_date(value: bytes | None) -> float | None:
     """The seconds since the Unix epoch of an HTTP-date; ``None`` if it is none.
 
     In each of the three forms of RFC 9110, 5.6.7; a year 69 is 1969, a year 68 2068.
     """
-    text = _text(value)
+    parts = parsedate_tz((value or b"").decode("latin-1"))
     try:
-        parts = parsedate(text) if _DATE.fullmatch(text) else None
-        if parts is None:
-            return None
-        second = min(parts[5], 59)  # one may be a leap second
-        return datetime(*parts[:5], second, tzinfo=UTC).timestamp()
+        return None if parts is None else float(timegm(parts[:9]) - (parts[9] or 0))
     except (ValueError, OverflowError):
         return None

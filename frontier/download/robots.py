@@ -233,7 +233,7 @@ class RobotsTxtMiddleware(BaseRobots):
             known is not None
             and known.until > time.monotonic()
             # what was no answer is asked for again when its host is, or all are
-            and (known.error is None or not self._left_alone.has_failed(request))
+            and (known.error is None or self._left_alone.failed(request) is None)
             and known.made > self._session.node.uplink.back_at
         ):
             return known

@@ -9,7 +9,7 @@ What always holds:
     end of the crawl is not found while anything waits (`frontier.node.end_of_crawl`).
 3.  Nothing is made ready that is due after `until`: it does not keep the crawl open.
 4.  The pause between two looks is counted on the monotonic clock, from what the server
-    says of its own. It is asked for that as the node begins, and each minute.
+    says of its own, as with each heartbeat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from frontier.errors import KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.queue.damage import is_number
 from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
-from frontier.store.client import Call
 from frontier.store.outage_retry import ASK_AGAIN
 
 if TYPE_CHECKING:
@@ -36,13 +35,12 @@ if TYPE_CHECKING:
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.queue.due import Moved
+    from frontier.store.client import Call
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 64
 """Partitions that are looked at in one round trip."""
-ASK_TIME = 60.0
-"""Seconds between two questions for the server's clock."""
 PAUSE = 0.01
 """Seconds between two looks, in which more becomes due."""
 
@@ -95,44 +93,23 @@ class DueTimes:
             if known is None or known.looked < old:
                 self.note(partition)
 
-    async def ask_time(self) -> None:
-        """Ask the server for its clock.
-
-        Raises:
-            StoreUnavailable: It does not answer.
-        """
-        asked_at = time.monotonic()
-        meta = self._keys.meta()  # the clock is that of the server that has it
-        calls = [Call.command("HEXISTS", meta, "state"), Call.command("TIME")]
-        _, (seconds, micros) = await self._outage_retry.call(calls)
-        now_ms = int(seconds) * 1000 + math.ceil(int(micros) / 1000)
-        self._clock.note(now_ms, asked_at)
-
     async def run(self) -> None:
         """Make ready what is due, until cancelled."""
-        asked_at = time.monotonic()
         while True:
+            first = min((known.at for known in self._next.values()), default=math.inf)
+            pause = None if math.isinf(first) else max(0.0, first - time.monotonic())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause()):
+                async with asyncio.timeout(pause):
                     await self._some.wait()
             self._some.clear()
-            now = time.monotonic()
-            if now >= asked_at + ASK_TIME:
-                asked_at = now
-                with contextlib.suppress(StoreUnavailable):  # the next time
-                    await self.ask_time()
             for partition in self._next.keys() - self._leases.held.keys():
                 del self._next[partition]
+            now = time.monotonic()
             due = [p for p, known in self._next.items() if known.at <= now]
             asked = [(p, lease) for p in due if (lease := self._leases.current(p))]
-            for first in range(0, len(asked), AT_ONCE):
-                await self._look(asked[first : first + AT_ONCE])
+            for first_of in range(0, len(asked), AT_ONCE):
+                await self._look(asked[first_of : first_of + AT_ONCE])
             await asyncio.sleep(PAUSE if len(asked) == len(due) else ASK_AGAIN)
-
-    def _pause(self) -> float:
-        """Seconds until something is due, or the server is asked for its clock."""
-        first = min((known.at for known in self._next.values()), default=math.inf)
-        return max(0.0, min(first - time.monotonic(), ASK_TIME))
 
     async def _look(self, asked: Sequence[tuple[int, Lease]]) -> None:
         """Move what is due in the partitions *asked*, and learn what is next."""

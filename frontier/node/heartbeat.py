@@ -93,6 +93,7 @@ class Heartbeat:
         self._order = context.order
         self._ttl = context.ttl
         self._parts = context.parts
+        self._clock = context.clock
         self._lending = lending
         self.on_leases: Callable[[], object] = lambda: None
         """Told when leases were taken or looked at."""
@@ -215,9 +216,11 @@ class Heartbeat:
 
     async def beat(self) -> bool:
         """Do one round; return whether this node has exactly what it should."""
+        asked_at = time.monotonic()
         view = await self._membership.beat(
             busy=self._node.is_busy(), report=self._node.report()
         )
+        self._clock.note(view.now_ms, asked_at)
         if view.controls != self._controls:
             await self._node.on_controls(view.controls)
             self._controls = view.controls

@@ -216,7 +216,6 @@ class Node(Kernel):
         self.parts.add(*await self._features.open(self))
         if self.watchdog is not None:
             self.opened.callback(self.watchdog.close)
-        await self.reach(self.due_times.ask_time)
         await self.reach(self._keep_to_the_end)
         await self.reach(self._learn_of_imports)
         await self.reach(self.claims.announce)

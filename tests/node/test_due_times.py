@@ -73,7 +73,7 @@ async def test_a_node_with_future_work_only_scans_seldom(
     node = parts()
     await node.heartbeat.beat()
     keys = crawl.partition(1)
-    later = time.time() * 1000 + 400
+    later = time.time() * 1000 + 1000
     db("ZADD", keys.due, later, f"{later:.0f}")
     db("RPUSH", keys.waiting(f"{later:.0f}"), "0:a.example\n0url")
     db("HSET", keys.counts, "waiting", 1, "pushed", 1)
@@ -88,7 +88,7 @@ async def test_a_node_with_future_work_only_scans_seldom(
     start(node.ending.run())
     await until(lambda: len(scans) > 5)
 
-    assert scans[1] > later - 20, "nothing was to be found before"
+    assert scans[1] > later - 500, "nothing was to be found before"
     assert not node.finished.is_set()
 
 
