@@ -10,18 +10,13 @@ When a host is asked next, see `frontier.node.hosts`.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
-from frontier.node.context import Part
 from frontier.urls.partition import SPREAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from frontier.settings.config import Config
 
@@ -80,49 +75,3 @@ class HostConcurrency:
     def waiting(self) -> int:
         """How many URLs may be reserved in all."""
         return 2 * self.whole.requests
-
-
-logger = logging.getLogger(__name__)
-
-WARN_INTERVAL = 5.0
-"""Seconds between two looks."""
-SHARDS = 256
-"""Enough for an even share of them to fall to each of some ten nodes."""
-MANY = 1_000
-"""URLs of one host that make it worth to divide it."""
-
-
-class SingleHostWarning(Part):
-    """Says once that one big host is crawled by one node of several."""
-
-    def __init__(
-        self, nodes: Callable[[], int], ready: Callable[[], Mapping[str, int]]
-    ) -> None:
-        self._nodes = nodes
-        self._ready = ready
-
-    @override
-    async def run(self) -> None:
-        """Look until there is something to say, and say it."""
-        while not self.look():  # noqa: ASYNC110 (it is a look at the store's figures)
-            await asyncio.sleep(WARN_INTERVAL)
-
-    def look(self) -> bool:
-        """Whether it is said now."""
-        nodes = self._nodes()
-        ready = self._ready()
-        if nodes < 2 or len(ready) != 1:
-            return False
-        ((queue_key, count),) = ready.items()
-        if count < MANY:
-            return False
-        logger.warning(
-            "this node has nothing to crawl but %s, with %d URLs queued, and no other "
-            "of the %d nodes may: FRONTIER_HOST_SHARDS = %d in a new crawl would let "
-            "them",
-            queue_key,
-            count,
-            nodes,
-            SHARDS,
-        )
-        return True

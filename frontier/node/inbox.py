@@ -242,15 +242,6 @@ class Inbox:
             or self._left_alone.get(partition)
         )
 
-    def ready_by_key(self) -> dict[str, int]:
-        """How much is known to be ready of each queue key that is held here."""
-        found: dict[str, int] = defaultdict(int)
-        for partition in self._leases.held:
-            for queues in (self._known, self._left_alone):
-                for queue, count in queues.get(partition, {}).items():
-                    found[split_name(queue)[1]] += count
-        return dict(found)
-
     async def load_queues(self, partitions: Iterable[int]) -> None:
         """Learn the queues of *partitions* from the store."""
         looked = list(partitions)

@@ -16,7 +16,6 @@ from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.host_addresses import AddressClasses
-from frontier.node.host_politeness import SingleHostWarning
 from frontier.node.journal.entries import Header
 from frontier.node.journal.writer import Journal, refuse_lost
 from frontier.node.kernel import Features
@@ -66,9 +65,6 @@ class AllFeatures(Features):
             Cookies(outage_retry, keys),
             GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
         ]
-        if config.queue_key != "url" and config.host_shards == 1:
-            ready = node.inbox.ready_by_key
-            parts.append(SingleHostWarning(lambda: node.membership.nodes, ready))
         # The last that is asked for room, as it asks the store for more then.
         return (*parts, Spending(node, self._limits))
 
