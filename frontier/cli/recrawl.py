@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.queue.due import Hastened
+    from frontier.queue.purge import Hastening
     from frontier.seen.seen_set import StoredCrawl
     from frontier.status.schedules import Intervals, Waiting
 
@@ -145,24 +145,19 @@ def now(
 
     with options.connected() as store:
         crawl = options.crawl(store)
-        done = _hastened(store, crawl, url)
-        tell_holders(store, crawl.keys, done.sooner)
-    numbers = {
-        "made_due": done.moved,
-        "unreadable": done.unreadable,
-        "contended": done.contended,
-    }
+        hastening = _hastened(store, crawl, url)
+        tell_holders(store, crawl.keys, hastening.sooner)
+    done = hastening.done
+    numbers = {"made_due": done.taken, "unreadable": done.unreadable}
     output.rows({"crawl_id": crawl.keys.crawl_id, **numbers})
-    if done.contended:
-        end_with(["lists changed all the time, and may have more: run it again"])
-    if not done.moved:
+    if not done.taken:
         none = f"nothing that waits is {printable(url[:200])}, or begins so"
         end_with([none], ExitCode.NOT_FOUND)
 
 
-def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastened:
+def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastening:
     """Make due what *given* means: a URL, or else how URLs begin."""
-    from frontier.queue.due import Hastening
+    from frontier.queue.purge import Hastening
 
     partitions = _partitions_of(crawl, given)
     prefix = given.removesuffix("*")
@@ -174,9 +169,9 @@ def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastened:
         with bar("partitions", len(partitions)) as progress:
             for count, _ in enumerate(hastening.run(partitions), 1):
                 progress(count)
-        if hastening.done.moved:
+        if hastening.done.taken:
             break
-    return hastening.done
+    return hastening
 
 
 def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:

@@ -429,7 +429,7 @@ class Hosts(Part):
         """Take URLs over a quota out of *queue*; return how many, 0 if it is empty."""
         call = skip_call(self._keys.partition(lease.partition), queue)
         (reply,) = await self._outage_retry.retry([call])
-        count, queue_key = max(0, int(reply)), split_name(queue)[1]
+        count, queue_key = max(0, int(reply[0])), split_name(queue)[1]
         known = self._of(queue_key)
         if count and known is not None:
             if queue_key not in self.skipped:

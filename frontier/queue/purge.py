@@ -1,11 +1,14 @@
-"""What is queued of what an operator has excluded: counted, and taken out.
+"""What is queued of what an operator has excluded, or wants now.
 
-Nodes drop an excluded URL when its turn comes; here all of them go at once.
+Nodes drop an excluded URL when its turn comes; here all of them are counted, and go at
+once. What waits until it is due is made due at once, by its URL: it is moved to another
+list that waits, whose time has come, and the holder of the partition makes it ready.
 
 What always holds:
 
-1.  A URL leaves its list by one script, which counts it as skipped. It stays seen. Each
-    call looks at `WINDOW` elements, whatever the length of the lists.
+1.  A URL leaves its list by one script, which counts it as skipped, or has it wait in
+    the other list. It stays seen. Each call looks at `WINDOW` elements, whatever the
+    length of the lists.
 2.  No lease is needed, and nodes need not stop: what a node has reserved, or puts back
     meanwhile, it drops itself. A purge that was cut off is gone on with by another.
 3.  What cannot be read is left where it is. Requests that only one process can make
@@ -15,10 +18,10 @@ What always holds:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import CodecError
-from frontier.queue.due import buckets_in, read_waiting
+from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
 from frontier.store.client import Call
@@ -26,7 +29,7 @@ from frontier.store.scripts import QUEUE_PURGE
 from frontier.urls.partition import host_of_shard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from frontier.settings.config import Config
     from frontier.store.client import Argument, BlockingStore
@@ -63,15 +66,15 @@ class _List(NamedTuple):
     level: str
     """What counts it: ``ready`` or ``waiting``."""
 
-    def parted(self, element: bytes) -> tuple[str, bytes]:
-        """The queue and the item of *element*.
-
-        Raises:
-            CodecError: It is none.
-        """
-        if self.level == "ready":
-            return self.name, element
-        return read_waiting(element)
+    def url(self, element: bytes) -> str | None:
+        """The URL of *element*; `None` if it has none that can be read."""
+        try:
+            queue, item = self.name, element
+            if self.level != "ready":
+                queue, item = read_waiting(element)
+            return str(decode(item, queue)["url"])
+        except CodecError:
+            return None
 
 
 def skip_call(keys: PartitionKeys, queue: str) -> Call:
@@ -80,12 +83,99 @@ def skip_call(keys: PartitionKeys, queue: str) -> Call:
 
 
 def _purge_call(
-    keys: PartitionKeys, place: _List, first: int = 0, items: Sequence[bytes] = ()
+    keys: PartitionKeys,
+    place: _List,
+    first: int = 0,
+    items: Sequence[bytes] = (),
+    *,
+    sooner: str = "",
 ) -> Call:
-    """The call that takes *items* out of the list, or all; of `WINDOW` from *first*."""
+    """The call that takes *items* out of the list, or all; of `WINDOW` from *first*.
+
+    With *sooner*, a bucket, they wait there.
+    """
     names = [keys.counts, place.names, place.key]
-    args: list[Argument] = [keys.born, place.name, place.level, first, WINDOW, *items]
-    return Call.to(QUEUE_PURGE, names, args)
+    args: list[Argument] = [keys.born, place.name, place.level, first, WINDOW, sooner]
+    if sooner:
+        names.append(keys.waiting(sooner))
+    return Call.to(QUEUE_PURGE, names, [*args, *items])
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a look through lists has found."""
+
+    looked_at: int = 0
+    unreadable: int = 0
+    """Elements that are no items of this version."""
+    meant: int = 0
+    taken: int = 0
+    """Those of them that have left their lists."""
+    is_next: bool = False
+    """Whether what was made due is due before all else of its partition."""
+
+
+def _sweep(
+    store: BlockingStore,
+    keys: PartitionKeys,
+    place: _List,
+    is_meant: Callable[[str], bool],
+    done: Swept,
+    *,
+    sooner: str = "",
+    dry: bool = False,
+) -> None:
+    """Take what *is_meant* by its URL out of a list, or have it be due *sooner*."""
+    first = 0
+    while items := store.call(
+        Call.command("LRANGE", place.key, first, first + WINDOW - 1)
+    ):
+        urls = [place.url(one) for one in items]
+        chosen = [
+            one
+            for one, url in zip(items, urls, strict=True)
+            if url is not None and is_meant(url)
+        ]
+        gone = is_next = 0
+        if chosen and not dry:
+            call = _purge_call(keys, place, first, chosen, sooner=sooner)
+            gone, is_next = store.call(call)
+        done.looked_at += len(items)
+        done.unreadable += urls.count(None)
+        done.meant += len(chosen)
+        done.taken += max(0, gone)
+        done.is_next = done.is_next or bool(is_next)
+        first += len(items) - max(0, gone)
+
+
+class Hastening:
+    """Makes URLs of one crawl due that *is_meant* tells."""
+
+    def __init__(
+        self, store: BlockingStore, keys: CrawlKeys, is_meant: Callable[[str], bool]
+    ) -> None:
+        self._store = store
+        self._keys = keys
+        self._is_meant = is_meant
+        self.done = Swept()
+        self.sooner: list[tuple[int, str]] = []
+        """Partitions in which something is due before what its holder knows of."""
+
+    def run(self, partitions: Sequence[int]) -> Iterator[int]:
+        """Look at *partitions*; yield each that is done."""
+        for found in buckets_in(self._store.run, self._keys, partitions):
+            seconds, micros = self._store.call(Call.command("TIME"))
+            now = int(seconds) * 1000 + int(micros) / 1000
+            keys, sooner = found.keys, bucket_of(now, now)[0]
+            self.done.is_next = False
+            for bucket, at in found.scores:
+                if at > now + LEAST:
+                    place = _List(keys.due, bucket, keys.waiting(bucket), "waiting")
+                    args = (self._store, keys, place, self._is_meant, self.done)
+                    _sweep(*args, sooner=sooner)
+            if self.done.is_next:
+                self.sooner.append((found.number, DUE))
+            yield found.number
 
 
 class Purge:
@@ -160,34 +250,15 @@ class Purge:
         return self._exclusions.of_host(f"http://{host}/") is not None
 
     def _all(self, keys: PartitionKeys, queue: str) -> None:
-        while (count := int(self._store.call(skip_call(keys, queue)))) > 0:
+        while (count := int(self._store.call(skip_call(keys, queue))[0])) > 0:
             self.outcome.found += count
             self.outcome.skipped += count
 
     def _some(self, keys: PartitionKeys, place: _List, *, dry: bool) -> None:
-        first = 0
-        while items := self._store.call(
-            Call.command("LRANGE", place.key, first, first + WINDOW - 1)
-        ):
-            chosen = [one for one in items if self._is_chosen(place, one)]
-            self.outcome.found += len(chosen)
-            gone = 0
-            if chosen and not dry:
-                call = _purge_call(keys, place, first, chosen)
-                gone = max(0, int(self._store.call(call)))
-                self.outcome.skipped += gone
-            first += len(items) - gone
+        done = Swept()
+        _sweep(self._store, keys, place, self._is_excluded, done, dry=dry)
+        self.outcome.found += done.meant
+        self.outcome.skipped += done.taken
 
-    def _is_chosen(self, place: _List, element: bytes) -> bool:
-        try:
-            queue, item = place.parted(element)
-        except CodecError:
-            return False
-        return self._is_excluded(item, queue)
-
-    def _is_excluded(self, item: bytes, queue: str) -> bool:
-        try:
-            url: Any = decode(item, queue)["url"]
-        except CodecError:
-            return False
-        return self._exclusions.why(str(url)) is not None
+    def _is_excluded(self, url: str) -> bool:
+        return self._exclusions.why(url) is not None

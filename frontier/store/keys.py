@@ -536,7 +536,7 @@ class PartitionKeys:
         r"""List of `<queue>\n<item>` that are not ready before *bucket* is due.
 
         `queue_push` and `queue_again` append to it; `queue_due` moves what is due to
-        the ready lists, and `queue_hasten` to the list of a time that has come.
+        the ready lists, and `queue_purge` to the list of a time that has come.
         """
         return f"{self.tag}:waiting:{bucket}"
 

@@ -3,13 +3,12 @@ import math
 import pytest
 
 from frontier.errors import KeyDamaged
-from frontier.queue.due import DUE, MOST_HASTENED, Hastening, bucket_of, url_of
-from frontier.queue.item import RECRAWL, encode
+from frontier.queue.due import DUE, read_waiting
+from frontier.queue.item import RECRAWL, decode, encode
+from frontier.queue.purge import WINDOW, Hastening
 from frontier.queue.push import FORCE, Push
 from frontier.recrawl.schedule import Mark, State
 from frontier.status.schedules import waiting_of
-from frontier.store.client import Call
-from frontier.store.scripts import QUEUE_HASTEN
 
 pytestmark = pytest.mark.store
 QUEUE = "0:a.example"
@@ -46,9 +45,14 @@ def hasten(blocking, crawl):
     def hasten(is_meant, partitions=(7,)):
         hastening = Hastening(store, crawl, is_meant)
         assert list(hastening.run(partitions)) == list(partitions)
-        return hastening.done
+        return hastening
 
     return hasten
+
+
+def url_of(element):
+    queue, item = read_waiting(element)
+    return decode(item, queue)["url"]
 
 
 @pytest.fixture
@@ -74,7 +78,7 @@ def test_what_is_meant_is_due_now_and_nothing_else(
 
     done = hasten(lambda url: "/news-" in url)
 
-    assert (done.moved, done.unreadable, done.contended) == (3, 0, 0)
+    assert (done.done.taken, done.done.unreadable) == (3, 0)
     assert done.sooner == [(7, DUE)]
     now, *later = sorted(waiting())
     assert now <= server_ms() + 100
@@ -87,12 +91,12 @@ def test_what_is_meant_is_due_now_and_nothing_else(
 
 
 def test_a_long_list_is_gone_through_once(wait, hasten, waiting):
-    paths = [f"{number:05}" for number in range(3 * MOST_HASTENED + 7)]
+    paths = [f"{number:05}" for number in range(3 * WINDOW + 7)]
     wait(paths)
 
     done = hasten(lambda url: url.endswith("3"))
 
-    assert done.moved == len([path for path in paths if path.endswith("3")])
+    assert done.done.taken == len([path for path in paths if path.endswith("3")])
     first, second = waiting().values()
     assert sorted(first + second) == paths
     assert {path[-1] for path in first} == {"3"}
@@ -103,7 +107,7 @@ def test_what_is_due_already_is_left_alone(wait, hasten, waiting, until_due):
     before = waiting()
     until_due(*before)
 
-    assert hasten(lambda _: True).moved == 0
+    assert hasten(lambda _: True).done.taken == 0
     assert waiting() == before
 
 
@@ -113,26 +117,8 @@ def test_nothing_is_changed_where_nothing_is_meant(wait, hasten, waiting):
 
     done = hasten(lambda _: False)
 
-    assert (done.moved, done.looked_at, done.sooner) == (0, 2, [])
+    assert (done.done.taken, done.done.looked_at, done.sooner) == (0, 2, [])
     assert waiting() == before
-
-
-def test_a_list_that_others_have_changed_is_not_moved(
-    wait, blocking, keys, server_ms, db
-):
-    wait(["a", "b", "c"])
-    (bucket,) = db("ZRANGE", keys.due, 0, -1)
-    name = keys.waiting(bucket.decode())
-    read = db("LRANGE", name, 0, -1)
-    db("LPOP", name)
-    sooner, _ = bucket_of(server_ms(), server_ms())
-    names = [keys.due, name, keys.waiting(sooner)]
-
-    args = [bucket, sooner, len(read), read[0], read[-1], 1, 2]
-    reply = blocking().call(Call.to(QUEUE_HASTEN, names, args))
-
-    assert reply is None
-    assert db("LRANGE", name, 0, -1) == read[1:]
 
 
 def test_what_cannot_be_read_stays_where_it_is_and_counts(wait, hasten, keys, db):
@@ -144,8 +130,8 @@ def test_what_cannot_be_read_stays_where_it_is_and_counts(wait, hasten, keys, db
 
     done = hasten(lambda _: True)
 
-    assert done.moved == 1
-    assert done.unreadable >= len(garbage)
+    assert done.done.taken == 1
+    assert done.done.unreadable >= len(garbage)
     assert sorted(db("LRANGE", name, 0, -1)) == sorted(garbage)
 
 
@@ -192,20 +178,3 @@ def test_the_status_of_many_is_of_a_sample(wait, blocking, crawl):
     assert found.waiting == 3_000
     assert 690 <= found.sampled <= 700
     assert found.intervals.pages == found.sampled
-
-
-def test_what_fails_fails_before_anything_is_moved(wait, blocking, keys, server_ms, db):
-    wait(["a"])
-    (bucket,) = db("ZRANGE", keys.due, 0, -1)
-    name = keys.waiting(bucket.decode())
-    read = db("LRANGE", name, 0, -1)
-    sooner, _ = bucket_of(server_ms(), server_ms())
-    db("SET", keys.waiting(sooner), "x")
-    names = [keys.due, name, keys.waiting(sooner)]
-
-    with pytest.raises(KeyDamaged):
-        blocking().call(
-            Call.to(QUEUE_HASTEN, names, [bucket, sooner, 1, read[0], read[-1], 1])
-        )
-
-    assert db("LRANGE", name, 0, -1) == read

@@ -125,10 +125,10 @@ def test_what_is_taken_out_meanwhile_is_no_matter(
     store, lease, own = blocking(), grant(), purging._purge_call
     taken = []
 
-    def busy(*args):
+    def busy(*args, **named):
         reply = store.call(reserve_call(keys, lease, Order.BFS, {A: 3}))
         taken.extend(r.item for r in reserved(reply, lease, {A: 3})[0])
-        return own(*args)
+        return own(*args, **named)
 
     monkeypatch.setattr(purging, "_purge_call", busy)
     done = purge(ODD)

@@ -16,7 +16,7 @@ from frontier.store.scripts import (
     COMMIT_MOVE,
     CRAWL_ALLOT,
     NODE_LEAVE,
-    QUEUE_HASTEN,
+    QUEUE_PURGE,
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     ROUND_NOTE,
@@ -206,14 +206,15 @@ def a_round_of_a_site_ends(unique):
 
 
 def what_waits_is_hastened(unique):
-    names = [f"{{{unique}}}:{name}" for name in ("due", "9", "1")]
+    names = [f"{{{unique}}}:{name}" for name in ("counts", "due", "9", "1")]
     setup = [
-        ("ZADD", names[0], 9000, "9000", 1000, "1000"),
-        ("RPUSH", names[1], "0:h\none"),
-        ("RPUSH", names[2], "0:h\ntwo"),
+        ("HSET", names[0], "waiting", 2),
+        ("ZADD", names[1], 9000, "9000", 1000, "1000"),
+        ("RPUSH", names[2], "0:h\none"),
+        ("RPUSH", names[3], "0:h\ntwo"),
     ]
-    args = ["9000", "1000", 1, "0:h\none", "0:h\none", 1]
-    return setup, Call.to(QUEUE_HASTEN, names, args), [1, 0]
+    args = ["", "9000", "waiting", 0, 9, "1000", "0:h\none"]
+    return setup, Call.to(QUEUE_PURGE, names, args), [1, 0]
 
 
 def the_last_node_leaves(unique):
