@@ -108,23 +108,6 @@ def test_a_second_run_makes_the_same_bytes_and_keeps_what_is_there(tmp_path):
     assert first.stat().st_ino == was
 
 
-def test_a_dedupe_names_arc_and_takes_what_it_becomes(tmp_path):
-    old = tmp_path / "old"
-    old.mkdir()
-    parts = arc(1)
-    (old / "one.arc").write_bytes(b"".join(parts))
-    again = parts[2].replace(b"20090101000002", b"20100101000002")
-    (old / "two.arc").write_bytes(parts[0] + again)
-    words = ["warc", "dedupe", str(old), "-o", str(tmp_path / "no"), "--workers=1"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == ExitCode.INCOMPLETE
-    assert "frontier warc convert" in done.stderr
-    convert(old, "-o", tmp_path / "warc")
-    words = ["warc", "dedupe", str(tmp_path / "warc"), "-o", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, [*words, "--workers=1", "--json"])
-    assert json.loads(done.stdout)["replaced"] == 1
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from frontier.cli.output import ExitCode
-from frontier.collection.open_source import cdx_lines
 from frontier.postcrawl.manifest import Options, make, place_of
 from tests.postcrawl.conftest import OTHER, PAGE, date
 from tests.postcrawl.test_dedupe import blocks, run
@@ -124,18 +123,6 @@ def test_a_header_may_go_on_in_the_next_line(tmp_path, name):
 
     proof, back = undone(before, tmp_path)
     assert (proof["revisits"], proof["faults"], back["faults"]) == (1, 0, 0)
-
-
-@pytest.mark.parametrize("name", ["one.warc", "one.warc.gz"])
-def test_headers_with_bare_line_feeds_are_told(tmp_path, name):
-    """Their empty line is not that of a WARC record: the next one is of the HTTP."""
-    head, end, block = response("http://a.example/", 1).partition(b"\r\n\r\n")
-    lines = (head + end).replace(b"\r\n", b"\n")
-    path = written(tmp_path / "before", name, lines + block)
-
-    done = run("manifest", path, "-o", tmp_path / "m", code=ExitCode.INCOMPLETE)
-
-    assert "header lines without CRLF" in done["files_left"][0]
 
 
 def test_a_file_that_is_there_packed_and_not_has_two_indexes(tmp_path):
@@ -308,11 +295,3 @@ def test_a_date_of_14_digits_is_one(tmp_path, second):
     )
     found = run("remove", out / "one.warc.gz", "--url", "http://a.example/odd")
     assert len(found["records"]) == 1
-
-
-def test_an_import_reads_such_files_and_tells_such_dates(tmp_path):
-    path = written(tmp_path, "one.warc", *_with_ends(b"\r\n"), _dated("20200101000003"))
-    with path.open("rb") as file:
-        dates = [line.split()[1] for line in cdx_lines(file, "one")]
-    assert len(dates) == 4
-    assert dates[-1] == b"20200101000003"

@@ -105,19 +105,6 @@ def test_all_versions_are_read(new_warc, tmp_path, version):
     assert row["payload_digest"] == f"sha256:{hashlib.sha256(PAGE).hexdigest()}"
 
 
-def test_what_is_left_of_a_collection_is_not_touched_by_a_plan(written, tmp_path):
-    """A record without a member of its own cannot be copied without being unpacked."""
-    whole = written.with_name("whole.warc.gz")
-    whole.write_bytes(gzip.compress(gzip.decompress(written.read_bytes())))
-    words = ["warc", "dedupe", str(whole), "-o", str(tmp_path / "out"), "--workers=1"]
-
-    done = CliRunner().invoke(app, words)
-
-    assert done.exit_code == ExitCode.INCOMPLETE
-    assert "frontier warc convert" in done.stderr
-    assert not list((tmp_path / "out").glob("*.warc.gz"))
-
-
 @pytest.mark.parametrize("algorithm", ["md5", "sha1", "sha256", "sha512", "blake3"])
 def test_every_digest(before, tmp_path, algorithm):
     from frontier.dedupe.digest import hashing

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 from frontier.cli import app
 from frontier.cli.output import ExitCode
 from tests.postcrawl.conftest import OTHER, PAGE, Written, date
-from tests.postcrawl.test_dedupe import blocks, chunked, revisits, run
+from tests.postcrawl.test_dedupe import blocks, revisits, run
 
 
 def planned(before, manifests, *words, algorithm="sha256", code=ExitCode.OK):
@@ -55,29 +55,6 @@ def test_a_policy_leaves_out_what_a_crawl_would(new_warc, tmp_path):
     for words in (("--status", ""), ("--status", "ok")):
         done = CliRunner().invoke(app, ["warc", "plan", str(manifests), *words])
         assert words[0] in str(done.exception), words
-
-
-def test_a_name_of_two_stored_bodies_is_no_original(new_warc, tmp_path):
-    """The same payload in other chunks: a revisit of that name would mean either."""
-    warc = new_warc("one.warc.gz")
-    coded = [("Transfer-Encoding", "chunked")]
-    for host, second, size in (
-        ("a", 1, 100),
-        ("a", 1, 70),
-        ("b", 2, 100),
-        ("c", 3, 70),
-    ):
-        body = chunked(PAGE, size)
-        warc.response(f"http://{host}.example/", second, body, headers=coded)
-    warc.close()
-    before, out = tmp_path / "before", tmp_path / "after"
-
-    done = run("dedupe", before, "-o", out)
-
-    assert done["copies"] == 2
-    assert run("verify", before, out)["faults"] == 0
-    run("restore", out, "-o", tmp_path / "again")
-    assert blocks(tmp_path / "again") == blocks(before)
 
 
 def test_what_each_file_would_lose_is_told(before, new_warc, tmp_path):

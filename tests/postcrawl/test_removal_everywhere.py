@@ -23,7 +23,6 @@ from tests.postcrawl.test_removal import everything
 
 __all__ = ("index", "make_index")
 TARGET = "http://a.example/"
-TITLED = b"<title>one</title>" + PAGE
 
 
 @pytest.fixture
@@ -96,34 +95,6 @@ def test_a_revisit_in_a_wacz_is_restored_before_its_original_leaves(before, tmp_
         record_id for record_id, _ in blocks(files)
     }
     assert len(stayed) == len(blocks(before)) - 3
-
-
-def test_what_of_a_wacz_may_name_it_still_is_told(package):
-    words = ["warc", "remove", package, "--url", TARGET, "--yes", "--workers=1"]
-    done = CliRunner().invoke(app, list(map(str, words)))
-
-    assert done.exit_code == 0
-    assert "one.wacz: logs/crawl.log is what it was, and may name" in done.stderr
-    assert "canonicalization" not in done.stderr
-
-
-def test_what_is_stale_is_told(before, package, tmp_path):
-    manifests = tmp_path / "manifests"
-    run("manifest", before, "-o", manifests)
-    run("plan", manifests)
-    commands = [
-        (["apply", manifests, "--in-place"], "these manifests and their plan"),
-        (["remove", package, "--url", TARGET], ""),
-        (["remove", package, "--url", TARGET, "--yes"], "Other WACZ files of these"),
-        (["remove", package, "--url", TARGET, "--yes"], ""),
-    ]
-    for words, told in commands:
-        argv = ["warc", *words, "--workers=1"]
-        done = CliRunner().invoke(app, list(map(str, argv)))
-
-        assert done.exit_code in (0, ExitCode.NOT_FOUND)  # it has left before
-        assert (told in done.stderr) is True
-        assert ("is made again" in done.stderr) is bool(told), words
 
 
 def test_a_wacz_that_another_process_writes_stays_and_is_named(package):

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -104,29 +103,6 @@ def test_beside_files_what_a_killed_command_left_is_removed(before, holder):
     with beside(path) as again:
         assert not list(again.iterdir())
     assert not directory.exists()
-
-
-def test_many_at_once_have_it_one_after_the_other(before):
-    """Who ends removes it while others come."""
-    inside, found, barrier = [], [], threading.Barrier(4)
-
-    def work():
-        barrier.wait()
-        for _ in range(50):
-            try:
-                with beside(before / "one.warc.gz"):
-                    inside.append(1)
-                    found.append(len(inside))
-                    inside.pop()
-            except DirectoryInUse:
-                continue
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert set(found) == {1}
 
 
 def test_files_that_a_killed_removal_took_out_are_no_files_of_the_collection(
