@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections import defaultdict
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import redis
 from redis.backoff import NoBackoff
@@ -33,6 +33,7 @@ from tests.chaos.wire import Wire
 
 PATIENCE = 60.0
 """Seconds that a server has to answer."""
+Command = tuple[Any, ...]
 
 
 class Lease(NamedTuple):
@@ -41,6 +42,51 @@ class Lease(NamedTuple):
     partition: int
     token: str
     holder: str
+
+
+class Backend(Protocol):
+    """What a trial needs of a store."""
+
+    wires: object
+
+    @property
+    def url(self):
+        """Where nodes connect to."""
+
+    @property
+    def direct(self):
+        """The same past the wires, if there is such a way."""
+
+    @property
+    def pids(self):
+        """Of its processes."""
+
+    def start(self):
+        """Start it; it answers on return."""
+
+    def read(self, commands):
+        """Replies to *commands*, at one moment if there is one server."""
+
+    def kill(self, pick=0):
+        """``kill -9`` of one server."""
+
+    def revive(self, pick=0):
+        """Start a server that was killed, on what its append-only file has."""
+
+    def signal(self, number, pick=0):
+        """Send *number* to one server."""
+
+    def hold(self):
+        """Begin nothing of one's own, as a server is about to go away."""
+
+    def release(self):
+        """Go on with it."""
+
+    def whole(self):
+        """Whether everything is served again."""
+
+    def close(self):
+        """End it."""
 
 
 class DurableStore:
@@ -119,6 +165,10 @@ class DurableStore:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def file_before(self, wire):
+        """The append-only file of the server behind *wire*."""
+        return newest_file(self._directory)
+
     def hold(self):
         """It does nothing of its own."""
 
@@ -135,6 +185,12 @@ class DurableStore:
         self.client.close()
         self.kill()
         self.wires[0].stop()
+
+
+def newest_file(directory):
+    """The file that the server in *directory* appends to."""
+    found = directory.glob("appendonlydir/*.incr.aof")
+    return max(found, key=lambda path: int(path.name.split(".")[-3]))
 
 
 def transaction(client, commands):
