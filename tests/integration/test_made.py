@@ -9,6 +9,7 @@ from test_listing import files, listed, read
 from test_wacz import replay
 from test_wire import Captured
 
+from frontier.cdx.lines import parse
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from tests.rawsite import RawSite
@@ -222,9 +223,9 @@ def test_indexes_have_resources_as_reading_finds_them(crawled):
     lines = [line for path in files(cluster) for line in listed(path)]
 
     assert lines == [line for path in files(cluster) for line in read(path)]
-    made = [line for line in lines if not line.status]
+    made = [line for line in map(parse, lines) if not line.status]
     assert len(made) == 6
-    assert sum(line.notes.title == "Made" for line in made) == 5
+    assert sum(line.title == "Made" for line in made) == 5
 
 
 def test_resources_are_pages_of_a_wacz(crawled, tmp_path):
