@@ -86,7 +86,7 @@ GUARDED = {
     "pyspark": {"postcrawl.engines"},
     "prometheus_client": {"metrics"},
     "fsspec": {"postcrawl.remote_files", "warc"},
-    "urllib3": {"collection.open_source", "dedupe.cdx_server"},
+    "urllib3": {"dedupe.cdx_server"},
     "sqlalchemy": {"feeds.feeds_sql"},
     "tomlkit": {"feeds.feeds_toml"},
     "uhashring": {"cluster.ring"},

@@ -306,8 +306,7 @@ def commit(
     The last node of a crawl does it by itself. To finish an interrupted commit, run it
     again. Of a crawl that runs, and commits in rounds, it commits one now.
     """
-    from frontier.collection.commit import commit as run_commit
-    from frontier.collection.commit import has_rounds
+    from frontier.collection.rounds import Committer, has_rounds
     from frontier.collection.summary import runs
     from frontier.store.client import Call
 
@@ -331,7 +330,7 @@ def commit(
             )
         with bar("digests", digests) as progress:
             goes_on = running and in_rounds
-            done = run_commit(store, keys, crawl_id, progress, goes_on=goes_on)
+            done = Committer(store, keys, crawl_id, progress).finish(goes_on=goes_on)
     show([_table_of(done)])
 
 
@@ -355,8 +354,7 @@ def cancel(
 
     If the crawl is open, its last node does it when it ends.
     """
-    from frontier.collection.commit import cancel as run_cancel
-    from frontier.collection.commit import has_rounds
+    from frontier.collection.rounds import Committer, has_rounds
     from frontier.collection.summary import look, runs
     from frontier.store.client import Call
 
@@ -371,7 +369,7 @@ def cancel(
         when = "when the crawl ends" if running else "now"
         show([Text(f"{digests:,} payload digests of {crawl_id} are forgotten {when}")])
         require_yes(yes=yes)
-        run_cancel(store, keys, crawl_id, running=running)
+        Committer(store, keys, crawl_id).cancel(running=running)
 
 
 @app.command()
@@ -423,14 +421,6 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="Repair what has only one right answer.")
     ] = False,
-    warc_dir: Annotated[
-        Path | None,
-        typer.Option(
-            "--warc-dir",
-            metavar="DIR",
-            help="Find captures in these WARC files that killed nodes did not count.",
-        ),
-    ] = None,
     collection: Collection = "",
 ) -> None:
     """Find entries that lead nowhere, wrong counts, and leftovers of other tools."""
@@ -438,9 +428,7 @@ def check(
 
     with options.connected() as store, bar("digests", None) as progress:
         keys = collection_keys(store, collection)
-        found = Check(
-            store, keys, repair=repair, progress=progress, warcs=warc_dir
-        ).run()
+        found = Check(store, keys, repair=repair, progress=progress).run()
     output.result(found.as_dict(), findings_report(found))
     if not found.sound:
         raise typer.Exit(ExitCode.FAULTY)
@@ -454,7 +442,6 @@ def require_yes(*, yes: bool) -> None:
 
 def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
     """The crawls that *manifest* lists; with *force* whatever can be read of it."""
-    from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
 
     faults: list[SourceBroken] = []
@@ -463,7 +450,7 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
         if kind_of(manifest) is not Kind.MANIFEST:
             faults.append(SourceBroken(manifest, "it is not a manifest"))
         else:
-            given = sources(manifest, read_manifest, root=root, broken=faults.append)
+            given = sources(manifest, root=root, broken=faults.append)
             found = {source.crawl_id for source in given}
     except SourceBroken as error:
         faults.append(error)
@@ -499,7 +486,6 @@ def _sources(
     run: Import, targets: list[str], how: ImportOptions
 ) -> tuple[list[Source], bool]:
     """What *targets* name, and whether they are one manifest, a whole collection."""
-    from frontier.collection.open_source import read_manifest
     from frontier.collection.sources import Kind, kind_of, sources
 
     found: list[Source] = []
@@ -507,7 +493,6 @@ def _sources(
         try:
             found += sources(
                 target,
-                read_manifest,
                 crawl_id=how.crawl_id,
                 root=how.root,
                 broken=run.broken,

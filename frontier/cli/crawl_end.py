@@ -183,7 +183,7 @@ def _uncommitted_in(store: BlockingStore, keys: CrawlKeys) -> list[str]:
 
 def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> None:
     """What the last node of a canceled crawl does; there is none."""
-    from frontier.collection.commit import Collection
+    from frontier.collection.rounds import Collection
 
     Collection(store, collection, crawl_id, revisits=False).cancel()
 
@@ -255,7 +255,7 @@ def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
 
 def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -> None:
     """Raise where nobody would commit the crawl's payloads any more."""
-    from frontier.collection.commit import has_rounds
+    from frontier.collection.rounds import has_rounds
     from frontier.store.client import Call
 
     within, crawl_id = collection_keys(store, collection), keys.crawl_id

@@ -5,7 +5,8 @@ What always holds:
 1.  An import may be killed anywhere and repeated, also by two processes at once: a
     digest is added where there is none, and a source's counts are added when all of it
     is in the index, by the one step that says so. The result is the same.
-2.  A source is read to its end before anything of it is in the index.
+2.  A source is read to its end before anything of it is in the index: its captures
+    wait in a file without a name.
 3.  The WACZ index of a capture is the place of its file in the crawl's list; it
     is taken when the import of the file begins. (``compat``: it is 0, and the
     file is listed when it is done, as Browsertrix does.)
@@ -15,35 +16,34 @@ What always holds:
 from __future__ import annotations
 
 import json
-from concurrent.futures import Future, ThreadPoolExecutor
+import tempfile
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import IO, TYPE_CHECKING
 
-from frontier.collection.commit import has_rounds
-from frontier.collection.foreign_indexes import Capture, cdx, conserved, crawl_log
-from frontier.collection.open_source import opened
-from frontier.collection.sources import Kind
+from frontier.collection.captures_of import Known, captures_of, opened
+from frontier.collection.rounds import has_rounds
 from frontier.collection.summary import counted, filename, names, note_change
+from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.store.client import Call
-from frontier.store.scripts import (
-    COLLECTION_IMPORT,
-    COLLECTION_IMPORTED,
-)
+from frontier.store.scripts import COLLECTION_IMPORT, COLLECTION_IMPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
+    from contextlib import AbstractContextManager
 
-    from frontier.collection.open_source import Bar, Opened
     from frontier.collection.sources import Source
     from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
 
+    Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+    """Shows how far something is, given what it is, its total, and what is done."""
 
 CHUNK = 1_000
-"""Lines that one call of the script takes; it lasts about two milliseconds."""
+"""Captures that one call of the script takes; it lasts about two milliseconds."""
 FREE = 1_000
 """Bytes of a redundant record that are not counted: a revisit has them too."""
 NAMED = 5
@@ -59,7 +59,6 @@ class Imported:
     """Sources that were in the index."""
     broken: list[str] = field(default_factory=list)
     """Sources that were left out, and why."""
-    lines: int = 0
     originals: int = 0
     revisits: int = 0
     wrong_lines: int = 0
@@ -71,23 +70,6 @@ class Imported:
     def complete(self) -> bool:
         """Whether everything that was given is in the index."""
         return not self.broken and not self.wrong_lines
-
-
-@dataclass(slots=True)
-class _Counts:
-    """What one source has."""
-
-    lines: int = 0
-    originals: int = 0
-    revisits: int = 0
-    conserved: int = 0
-    """Bytes that its revisits leave out, where that is known."""
-    unknown: int = 0
-    """Revisits of which it was not known when they were read."""
-    redundant: int = 0
-    """Originals whose payload was in the index before."""
-    wasted: int = 0
-    """The bytes of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,32 +168,57 @@ class Import:
         ):
             reason = f"its crawl {source.crawl_id} is not committed yet"
             raise SourceBroken(source.url, reason)
-        with opened(
-            source,
-            verify=self._config.verify,
-            hashed=not self._config.compat,
-            digest=self._config.digest,
-            bar=self._bar,
-        ) as found:
-            lines = found.texts.verify()
-            counts = _Counts()
-            is_new = self._put(source, []) is not None
-            if is_new:
-                with self._bar(source.name, lines) as progress:
-                    self._add(source, found, counts, progress)
-            if not is_new or not self._finish(source, found, counts):
+        config = self._config
+        with (
+            tempfile.TemporaryFile(prefix="frontier-") as spool,
+            opened(source, verify=config.verify, hashed=not config.compat) as found,
+        ):
+            file, size, sha256 = found
+            with self._bar(source.name, size) as progress:
+                for each in captures_of(
+                    source, file, self._wrong, config.digest, progress
+                ):
+                    spool.write(" ".join(map(str, each)).encode() + b"\n")
+            counts = self._add(source, spool)
+            if counts is None or not self._finish(source, size, sha256, counts):
                 self.done.known += 1
                 return
         self.done.sources += 1
-        self.done.lines += counts.lines
-        self.done.originals += counts.originals
-        self.done.revisits += counts.revisits
+        self.done.revisits += counts["dupeUrls"]
+        self.done.originals += counts["totalUrls"] - counts["dupeUrls"]
 
-    def _put(self, source: Source, originals: Sequence[Capture]) -> list[int] | None:
-        """Put *originals* into the index; `redundant` and `wasted` of them.
+    def _wrong(self, name: str, number: int, line: bytes, error: Exception) -> None:
+        self.done.wrong_lines += 1
+        told = f"{name}, line {number}: {error}: {line[:80]!r}"
+        if len(self.done.wrong) < NAMED:
+            self.done.wrong.append(told)
+            self._say(f"skipped: {told}")
 
-        ``None`` if the source is in the index.
+    def _add(self, source: Source, spool: IO[bytes]) -> Counter[str] | None:
+        """Put the captures in *spool* into the index, and count them.
+
+        ``None`` if the source is in the index, also if another process has imported it
+        meanwhile. All originals come first: so a repetition counts the same, wherever
+        a revisit of one of them stands.
         """
+        counts: Counter[str] = Counter()
+        if not self._put(source, [], counts):
+            return None
+        for chunk in _chunks(spool):
+            originals = [each for each in chunk if not each.revisit]
+            if not self._put(source, originals, counts):
+                return None
+            counts["totalUrls"] += len(chunk)
+            counts["dupeUrls"] += len(chunk) - len(originals)
+        for chunk in _chunks(spool):
+            revisits = [each for each in chunk if each.revisit]
+            counts["conservedSize"] += conserved(self._store, self._keys, revisits)
+        return counts
+
+    def _put(
+        self, source: Source, originals: Sequence[Known], counts: Counter[str]
+    ) -> bool:
+        """Put *originals* into the index; false if the source is there."""
         keys, crawl_id = self._keys, source.crawl_id
         entry = json.dumps({"filename": source.name}, separators=(",", ":"))
         given: list[str | int] = [crawl_id, source.name, entry]
@@ -221,94 +228,26 @@ class Import:
         names = [keys.alldupes(), keys.crawl(crawl_id), keys.importing()]
         names += [keys.done(), keys.waczs(crawl_id)]
         reply = self._store.call(Call.to(COLLECTION_IMPORT, names, given))
-        return None if reply is None else [int(each) for each in reply]
+        for name, more in zip(("redundant", "wasted"), reply or (), strict=False):
+            counts[name] += int(more)
+        return reply is not None
 
-    def _add(
-        self,
-        source: Source,
-        found: Opened,
-        counts: _Counts,
-        progress: Callable[[int], None],
-    ) -> None:
-        """Put what *source* has into the index, and count it."""
-        # One chunk is read while the store takes the one before.
-        with Behind() as behind:
-            for chunk in self._chunks(source, found, counts, self._wrong):
-                behind.run(self._apply, source, counts, chunk)
-                progress(counts.lines)
-        if not counts.unknown:
-            return
-        # Some revisits come before their original. A repetition, which finds these
-        # originals at once, has to count the same: so all are counted anew.
-        counts.conserved = 0
-        for chunk in self._chunks(source, found, _Counts(), lambda *_: None):
-            self._count_revisits(counts, chunk)
-
-    def _chunks(
-        self,
-        source: Source,
-        found: Opened,
-        counts: _Counts,
-        wrong: Callable[[str, int, bytes | None, Exception], None],
-    ) -> Iterator[list[Capture]]:
-        """The captures of *source*, some at a time; *counts* has the lines."""
-        read = crawl_log if source.kind is Kind.CRAWL_LOG else cdx
-        chunk: list[Capture] = []
-        for name, lines in found.texts.blocks():
-            for line in lines:
-                counts.lines += 1
-                try:
-                    capture = read(line) if line is not None else _too_long()
-                except (ValueError, RecursionError) as error:
-                    wrong(name, counts.lines, line, error)
-                    continue
-                if capture is not None:
-                    chunk.append(capture)
-                if len(chunk) == CHUNK:
-                    yield chunk
-                    chunk = []
-        if chunk:
-            yield chunk
-
-    def _wrong(
-        self, name: str, number: int, line: bytes | None, error: Exception
-    ) -> None:
-        self.done.wrong_lines += 1
-        told = f"{name}, line {number}: {error}: {(line or b'')[:80]!r}"
-        if len(self.done.wrong) < NAMED:
-            self.done.wrong.append(told)
-            self._say(f"skipped: {told}")
-
-    def _apply(self, source: Source, counts: _Counts, chunk: list[Capture]) -> None:
-        """Put the originals of *chunk* into the index, and count all of it."""
-        originals = [each for each in chunk if not each.revisit]
-        reply = self._put(source, originals)
-        if reply:  # else another process has imported it meanwhile
-            counts.redundant += reply[0]
-            counts.wasted += reply[1]
-        counts.originals += len(originals)
-        counts.revisits += len(chunk) - len(originals)
-        self._count_revisits(counts, chunk)
-
-    def _count_revisits(self, counts: _Counts, chunk: list[Capture]) -> None:
-        revisits = [each for each in chunk if each.revisit]
-        left_out, unknown = conserved(self._store, self._keys, revisits)
-        counts.conserved += left_out
-        counts.unknown += unknown
-
-    def _finish(self, source: Source, found: Opened, counts: _Counts) -> bool:
+    def _finish(
+        self, source: Source, size: int, sha256: str, counts: Counter[str]
+    ) -> bool:
         """Say that *source* is in the index; whether it was not there before."""
         keys, crawl_id = self._keys, source.crawl_id
         if self._config.compat:
             entry, size = source.entry(), source.size or 0
         else:
-            entry, size = source.entry(found.size, found.sha256), found.size or 0
+            entry = source.entry(size, sha256)
         names = [keys.importing(), keys.done(), keys.committed(), keys.waczs(crawl_id)]
         names += [keys.counts(crawl_id), keys.allcounts()]
         given: list[str | int] = [source.name, crawl_id, entry]
         given += [int(not self._config.compat)]
-        given += [counts.originals + counts.revisits, counts.revisits]
-        given += [counts.conserved, size, counts.redundant, counts.wasted]
+        figures = ("totalUrls", "dupeUrls", "conservedSize")
+        given += [*(counts[name] for name in figures), size]
+        given += [counts["redundant"], counts["wasted"]]
         return bool(self._store.call(Call.to(COLLECTION_IMPORTED, names, given)))
 
     def _set_progress(self, part: float) -> None:
@@ -334,32 +273,31 @@ class Import:
         )
 
 
-class Behind:
-    """Runs one call at a time in a thread, and raises what the last one raised."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "frontier-import")
-        self._last: Future[None] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        try:
-            if error is None:
-                self._wait()
-        finally:
-            self._thread.shutdown()
-
-    def run(self, call: Callable[..., None], *arguments: object) -> None:
-        """Run *call* when the one before has ended; do not wait for it."""
-        self._wait()
-        self._last = self._thread.submit(call, *arguments)
-
-    def _wait(self) -> None:
-        if self._last is not None:
-            self._last.result()
+def _chunks(spool: IO[bytes]) -> Iterator[list[Known]]:
+    spool.seek(0)
+    while lines := list(islice(spool, CHUNK)):
+        fields = (line.decode().split() for line in lines)
+        yield [Known(d, t, u, int(n), r == "True") for d, t, u, n, r in fields]
 
 
-def _too_long() -> Capture:
-    raise ValueError("it is too long")
+def conserved(
+    store: BlockingStore, keys: CollectionKeys, revisits: Sequence[Known]
+) -> int:
+    """Bytes that *revisits* leave out, as far as their originals are in the index."""
+    if not revisits:
+        return 0
+    wanted = [each.digest for each in revisits]
+    owners = store.call(Call.command("HMGET", keys.alldupes(), *wanted))
+    owned = [
+        (each, owner.decode("utf-8", "replace"))
+        for each, owner in zip(revisits, owners, strict=True)
+        if owner is not None
+    ]
+    values = store.run(
+        [Call.command("HGET", keys.crawl(crawl), each.digest) for each, crawl in owned]
+    )
+    total = 0
+    for (each, _), value in zip(owned, values, strict=True):
+        original = decode(value) if value else None
+        total += max(0, original.length - each.size) if original is not None else 0
+    return total

@@ -1,30 +1,20 @@
-"""Take crawls out of a collection, while others can read it; and single captures.
+"""Take crawls out of a collection; and single captures, which are to leave WARC files.
 
 What always holds:
 
-1.  The index is whole at every moment: a new one is built beside it, under other
-    names, and replaces it in one step, which also deletes what only the removed crawls
-    had. A purge that is killed has changed nothing.
-2.  That step is refused while a crawl runs or a source is imported, and if the index
-    has changed since the new one was begun. A crawl that commits in rounds may run: it
-    stays, no round is committed meanwhile, and what is in none is not touched.
+1.  Nothing is changed while a crawl runs or a source is imported: a revisit of what is
+    to go may be under way. If a crawl begins meanwhile, this stops and says so; none is
+    committed before. A crawl that commits in rounds may run while crawls are taken out:
+    it stays, and what is in none of its rounds is not touched.
+2.  The index can be read at every moment: what leads to an entry goes before the entry,
+    or in one step with it. A run that was killed is run again, and ends the same.
 3.  A purge that would keep no crawl is refused unless it is forced.
 4.  A key of a crawl that stays is never deleted, whatever the ids of those that go.
 5.  An original stays with its crawl, if that one stays; otherwise it goes to the first
     of the remaining crawls, by name, that has the digest.
 
-And of captures, which are to leave WARC files (`remove_captures`):
-
-6.  Nothing is changed while a crawl runs or a source is imported: a revisit of what is
-    to go may be under way. If a crawl begins meanwhile it is told, so that its files
-    are looked at before the captures leave theirs; none is committed before.
-7.  Other crawls' captures of the same payloads stay, and are found: a digest leads to
-    the first of them by name, or to none.
-8.  A run that was killed is run again, and ends the same: an entry goes in one step
-    with what leads to it.
-
-Captures are found by what the entries say, so that all are looked at. The counts of a
-crawl stay: they say what it has fetched.
+Captures are found by what the entries say, so that all are looked at. The counts of
+their crawl stay: they say what it has fetched.
 """
 
 from __future__ import annotations
@@ -32,7 +22,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from frontier.collection.rounds import Hold
@@ -47,15 +36,13 @@ from frontier.dedupe.digest_index import decode
 from frontier.errors import CollectionInUse, ConfigurationError
 from frontier.store.client import Call
 from frontier.store.keys import round_of
-from frontier.store.scripts import COLLECTION_MEND, COLLECTION_SWITCH
+from frontier.store.scripts import COLLECTION_MEND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from frontier.store.client import Argument, BlockingStore
+    from frontier.store.client import BlockingStore
     from frontier.store.keys import CollectionKeys
-
-SHADOWS = ("alldupes", "allcounts", "allcrawls", "src:d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,38 +55,25 @@ class Plan:
     """That are to be kept and are not there."""
     digests: int
     """In the index now."""
-    crawls: int
-    sources: int
-    urls: bytes
-    running: tuple[str, ...] = ()
-    """That stay because they run, and commit in rounds."""
 
 
 def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> Plan:
     """What it would do to keep the committed crawls in *keep*, and those that run."""
-    members, digests, crawls, sources, urls, uncommitted = store.run(
+    members, digests, uncommitted = store.run(
         [
             Call.command("SMEMBERS", keys.committed()),
             Call.command("HLEN", keys.alldupes()),
-            Call.command("SCARD", keys.committed()),
-            Call.command("SCARD", keys.done()),
-            Call.command("HGET", keys.allcounts(), "totalUrls"),
             Call.command("SMEMBERS", keys.uncommitted()),
         ]
     )
     there = set(names(members))
     rounds = map(round_of, names(uncommitted))
-    running = {crawl_id for crawl_id, number in rounds if number is not None}
-    stay = set(keep) | running
+    stay = {crawl_id for crawl_id, number in rounds if number is not None} | set(keep)
     return Plan(
         tuple(sorted(there & stay)),
         tuple(sorted(there - stay)),
         tuple(sorted(set(keep) - there)),
         digests,
-        crawls,
-        sources,
-        urls or b"",
-        tuple(sorted(running)),
     )
 
 
@@ -117,65 +91,78 @@ def purge(
 
     Raises:
         ConfigurationError: Nothing would be left, and *force* is not given.
-        CollectionInUse: A crawl runs, a source is imported, or the index changes.
+        CollectionInUse: A crawl runs or begins, or a source is imported.
     """
     if not planned.kept and not force:
         raise ConfigurationError(
             "none of the crawls that are to be kept is in the collection, so that "
             "nothing would be left; add --force if you mean it"
         )
-    with Hold(store, keys) as hold:
-        return _purge(store, keys, planned, hold, progress)
-
-
-def _purge(
-    store: BlockingStore,
-    keys: CollectionKeys,
-    planned: Plan,
-    hold: Hold,
-    progress: Callable[[int], None],
-) -> int:
     looked = 0
 
-    def step(found: list[tuple[bytes, bytes]]) -> None:
+    def step(found: list[tuple[bytes, bytes]], *calls: Call) -> None:
         nonlocal looked
         looked += len(found)
         hold.take()  # else another one would commit after a while
+        require_quiet(store, keys)
+        store.run(calls)
         progress(looked)
 
-    running = require_quiet(store, keys)
-    alldupes, allcounts, allcrawls, done = (keys.shadow(name) for name in SHADOWS)
-    store.call(Call.command("UNLINK", alldupes, allcounts, allcrawls, done))
     kept = {crawl_id.encode("utf-8", "replace") for crawl_id in planned.kept}
-    for found in scanned(store, keys.alldupes()):  # an original stays with its crawl
-        stay = [pair for pair in found if pair[1] in kept]
-        if stay:
-            store.call(Call.command("HSET", alldupes, *chain.from_iterable(stay)))
-        step(found)
     sums: Counter[str] = Counter()
-    for crawl_id in planned.kept:
-        for found in scanned(store, keys.crawl(crawl_id)):  # and else goes to the first
-            calls = [Call.command("HSETNX", alldupes, d, crawl_id) for d, _ in found]
-            store.run(calls)
-            step(found)
-        sums.update(counted(store, keys.counts(crawl_id)))
-        _copy_names(store, keys, crawl_id, done)
-    calls = [Call.command("SADD", allcrawls, c) for c in planned.kept]
-    facts = [(k, v) for k, v in sums.items() if v] if planned.kept else []
-    facts += [("updateProgress", 1)]  # of removed crawls nothing, as Browsertrix
-    calls += [Call.command("HSET", allcounts, name, value) for name, value in facts]
-    store.run(calls)
-    left = int(store.call(Call.command("HLEN", alldupes)))
-    _switch(store, keys, planned, [hold.token, running])
-    return left
+    with Hold(store, keys) as hold:
+        for found in scanned(store, keys.alldupes()):
+            gone = [digest for digest, owner in found if owner not in kept]
+            hdel = Call.command("HDEL", keys.alldupes(), *gone)
+            step(found, *([hdel] if gone else []))
+        for crawl_id in planned.kept:
+            for found in scanned(store, keys.crawl(crawl_id)):
+                to = keys.alldupes()
+                step(
+                    found, *(Call.command("HSETNX", to, d, crawl_id) for d, _ in found)
+                )
+            sums.update(counted(store, keys.counts(crawl_id)))
+        step([])
+        _forget(store, keys, planned)
+        facts = [each for pair in sums.items() if pair[1] for each in pair]
+        facts += ["updateProgress", 1]  # of removed crawls nothing, as Browsertrix
+        sums_of = keys.allcounts()
+        store.run([Call.command("DEL", sums_of), Call.command("HSET", sums_of, *facts)])
+        note_change(store, keys)
+    return int(store.call(Call.command("HLEN", keys.alldupes())))
+
+
+def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
+    """Delete what only the crawls that go have; their names last of all."""
+    kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
+    stay = set(_files(store, keys, planned.kept))
+    for crawl_id in planned.removed:
+        files = [name for name in _files(store, keys, [crawl_id]) if name not in stay]
+        # Not those of an id that should never have been let in.
+        own = [key for key in _keys_of(keys, crawl_id) if key not in kept]
+        calls = [Call.command("SREM", keys.done(), name) for name in files]
+        calls += [Call.command("UNLINK", key) for key in own]
+        store.run([*calls, Call.command("SREM", keys.committed(), crawl_id)])
+
+
+def _files(
+    store: BlockingStore, keys: CollectionKeys, crawls: Sequence[str]
+) -> list[str]:
+    """The names of the files of *crawls*."""
+    lists = store.run([Call.command("LRANGE", keys.waczs(c), 0, -1) for c in crawls])
+    found = (filename(entry) for entries in lists for entry in entries)
+    return [name for name in found if name is not None]
+
+
+def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, ...]:
+    names = (keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id))
+    return *names, keys.commit_rounds(crawl_id)
 
 
 def require_quiet(
     store: BlockingStore, keys: CollectionKeys, *, rounds: bool = True
-) -> int:
+) -> None:
     """Raise unless nothing is imported, and no crawl runs; with *rounds*, but in these.
-
-    Returns how many rounds are not committed.
 
     Raises:
         CollectionInUse: A crawl runs, or a source is imported.
@@ -197,62 +184,6 @@ def require_quiet(
         raise CollectionInUse(
             f"{first} is being imported; let it end, or import it again"
         )
-    return len(running)
-
-
-def _copy_names(
-    store: BlockingStore, keys: CollectionKeys, crawl_id: str, shadow: str
-) -> None:
-    """Keep the names of the crawl's files among those that are in the index."""
-    entries = store.call(Call.command("LRANGE", keys.waczs(crawl_id), 0, -1))
-    files = [name for entry in entries if (name := filename(entry)) is not None]
-    there = store.run([Call.command("SISMEMBER", keys.done(), name) for name in files])
-    store.run(
-        [
-            Call.command("SADD", shadow, name)
-            for name, known in zip(files, there, strict=True)
-            if known
-        ]
-    )
-
-
-def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, ...]:
-    names = (keys.crawl(crawl_id), keys.counts(crawl_id), keys.waczs(crawl_id))
-    return *names, keys.commit_rounds(crawl_id)
-
-
-def _switch(
-    store: BlockingStore, keys: CollectionKeys, planned: Plan, held: list[Argument]
-) -> None:
-    kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
-    removed = [
-        key
-        for crawl_id in planned.removed
-        for key in _keys_of(keys, crawl_id)
-        if key not in kept  # of an id that should never have been let in
-    ]
-    switched = store.call(
-        Call.to(
-            COLLECTION_SWITCH,
-            [
-                keys.alldupes(),
-                keys.allcounts(),
-                keys.committed(),
-                keys.done(),
-                *(keys.shadow(name) for name in SHADOWS),
-                keys.uncommitted(),
-                keys.importing(),
-                keys.committer(),
-                *removed,
-            ],
-            [planned.digests, planned.crawls, planned.sources, planned.urls, *held],
-        )
-    )
-    if switched != 1:
-        store.call(Call.command("UNLINK", *(keys.shadow(name) for name in SHADOWS)))
-        require_quiet(store, keys)
-        raise CollectionInUse("it was changed while the new index was built; repeat it")
-    note_change(store, keys)
 
 
 @dataclass(frozen=True, slots=True)

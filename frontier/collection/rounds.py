@@ -1,18 +1,20 @@
-"""Rounds: a crawl that runs for months is committed in parts, while it goes on.
+"""The digest index as one crawl sees it, and how the crawl is committed: in rounds.
 
-Its nodes add to the *open* round, ``h:<crawl>~<number>``, which is uncommitted like a
-crawl of that name. To commit it, the next round is opened, and the digests are moved
-into ``h:<crawl>`` and ``alldupes``, some in each call. What always holds:
+A crawl's nodes add to the *open* round, ``h:<crawl>~<number>``, which is uncommitted
+like a crawl of that name. To commit it, the next round is opened, and the digests are
+moved into ``h:<crawl>`` and ``alldupes``, some in each call. What always holds:
 
-1.  A digest is in one of a crawl's rounds or in ``h:<crawl>``, never in both for other
+1.  A crawl sees its own digests and those of committed crawls, no others. The first
+    capture of a digest stays its original: entries are never replaced.
+2.  A digest is in one of a crawl's rounds or in ``h:<crawl>``, never in both for other
     nodes than its own, and never in none: one script moves it, and makes it visible to
     all crawls in the same step.
-2.  What is in ``h:<crawl>`` is committed for ever. What is in a round is seen by the
+3.  What is in ``h:<crawl>`` is committed for ever. What is in a round is seen by the
     crawl's own nodes only, and a cancel removes that and nothing else.
-3.  One process at a time commits a round, or purges, in a collection: the *committer*.
+4.  One process at a time commits a round, or purges, in a collection: the *committer*.
     Each step checks that it still is. If it dies, the next one goes on with the round;
     nothing of it has to be known.
-4.  The numbers of rounds grow by one. A round is committed when its last digest is
+5.  The numbers of rounds grow by one. A round is committed when its last digest is
     moved and its counts are added, in one step; a round of nothing is not begun.
 
 A crawl adds to ``h:<crawl>`` before its first round, as Browsertrix does; that round
@@ -21,15 +23,15 @@ takes over what is there. To commit a whole crawl at its end is its first round,
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from frontier.dedupe.digest_index import encode
-from frontier.errors import CollectionInUse, CrawlCanceled, KeyDamaged
+from frontier.dedupe.digest_index import decode, encode
+from frontier.errors import CollectionInUse, CrawlCanceled, KeyDamaged, NotUncommitted
 from frontier.store.client import Call
-from frontier.store.keys import round_id
+from frontier.store.keys import collection_keys, round_id, round_of
 from frontier.store.scripts import (
     COLLECTION_ADD,
     COLLECTION_ENTER,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from frontier.dedupe.digest_index import Entry
+    from frontier.model import Original
     from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CollectionKeys
 
@@ -62,15 +65,17 @@ TRIES = 10
 """Rounds that may be opened by others while one call is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A round that was committed."""
+class Committed(NamedTuple):
+    """What a commit did."""
 
-    number: int
     digests: int
-    """That this call has moved; all of the round, unless it was resumed."""
+    """That this call moved; all there were, unless it went on with another's."""
     added: int
     """Of those, which no committed crawl had."""
+    number: int
+    """Of the last round that this call has committed; 0 for none."""
+    first: bool = True
+    """Whether it was this call that made the crawl a committed one."""
 
 
 class OpenRound:
@@ -85,12 +90,15 @@ class OpenRound:
         self.number: int | None = None
         """Of the round that was open when last heard of; ``None`` for the crawl."""
 
-    def enter(self, *, rounds: bool) -> None:
-        """Register the crawl; with *rounds* the time until its first one begins."""
-        keys = self._keys
-        names = [keys.commit_rounds(self._crawl_id), keys.uncommitted()]
-        call = Call.to(COLLECTION_ENTER, names, [self._crawl_id, int(rounds)])
-        self.note(self._store.call(call))
+    def parts(self) -> list[str]:
+        """The ids under which the crawl has digests, the open one last.
+
+        Digests move from the first to `frontier.store.keys.CollectionKeys.crawl`.
+        """
+        if self.number is None:
+            return [self._crawl_id]
+        numbers = (self.number - 1, self.number)
+        return [round_id(self._crawl_id, number) for number in numbers if number]
 
     def add(
         self,
@@ -109,12 +117,12 @@ class OpenRound:
             for entry in entries
             for text in (entry.digest_hex, encode(entry.date, entry.url, entry.length))
         ]
+        keys = self._keys
         for _ in range(TRIES):
             known, part = self.number, self.parts()[-1]
-            names = [self._keys.commit_rounds(self._crawl_id)]
-            names += [self._keys.crawl(part), self._keys.counts(part)]
-            names += [self._keys.committed(), self._keys.allcounts()]
-            names += [self._keys.alldupes()]
+            names = [keys.commit_rounds(self._crawl_id), keys.crawl(part)]
+            names += [keys.counts(part), keys.committed(), keys.allcounts()]
+            names += [keys.alldupes()]
             counts: list[Argument] = [captures, revisits, conserved_bytes]
             call = Call.to(COLLECTION_ADD, names, [part, known or "", *counts, *flat])
             self.note(self._store.call(call))
@@ -122,57 +130,24 @@ class OpenRound:
                 return
         raise self._damaged("its open round changes all the time")
 
-    def parts(self) -> list[str]:
-        """The ids under which the crawl has digests, the open one last.
-
-        Digests move from the first to `frontier.store.keys.CollectionKeys.crawl`.
-        """
-        if self.number is None:
-            return [self._crawl_id]
-        return [
-            round_id(self._crawl_id, number)
-            for number in (self.number - 1, self.number)
-            if number
-        ]
-
-    def calls(self, digests: Sequence[str]) -> list[Call]:
-        """The calls whose replies `values` takes, in the order in which digests go."""
-        ids = list(dict.fromkeys([*self.parts(), self._crawl_id]))
-        calls = [Call.command("HMGET", self._keys.crawl(i), *digests) for i in ids]
-        # Last: what was moved on meanwhile may have been missed in all of them.
-        open_ = Call.command("HGET", self._keys.commit_rounds(self._crawl_id), "open")
-        return [*calls, open_]
-
-    def values(self, replies: Sequence[Any]) -> list[bytes | None] | None:
-        """What the crawl has of the digests; ``None`` if it has to be asked again."""
-        *found, open_ = replies
-        known = self.number
-        self.note(open_ or b"")
-        if known != self.number:
-            return None
-        return [next(filter(None, each), None) for each in zip(*found, strict=True)]
-
     def note(self, reply: object) -> None:
         """Know of the open round what the store has said."""
-        self.number = self._read(reply)
+        if reply in {b"", None}:
+            self.number = None
+        elif isinstance(reply, bytes) and reply.isdigit() and len(reply) < 16:
+            self.number = int(reply)
+        else:
+            raise self._damaged("its open is not a number")
 
-    def learn(self) -> None:
-        """Ask which round is open."""
-        key = self._keys.commit_rounds(self._crawl_id)
-        self.note(self._store.call(Call.command("HGET", key, "open")) or b"")
-
-    def _read(self, reply: object) -> int | None:
-        if reply == b"":
-            return None
-        if isinstance(reply, bytes) and reply.isdigit() and 0 < len(reply) < 16:
-            return int(reply)
-        raise self._damaged("its open is not a number")
+    def _opened(self) -> Call:
+        """The question which round is open."""
+        return Call.command("HGET", self._keys.commit_rounds(self._crawl_id), "open")
 
     def _damaged(self, reason: str) -> KeyDamaged:
         return KeyDamaged("", self._keys.commit_rounds(self._crawl_id), reason)
 
 
-class Committer:
+class Committer(OpenRound):
     """Commits the rounds of one crawl; every node has one, and one at a time works."""
 
     def __init__(
@@ -182,14 +157,12 @@ class Committer:
         crawl_id: str,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
-        self._store = store
-        self._keys = keys
-        self._crawl_id = crawl_id
+        """*progress* is called with how many digests a call has looked at."""
+        super().__init__(store, keys, crawl_id)
         self._progress = progress
         self._token = secrets.token_hex(8)
-        self._open = OpenRound(store, keys, crawl_id)
 
-    def commit(self, every_s: float = 0, *, is_last: bool = False) -> Round | str:
+    def commit(self, every_s: float = 0, *, is_last: bool = False) -> Committed | str:
         """Commit what is there, if the last round was *every_s* ago, or go on with it.
 
         Returns why nothing was done, otherwise: `early`, `nothing`, `held`, `whole` or
@@ -203,46 +176,42 @@ class Committer:
             return begun
         digests, added = 0, 0
         cursor, left = b"0", 1
-        keys, part = self._keys, round_id(self._crawl_id, begun)
+        keys, crawl_id = self._keys, self._crawl_id
+        part = round_id(crawl_id, begun)
         names = [keys.committer(), keys.canceled(), keys.committed(), keys.alldupes()]
-        names += [keys.crawl(self._crawl_id), keys.crawl(part)]
+        names += [keys.crawl(crawl_id), keys.crawl(part)]
         while left:
-            args: list[Argument] = [self._crawl_id, self._token, HOLD_MS]
-            call = Call.to(COMMIT_MOVE, names, [*args, cursor, CHUNK])
-            reply = self._store.call(call)
+            args: list[Argument] = [crawl_id, self._token, HOLD_MS, cursor, CHUNK]
+            reply = self._store.call(Call.to(COMMIT_MOVE, names, args))
             if len(reply) == 1:
                 return str(reply[0].decode())
             cursor, moved, new, left = reply
             digests, added = digests + moved, added + new
             self._progress(digests)
-        names = [
-            keys.commit_rounds(self._crawl_id),
-            keys.committer(),
-            keys.uncommitted(),
-        ]
+        names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
         names += [keys.committed(), keys.crawl(part), keys.counts(part)]
-        names += [keys.counts(self._crawl_id), keys.allcounts()]
-        args = [self._crawl_id, self._token, begun]
+        names += [keys.counts(crawl_id), keys.allcounts()]
+        args = [crawl_id, self._token, begun]
         if not self._store.call(Call.to(COMMIT_SETTLE, names, args)):
             return "held"
-        return Round(begun, digests, added)
+        return Committed(digests, added, begun)
 
     def _begin(self, every_s: float, *, is_last: bool) -> int | str:
         keys, crawl_id = self._keys, self._crawl_id
         for _ in range(TRIES):
-            part, first = self._open.parts()[-1], round_id(crawl_id, 1)
+            part, first = self.parts()[-1], round_id(crawl_id, 1)
             names = [keys.commit_rounds(crawl_id), keys.committer(), keys.uncommitted()]
             names += [keys.canceled(), keys.crawl(part), keys.counts(part)]
             names += [keys.crawl(first), keys.counts(first), keys.committed()]
             names += [keys.waczs(crawl_id), keys.done()]
-            args: list[Argument] = [crawl_id, self._open.number or "", self._token]
+            args: list[Argument] = [crawl_id, self.number or "", self._token]
             args += [HOLD_MS, int(every_s * 1000), int(is_last)]
             why, *rest = self._store.call(Call.to(COMMIT_BEGIN, names, args))
             if why == b"move":
                 return int(rest[0])
             if why != b"other":
                 return str(why.decode())
-            self._open.note(rest[0])
+            self.note(rest[0])
         return "held"
 
     def finish(self, *, goes_on: bool = False) -> Committed:
@@ -253,18 +222,19 @@ class Committer:
             CollectionInUse: Another one commits, or purges, for too long.
             StoreUnavailable: Repeat it.
         """
-        digests = added = 0
+        total = Committed(0, 0, 0)
         limit = time.monotonic() + WAIT_S
         while True:
             done = self.commit(is_last=not goes_on)
-            if isinstance(done, Round):
-                digests, added = digests + done.digests, added + done.added
+            if isinstance(done, Committed):
+                digests, added = total.digests + done.digests, total.added + done.added
+                total = Committed(digests, added, done.number)
                 if goes_on:
-                    return Committed(digests, added, first=True)
+                    return total
             elif done == "canceled":
                 raise CrawlCanceled(self._crawl_id)
             elif done != "held":
-                return Committed(digests, added, first=done == "ended")
+                return total._replace(first=done == "ended")
             elif time.monotonic() > limit:
                 raise CollectionInUse(
                     f"{self._crawl_id} is not committed: another round, or a purge, "
@@ -273,43 +243,149 @@ class Committer:
             else:
                 time.sleep(PAUSE_S)
 
-    def cancel(self, *, running: bool) -> int:
-        """Forget what no round has committed, or have the last node do so.
+    def cancel(self, *, running: bool) -> bool:
+        """Forget what no round has committed; whether that is done.
 
-        Returns 1, or 2 if it is still to be done; 0 if all of it is committed.
+        While the crawl is *running* it keeps what it has, for itself; its last node
+        then forgets it where it would commit it.
+
+        Raises:
+            NotUncommitted: It is committed, or unknown.
         """
         keys, crawl_id = self._keys, self._crawl_id
         for _ in range(TRIES):
-            self._open.learn()
-            number = self._open.number
-            before = part = crawl_id
-            if number is not None:
-                before, part = (
-                    round_id(crawl_id, number - 1),
-                    round_id(crawl_id, number),
-                )
+            self.note(self._store.call(self._opened()))
+            before, part = crawl_id, self.parts()[-1]
             names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.canceled()]
             names += [keys.crawl(part), keys.counts(part)]
-            if number is None:  # its files are forgotten, too
+            if self.number is None:  # its files are forgotten, too
                 names += [keys.waczs(crawl_id), keys.counts(part)]
             else:
+                before = round_id(crawl_id, self.number - 1)
                 names += [keys.crawl(before), keys.counts(before)]
-            args: list[Argument] = [crawl_id, number or "", part, before, int(running)]
-            if done := self._store.call(Call.to(COMMIT_CANCEL, names, args)):
-                return int(done)
-        return 0
+            args: list[Argument] = [crawl_id, self.number or "", part, before]
+            call = Call.to(COMMIT_CANCEL, names, [*args, int(running)])
+            if done := self._store.call(call):
+                return bool(done == 1)
+        raise NotUncommitted(crawl_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a commit did."""
+class Collection(OpenRound):
+    """The index as one crawl sees it; see `frontier.dedupe.digest_index.Index`."""
 
-    digests: int
-    """That this call looked at; all that the crawl has, unless it was resumed."""
-    added: int
-    """Of those, which no committed crawl had."""
-    first: bool
-    """Whether it was this call that made the crawl a committed one."""
+    def __init__(
+        self,
+        store: BlockingStore,
+        name: str,
+        crawl_id: str,
+        *,
+        revisits: bool,
+        every_s: float = 0,
+    ) -> None:
+        super().__init__(store, collection_keys(store, name), crawl_id)
+        self._revisits = revisits
+        self._every_s = every_s
+        # Counts and rounds are other threads' work: each knows of rounds by itself.
+        self._counted = OpenRound(store, self._keys, crawl_id)
+        self._committer = Committer(store, self._keys, crawl_id)
+
+    def begin(self) -> None:
+        """Register the crawl as uncommitted, or the round that it adds to.
+
+        If it commits in rounds, the time until its first one begins.
+        """
+        names = [self._keys.commit_rounds(self._crawl_id), self._keys.uncommitted()]
+        args: list[Argument] = [self._crawl_id, int(self._every_s > 0)]
+        self.note(self._store.call(Call.to(COLLECTION_ENTER, names, args)))
+
+    def uncommitted(self) -> list[str]:
+        """The ids of the other crawls that are not committed."""
+        ids = self._store.call(Call.command("SMEMBERS", self._keys.uncommitted()))
+        found = {round_of(one.decode("utf-8", "replace"))[0] for one in ids}
+        return sorted(found - {self._crawl_id})
+
+    @property
+    def round_id(self) -> str:
+        """What this crawl's captures are said to be of, until they are committed."""
+        return self.parts()[-1]
+
+    def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
+        """Return the originals of those of *digests* that are known.
+
+        A committed crawl's capture is preferred; an entry of ``alldupes`` that
+        leads nowhere falls back to the crawl's own.
+        """
+        if not digests or not self._revisits:
+            return {}
+        owners, own = self._owners(digests)
+        asked = [(d, self._crawl_id, v) for d, v in zip(digests, own, strict=True)]
+        others = [
+            (digest, owner.decode("utf-8", "replace"))
+            for digest, owner in zip(digests, owners, strict=True)
+            if owner is not None
+        ]
+        values = self._store.run(
+            [Call.command("HGET", self._keys.crawl(c), d) for d, c in others]
+        )
+        asked += [(*other, v) for other, v in zip(others, values, strict=True)]
+        found = {}
+        for digest, crawl_id, value in asked:
+            if value is not None and (known := decode(value)) is not None:
+                found[digest] = known.original(crawl_id)
+        return found
+
+    def _owners(
+        self, digests: Sequence[str]
+    ) -> tuple[list[bytes | None], list[bytes | None]]:
+        """The committed crawls that have *digests*, and this crawl's own values."""
+        hmget = Call.command("HMGET", self._keys.alldupes(), *digests)
+        while True:
+            known = self.number
+            # In the order in which digests go, and the open round last: what was moved
+            # on meanwhile may have been missed in all of them.
+            ids = list(dict.fromkeys([*self.parts(), self._crawl_id]))
+            own = [Call.command("HMGET", self._keys.crawl(i), *digests) for i in ids]
+            owners, *found, open_ = self._store.run([hmget, *own, self._opened()])
+            self.note(open_)
+            if self.number == known:
+                each = zip(*found, strict=True)
+                return owners, [next(filter(None, one), None) for one in each]
+
+    def count(self, captures: int, revisits: int, conserved_bytes: int) -> None:
+        """Add to the crawl's counts. To repeat it would count twice."""
+        self._counted.add(
+            captures=captures, revisits=revisits, conserved_bytes=conserved_bytes
+        )
+
+    def commit_round(self) -> Committed | str:
+        """Commit what the crawl has so far, if it is time to; see `Committer.commit`.
+
+        Raises:
+            StoreUnavailable: Repeat it.
+        """
+        return self._committer.commit(self._every_s)
+
+    def commit(self) -> Committed | None:
+        """Offer the crawl's digests to all crawls; return what that did.
+
+        ``None`` if it was canceled: nothing is left of it in the index then.
+        """
+        try:
+            return self._committer.finish()
+        except CrawlCanceled:
+            self.cancel()
+            return None
+
+    def cancel(self) -> None:
+        """Forget the crawl's digests, unless others may refer to them already."""
+        with contextlib.suppress(NotUncommitted):
+            self._committer.cancel(running=False)
+
+
+def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
+    """Whether *crawl_id* has a round that is not committed."""
+    rounds = Call.command("HEXISTS", keys.commit_rounds(crawl_id), "open")
+    return bool(store.call(rounds))
 
 
 class Hold:
@@ -318,15 +394,16 @@ class Hold:
     def __init__(self, store: BlockingStore, keys: CollectionKeys) -> None:
         self._store = store
         self._key = keys.committer()
-        self.token = secrets.token_hex(8)
+        self._token = secrets.token_hex(8)
 
     def take(self) -> None:
-        """Take it, or stay there.
+        """Stay there.
 
         Raises:
-            CollectionInUse: Somebody else has it.
+            CollectionInUse: Somebody else may have had it meanwhile.
         """
-        if not self._ask(HOLD_MS):
+        holder = self._store.call(Call.command("GET", self._key))
+        if holder != self._token.encode() or not self._ask(HOLD_MS):
             raise CollectionInUse(BUSY)
 
     def __enter__(self) -> Self:
@@ -347,5 +424,5 @@ class Hold:
         self._ask(0)
 
     def _ask(self, ttl_ms: int) -> bool:
-        call = Call.to(COLLECTION_HOLD, [self._key], [self.token, ttl_ms])
+        call = Call.to(COLLECTION_HOLD, [self._key], [self._token, ttl_ms])
         return bool(self._store.call(call))

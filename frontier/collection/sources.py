@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from frontier.errors import SourceBroken
+from frontier.files import read_input
+from frontier.postcrawl.remote_files import is_url, read_remote
 from frontier.store.keys import names_a_crawl
 
 if TYPE_CHECKING:
@@ -29,35 +31,27 @@ MAX_MANIFEST = 64 << 20
 MAX_NAME = 2_000
 """Characters of the name of a source, or of the id of a crawl."""
 _HASH = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
+_FETCHED = re.compile(r"(?:https?|s3)://(?!.*::)", re.IGNORECASE)
+"""URLs that a manifest may name: of no file here, also not by a chain of fsspec's."""
 
 
 class Kind(StrEnum):
     """What a source is, by the end of its name."""
 
     WACZ = "wacz"
-    MANIFEST = "manifest"
+    MANIFEST = "json"
     WARC = "warc"
     CDX = "cdx"
-    CRAWL_LOG = "crawl.log"
+    CRAWL_LOG = "log"
 
 
-_KINDS = {
-    ".wacz": Kind.WACZ,
-    ".json": Kind.MANIFEST,
-    ".warc": Kind.WARC,
-    ".warc.gz": Kind.WARC,
-    ".cdx": Kind.CDX,
-    ".cdx.gz": Kind.CDX,
-    ".cdxj": Kind.CDX,
-    ".cdxj.gz": Kind.CDX,
-    ".log": Kind.CRAWL_LOG,
-    ".log.gz": Kind.CRAWL_LOG,
+_KIND = re.compile(r"\.(wacz|json|(?:(warc)|(cdx)j?|(log))(?:\.gz)?)", re.IGNORECASE)
+_REFUSED = {
+    r"\.arc(\.gz)?": "ARC files have no digests; make a WARC of it: "
+    "warcio recompress OLD NEW.warc.gz",
+    r"\.warc\.zst": "WARC files in Zstandard are not read; make one of gzip, or "
+    "import its index",
 }
-
-
-_ARC = "ARC files have no digests; make a WARC of it: warcio recompress OLD NEW.warc.gz"
-_ZSTD = "WARC files in Zstandard are not read; make one of gzip, or import its index"
-_REFUSED = {".arc": _ARC, ".arc.gz": _ARC, ".warc.zst": _ZSTD}
 """Archives all the same, and what to do with them."""
 
 
@@ -78,18 +72,20 @@ class Source:
     """Whether its crawl was named, and not made up from its path."""
 
     def __post_init__(self) -> None:
-        """Refuse an id that leads to keys of another crawl, or a name that is not text.
+        """Refuse what cannot be in the store.
 
         Raises:
             SourceBroken: No crawl can have that id, or the store that name.
         """
-        for text in (self.name, self.url, self.crawl_id):
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise SourceBroken(self.url, "its name is not UTF-8") from None
+        try:
+            f"{self.name}{self.url}{self.crawl_id}".encode()
+        except UnicodeEncodeError:
+            raise SourceBroken(self.url, "its name is not UTF-8") from None
         if not names_a_crawl(self.crawl_id):
             raise SourceBroken(self.url, f"no crawl has the id {self.crawl_id[:80]!r}")
+        if self.hash and not _HASH.fullmatch(self.hash):
+            reason = f"its hash {self.hash[:80]!r} is not a SHA-256"
+            raise SourceBroken(self.url, reason)
 
     @property
     def kind(self) -> Kind:
@@ -98,30 +94,13 @@ class Source:
 
     def entry(self, size: int | None = None, digest: str = "") -> str:
         """What stands for it in the list of its crawl's files."""
-        facts = {"size": size, "hash": digest}
-        entry = {k: v for k, v in facts.items() if v} | self._facts()
+        facts = {"size": self.size or size, "hash": self.hash or digest}
+        entry = {name: value for name, value in facts.items() if value}
         return json.dumps({"filename": self.name, **entry}, separators=(",", ":"))
 
     def sha256(self) -> str:
-        """Its hash in bare hex; empty if there is none.
-
-        Raises:
-            SourceBroken: It is not a SHA-256.
-        """
-        if not self.hash:
-            return ""
-        if found := _HASH.fullmatch(self.hash):
-            return found[1].lower()
-        raise SourceBroken(self.url, f"its hash {self.hash[:80]!r} is not a SHA-256")
-
-    def _facts(self) -> dict[str, Any]:
-        facts = {"size": self.size, "hash": self.hash}
-        return {name: value for name, value in facts.items() if value}
-
-
-def is_url(text: str) -> bool:
-    """Whether *text* is a URL and no path."""
-    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text))
+        """Its hash in bare hex; empty if there is none."""
+        return self.hash[-64:].lower()
 
 
 def kind_of(url: str) -> Kind:
@@ -130,21 +109,18 @@ def kind_of(url: str) -> Kind:
     Raises:
         SourceBroken: Its name does not tell.
     """
-    path = _path_in(url) if is_url(url) else url
-    name = re.split(r"[/\\]", path.lower())[-1]
-    for end, kind in _KINDS.items():
-        if name.endswith(end):
-            return kind
+    name = _basename(url).lower()
     for end, reason in _REFUSED.items():
-        if name.endswith(end):
+        if re.search(f"{end}$", name):
             raise SourceBroken(url, reason)
-    ends = " ".join(_KINDS)
+    if found := re.search(f"{_KIND.pattern}$", name):
+        return Kind(found[2] or found[3] or found[4] or found[1])
+    ends = ".wacz .json .warc .warc.gz .cdx .cdx.gz .cdxj .cdxj.gz .log .log.gz"
     raise SourceBroken(url, f"its name ends in none of {ends}")
 
 
 def sources(
     target: str,
-    read: Callable[[str], bytes],
     *,
     crawl_id: str = "",
     root: Path | None = None,
@@ -152,54 +128,56 @@ def sources(
 ) -> Iterator[Source]:
     """The sources that *target*, a path or URL, names, in their order.
 
-    *read* gives the content of a manifest. Paths in a local one lead from its
-    directory, and not out of *root*, by default that directory. What has no crawl
-    of its own is of *crawl_id*, else of a crawl that is named like its path. Of a
-    directory, these are the WARC and WACZ files in and below it, by their paths.
+    Paths in a local manifest lead from its directory, and not out of *root*, by default
+    that directory. What has no crawl of its own is of *crawl_id*, else of a crawl that
+    is named like its path. Of a directory, these are the WARC and WACZ files in and
+    below it, by their paths.
 
     Raises:
         SourceBroken: *target* itself cannot be used.
     """
+    crawl, is_listed = crawl_id or target, bool(crawl_id)
     if not is_url(target) and Path(target).is_dir():
-        yield from _below(Path(target), crawl_id or target, bool(crawl_id), broken)
-        return
-    if kind_of(target) is not Kind.MANIFEST:
+        paths = [
+            path
+            for path in sorted(Path(target).rglob("*"))
+            if path.name.lower().endswith((".warc", ".warc.gz", ".wacz"))
+        ]
+        if not paths:
+            raise SourceBroken(target, "no .warc, .warc.gz or .wacz is below it")
+    elif kind_of(target) is not Kind.MANIFEST:
         url = target if is_url(target) else str(Path(target).absolute())
-        crawl = crawl_id or target
-        yield Source(_basename(target), url, crawl, listed=bool(crawl_id))
+        yield Source(_basename(target), url, crawl, listed=is_listed)
         return
-    for number, resource in enumerate(_resources(target, read(target))):
-        try:
-            found = _entry(f"{target}: resources[{number}]", resource, crawl_id)
-            url = _resolved(found.url, target, root)
-            is_nested = kind_of(url) is Kind.MANIFEST
-        except SourceBroken as error:
-            broken(error)
-            continue
-        if is_nested:
-            broken(SourceBroken(url, "a manifest in a manifest; import it by itself"))
-        else:
-            yield replace(found, url=url)
-
-
-def _below(
-    directory: Path, crawl_id: str, listed: bool, broken: Callable[[SourceBroken], None]
-) -> Iterator[Source]:
-    found = False
-    for path in sorted(directory.rglob("*")):
-        if path.name.lower().endswith((".warc", ".warc.gz", ".wacz")):
-            found = True
+    else:
+        for number, resource in enumerate(_resources(target)):
+            where = f"{target}: resources[{number}]"
             try:
-                made = Source(path.name, str(path.absolute()), crawl_id, listed=listed)
+                yield _entry(where, resource, crawl_id, target, root)
             except SourceBroken as error:
                 broken(error)
-                continue
-            yield made
-    if not found:
-        raise SourceBroken(str(directory), "no .warc, .warc.gz or .wacz is below it")
+        return
+    for path in paths:
+        try:
+            yield Source(path.name, str(path.absolute()), crawl, listed=is_listed)
+        except SourceBroken as error:
+            broken(error)
 
 
-def _resources(manifest: str, data: bytes) -> list[Any]:
+def _resources(manifest: str) -> list[Any]:
+    """What the manifest lists.
+
+    Raises:
+        SourceBroken: It cannot be read, is too large, or lists nothing.
+    """
+    try:
+        if is_url(manifest):
+            data = read_remote(manifest, MAX_MANIFEST)
+        else:
+            data = read_input(manifest, MAX_MANIFEST)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SourceBroken(manifest, reason) from None
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -210,7 +188,9 @@ def _resources(manifest: str, data: bytes) -> list[Any]:
     return resources
 
 
-def _entry(where: str, resource: Any, crawl_id: str) -> Source:
+def _entry(
+    where: str, resource: Any, crawl_id: str, manifest: str, root: Path | None
+) -> Source:
     if not isinstance(resource, dict):
         raise SourceBroken(where, "it is not an object")
     path = resource.get("path") or resource.get("url")
@@ -219,20 +199,16 @@ def _entry(where: str, resource: Any, crawl_id: str) -> Source:
     name = resource.get("name") or _basename(path)
     crawl = resource.get("crawlId") or ""
     size, digest = resource.get("size"), resource.get("hash") or ""
-    for what, text in (("name", name), ("crawlId", crawl), ("path", path)):
+    for what, text in (("name", name), ("crawlId", crawl), ("hash", digest)):
         if not isinstance(text, str) or len(text) > MAX_NAME or not text.isprintable():
             raise SourceBroken(where, f"its {what} is not printable text, or too long")
-    if size is not None and (
-        isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 2**50
-    ):
+    if size is not None and (type(size) is not int or not 0 <= size < 2**50):
         raise SourceBroken(where, f"its size {str(size)[:40]!r} cannot be right")
-    if not isinstance(digest, str) or len(digest) > 200:
-        raise SourceBroken(where, "its hash is not text")
-    made = Source(
-        name, path, crawl or crawl_id or path, size, digest, bool(crawl or crawl_id)
-    )
-    made.sha256()
-    return made
+    crawl = crawl or crawl_id
+    url = _resolved(path, manifest, root)
+    if kind_of(url) is Kind.MANIFEST:
+        raise SourceBroken(url, "a manifest in a manifest; import it by itself")
+    return Source(name, url, crawl or path, size, digest, bool(crawl))
 
 
 def _resolved(path: str, manifest: str, root: Path | None) -> str:
@@ -241,19 +217,14 @@ def _resolved(path: str, manifest: str, root: Path | None) -> str:
     Raises:
         SourceBroken: To where it may not.
     """
-    if is_url(path):
-        return path
-    if is_url(manifest):
-        if path.startswith("//"):
-            raise SourceBroken(path, "neither a URL nor a path")
-        try:
-            return urljoin(manifest, path)
-        except ValueError as error:
-            raise SourceBroken(path, f"no URL: {error}") from None
-    here = Path(manifest).resolve().parent
-    top = (root or here).resolve()
     try:
-        found = (here / path).resolve()
+        if is_url(path) or is_url(manifest):
+            url = urljoin(manifest if is_url(manifest) else "", path)
+            if not _FETCHED.match(url):
+                raise SourceBroken(path, "only http, https and s3 URLs are fetched")
+            return url
+        here = Path(manifest).resolve().parent
+        top, found = (root or here).resolve(), (here / path).resolve()
     except (OSError, ValueError, RuntimeError) as error:
         raise SourceBroken(path, f"no path: {error}") from None
     if not found.is_relative_to(top):
@@ -263,19 +234,15 @@ def _resolved(path: str, manifest: str, root: Path | None) -> str:
     return str(found)
 
 
-def _path_in(url: str) -> str:
-    """The path of *url*, unquoted.
+def _basename(path: str) -> str:
+    """The last part of *path*, a path or a URL.
 
     Raises:
         SourceBroken: It is not a URL.
     """
-    try:
-        return unquote(urlsplit(url).path)
-    except ValueError as error:
-        raise SourceBroken(url, f"no URL: {error}") from None
-
-
-def _basename(path: str) -> str:
     if is_url(path):
-        path = _path_in(path)
+        try:
+            path = unquote(urlsplit(path).path)
+        except ValueError as error:
+            raise SourceBroken(path, f"no URL: {error}") from None
     return re.split(r"[/\\]", path.rstrip("/"))[-1] or path

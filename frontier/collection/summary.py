@@ -8,7 +8,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged
 from frontier.status.validate import printable, text, whole
@@ -86,7 +86,7 @@ def collections(store: BlockingStore) -> list[str]:
             name = key.decode("utf-8", "replace").removesuffix(what)
             if tagged := _TAGGED.fullmatch(name):
                 found.add(tagged[1])
-            elif not name or (name.endswith(":") and not name.endswith("purge:")):
+            elif not name or name.endswith(":"):
                 found.add(name.removesuffix(":"))
     return sorted(found)
 
@@ -227,18 +227,8 @@ def _crawl(
 
 def filename(entry: bytes) -> str | None:
     """The file name in *entry*, of the list of a crawl's files; ``None`` if none."""
-    value = _facts(entry).get("filename")
-    return value if isinstance(value, str) else None
-
-
-def size(entry: bytes) -> int:
-    """The size in *entry*; 0 if it has none that can be right."""
-    return whole(_facts(entry).get("size"))
-
-
-def _facts(entry: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(entry)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        value = json.loads(entry)["filename"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return value if isinstance(value, str) else None

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from frontier.cluster.crawls import CANCELED, LIMIT
-from frontier.collection.commit import Collection
-from frontier.collection.rounds import Round
+from frontier.collection.rounds import Collection, Committed
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import Match, Policy, Rules
@@ -528,7 +527,7 @@ class Archive(Part):
                 done = await asyncio.to_thread(self._collection.commit_round)
             except StoreUnavailable:
                 continue
-            if isinstance(done, Round):
+            if isinstance(done, Committed):
                 logger.info(
                     "round %d: committed %d payload digests to the collection, %d new",
                     done.number,

@@ -177,6 +177,25 @@ def open_file(path: Path | str, *, ahead: bool = False) -> IO[bytes]:
     return cast("IO[bytes]", _Ranged(text, ahead)) if is_url(text) else open_input(path)
 
 
+def read_remote(url: str, limit: int) -> bytes:
+    """All of the file at *url*, whose server need not give ranges.
+
+    Raises:
+        OSError: It cannot be read, or has more than *limit* bytes.
+        ConfigurationError: A package that its URL needs is not installed.
+    """
+    storage, where = _storage(os.fspath(path_of(url)))
+    how = {"block_size": 0} if _is_web(url) else {}  # as a stream, whatever its size
+    try:
+        with storage.open(where, "rb", **how) as file:
+            data: bytes = file.read(limit + 1)
+    except Exception as error:
+        raise _failed(url, error) from error
+    if len(data) > limit:
+        raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", url)
+    return data
+
+
 def state_of(file: IO[bytes]) -> State:
     """Which bytes *file* has; it comes from `open_file`."""
     if isinstance(file, _Ranged):
@@ -301,6 +320,7 @@ def _storage(url: str) -> tuple[Any, str]:
     how: dict[str, Any] = {"use_listings_cache": False}
     if _is_web(url):  # a range of what was packed on its way is of no use
         how["headers"] = {"Accept-Encoding": "identity"}
+        how["client_kwargs"] = {"trust_env": True}  # proxies of the environment
     try:
         from fsspec.core import url_to_fs
 

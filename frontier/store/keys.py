@@ -783,15 +783,6 @@ class CollectionKeys:
         """
         return self._name("frontier:committer")
 
-    def shadow(self, what: str) -> str:
-        """What a purge builds, beside the key *what* that it will replace.
-
-        Not of Browsertrix. Of `alldupes`, `allcounts`, `allcrawls` and `src:d`; only
-        while a purge runs, or after one was interrupted. The next purge, or `frontier
-        collection check --repair`, removes them.
-        """
-        return self._name(f"purge:{what}")
-
     def minted(self) -> str:
         """Set of the ids of crawls whose record ids follow from the index.
 

@@ -13,7 +13,8 @@ import pytest
 
 from frontier.cli import main
 from frontier.cli.output import ExitCode
-from frontier.collection.open_source import cdx_lines
+from frontier.collection.captures_of import captures_of
+from frontier.collection.sources import Source
 from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
@@ -127,10 +128,9 @@ def test_a_head_that_is_too_long_for_others_is_read_as_a_head(tmp_path):
     assert (found["status"], found["mime"]) == (200, "text/html")
     (path,) = tmp_path.glob("*.warc.gz")
     with path.open("rb") as file:
-        (line,) = cdx_lines(file, path.name, "sha1")
-    assert json.loads(line.split(b" ", 2)[2])["digest"] == digest_of(
-        exchange.response_body, "sha1"
-    )
+        source = Source(path.name, str(path), "c")
+        (known,) = captures_of(source, file, lambda *_: None, "sha1")
+    assert known.digest == digest_of(exchange.response_body, "sha1")
 
 
 def test_one_is_shown_by_url_id_and_place(warcs):

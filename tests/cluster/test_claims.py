@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from frontier.cluster.crawls import enter, finish
-from frontier.collection.commit import commit
+from frontier.collection.rounds import Committer
 from frontier.errors import ConfigurationError
 from frontier.node.archiving import claim
 from frontier.node.journal.rebuild import REBUILDING
@@ -107,7 +107,7 @@ async def test_an_open_crawl_whose_name_is_taken_is_not_left_behind(machine, db)
 async def test_the_name_stays_taken_after_the_commit(machine, blocking, unique):
     first = await machine("a")
     own = blocking()
-    commit(own, collection_keys(own, unique), first.crawl_id)
+    Committer(own, collection_keys(own, unique), first.crawl_id).finish()
 
     assert (await machine("b")).crawl_id == "site-2"
 

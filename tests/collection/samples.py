@@ -11,7 +11,6 @@ from unittest import mock
 
 from frontier.cli import main
 from frontier.collection.import_ import Import, ImportConfig
-from frontier.collection.open_source import read_manifest
 from frontier.collection.sources import sources
 from frontier.dedupe.digest_index import decode
 from frontier.store.client import BlockingStore, Call
@@ -88,7 +87,6 @@ class Index:
         for target in targets:
             found += sources(
                 str(target),
-                read_manifest,
                 crawl_id=crawl_id,
                 root=root,
                 broken=run.broken,

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from frontier.collection.commit import Canceled, Collection, cancel, commit
-from frontier.collection.rounds import CHUNK
+from frontier.collection.rounds import CHUNK, Collection, Committer
 from frontier.dedupe.digest_index import Entry
 from frontier.errors import CrawlCanceled, NotUncommitted
 from frontier.store.client import Call
@@ -32,8 +31,8 @@ def crawled(index, crawl_id, numbers):
 def test_a_commit_offers_everything_and_counts_once(index):
     crawled(index, "a", range(CHUNK * 2 + 5))
 
-    done = commit(index.store, index.keys, "a")
-    again = commit(index.store, index.keys, "a")
+    done = Committer(index.store, index.keys, "a").finish()
+    again = Committer(index.store, index.keys, "a").finish()
 
     assert (done.digests, done.added, done.first) == (2005, 2005, True)
     assert (again.added, again.first) == (0, False)
@@ -50,7 +49,7 @@ def test_a_commit_offers_everything_and_counts_once(index):
 def test_what_a_node_adds_after_the_commit_is_seen_and_summed_once(index):
     """It was frozen, or the crawl was committed by hand while it ran."""
     crawl = crawled(index, "a", range(5))
-    commit(index.store, index.keys, "a")
+    Committer(index.store, index.keys, "a").finish()
     crawl.add([Entry(digest(9), DATE, "http://a/9", 100)])
     crawl.count(4, 1, 50)
     again = crawl.commit()
@@ -65,8 +64,8 @@ def test_what_a_node_adds_after_the_commit_is_seen_and_summed_once(index):
 def test_a_crawl_that_has_stored_nothing_is_committed(index):
     Collection(index.store, index.name, "a", revisits=True).begin()
 
-    assert commit(index.store, index.keys, "a").first
-    assert not commit(index.store, index.keys, "a").first
+    assert Committer(index.store, index.keys, "a").finish().first
+    assert not Committer(index.store, index.keys, "a").finish().first
 
     assert index.members(index.keys.committed()) == {"a"}
     assert index.members(index.keys.uncommitted()) == set()
@@ -75,18 +74,18 @@ def test_a_crawl_that_has_stored_nothing_is_committed(index):
 def test_a_canceled_crawl_leaves_nothing(index):
     crawled(index, "a", [1, 2])
 
-    assert cancel(index.store, index.keys, "a", running=False) is Canceled.FORGOTTEN
+    assert Committer(index.store, index.keys, "a").cancel(running=False)
 
     assert index.everything() == {}
     with pytest.raises(NotUncommitted):
-        cancel(index.store, index.keys, "a", running=False)
+        Committer(index.store, index.keys, "a").cancel(running=False)
 
 
 def test_a_running_crawl_forgets_when_it_ends(index):
     crawl = crawled(index, "a", [1, 2])
-    cancel(index.store, index.keys, "a", running=True)
+    Committer(index.store, index.keys, "a").cancel(running=True)
     with pytest.raises(CrawlCanceled):
-        commit(index.store, index.keys, "a")
+        Committer(index.store, index.keys, "a").finish()
     assert digest(1) in crawl.lookup([digest(1)])
 
     assert crawl.commit() is None

@@ -1,31 +1,20 @@
-"""Sources at URLs, of servers that give parts of files, and of others."""
+"""Sources at URLs."""
 
 import hashlib
 import http.server
 import json
 import re
 import threading
-import zipfile
 
 import pytest
 
-from frontier.collection import open_source as fetching
 from tests.collection.samples import digest, line, make_manifest, make_wacz, resource
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def setup(self):
-        super().setup()
-        self.server.connections += 1
-
     def do_GET(self):
-        self.server.asked.append((self.path, self.headers.get("Range")))
-        if self.server.failures:
-            self.server.failures -= 1
-            self.send_error(503)
-            return
         if self.path == "/away":
             self.send_response(302)
             self.send_header("Location", "file:///etc/hostname")
@@ -38,7 +27,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         data = file.read_bytes()
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
-        if wanted and self.server.parts:
+        if wanted:
             first, last = int(wanted[1]), min(int(wanted[2]), len(data) - 1)
             self.send_response(206)
             self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
@@ -53,12 +42,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(params=[True, False], ids=["parts", "whole"])
-def web(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetching, "PAUSE", 0.01)
+@pytest.fixture
+def web(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.home, server.parts = tmp_path, request.param
-    server.asked, server.failures, server.connections = [], 0, 0
+    server.home = tmp_path
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}
     )
@@ -74,32 +61,12 @@ def test_a_manifest_and_its_files_are_fetched(index, web, tmp_path):
     wacz = make_wacz(tmp_path / "a.wacz", [line(n) for n in range(50)])
     found = [resource(wacz, "a"), resource(wacz, "a", name="lie", size=5)]
     make_manifest(tmp_path / "m.json", found)
-    web.failures = 2
 
     done = index.put(f"{web.url}/m.json")
 
     assert done.originals == 50
     assert "its manifest says 5" in done.broken[0]
     assert index.waczs("a")[0]["hash"] == hashlib.sha256(wacz.read_bytes()).hexdigest()
-    if web.parts:
-        whole = [path for path, wanted in web.asked if not wanted and ".wacz" in path]
-        assert whole == []
-
-
-def test_only_what_is_read_travels(index, web, tmp_path):
-    path = make_wacz(tmp_path / "a.wacz", [line(1)])
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("archive/data.warc.gz", b"\0" * 3_000_000)
-
-    index.put(f"{web.url}/a.wacz", crawl_id="a")
-
-    assert digest(1) in index.hash(index.keys.alldupes())
-    asked = [re.findall(r"\d+", wanted or "") for _, wanted in web.asked]
-    if web.parts:
-        assert sum(int(last) - int(first) + 1 for first, last in asked) < 1_500_000
-        assert len(asked) > web.connections == 1
-    else:
-        assert len(asked) == 2
 
 
 @pytest.mark.parametrize("path", ["gone.wacz", "gone.json", "away"])

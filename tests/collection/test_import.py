@@ -261,7 +261,7 @@ def test_one_bad_wacz_is_named_and_the_others_are_imported(index, tmp_path):
         assert any(f"{name}.wacz" in text for text in done.broken), name
     assert any("its manifest's 000" in text for text in done.broken)
     assert any("resources[9]: it has no path" in text for text in done.broken)
-    assert any("only http and https" in text for text in done.broken)
+    assert any("only http, https and s3" in text for text in done.broken)
     assert index.hash(index.keys.alldupes()) == {digest(1): "x"}
     assert index.members(index.keys.done()) == {"empty.wacz", "good.wacz"}
 

@@ -8,9 +8,15 @@ import signal
 import pytest
 
 from frontier.collection import rounds
-from frontier.collection.commit import Canceled, Collection, cancel, commit, has_rounds
 from frontier.collection.purge import plan, purge
-from frontier.collection.rounds import CHUNK, Committer, Hold, Round
+from frontier.collection.rounds import (
+    CHUNK,
+    Collection,
+    Committed,
+    Committer,
+    Hold,
+    has_rounds,
+)
 from frontier.collection.summary import look
 from frontier.dedupe.digest_index import Entry
 from frontier.dedupe.url_history import MatchedIndex, Visibility
@@ -71,7 +77,7 @@ def test_others_see_a_round_once_it_is_committed_and_nothing_before(index):
     done = round_now(index)
     add(node, [3])
 
-    assert done == Round(1, 2, 2)
+    assert done == Committed(2, 2, 1)
     assert known(other, [1, 2, 3]) == {1: "a", 2: "a"}
     assert known(node, [1, 2, 3]) == {1: "a", 2: "a", 3: "a"}
     assert has_rounds(index.store, index.keys, "a")
@@ -87,7 +93,7 @@ def test_at_its_end_the_crawl_is_as_if_it_had_been_committed_at_once(make_index)
             add(node, [n, n + 1])
             node.count(2, 1, 7)
             if often:
-                assert isinstance(round_now(index), Round)
+                assert isinstance(round_now(index), Committed)
         assert node.commit() is not None
 
     found = wild.everything("commitrounds:a")
@@ -137,7 +143,7 @@ def test_a_round_of_nothing_is_not_begun(index):
     node = entered(index)
     add(node, [1])
 
-    assert isinstance(round_now(index), Round)
+    assert isinstance(round_now(index), Committed)
     assert [round_now(index) for _ in range(3)] == ["nothing"] * 3
     assert index.hash(index.keys.commit_rounds("a"))["open"] == "2"
 
@@ -148,7 +154,7 @@ def test_a_round_is_due_when_its_time_is_over_for_whichever_node(index):
 
     assert node.commit_round() == "early"
     index("HSET", index.keys.commit_rounds("a"), "at_ms", 1)
-    assert node.commit_round() == Round(1, 1, 1)
+    assert node.commit_round() == Committed(1, 1, 1)
     add(node, [2])
     assert entered(index, every_s=3600).commit_round() == "early"
 
@@ -158,11 +164,11 @@ def test_a_crawl_begins_with_rounds_while_it_runs(index):
     add(node, range(10))
     later = entered(index, every_s=1e-3)
 
-    assert isinstance(round_now(index), Round)
+    assert isinstance(round_now(index), Committed)
     add(node, [10])
     add(later, [11])
 
-    assert isinstance(round_now(index), Round)
+    assert isinstance(round_now(index), Committed)
     assert known(entered(index, "b"), range(12)) == dict.fromkeys(range(12), "a")
     assert sound(index)
 
@@ -219,7 +225,7 @@ def test_a_committer_that_was_frozen_does_nothing_when_it_wakes_up(index):
     def freeze(moved):
         if moved < 2 * CHUNK:  # the server ends its time, and another takes its place
             index("DEL", index.keys.committer())
-            Hold(index.store, index.keys).take()
+            Hold(index.store, index.keys).__enter__()
 
     frozen = Committer(index.store, index.keys, "a", freeze)
 
@@ -238,7 +244,7 @@ def test_a_cancel_removes_what_no_round_has_committed_and_nothing_else(index):
     add(node, [3, 4])
     node.count(2, 1, 5)
 
-    assert cancel(index.store, index.keys, "a", running=True) is Canceled.WHEN_IT_ENDS
+    assert not Committer(index.store, index.keys, "a").cancel(running=True)
     assert view(index).state == "canceled"
     assert round_now(index) == "canceled"
     assert known(node, [3]) == {3: "a"}  # its nodes go on
@@ -258,7 +264,7 @@ def test_a_cancel_in_the_midst_of_a_round_leaves_no_digest_that_leads_nowhere(in
     add(node, [-2])
     moved = known(other, range(-2, 3 * CHUNK))
 
-    assert cancel(index.store, index.keys, "a", running=False) is Canceled.FORGOTTEN
+    assert Committer(index.store, index.keys, "a").cancel(running=False)
 
     assert known(other, range(-2, 3 * CHUNK)) == moved
     assert sound(index)
@@ -271,9 +277,9 @@ def test_a_committer_that_does_not_expire_is_nobody(index):
     add(node, [1])
     index("SET", index.keys.committer(), "x")
 
-    assert round_now(index) == Round(1, 1, 1)
+    assert round_now(index) == Committed(1, 1, 1)
     index("SET", index.keys.committer(), "x")
-    Hold(index.store, index.keys).take()
+    Hold(index.store, index.keys).__enter__()
 
 
 def test_an_order_to_cancel_stops_a_round_that_is_under_way(index):
@@ -281,11 +287,11 @@ def test_an_order_to_cancel_stops_a_round_that_is_under_way(index):
     add(node, range(3 * CHUNK))
 
     def order(moved):
-        cancel(index.store, index.keys, "a", running=True)
+        Committer(index.store, index.keys, "a").cancel(running=True)
 
     assert Committer(index.store, index.keys, "a", order).commit() == "canceled"
     with pytest.raises(CrawlCanceled):
-        commit(index.store, index.keys, "a")
+        Committer(index.store, index.keys, "a").finish()
     assert sound(index)
 
 
@@ -308,7 +314,7 @@ def test_an_entry_by_url_counts_with_its_round(index):
     round_now(index)
     assert other.lookup([second])[second].crawl_id == "a"
     one.add(entries([3], url_key=third))
-    cancel(index.store, index.keys, "a", running=False)
+    Committer(index.store, index.keys, "a").cancel(running=False)
 
     assert matched("c").lookup([first, second, third]).keys() == {first, second}
 
@@ -360,10 +366,10 @@ def test_no_round_is_committed_while_a_purge_is_under_way(index):
     )
 
     assert set(tried) == {"held"}
-    assert isinstance(round_now(index), Round)
+    assert isinstance(round_now(index), Committed)
 
 
-def test_a_purge_that_was_frozen_past_a_round_changes_nothing(index):
+def test_a_purge_that_was_frozen_past_a_round_goes_no_further(index):
     old, node = entered(index, "old", every_s=0), entered(index)
     add(old, range(CHUNK))
     old.commit()
@@ -379,7 +385,8 @@ def test_a_purge_that_was_frozen_past_a_round_changes_nothing(index):
     with pytest.raises(CollectionInUse):
         purge(index.store, index.keys, planned, progress=freeze)
 
-    assert known(entered(index, "b"), [-1, -2, 1]) == {-1: "a", -2: "a", 1: "old"}
+    assert known(entered(index, "b"), [-1, -2]) == {-1: "a", -2: "a"}
+    assert index.members(index.keys.committed()) == {"a", "old"}
 
 
 def test_a_crawl_that_does_not_commit_in_rounds_still_forbids_a_purge(index):
@@ -469,7 +476,7 @@ def test_committers_that_are_killed_end_where_an_undisturbed_one_does(make_index
             "0 20260102030405 http://a/5 9",
         )
         index("SADD", index.keys.committed(), "first")
-    assert isinstance(round_now(calm), Round)
+    assert isinstance(round_now(calm), Committed)
     points = sorted(secrets.randbelow(total) for _ in range(4))
     print(points)
     for point in points:

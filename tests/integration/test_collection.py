@@ -4,7 +4,7 @@ from conftest import after, until
 from fastwarc import ArchiveIterator
 
 from frontier.collection.check import Check
-from frontier.collection.commit import Canceled, cancel
+from frontier.collection.rounds import Committer
 from frontier.collection.summary import look, runs
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys
@@ -20,7 +20,7 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     until(lambda: store.call(Call.command("HLEN", keys.crawl("site-1"))), "a payload")
 
     assert runs(store, "frontier", "site-1")
-    assert cancel(store, keys, "site-1", running=True) is Canceled.WHEN_IT_ENDS
+    assert not Committer(store, keys, "site-1").cancel(running=True)
     assert [crawl.state for crawl in look(store, keys).crawls] == ["canceled"]
     server.go_on()
 

@@ -118,7 +118,6 @@ def test_the_index_has_the_names_that_browsertrix_gives_it():
         "importing": "src:at",  # ours
         "minted": "frontier:minted",  # ours
         "owners": "frontier:owners",  # ours
-        "shadow": "purge:alldupes",  # ours
         "uncommitted": "uncommittedcrawls",
         "updated": "last_update_ts",
         "urls": "frontier:urls",  # ours

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from frontier.collection.foreign_indexes import crawl_log
+from frontier.collection.captures_of import of_log
 from frontier.model import Attempt, Found, Original, Stored
 from frontier.warc.crawl_log import CrawlLog, Entry, entry_of, logs_of, repair_logs
 from tests.warc.samples import NOON, an_exchange, names
@@ -112,7 +112,7 @@ def test_each_file_begins_with_the_mark_of_its_crawl_in_a_line_of_twelve_columns
         first, *others = path.read_bytes().splitlines()
         assert first.split()[1:4] == [b"0", b"-", b"frontier:born"]
         assert first.split()[11:] == [b"born:ab12"]
-        assert crawl_log(first) is None  # our import of such logs passes over it
+        assert of_log(first) is None  # our import of such logs passes over it
         assert others
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from frontier.collection.commit import Collection
+from frontier.collection.rounds import Collection
 from frontier.dedupe.revisit_policy import Match, Rules, canonical
 from frontier.dedupe.url_history import MatchedIndex, Minters
 from frontier.warc.batch import ArchiveConfig, BatchWriter

@@ -1,0 +1,324 @@
+"""The captures of a source, as the index has them: of WACZ, WARC, CDX and crawl.log.
+
+What always holds:
+
+1.  Memory does not grow with the file: blocks and lines have a largest size.
+2.  A compressed file may inflate to `frontier.files.MAX_RATIO` times its size; beyond,
+    it is an error. So bombs cost little.
+3.  Nothing is trusted. Lines that are not captures (comments, ``urn:`` records, fetches
+    that failed) are skipped; those that are wrong are told, and skipped.
+4.  Of a file at a URL only the parts that are needed are fetched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+import zlib
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+
+from isal import igzip, isal_zlib
+
+from frontier.cdx.lines import INDEXED, capture_of, paired, read_line
+from frontier.collection.sources import Kind
+from frontier.dedupe.digest import ALGORITHM, PayloadDigest, hashing, parse, spelled
+from frontier.errors import BadWarc, SourceBroken
+from frontier.files import require_ratio
+from frontier.postcrawl.remote_files import is_here, open_file, path_of, state_of
+from frontier.wacz.layout import CDX
+from frontier.warc.reader import GZIP, payload_of, pulled_from
+from frontier.warc.records import MAX_URL, digits, target_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontier.cdx.lines import Capture
+    from frontier.collection.sources import Source
+    from frontier.warc.reader import Found
+
+    Wrong = Callable[[str, int, bytes, Exception], None]
+
+MAX_LINE = 1 << 20
+"""Bytes of a line that is read; a URL of 64 kB fits in easily."""
+MAX_SIZE = 10**12
+"""Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
+what is conserved are sums of these."""
+MAX_INDEXES = 1_000
+"""Index files of one WACZ; py-wacz and Browsertrix write one or two."""
+BLOCK = 1 << 18
+"""Bytes that are read at once."""
+_DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
+_NOT_STORED = re.compile(r"(?:^|,)(?:warcRevisit:|Revisit:|duplicate(?![A-Za-z]))")
+"""Notes of a crawl.log on revisits: Heritrix's own, and those of its DeDuplicator,
+``Revisit:IdenticalPayloadDigest`` in 3.1 and ``duplicate``, alone or with a colon
+and its origin, before."""
+_UNWRITTEN = re.compile(r"(?:^|,)unwritten(?![A-Za-z])")
+"""The note on what is in no WARC file at all."""
+_BROKEN: tuple[type[Exception], ...] = (
+    EOFError,
+    OSError,
+    RuntimeError,  # zipfile: the file is encrypted
+    NotImplementedError,  # zipfile: a method that Python does not have
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+    cast("type[Exception]", isal_zlib.error),
+)
+
+
+class Known(NamedTuple):
+    """A capture, as the index has it."""
+
+    digest: str
+    """As the index spells it."""
+    date: str
+    """14, 17 or 20 digits."""
+    url: str
+    size: int
+    """Compressed length of its record in bytes, if it is known."""
+    revisit: bool
+
+
+@contextmanager
+def opened(
+    source: Source, *, verify: bool, hashed: bool
+) -> Iterator[tuple[IO[bytes], int, str]]:
+    """The file of *source*, its size, and its SHA-256 in hex, if that is known.
+
+    With *verify* the hash of a local file must be what its manifest says; with
+    *hashed* it is computed in any case. One from the network is not read whole,
+    so its hash is taken from the manifest.
+
+    Raises:
+        SourceBroken: It cannot be read, or is not what its manifest says.
+    """
+    with _named(source.url), open_file(path_of(source.url), ahead=True) as file:
+        size, sha256 = state_of(file).size, source.sha256()
+        if source.size is not None and source.size != size:
+            reason = f"it has {size:,} bytes, its manifest says {source.size:,}"
+            raise SourceBroken(source.url, reason)
+        if is_here(file) and (hashed or (verify and sha256)):
+            computed = hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+            if verify and sha256 and sha256 != computed:
+                reason = f"its SHA-256 is {computed}, its manifest's {sha256}"
+                raise SourceBroken(source.url, reason)
+            sha256 = computed
+        yield file, size, sha256
+
+
+def captures_of(
+    source: Source,
+    file: IO[bytes],
+    wrong: Wrong,
+    digest: str = "",
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Known]:
+    """The captures of *source*, open as *file*; *wrong* gets what cannot be one.
+
+    The digest of a record of a WARC file that has none is computed. With *digest*, an
+    algorithm, so is that of a record that has one of another. A revisit has no payload
+    to compute it from, and one that was cut would have another. *progress* is called
+    with the place in the file.
+
+    Raises:
+        SourceBroken: It is cut off, damaged, a bomb, or not what its name says.
+    """
+    with _named(source.url):
+        file.seek(0)
+        if source.kind is Kind.WARC:
+            given = _of_warc(file, source.url, digest)
+        elif source.kind is Kind.WACZ:
+            given = _of_wacz(file, source.url)
+        else:
+            read = of_log if source.kind is Kind.CRAWL_LOG else of_cdx
+            given = ((source.url, line, read) for line in _lines(file))
+        for number, (name, said, read) in enumerate(given, 1):
+            if number % 1_000 == 0:
+                progress(file.tell())
+            try:
+                found = read(said)
+            except (ValueError, RecursionError) as error:
+                wrong(name, number, said if isinstance(said, bytes) else b"", error)
+                continue
+            if found is not None:
+                yield found
+
+
+def of_cdx(line: bytes | None) -> Known | None:
+    """The capture of a line of CDXJ, or of CDX with 6, 7, 9 or 11 columns.
+
+    Raises:
+        ValueError: The line is wrong.
+    """
+    if line is None:
+        raise ValueError("it is too long")
+    found = read_line(line)
+    if found is None or (not found.digest and b" {" not in line):
+        return None  # about the index; or of CDX, where some have no digest
+    return _known(found)
+
+
+def of_log(line: bytes | None) -> Known | None:
+    """The capture of a line of Heritrix's ``crawl.log``.
+
+    Its size is that of the response, uncompressed: the log has no other.
+
+    Raises:
+        ValueError: The line is wrong.
+    """
+    # Of 12 columns, the last is free text that may have spaces.
+    fields = (line or b"").decode("utf-8", "replace").split(None, 11)
+    if len(fields) < 10:
+        raise ValueError("a line of a crawl.log has at least 10 columns")
+    status, size, url, digest = fields[1], fields[2], fields[3], fields[9]
+    if not re.fullmatch(r"-?[0-9]{1,6}", status):
+        raise ValueError(f"{status[:20]!r} is not a status")
+    # Negative: Heritrix's own codes for what was not fetched. 1: a DNS look-up.
+    if status.startswith("-") or len(status) < 3 or digest == "-":
+        return None
+    notes = fields[11] if len(fields) > 11 else ""
+    if _UNWRITTEN.search(notes):
+        return None
+    started = fields[8].partition("+")[0]
+    # Heritrix's WARC-Date has whole seconds, its log has more.
+    date = (started if _DATE.fullmatch(started) else digits(fields[0]))[:14]
+    is_revisit = _NOT_STORED.search(notes) is not None
+    return _indexed(digest, date, url, int(size.strip("-") or 0), revisit=is_revisit)
+
+
+def _known(found: Capture) -> Known | None:
+    """*found* as the index has it.
+
+    The answer to another request than a GET is not: nothing could refer to it, for
+    replay tools do not find it under its URL.
+
+    Raises:
+        ValueError: It cannot be right.
+    """
+    if found.url.startswith("urn:") or found.asked.method:
+        return None
+    if not found.digest:
+        raise ValueError("it has no digest")
+    is_revisit = found.kind == "revisit"
+    date = digits(found.date)
+    return _indexed(found.digest, date, found.url, found.length, revisit=is_revisit)
+
+
+def _indexed(digest: str, date: str, url: str, size: int, *, revisit: bool) -> Known:
+    if not _DATE.fullmatch(date):
+        raise ValueError(f"{date[:20]!r} is not a date of 14 or 17 digits")
+    if not (url.isascii() and url.isprintable()) or " " in url:
+        url = target_uri(url)
+    if not 0 < len(url) <= MAX_URL:
+        raise ValueError(f"it has no URL, or one of more than {MAX_URL:,} characters")
+    if size >= MAX_SIZE:
+        raise ValueError(f"its length {size} cannot be right")
+    return Known(spelled(digest), date, url, size, revisit)
+
+
+def _of_wacz(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, Any]]:
+    """The lines of the indexes in the WACZ *file*, and what reads them."""
+    with zipfile.ZipFile(file) as archive:
+        members = [
+            member
+            for member in archive.infolist()
+            if member.filename.startswith("indexes/") and member.filename.endswith(CDX)
+        ]
+        if not 0 < len(members) <= MAX_INDEXES:
+            told = f"{len(members):,} of indexes/*.cdx, .cdxj or .cdx.gz"
+            raise SourceBroken(name, f"not a readable WACZ: it has {told}")
+        for member in members:
+            require_ratio(member.file_size, member.compress_size)
+            with archive.open(member) as entry:
+                for line in _lines(entry):
+                    yield f"{name}: {member.filename!r}", line, of_cdx
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes | None]:
+    """The lines of *file*, inflated if it is compressed; ``None`` for one too long."""
+    is_packed = file.read(2) == GZIP
+    file.seek(0)
+    text: Any = file
+    if is_packed:
+        text = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
+    total, is_begun = 0, False
+    while part := text.readline(MAX_LINE):
+        total += len(part)
+        if is_packed:
+            require_ratio(total, file.tell())
+        is_rest, is_begun = is_begun, not part.endswith(b"\n") and len(part) == MAX_LINE
+        if is_begun or is_rest:
+            if not is_begun:
+                yield None
+        elif line := part.rstrip(b"\r\n"):
+            yield line
+    if is_begun:
+        yield None
+
+
+def _of_warc(file: IO[bytes], name: str, digest: str) -> Iterator[tuple[str, Any, Any]]:
+    """The captures of the WARC *file*, as those of lines."""
+    found = None
+    computed: dict[int, str] = {}
+    """By the offset of a record, until its answer or request is read, too."""
+
+    def read() -> Iterator[Found]:
+        for each in pulled_from(file, name, check=require_ratio):
+            if _is_to_be_computed(each, digest):
+                computed[each.offset] = _computed(each, digest or ALGORITHM)
+            each.require_whole()
+            yield each
+
+    try:
+        for found, how in paired(read()):
+            if found.kind in INDEXED:
+                capture = capture_of(found, name, how)
+                own = computed.pop(found.offset, "")
+                yield name, capture._replace(digest=own or capture.digest), _known
+    except BadWarc as error:
+        reason = f"{error.reason} at byte {error.offset:,}"
+        raise SourceBroken(name, reason) from None
+    if found is None:
+        raise SourceBroken(name, "there is no WARC record in it")
+
+
+def _is_to_be_computed(found: Found, wanted: str) -> bool:
+    """Whether the digest that *found* has, if it has one, is not taken.
+
+    That of a revisit is: it has no payload to compute another one from.
+    """
+    given = found.headers.get("warc-payload-digest")
+    if found.kind == "revisit" or found.kind not in INDEXED:
+        return False
+    if not wanted:
+        return not given
+    try:
+        return parse(given).algorithm != wanted
+    except ValueError:
+        return True
+
+
+def _computed(found: Found, algorithm: str) -> str:
+    """The digest of the record's payload; empty if it is not known."""
+    headers = found.headers
+    if headers.get("warc-truncated") or headers.get("warc-segment-number"):
+        return ""
+    computed = hashing(algorithm)
+    try:
+        for part in payload_of(found):
+            computed.update(part)
+    except ValueError:
+        return ""
+    return PayloadDigest(algorithm, computed.digest()).spelled()
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say of what is broken which file it is."""
+    try:
+        yield
+    except _BROKEN as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise SourceBroken(name, reason) from error
