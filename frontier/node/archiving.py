@@ -499,8 +499,7 @@ class Archive(Part):
         """Add what was written since to the crawl's counts.
 
         They are figures for people, and nothing is decided by them: a node that is
-        killed does not add its last ones (``frontier collection check --warc-dir``
-        does), and none are added twice.
+        killed does not add its last ones, and none are added twice.
         """
         done = self.counters
         with self._counting:
