@@ -230,85 +230,58 @@ MOST_COUNTED = 1_000
 """Hosts, and media types, that have a count of their own."""
 OTHERS = "(others)"
 SHOWN = 20
-
-
-@dataclass(slots=True)
-class Count:
-    """Payloads of one kind, and their bytes before compression."""
-
-    payloads: int = 0
-    bytes: int = 0
-
-    def add(self, size: int) -> None:
-        """Count a payload of *size* bytes."""
-        self.payloads += 1
-        self.bytes += size
-
-
-@dataclass(slots=True)
-class Share:
-    """What was looked up of one host or media type, and found."""
-
-    handled: Count = field(default_factory=Count)
-    hits: Count = field(default_factory=Count)
+KINDS = ("handled", "new", "exact_url", "canonical_url", "digest")
 
 
 @dataclass(slots=True)
 class Statistics:
-    """Of one node. Only the writer thread changes them; anyone may read."""
+    """Of one node: payloads, and their bytes before compression.
 
-    handled: Count = field(default_factory=Count)
-    new: Count = field(default_factory=Count)
-    exact_url: Count = field(default_factory=Count)
-    canonical_url: Count = field(default_factory=Count)
-    digest: Count = field(default_factory=Count)
-    """Hits of an original from a URL that is not even equivalent."""
-    hosts: dict[str, Share] = field(default_factory=dict)
-    mimes: dict[str, Share] = field(default_factory=dict)
+    Only the writer thread changes them; anyone may read.
+    """
+
+    kinds: dict[str, list[int]] = field(
+        default_factory=lambda: {kind: [0, 0] for kind in KINDS}
+    )
+    """Payloads and bytes: all, new ones, and hits by what the original shares."""
+    shares: dict[str, dict[str, list[int]]] = field(
+        default_factory=lambda: {"hosts": {}, "mimes": {}}
+    )
+    """Payloads and bytes of each host and type, then of those that were hits."""
 
     def note(self, exchange: Exchange, original: Original | None) -> None:
         """Count *exchange*, which was looked up, and what was found."""
-        size = len(exchange.response_body)
-        self.handled.add(size)
-        self._kind(exchange, original).add(size)
-        host = urlsplit(target_uri(exchange.url)).netloc.rpartition("@")[2].lower()
-        for shares, name in (
-            (self.hosts, host[:255]),
-            (self.mimes, mime_of(exchange.response_head)[:100] or "(none)"),
-        ):
-            share = shares.get(name)
-            if share is None:
-                known = name if len(shares) < MOST_COUNTED else OTHERS
-                share = shares.setdefault(known, Share())
-            share.handled.add(size)
+        size, url = len(exchange.response_body), target_uri(exchange.url)
+        kind = "digest"
+        if original is None:
+            kind = "new"
+        elif original.url == url:
+            kind = "exact_url"
+        elif canonical(original.url) == canonical(url):
+            kind = "canonical_url"
+        _add(self.kinds["handled"], size)
+        _add(self.kinds[kind], size)
+        host = urlsplit(url).netloc.rpartition("@")[2].lower()
+        mime = mime_of(exchange.response_head)
+        for of, name in (("hosts", host[:255]), ("mimes", mime[:100] or "(none)")):
+            known = self.shares[of]
+            if name not in known and len(known) >= MOST_COUNTED:
+                name = OTHERS  # noqa: PLW2901
+            share = known.setdefault(name, [0, 0, 0, 0])
+            _add(share, size)
             if original is not None:
-                share.hits.add(size)
+                _add(share, size, 2)
 
     def report(self) -> dict[str, dict[str, list[int]]]:
-        """The `SHOWN` hosts and media types with most bytes, for the crawl's report.
-
-        Name to payloads and bytes handled, then payloads and bytes of the hits.
-        """
-        return {"hosts": _largest(self.hosts), "mimes": _largest(self.mimes)}
-
-    def _kind(self, exchange: Exchange, original: Original | None) -> Count:
-        if original is None:
-            return self.new
-        url = target_uri(exchange.url)
-        if original.url == url:
-            return self.exact_url
-        if canonical(original.url) == canonical(url):
-            return self.canonical_url
-        return self.digest
+        """The `SHOWN` hosts and media types with most bytes, for the crawl's report."""
+        found = {}
+        for of, names in self.shares.items():
+            shares = list(names.items())  # at once: the writer thread may add to it
+            shares.sort(key=lambda share: (share[1][3], share[1][1]), reverse=True)
+            found[of] = dict(shares[:SHOWN])
+        return found
 
 
-def _largest(shares: dict[str, Share]) -> dict[str, list[int]]:
-    def weight(item: tuple[str, Share]) -> tuple[int, int]:
-        return item[1].hits.bytes, item[1].handled.bytes
-
-    items = list(shares.items())  # at once: the writer thread may add to it
-    most = sorted(items, key=weight, reverse=True)[:SHOWN]
-    return {
-        name: [s.handled.payloads, s.handled.bytes, s.hits.payloads, s.hits.bytes]
-        for name, s in most
-    }
+def _add(counts: list[int], size: int, at: int = 0) -> None:
+    counts[at] += 1
+    counts[at + 1] += size

@@ -253,10 +253,8 @@ class Archive(Part):
         self._uploader: Uploader | None = None
         self.history: History | None = None
         """Of the collection, for another thread than the reactor's."""
-        listing = self._listing()
         self._index = matched_index(config, self._indexed, crawl_id, self._collection)
-        self._writer = self._open_files(settings, listing)
-        self._thread = self._open_thread(listing)
+        self._thread = self._open_thread(self._open_files(settings))
         self._sequence = -1
         self._counted = (0, 0, 0)
         self._counting = threading.Lock()
@@ -265,45 +263,35 @@ class Archive(Part):
         self._repeated = False
         """Whether another node had committed the crawl before this one did."""
 
-    def _listing(self) -> Listing | None:
-        """What writes a CDXJ file beside each file, where one is wanted."""
-        config = self._config
-        if not config.warc_cdxj:
-            return None
-        keyed = named(config.canon_rules) if config.warc_cdxj_keys == "rules" else None
-        mode = mode_of(config.file_mode)
-        return Listing(keyed, directory=config.warc_dir, mode=mode)
-
-    def _open_files(
-        self, settings: Mapping[str, Any], listing: Listing | None
-    ) -> WarcWriter:
-        """Repair what nodes that are gone left open, and begin to write.
+    def _open_files(self, settings: Mapping[str, Any]) -> WarcConfig:
+        """Close what nodes that are gone left open, and say how files are written.
 
         Raises:
             ArchiveError: The directory cannot be written.
         """
-        directory = self._config.warc_dir
+        config = self._warc_config(settings)
+        directory, listing = config.directory, config.listing
         try:
-            make_directory(directory, mode_of(self._config.file_mode))
+            make_directory(directory, config.mode)
             repaired = repair(directory, None, listing.write if listing else None)
-            logs = repair_logs(directory)
+            closed = repair_logs(directory)
         except OSError as error:
             raise ArchiveError(
                 f"FRONTIER_WARC_DIR = {str(directory)!r}: {error.strerror}"
             ) from error
-        writer = WarcWriter(self._warc_config(settings), clock=time.time)
-        self._follow_files(writer, listing)
-        for path in logs:
-            writer.announce(path)
-        for mended in repaired:
-            if not mended.removed:
-                writer.announce(directory / mended.file)
-        return writer
+        closed += [directory / each.file for each in repaired if not each.removed]
+        if url := self._config.warc_upload:
+            remove = self._config.warc_upload_remove
+            self._uploader = Uploader(url, directory, remove=remove)
+            for path in closed:
+                self._uploader.add(path)
+        return config
 
     def _warc_config(self, settings: Mapping[str, Any]) -> WarcConfig:
         """What the settings say of the files and their records."""
         config = self._config
         rules = named(config.canon_rules)
+        keyed = rules if config.warc_cdxj_keys == "rules" else None
         return WarcConfig(
             config.warc_dir,
             self._crawl_id,
@@ -317,22 +305,13 @@ class Archive(Part):
             rules=rules.as_json(),
             block_digest=config.warc_block_digest,
             metadata=config.warc_metadata,
-            mode=mode_of(config.file_mode),
+            mode=(mode := mode_of(config.file_mode)),
+            listing=Listing(keyed, mode=mode) if config.warc_cdxj else None,
         )
 
-    def _follow_files(self, writer: WarcWriter, listing: Listing | None) -> None:
-        """Have what is wanted done with each file of *writer* that is closed."""
-        if listing is not None:
-            writer.before_closing.append(listing.write)
-            writer.on_closed.append(listing.drop)
-        config = self._config
-        if config.warc_upload:
-            remove = config.warc_upload_remove
-            self._uploader = Uploader(
-                config.warc_upload, config.warc_dir, remove=remove
-            )
-            # The last of all: with *remove* the file may be gone afterwards.
-            writer.on_closed.append(self._uploader.add)
+    def _closed(self, path: Path) -> None:
+        if self._uploader is not None:
+            self._uploader.add(path)
 
     def _a_history(self) -> History:
         return History(
@@ -351,14 +330,19 @@ class Archive(Part):
         for step in (self._collection.begin, self._index.begin, self._commit_finished):
             await asyncio.to_thread(step)
 
-    def _open_thread(self, listing: Listing | None) -> ArchiveThread:
+    def _open_thread(self, files: WarcConfig) -> ArchiveThread:
         """The thread that asks the index and writes."""
-        config, writer, remembered = self._config, self._writer, None
+        config, remembered, log = self._config, None, None
         looked_at = config.revisit_conditional_get or config.recrawl != "off"
         if config.revisit_enabled and looked_at:
             remembered, self.history = self._a_history(), self._a_history()
+        if config.warc_log:
+            log = CrawlLog(files, time.time, self._closed, born=self._born)
+        room = Room(
+            config.warc_dir, config.warc_min_free_bytes, config.warc_max_total_bytes
+        )
         return ArchiveThread(
-            writer,
+            WarcWriter(files, time.time, self._closed),
             self._index,
             ArchiveConfig(
                 fsync=config.warc_fsync,
@@ -366,27 +350,9 @@ class Archive(Part):
                 decode=config.warc_payload == "decoded",
                 history=remembered,
                 servers=cdx_servers(config),
-                listing=listing,
-                room=Room(
-                    config.warc_dir,
-                    config.warc_min_free_bytes,
-                    config.warc_max_total_bytes,
-                ),
-                log=self._log(writer) if config.warc_log else None,
+                room=room,
+                log=log,
             ),
-        )
-
-    def _log(self, writer: WarcWriter) -> CrawlLog:
-        """The crawl log beside the files of *writer*."""
-        c = writer.config
-        return CrawlLog(
-            c.directory,
-            c.crawl_id,
-            c.node_id,
-            time.time,
-            writer.announce,
-            born=self._born,
-            mode=c.mode,
         )
 
     def _commit_finished(self) -> None:
@@ -462,11 +428,11 @@ class Archive(Part):
     def note(self, attempt: Attempt) -> None:
         """Have *attempt* written to the crawl log; `before_ack` waits for it."""
         if self._config.warc_log:
-            self._sequence = self._thread.note(attempt)
+            self._sequence = self._thread.submit(attempt)[0]
 
     def note_outlinks(self, found: Outlinks) -> None:
         """Have the links of a page written; `before_ack` waits for it."""
-        self._sequence = self._thread.note_outlinks(found)
+        self._sequence = self._thread.submit(found)[0]
 
     @override
     def replaced(self) -> None:

@@ -14,7 +14,7 @@ What always holds:
 Each batch costs one lookup, one sync (or one per exchange, by the setting) and one
 addition to the index. While the disk or the index fails, it is tried again after 0.1 s,
 then after longer and longer pauses up to 2 s, until it works or the archive is stopped:
-a stopped one stores what it has as originals, without the index.
+then what is not on disk and in the index is not reported as stored.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import logging
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from frontier.dedupe.cdx_lookup import Asked
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
 
     from frontier.dedupe.cdx_lookup import CdxServers
     from frontier.dedupe.digest_index import Index
-    from frontier.dedupe.url_history import History, LastCapture
+    from frontier.dedupe.url_history import History
     from frontier.model import Exchange, Outlinks, Stored
-    from frontier.warc.cdxj_sidecar import Listing
     from frontier.warc.crawl_log import CrawlLog
+    from frontier.warc.crawl_log import Entry as Line
     from frontier.warc.disk_space import Room
     from frontier.warc.file_rotation import WarcWriter
 
@@ -94,7 +95,10 @@ class Counters:
 
     def report(self) -> dict[str, int]:
         """All of it that the crawl's report has, as whole numbers."""
-        seen, cdx = self.statistics, self.cdx
+        kinds = {}
+        for kind, (payloads, size) in self.statistics.kinds.items():
+            kinds["new_payloads" if kind == "new" else kind] = payloads
+            kinds[f"{kind}_bytes"] = size
         return {
             "originals": self.originals,
             "revisits": self.revisits,
@@ -102,22 +106,13 @@ class Counters:
             "revisit_bytes": self.revisit_bytes,
             "written_bytes": self.written_bytes,
             "files": self.files,
-            "handled": seen.handled.payloads,
-            "handled_bytes": seen.handled.bytes,
-            "new_payloads": seen.new.payloads,
-            "new_bytes": seen.new.bytes,
-            "exact_url": seen.exact_url.payloads,
-            "exact_url_bytes": seen.exact_url.bytes,
-            "canonical_url": seen.canonical_url.payloads,
-            "canonical_url_bytes": seen.canonical_url.bytes,
-            "digest": seen.digest.payloads,
-            "digest_bytes": seen.digest.bytes,
+            **kinds,
             "lookup_us": int(self.lookup_seconds * 1e6),
             "unmodified": self.unmodified,
-            "cdx_asked": cdx.asked,
-            "cdx_found": cdx.found,
-            "cdx_failed": cdx.failed,
-            "cdx_us": int(cdx.seconds * 1e6),
+            "cdx_asked": self.cdx.asked,
+            "cdx_found": self.cdx.found,
+            "cdx_failed": self.cdx.failed,
+            "cdx_us": int(self.cdx.seconds * 1e6),
         }
 
 
@@ -134,7 +129,6 @@ class ArchiveConfig:
     """Gets what URLs answered."""
     servers: CdxServers | None = None
     """Are asked for what the index does not know."""
-    listing: Listing | None = None
     room: Room | None = None
     log: CrawlLog | None = None
     """Gets a line of each attempt."""
@@ -158,35 +152,29 @@ class BatchWriter:
             self.counters.cdx = config.servers.asked
         self.blocked = False
         """Whether an `OSError` is being waited out."""
-        self.unindexed = 0
-        """How many originals on disk the index never got."""
         self._writer = writer
         self._index = index
-        self._crawl_id = writer.config.crawl_id
         self._stopping = stopping
-        self._fsync = Fsync(config.fsync)
-        self._decode = config.decode
-        self._rules = config.rules
-        self._history = config.history
-        self._listing = config.listing
-        self._servers = config.servers
-        limited = config.room is not None and config.room.is_limited
-        self._room = config.room if limited else None
-        self._index_given_up = False
+        self._config = config
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
         """Store *exchanges* and return, for each, where it is.
 
         Raises:
-            WriterStopped: The disk failed and *stopping* is set.
+            WriterStopped: The disk or the index failed and *stopping* is set.
         """
+        if not exchanges:
+            return []
+        rules, decode = self._config.rules, self._config.decode
         items = [
-            self._rules.weigh(decoded(x) if self._decode or x.made is not None else x)
+            rules.weigh(decoded(x) if decode or x.made is not None else x)
             for x in exchanges
         ]
         known = self._lookup(items)
         known |= self._ask_servers(items, known)
-        stored = self._store(items, known)
+        stored: list[Stored] = []
+        size = sum(len(x.exchange.response_body) for x in items)
+        self._on_disk(size, lambda: self._append(items, known, stored))
         self._add(items, stored)
         self._count(items, stored)
         return stored
@@ -197,43 +185,120 @@ class BatchWriter:
         Raises:
             WriterStopped: The disk failed and *stopping* is set.
         """
+
+        def append() -> None:
+            for links, page in found:
+                self._writer.append_outlinks(links, page)
+
         size = sum(len(url) for links, _ in found for url, _ in links.links)
-        attempt = 0
-        while True:
-            try:
-                if attempt:
-                    self._writer.rollback()
-                self._claim(size)
-                for links, page in found:
-                    self._writer.append_outlinks(links, page)
-                self._settle()
-            except OSError as error:
-                self._wait_for_disk(attempt, error)
-                attempt += 1
+        self._on_disk(size, append)
+
+    def write_log(self, lines: Sequence[Line]) -> None:
+        """Write *lines* to the crawl log.
+
+        Raises:
+            WriterStopped: The disk failed and *stopping* is set.
+        """
+        if (log := self._config.log) is not None:
+            self._until_written(lambda _: log.write(lines))
+
+    def _on_disk(self, size: int, append: Callable[[], None]) -> None:
+        """Have what *append* writes, of about *size* bytes, on disk."""
+
+        def write(attempt: int) -> None:
+            if attempt:
+                self._writer.rollback()
+            self._claim(size)
+            append()
+            if self._config.fsync == Fsync.CLOSE:
+                self._writer.flush()
             else:
-                break
-        if attempt:
-            self._disk_works_again()
-        self._count_written()
+                self._writer.sync()
+
+        self._until_written(write)
+        self.counters.records, self.counters.written_bytes = self._writer.tally
+        self.counters.files = self._writer.files
+
+    def _until_written(self, write: Callable[[int], None]) -> None:
+        """Call *write*, with the number of the attempt, until the disk takes it."""
+        directory = self._writer.config.directory
+        for attempt in count():
+            try:
+                write(attempt)
+            except OSError as error:
+                if not attempt:
+                    self.blocked = True
+                    logger.error(  # noqa: TRY400 - the operator acts on the reason
+                        "WARC files in %s cannot be written: %s; trying again, and "
+                        "nothing more is fetched until it works",
+                        directory,
+                        error,
+                    )
+                self._pause(attempt, f"WARC files in {directory}", error)
+                continue
+            if attempt:
+                self.blocked = False
+                logger.info("WARC files in %s are written again", directory)
+            return
+
+    def _claim(self, size: int) -> None:
+        """Have room for *size* bytes; or close the file, so that it can be moved."""
+        if self._config.room is not None:
+            try:
+                self._config.room.claim(size)
+            except OSError:
+                self._writer.close()
+                raise
+
+    def _append(
+        self, items: list[Item], known: dict[str, Original], stored: list[Stored]
+    ) -> None:
+        """Write what *stored* lacks of *items*, and add it to *stored*.
+
+        First what was rolled back is taken out: a file that was closed in the midst of
+        the batch keeps its records.
+        """
+        while stored and not self._writer.keeps(stored[-1]):
+            stored.pop()
+        originals = dict(known)
+        for position, item in enumerate(items):
+            if position >= len(stored):
+                stored.append(
+                    self._writer.append(item.exchange, *item.found(originals))
+                )
+                if self._config.fsync == Fsync.RECORD:
+                    self._writer.sync()
+            if item.eligible and stored[position].original is None:
+                made = self._original(item, stored[position])
+                for key in item.keys:
+                    originals.setdefault(key, made)
+
+    def _original(self, item: Item, stored: Stored) -> Original:
+        url, crawl_id = target_uri(item.exchange.url), self._writer.config.crawl_id
+        return Original(url, stored.date, crawl_id, stored.length, minted=True)
 
     def _lookup(self, items: list[Item]) -> dict[str, Original]:
-        digests = list(dict.fromkeys(key for item in items for key in item.keys))
-        if not digests:
+        keys = list(dict.fromkeys(key for item in items for key in item.keys))
+        if not keys:
             return {}
-        return self._ask(lambda: self._timed_lookup(digests)) or {}
+        began = time.perf_counter()
+        found = self._answered(lambda: self._index.lookup(keys))
+        self.counters.lookup_seconds += time.perf_counter() - began
+        return found
 
     def _ask_servers(
         self, items: list[Item], known: dict[str, Original]
     ) -> dict[str, Original]:
         """What CDX servers have of that which the index does not know."""
-        if self._servers is None or self._stopping.is_set():
+        servers = self._config.servers
+        if servers is None or self._stopping.is_set():
             return {}
         asked = [
             (item, item.wanted())
             for item in items
             if item.eligible and item.found(known)[1] is None
         ]
-        answers = self._servers.lookup([wanted for _, wanted in asked])
+        answers = servers.lookup([wanted for _, wanted in asked])
         return {
             key: answers[wanted][1]
             for item, wanted in asked
@@ -242,149 +307,55 @@ class BatchWriter:
             if item.further.get(key, item.digest_hex) == answers[wanted][0]
         }
 
-    def _timed_lookup(self, digests: list[str]) -> dict[str, Original]:
-        asked = time.perf_counter()
-        try:
-            return self._index.lookup(digests)
-        finally:
-            self.counters.lookup_seconds += time.perf_counter() - asked
-
-    def _store(self, items: list[Item], known: dict[str, Original]) -> list[Stored]:
-        """Append *items* and settle them, however often it takes."""
-        stored: list[Stored] = []
-        attempt = 0
-        size = sum(len(x.exchange.response_body) for x in items) if self._room else 0
-        while True:
-            try:
-                if attempt:
-                    self._writer.rollback()
-                    self._forget_undone(stored)
-                if not stored:
-                    self._claim(size)
-                self._append(items, known, stored)
-                self._settle()
-            except OSError as error:
-                self._wait_for_disk(attempt, error)
-                attempt += 1
-            else:
-                break
-        if attempt:
-            self._disk_works_again()
-        return stored
-
-    def _forget_undone(self, stored: list[Stored]) -> None:
-        """Take out of *stored* what was rolled back."""
-        while stored and not self._writer.keeps(stored[-1]):
-            undone = stored.pop()
-            if self._listing is not None:
-                self._listing.forget(undone)
-
-    def _disk_works_again(self) -> None:
-        self.blocked = False
-        logger.info("WARC files in %s are written again", self._writer.config.directory)
-
-    def _claim(self, size: int) -> None:
-        """Have room for *size* bytes; or close the file, so that it can be moved."""
-        if self._room is not None:
-            try:
-                self._room.claim(size)
-            except OSError:
-                self._writer.close()
-                raise
-
-    def _append(
-        self, items: list[Item], known: dict[str, Original], stored: list[Stored]
-    ) -> None:
-        """Write what *stored* lacks of *items*, and add it to *stored*."""
-        originals = dict(known)
-        for position, item in enumerate(items):
-            if position >= len(stored):
-                stored.append(self._append_one(item, *item.found(originals)))
-            if item.eligible and stored[position].original is None:
-                made = self._original(item, stored[position])
-                for key in item.keys:
-                    originals.setdefault(key, made)
-
-    def _append_one(self, item: Item, digest: str, original: Original | None) -> Stored:
-        exchange = item.exchange
-        stored = self._writer.append(exchange, digest, original)
-        if self._fsync is Fsync.RECORD:
-            self._writer.sync()
-        if self._listing is not None:
-            self._listing.note(exchange, stored)
-        return stored
-
-    def _original(self, item: Item, stored: Stored) -> Original:
-        url = target_uri(item.exchange.url)
-        return Original(url, stored.date, self._crawl_id, stored.length, minted=True)
-
-    def _settle(self) -> None:
-        if self._fsync is Fsync.CLOSE:
-            self._writer.flush()
-        else:
-            self._writer.sync()
-
     def _add(self, items: list[Item], stored: list[Stored]) -> None:
-        captures = [
-            (item, at) for item, at in zip(items, stored, strict=True) if item.eligible
-        ]
-        new = [self._entry(item, at) for item, at in captures if at.original is None]
-        if new and not self._ask(lambda: self._add_all(new)):
-            self.unindexed += len(new)
-        history = self._history
-        if history is not None:
-            past = [self._past(item, at) for item, at in captures]
-            known = [each for each in past if each is not None]
-            if known:
-                self._ask(lambda: history.add(known))
+        entries, past = [], []
+        for item, at in zip(items, stored, strict=True):
+            if not item.eligible:
+                continue
+            if at.original is None:
+                url = target_uri(item.exchange.url)
+                key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
+                entry = Entry(item.digest_hex, at.date, url, at.length, key)
+                entries.append(entry)
+            original = at.original or self._original(item, at)
+            last = last_capture_of(item.exchange, item.digest_hex, at, original)
+            if last is not None:
+                past.append(last)
+        history = self._config.history
+        if entries:
+            self._answered(lambda: self._index.add(entries))
+        if history is not None and past:
+            self._answered(lambda: history.add(past))
 
-    def _entry(self, item: Item, at: Stored) -> Entry:
-        url = target_uri(item.exchange.url)
-        key = item.keys[0] if item.keys[0].startswith(URL_KEY) else ""
-        return Entry(item.digest_hex, at.date, url, at.length, key)
-
-    def _past(self, item: Item, at: Stored) -> LastCapture | None:
-        original = at.original or self._original(item, at)
-        return last_capture_of(item.exchange, item.digest_hex, at, original)
-
-    def _add_all(self, entries: list[Entry]) -> bool:
-        self._index.add(entries)
-        return True
-
-    def _ask(self, call: Callable[[], T]) -> T | None:
+    def _answered(self, call: Callable[[], T]) -> T:
         """What *call* returns when the index answers.
 
-        ``None`` if it does not, and *stopping* is set: nothing is asked from then on.
+        Raises:
+            WriterStopped: It does not, and *stopping* is set.
         """
         attempt = 0
-        while not self._index_given_up:
+        while True:
             try:
                 answer = call()
             except StoreUnavailable as error:
-                if attempt == 0:
+                if not attempt:
                     logger.warning("the archive waits for its index: %s", error)
-                self._index_given_up = self._stopping.is_set()
-                self._stopping.wait(_delay(attempt))
+                self._pause(attempt, "the archive's index", error)
                 attempt += 1
             else:
                 if attempt:
                     logger.info("the archive's index answers again")
                 return answer
-        return None
 
-    def _wait_for_disk(self, attempt: int, error: OSError) -> None:
-        directory = self._writer.config.directory
-        if attempt == 0:
-            self.blocked = True
-            logger.error(
-                "WARC files in %s cannot be written: %s; trying again, and nothing "
-                "more is fetched until it works",
-                directory,
-                error,
-            )
+    def _pause(self, attempt: int, what: str, error: Exception) -> None:
+        """Wait before the next attempt.
+
+        Raises:
+            WriterStopped: There is none, since *stopping* is set.
+        """
         if self._stopping.is_set():
-            raise WriterStopped(f"WARC files in {directory} cannot be written: {error}")
-        self._stopping.wait(_delay(attempt))
+            raise WriterStopped(f"{what} cannot be used: {error}")
+        self._stopping.wait(min(FIRST_DELAY * 2 ** min(attempt, 10), LONGEST_DELAY))
 
     def _count(self, items: list[Item], stored: list[Stored]) -> None:
         counters = self.counters
@@ -402,13 +373,3 @@ class BatchWriter:
                 counters.originals += 1
                 counters.original_bytes += size
         counters.exchanges += len(items)
-        self._count_written()
-
-    def _count_written(self) -> None:
-        self.counters.records = self._writer.tally.records
-        self.counters.written_bytes = self._writer.tally.bytes
-        self.counters.files = self._writer.files
-
-
-def _delay(attempt: int) -> float:
-    return float(min(FIRST_DELAY * 2 ** min(attempt, 10), LONGEST_DELAY))

@@ -13,25 +13,23 @@ What always holds:
 2.  The operating system has an attempt's line before the attempt is reported as done:
     a kill loses no line. Lines are forced to disk when the file is closed, so a power
     cut may take the last ones; it takes no records.
-3.  A full disk does not stop the crawl: up to `WAITING` lines wait in memory, and the
-    log of the node says how many more were lost.
+3.  A disk that takes no lines is waited for, as one that takes no records.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.append_file import AppendFile, close_left, lock_left
+from frontier.append_file import close_left, lock_left
 from frontier.dedupe.digest import labelled
-from frontier.files import FILE_MODE, OPEN, sync_directory
+from frontier.files import OPEN, sync_directory
 from frontier.model import Attempt
 from frontier.warc.births import NOTE, URL
-from frontier.warc.file_rotation import file_name, safe_name
+from frontier.warc.file_rotation import Series, safe_name
 from frontier.warc.records import escaped, target_uri, warc_date
 from frontier.warc.repair import log_refusal
 from frontier.warc.selection import mime_of
@@ -41,15 +39,15 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
+    from frontier.append_file import AppendFile
     from frontier.model import Exchange, Found, Stored
+    from frontier.warc.file_rotation import WarcConfig
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".crawl.log"
 MAX_BYTES = 100_000_000
 """Of a file, after which the next is begun: some 400,000 lines."""
-WAITING = 100_000
-"""Lines that wait for a disk that takes nothing."""
 _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.crawl\.log\.open")
 _BLOCK = 1 << 16
 _TRUNCATED = {"length": "lenTrunc", "time": "timeTrunc"}
@@ -104,17 +102,9 @@ class Entry:
 def entry_of(given: Exchange | Attempt, stored: Stored | None) -> Entry:
     """What there is to say of *given*, which was *stored*, if it was."""
     if isinstance(given, Attempt):
-        return Entry(
-            given.ended,
-            given.status,
-            given.size,
-            given.url,
-            given.found,
-            given.mime,
-            given.started,
-            "",
-            given.notes,
-        )
+        x = given
+        facts = x.ended, x.status, x.size, x.url, x.found, x.mime, x.started
+        return Entry(*facts, "", x.notes)
     notes = [*given.notes]
     if stored is not None and stored.original is not None:
         is_304 = given.unmodified is not None
@@ -144,57 +134,40 @@ class CrawlLog:
 
     def __init__(
         self,
-        directory: Path,
-        crawl_id: str,
-        node_id: str,
+        config: WarcConfig,
         clock: Callable[[], float],
         closed: Callable[[Path], None] = lambda _: None,
         *,
         born: str = "",
         max_bytes: int = MAX_BYTES,
-        mode: int = FILE_MODE,
     ) -> None:
         self._born = born
-        self._mode = mode
-        self._directory = directory
-        self._crawl_id = crawl_id
-        self._node_id = node_id
+        self._directory = config.directory
         self._clock = clock
         self._closed = closed
         self._max_bytes = max_bytes
-        self._serial = 0
+        self._series = Series(config, clock, SUFFIX)
         self._file: AppendFile | None = None
-        self._waiting: list[bytes] = []
-        self._lost = 0
-        self._failing = False
 
     def write(self, entries: Sequence[Entry]) -> None:
-        """Append *entries*; where the disk takes nothing they wait for the next."""
-        self._waiting += [entry.encode() for entry in entries]
-        beyond = len(self._waiting) - WAITING
-        if beyond > 0:
-            self._lost += beyond
-            del self._waiting[:beyond]
+        """Append *entries*: all of them or, after an `OSError`, none."""
+        file = self._file
+        if file is not None and (file.published or file.size >= self._max_bytes):
+            self._finish()  # before: what raises behind them would write them twice
+        self._file = file = self._file or self._series.begin()
+        lines = [entry.encode() for entry in entries]
         try:
-            self._flush()
-        except OSError as error:
-            if not self._failing:
-                logger.warning(
-                    "the crawl log in %s cannot be written: %s; its lines wait",
-                    self._directory,
-                    error,
-                )
-            self._failing = True
-        else:
-            self._failing = False
+            file.append(b"".join([*([] if file.size else self._head()), *lines]))
+            file.flush()
+        except OSError:
+            file.rollback()
+            raise
 
     def close(self) -> None:
-        """Write what waits, close the file, and say what is lost."""
+        """Close the file; one that cannot be is left to `repair_logs`."""
         try:
-            self._flush()
             self._finish()
         except OSError as error:
-            self._lost += len(self._waiting)
             logger.error(  # noqa: TRY400 - the operator acts on the reason alone
                 "a crawl log in %s is left open, for the next start to close: %s",
                 self._directory,
@@ -203,25 +176,6 @@ class CrawlLog:
             if self._file is not None:
                 self._file.abandon()
                 self._file = None
-        if self._lost:
-            logger.error("%d lines of the crawl log are lost", self._lost)
-
-    def _flush(self) -> None:
-        if not self._waiting:
-            return
-        if self._file is not None and self._file.published:
-            self._finish()
-        file = self._file or self._begin()
-        first = [] if file.size else self._head()
-        try:
-            file.append(b"".join([*first, *self._waiting]))
-            file.flush()
-        except OSError:
-            file.rollback()  # whole lines, or none of these
-            raise
-        self._waiting = []
-        if file.size >= self._max_bytes:
-            self._finish()
 
     def _head(self) -> list[bytes]:
         """What is before the first attempt, as a line that is no fetch."""
@@ -229,15 +183,6 @@ class CrawlLog:
             return []
         note = f"{NOTE}{self._born}"
         return [Entry(self._clock(), 0, -1, URL, None, "", 0, "", (note,)).encode()]
-
-    def _begin(self) -> AppendFile:
-        while True:
-            name = file_name(self._crawl_id, self._clock(), self._serial, self._node_id)
-            self._serial += 1
-            name = name.removesuffix(".warc.gz") + SUFFIX
-            with contextlib.suppress(FileExistsError):
-                self._file = AppendFile(self._directory, name, self._mode)
-                return self._file
 
     def _finish(self) -> None:
         if self._file is not None:
@@ -259,19 +204,15 @@ def repair_logs(
     """
     found = sorted(directory.glob(f"*{SUFFIX}{OPEN}"))
     ours = (path for path in found if _NAME.fullmatch(path.name))
-    closed = [final for path in ours if (final := _close(path, refused)) is not None]
+    closed = []
+    for path in ours:
+        if (file := lock_left(path, refused)) is not None:
+            with file:
+                final = close_left(path, file, _whole(file))
+            closed += [final] if final is not None else []
     if closed:
         sync_directory(directory)
     return closed
-
-
-def _close(path: Path, refused: Callable[[Path, str], None]) -> Path | None:
-    """Close the log at *path* if its writer died; ``None`` if nothing is closed."""
-    file = lock_left(path, refused)
-    if file is None:
-        return None
-    with file:
-        return close_left(path, file, _whole(file))
 
 
 def logs_of(directory: Path, crawl_id: str) -> list[Path]:

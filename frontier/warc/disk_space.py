@@ -35,8 +35,6 @@ class Room:
         self._directory = directory
         self._min_free = min_free
         self._max_bytes = max_bytes
-        self.is_limited = bool(min_free or max_bytes)
-        """Whether there is any limit."""
         self._taken = 0
         self._due = 0.0
 

@@ -6,23 +6,25 @@ What always holds:
 2.  A file begins with a warcinfo record, which is on disk before anything
     follows it. The records of one exchange are neighbours in one file.
 3.  After an `OSError` nothing is appended before `WarcWriter.rollback` has worked.
-4.  `WarcWriter.before_closing` is called for each file when its last byte is on
-    disk and before it gets its final name, again if that name fails; then, once,
-    `WarcWriter.on_closed`. What they raise is logged and changes nothing.
+4.  The line of a capture for the index beside its file is kept, and rolled back, with
+    its records. The index is written when the file's last byte is on disk and before
+    it gets its final name. Lines wait on disk: those of a file of 1 GB may take 100 MB.
 
 Nothing here is thread-safe: a writer belongs to one thread at a time.
 """
 
 from __future__ import annotations
 
-import logging
 import re
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from isal import isal_zlib
 
 from frontier.append_file import AppendFile
+from frontier.cdx.lines import capture_from
 from frontier.dedupe.digest import labelled
 from frontier.files import (
     FILE_MODE,
@@ -33,13 +35,12 @@ from frontier.model import Stored
 from frontier.warc import records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from frontier.model import Exchange, Original, Outlinks
+    from frontier.warc.cdxj_sidecar import Listing
     from frontier.warc.records import Record
-
-logger = logging.getLogger(__name__)
 
 COMPRESSION_LEVEL = 2
 """Of ISA-L: files as large as zlib's at level 6 makes them, six times as fast."""
@@ -50,13 +51,12 @@ _NAME_LIMIT = 100
 _NAME_DIGITS = 17  # to the millisecond
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(NamedTuple):
     """What a writer has put into its files, without what was rolled back."""
 
+    records: int = 0
     bytes: int = 0
     """Compressed, warcinfo records included."""
-    records: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,35 @@ class WarcConfig:
     metadata: bool = False
     """Whether each exchange gets a record of how it was found."""
     mode: int = FILE_MODE
+    listing: Listing | None = None
+    """Writes an index beside each file."""
+
+
+class Series:
+    """Makes the files of one node, each with the next number, which end in *suffix*."""
+
+    def __init__(
+        self, config: WarcConfig, clock: Callable[[], float], suffix: str
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._suffix = suffix
+        self._serial = 0
+
+    def begin(self) -> AppendFile:
+        """The next file, empty.
+
+        Raises:
+            OSError: The directory cannot be written to.
+        """
+        config = self._config
+        while True:
+            name = file_name(
+                config.crawl_id, self._clock(), self._serial, config.node_id
+            )
+            self._serial += 1
+            with suppress(FileExistsError):  # the next serial is free, or a later one
+                return AppendFile(config.directory, name + self._suffix, config.mode)
 
 
 class WarcWriter:
@@ -88,22 +117,29 @@ class WarcWriter:
     the dates of warcinfo records.
     """
 
-    def __init__(self, config: WarcConfig, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: WarcConfig,
+        clock: Callable[[], float],
+        closed: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        """*closed* is called with the path of each file after it was closed."""
         self.config = config
-        self.before_closing: list[Callable[[Path], None]] = []
-        """Called with the ``.open`` path of each file whose last byte is on disk."""
-        self.on_closed: list[Callable[[Path], None]] = []
-        """Called with the path of each file after it was closed, in this thread."""
         self.tally = Tally()
+        self._closed = closed
         self._begun = 0.0
         self._clock = clock
-        self._serial = 0
+        self._series = Series(config, clock, ".warc.gz")
         self.files = 0
         """That were begun."""
         self._file: AppendFile | None = None
         self._warcinfo_id = ""
         self._warcinfo_end = 0
-        self._kept_tally = Tally()
+        self._lines: IO[bytes] | None = None
+        """Of the index of the open file, without a name."""
+        self._new_lines: list[bytes] = []
+        self._kept = (self.tally, 0)
+        """What `rollback` goes back to, with the size of `_lines`."""
 
     def append(
         self, exchange: Exchange, digest_hex: str, original: Original | None = None
@@ -132,8 +168,16 @@ class WarcWriter:
         for each in request:
             self._write(file, each)
         if self.config.metadata:
-            self._write_metadata(file, exchange, response.record_id, digest_hex)
-        return Stored(
+            about = records.metadata(
+                exchange,
+                response.record_id,
+                digest_hex,
+                self._warcinfo_id,
+                block_digest=self.config.block_digest,
+            )
+            if about is not None:
+                self._write(file, about)
+        stored = Stored(
             file=file.name,
             offset=offset,
             length=length,
@@ -143,20 +187,10 @@ class WarcWriter:
             original=original,
             url=records.target_uri(exchange.url),
         )
-
-    def _write_metadata(
-        self, file: AppendFile, exchange: Exchange, response: str, digest_hex: str
-    ) -> None:
-        """Write how *exchange*, whose record has the id *response*, was found."""
-        about = records.metadata(
-            exchange,
-            response,
-            digest_hex,
-            self._warcinfo_id,
-            block_digest=self.config.block_digest,
-        )
-        if about is not None:
-            self._write(file, about)
+        if self.config.listing is not None:
+            line = self.config.listing.line(capture_from(exchange, stored))
+            self._new_lines.append(line)
+        return stored
 
     def append_outlinks(self, found: Outlinks, page: Stored) -> None:
         """Write the links of *page*, which was appended before.
@@ -177,15 +211,21 @@ class WarcWriter:
 
     def flush(self) -> None:
         """Hand everything to the operating system; `rollback` spares it now."""
-        if self._file is not None:
-            self._file.flush()
-        self._keep()
+        self._keep(AppendFile.flush)
 
     def sync(self) -> None:
         """Wait until everything is on disk."""
+        self._keep(AppendFile.sync)
+
+    def _keep(self, settle: Callable[[AppendFile], None]) -> None:
+        size = 0
+        if self._lines is not None:  # first: what is kept of the file has its lines
+            self._lines.writelines(self._new_lines)
+            self._new_lines = []
+            size = self._lines.tell()
         if self._file is not None:
-            self._file.sync()
-        self._keep()
+            settle(self._file)
+        self._kept = (self.tally, size)
 
     def rollback(self) -> None:
         """Undo what was appended since the last `flush` or `sync`.
@@ -195,7 +235,11 @@ class WarcWriter:
         """
         if self._file is not None:
             self._file.rollback()
-        self.tally = Tally(self._kept_tally.bytes, self._kept_tally.records)
+        self.tally, size = self._kept
+        self._new_lines = []
+        if self._lines is not None:
+            self._lines.seek(size)
+            self._lines.truncate()
 
     def keeps(self, stored: Stored) -> bool:
         """Whether `rollback` would spare the record that *stored* is about."""
@@ -206,23 +250,28 @@ class WarcWriter:
 
     def close(self) -> None:
         """Put everything on disk and close the file; `append` opens another."""
-        if self._file is not None:
-            file = self._file
-            file.publish(lambda path: tell(self.before_closing, path))
-            self._file = None
-            self._keep()
-            self.announce(self.config.directory / file.name)
-        self._keep()
+        if self._file is None:
+            return
+        if not self._file.published:
+            self.sync()
+        self._file.publish(self._list)
+        path, self._file = self._file.final, None
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
+        self._kept = (self.tally, 0)
+        self._closed(path)
+
+    def _list(self, path: Path) -> None:
+        if self._lines is not None and self.config.listing is not None:
+            self._lines.seek(0)
+            self.config.listing.write(path, self._lines)
 
     def seconds_left(self) -> float | None:
         """How long the file may stay open; ``None`` without a file or a limit."""
         if self._file is None or not self.config.max_seconds:
             return None
         return max(0.0, self._begun + self.config.max_seconds - self._clock())
-
-    def announce(self, path: Path) -> None:
-        """Call `on_closed` for a file that was closed, here or by `repair`."""
-        tell(self.on_closed, path)
 
     def abandon(self) -> None:
         """Leave the file as it is, for `repair`."""
@@ -240,7 +289,7 @@ class WarcWriter:
 
     def _open(self) -> AppendFile:
         make_directory(self.config.directory, self.config.mode)
-        file = self._create()
+        file = self._series.begin()
         try:
             moment = records.warc_date(self._clock())
             info = records.warcinfo(file.name, moment, self.config.warcinfo)
@@ -254,7 +303,9 @@ class WarcWriter:
         except BaseException:
             file.discard()
             raise
-        self._keep()
+        if self.config.listing is not None:
+            self._lines = tempfile.TemporaryFile(dir=self.config.directory)  # noqa: SIM115
+        self._kept = (self.tally, 0)
         self._warcinfo_id = info.record_id
         self._warcinfo_end = file.size
         self._begun = self._clock()
@@ -262,77 +313,35 @@ class WarcWriter:
         self.files += 1
         return file
 
-    def _create(self) -> AppendFile:
-        while True:
-            name = file_name(
-                self.config.crawl_id, self._clock(), self._serial, self.config.node_id
-            )
-            self._serial += 1
-            try:
-                return AppendFile(self.config.directory, name, self.config.mode)
-            except FileExistsError:
-                continue  # the next serial is free, or the one after it
-
     def _write(self, file: AppendFile, record: Record) -> int:
         start = file.size
         for block in compress(record):  # one gzip member
             file.append(block)
         length = file.size - start
-        self.tally.bytes += length
-        self.tally.records += 1
+        self.tally = Tally(self.tally.records + 1, self.tally.bytes + length)
         return length
 
-    def _keep(self) -> None:
-        self._kept_tally = Tally(self.tally.bytes, self.tally.records)
 
-
-def tell(listeners: Iterable[Callable[[Path], None]], path: Path) -> None:
-    """Call *listeners* with *path*, a file whose last byte is on disk.
-
-    What one of them raises is logged, and changes nothing.
-    """
-    for told in listeners:
-        try:
-            told(path)
-        except OSError as error:
-            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
-                "%s is whole, but what belongs to it cannot be written: %s", path, error
-            )
-        except Exception:
-            logger.exception("%s is whole, but what belongs to it failed", path)
-
-
-def compress(record: Record) -> Iterable[bytes]:
-    """Return *record* as one gzip member, in blocks of bounded size.
+def compress(record: Record) -> Iterator[bytes]:
+    """*record* as one gzip member, in blocks of bounded size.
 
     One member per record is what WARC 1.1 (annex D.2) recommends, so that a
     reader can start at any record.
     """
-    if sum(map(len, record.parts)) > _WRITE_SIZE:
-        return _in_pieces(record)
     compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
-    return compressor.compress(b"".join(map(bytes, record.parts))), compressor.flush()
-
-
-def _in_pieces(record: Record) -> Iterator[bytes]:
-    compressor = isal_zlib.compressobj(COMPRESSION_LEVEL, isal_zlib.DEFLATED, _GZIP)
-    ready: list[bytes] = []
-    size = 0
-    for part in record.parts:
-        for start in range(0, len(part), _WRITE_SIZE):
-            ready.append(compressor.compress(part[start : start + _WRITE_SIZE]))
-            size += len(ready[-1])
-            if size >= _WRITE_SIZE:
-                yield b"".join(ready)
-                ready, size = [], 0
-    ready.append(compressor.flush())
-    yield b"".join(ready)
+    if sum(map(len, record.parts)) <= _WRITE_SIZE:
+        yield compressor.compress(b"".join(map(bytes, record.parts)))
+    else:
+        for part in record.parts:
+            for start in range(0, len(part), _WRITE_SIZE):
+                yield compressor.compress(part[start : start + _WRITE_SIZE])
+    yield compressor.flush()
 
 
 def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
-    """Return the name of a WARC file; it is a plain name whatever the ids are."""
+    """Return the begin of a file's name; it is a plain name whatever the ids are."""
     digits = re.sub(r"[^0-9]", "", records.warc_date(seconds))[:_NAME_DIGITS]
-    return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}.warc.gz"
+    return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}"
 
 
 def safe_name(text: str) -> str:

@@ -13,10 +13,7 @@ What always holds:
     `frontier.warc.containers` for those.
 3.  A record whose length is a lie is never taken for whole: its `Found.fault` says so
     when its end is read, and the reader raises it.
-4.  A record is whole for `members` if its gzip member is: it inflates to its end, its
-    checksum and size are right, and its content begins like a WARC record. No stated
-    length is believed.
-5.  Behind a record may be other line ends than the two that it should have: none, one,
+4.  Behind a record may be other line ends than the two that it should have: none, one,
     bare line feeds, up to `GAP` bytes of them. They belong to nothing. What is not one
     of them, and is no record either, is damage: the length that the record states, or
     what is behind it, is wrong.
@@ -29,7 +26,6 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from isal import isal_zlib
@@ -39,7 +35,6 @@ from frontier.warc.zstd import FRAME, BadFrame, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from io import FileIO
 
 
 GAP = 64
@@ -692,28 +687,6 @@ def http_head(block: bytes) -> tuple[str, Head, int]:
         return "", Head(), 0
     status = words[1].decode() if words[1].isdigit() else ""
     return status, Head(top), end + len(_END)
-
-
-_KIND = re.compile(rb"WARC/1\.[^\r\n]*\r\n(?:WARC-Type: ([a-z]+)\r\n)?")
-
-_START = 64
-"""Bytes of a record in which its kind is looked for."""
-
-
-def members(stream: IO[bytes] | FileIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset at which each whole record of *stream* ends, and its kind.
-
-    The kind is the value of WARC-Type, where our writer puts it. It stops at the first
-    byte that does not belong to a whole record.
-    """
-    each = Members("", iter(lambda: stream.read(_FIRST) or b"", b""))
-    with suppress(BadWarc):
-        while each.next():
-            kind = _KIND.match(Source("", each).peek(_START))
-            each.skip()
-            if kind is None:
-                return
-            yield each.offset + each.size, kind[1] or b""
 
 
 _PART = 1 << 18

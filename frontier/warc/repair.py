@@ -14,13 +14,16 @@ from __future__ import annotations
 import logging
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.append_file import close_left, lock_left
+from frontier.cdx.lines import INDEXED
+from frontier.errors import BadWarc
 from frontier.files import OPEN, sync_directory
-from frontier.warc.file_rotation import safe_name, tell
-from frontier.warc.reader import members, records_in
+from frontier.warc.file_rotation import safe_name
+from frontier.warc.reader import records_in
 from frontier.warc.records import MADE_BY
 
 if TYPE_CHECKING:
@@ -28,10 +31,10 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
+    from frontier.warc.reader import Found
+
 logger = logging.getLogger(__name__)
 
-_ANSWERS = frozenset({b"response", b"revisit", b"resource"})
-_EXCHANGED = _ANSWERS | {b"request"}
 _NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz\.open")
 
 
@@ -93,13 +96,22 @@ def _repair_file(
     ready: Callable[[Path], None] | None,
     refused: Callable[[Path, str], None],
 ) -> Repaired | None:
+    def closing(path: Path) -> None:
+        try:
+            if ready is not None:
+                ready(path)
+        except (OSError, BadWarc) as error:
+            logger.error(  # noqa: TRY400 - the operator acts on the reason alone
+                "%s is whole, but has no index: %s", path, error
+            )
+
     file = lock_left(path, refused)
     if file is None:
         return None
     with file:
         records, kept = _kept(file)
         cut = os.fstat(file.fileno()).st_size - kept
-        close_left(path, file, kept, lambda path: tell([ready] if ready else [], path))
+        close_left(path, file, kept, closing)
     if records == 0:
         logger.warning("%s had no whole record (%d bytes); removed", path, cut)
     else:
@@ -116,21 +128,13 @@ def _repair_file(
 def _kept(file: FileIO) -> tuple[int, int]:
     """How many whole records *file* begins with, and where they end.
 
-    Without a response that is the last of them, if requests come after responses:
-    those of older files come before.
+    Without a response that is the last of them: its request is missing.
     """
-    records = kept = before = 0
-    kind = first = b""
-    for end, kind in members(file):
-        if kind in _EXCHANGED:
-            first = first or kind
-        records, before, kept = records + 1, kept, end
-    if kind in _ANSWERS and first != b"request" and not _is_made(file, before):
-        return records - 1, before
-    return records, kept
-
-
-def _is_made(file: FileIO, offset: int) -> bool:
-    """Whether the record at *offset* is of a document that no server sent."""
-    found = next(records_in(file, str(file.name), offset), None)
-    return found is not None and bool(found.headers.get(MADE_BY.lower()))
+    count = kept = before = 0
+    last: Found | None = None
+    with suppress(BadWarc):
+        for last in records_in(file, str(file.name)):
+            count, before, kept = count + 1, kept, last.offset + last.length
+    if last is None or last.kind not in INDEXED or last.headers.get(MADE_BY.lower()):
+        return count, kept
+    return count - 1, before

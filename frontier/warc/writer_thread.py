@@ -15,7 +15,6 @@ The queue, and when something in it is durable, is `GroupCommit`'s.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from frontier.dedupe.digest_index import Index
-    from frontier.model import Stored
+    from frontier.model import Body
     from frontier.warc.file_rotation import WarcWriter
 
 logger = logging.getLogger(__name__)
@@ -42,21 +41,19 @@ LINK = 150
 """Bytes that an outlink takes beside its characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    exchange: Exchange | Attempt | Outlinks
-    future: Future[Any]
+_Given = Exchange | Attempt | Outlinks
+_Job = tuple[_Given, "Future[Any]"]
 
-    @property
-    def size(self) -> int:
-        """Bytes that the exchange holds in memory, near enough."""
-        x = self.exchange
-        if isinstance(x, Attempt):
-            return OBJECTS
-        if isinstance(x, Outlinks):
-            return OBJECTS + sum(LINK + len(url) for url, _ in x.links)
-        parts = (x.request_head, x.request_body, x.response_head, x.response_body)
-        return OBJECTS + sum(len(part) for part in parts if isinstance(part, bytes))
+
+def _size(given: _Given) -> int:
+    """Bytes that *given* holds in memory, near enough."""
+    if isinstance(given, Outlinks):
+        return OBJECTS + sum(LINK + len(url) for url, _ in given.links)
+    parts: tuple[Body, ...] = ()
+    if isinstance(given, Exchange):
+        parts = (given.request_head, given.request_body, given.response_head)
+        parts += (given.response_body,)
+    return OBJECTS + sum(len(part) for part in parts if isinstance(part, bytes))
 
 
 class ArchiveThread(GroupCommit[_Job]):
@@ -66,8 +63,7 @@ class ArchiveThread(GroupCommit[_Job]):
     Without `close`, the open file is left to `repair`.
 
     That a sequence is durable means: on disk as *fsync* has it, and known to the
-    index. If `close` has to give up an index that does not answer, it is durable all
-    the same: the records are there, later captures will just be stored in full.
+    index.
     """
 
     def __init__(
@@ -92,38 +88,18 @@ class ArchiveThread(GroupCommit[_Job]):
         """Whether the disk takes nothing at the moment."""
         return self._batches.blocked
 
-    def submit(self, exchange: Exchange) -> tuple[int, Future[Stored]]:
-        """Queue *exchange*; return its sequence number and where it will be.
+    def submit(self, given: _Given) -> tuple[int, Future[Any]]:
+        """Queue *given*; return its sequence number, and a future of where it will be.
 
+        An attempt gets a line of the crawl log; links are of a page that was submitted.
         Never blocks, and the queue has no limit: watch `pending_bytes`. The
-        future cannot be cancelled.
+        future cannot be cancelled; only an exchange has a result.
 
         Raises:
             WriterStopped: `close` was called, or the thread has failed.
         """
-        return self._queue_up(exchange)
-
-    def note(self, attempt: Attempt) -> int:
-        """Queue *attempt* for the crawl log; return its sequence number.
-
-        Raises:
-            WriterStopped: `close` was called, or the thread has failed.
-        """
-        return self._queue_up(attempt)[0]
-
-    def note_outlinks(self, found: Outlinks) -> int:
-        """Queue the links of a page that was submitted; return its sequence number.
-
-        Raises:
-            WriterStopped: `close` was called, or the thread has failed.
-        """
-        return self._queue_up(found)[0]
-
-    def _queue_up(
-        self, given: Exchange | Attempt | Outlinks
-    ) -> tuple[int, Future[Any]]:
-        job = _Job(given, promise())
-        return self._add(job, job.size), job.future
+        future = promise()
+        return self._add((given, future), _size(given)), future
 
     @override
     def _work(self) -> None:
@@ -144,34 +120,36 @@ class ArchiveThread(GroupCommit[_Job]):
                 self._log.close()
 
     def _write(self, batch: list[_Job]) -> None:
-        given = [job.exchange for job in batch]
-        exchanges = [x for x in given if isinstance(x, Exchange)]
-        written = iter(self._batches.write(exchanges) if exchanges else [])
-        stored = [next(written) if isinstance(x, Exchange) else None for x in given]
-        here = {id(j.future): at for j, at in zip(batch, stored, strict=True)}
-        found = [
-            (x, here.get(id(x.page)) or x.page.result())
-            for x in given
+        written = iter(
+            self._batches.write([x for x, _ in batch if isinstance(x, Exchange)])
+        )
+        stored = {id(f): next(written) for x, f in batch if isinstance(x, Exchange)}
+        links = [
+            (x, stored.get(id(x.page)) or x.page.result())
+            for x, _ in batch
             if isinstance(x, Outlinks)
         ]
-        if found:
-            self._batches.write_outlinks(found)
+        if links:
+            self._batches.write_outlinks(links)
         if self._log is not None:
-            pairs = zip(given, stored, strict=True)
-            self._log.write(
-                [entry_of(x, at) for x, at in pairs if not isinstance(x, Outlinks)]
+            self._batches.write_log(
+                [
+                    entry_of(x, stored.get(id(future)))
+                    for x, future in batch
+                    if not isinstance(x, Outlinks)
+                ]
             )
         self._cannot_close = False  # or it is said once more
 
         def tell() -> None:
-            for job, where in zip(batch, stored, strict=True):
-                job.future.set_result(where)
+            for _, future in batch:
+                future.set_result(stored.get(id(future)))
 
         self._committed(tell)
 
     @override
     def _give_up(self, job: _Job) -> None:
-        job.future.set_exception(self._stopped())
+        job[1].set_exception(self._stopped())
 
     def _idle_seconds(self) -> float | None:
         """In how many seconds something is due, if nothing is to be written."""
@@ -206,8 +184,3 @@ class ArchiveThread(GroupCommit[_Job]):
                 error,
             )
             self._writer.abandon()
-        if self._batches.unindexed:
-            logger.warning(
-                "%d stored payloads are not in the index, which did not answer",
-                self._batches.unindexed,
-            )

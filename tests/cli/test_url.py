@@ -68,7 +68,7 @@ class Crawl:
             for exchange in exchanges:
                 archive.submit(exchange)
             for attempt in attempts:
-                archive.note(attempt)
+                archive.submit(attempt)
             await archive.before_ack()
             await archive.close()
 

@@ -128,14 +128,12 @@ def test_hostile_indexes_are_named_and_cost_no_memory(tmp_path):
 
 
 def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
-    writer = WarcWriter(WarcConfig(tmp_path, "one-1", "n", metadata=True), lambda: NOON)
-    listing = Listing()
+    files = WarcConfig(tmp_path, "one-1", "n", metadata=True, listing=Listing())
+    writer = WarcWriter(files, lambda: NOON)
     home = an_exchange(url=URL, found=Found("http://via.example/", "L", ""))
-    stored = writer.append(home, "00" * 32, None)
-    listing.note(home, stored)
-    writer.before_closing.append(listing.write)
+    writer.append(home, "00" * 32, None)
     writer.close()
-    log = CrawlLog(tmp_path, "one-1", "n", lambda: NOON)
+    log = CrawlLog(files, lambda: NOON)
     log.write([entry_of(Attempt(URL, 200, NOON, NOON), None)])
     log.close()
     server = Server(tmp_path)

@@ -9,6 +9,7 @@ from frontier.explain.in_logs import KEPT, LONGEST, read_logs
 from frontier.explain.in_store import Subject
 from frontier.model import Attempt, Found
 from frontier.warc.crawl_log import CrawlLog, entry_of
+from frontier.warc.file_rotation import WarcConfig
 
 URL = "http://a.example/x"
 NOON = 1_767_225_600.0
@@ -26,7 +27,7 @@ def log(tmp_path):
     """Write attempts, each a URL, a status and how it was found, to a crawl log."""
 
     def log(*attempts, node="n"):
-        made = CrawlLog(tmp_path, "c-1", node, lambda: NOON)
+        made = CrawlLog(WarcConfig(tmp_path, "c-1", node), lambda: NOON)
         for number, (url, status, found) in enumerate(attempts):
             attempt = Attempt(url, status, NOON, NOON + number, found)
             made.write([entry_of(attempt, None)])

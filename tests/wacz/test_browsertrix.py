@@ -29,9 +29,8 @@ FACTS = ("url", "mime", "status", "digest", "offset", "length", "filename")
 
 def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     """With a form, a redirect, a revisit and how each was found."""
-    writer = WarcWriter(WarcConfig(tmp_path, "c", "n", metadata=True), lambda: NOON)
-    listing = Listing()
-    writer.before_closing.append(listing.write)
+    config = WarcConfig(tmp_path, "c", "n", metadata=True, listing=Listing())
+    writer = WarcWriter(config, lambda: NOON)
     form = b"POST /9 HTTP/1.1\r\nHost: example.com\r\n"
     form += b"Content-Type: application/x-www-form-urlencoded\r\n\r\n"
     moved = b"HTTP/1.1 302 Go\r\nLocation: /0\r\nContent-Length: 0\r\n\r\n"
@@ -45,7 +44,6 @@ def test_warcio_js_indexes_a_file_as_we_do(tmp_path):
     for exchange in given:
         digest = digest_of(exchange.response_body)
         stored = writer.append(exchange, digest, known.get(digest))
-        listing.note(exchange, stored)
         original = Original(exchange.url, stored.date, "c", stored.length)
         known.setdefault(digest, original)
     writer.close()

@@ -39,10 +39,10 @@ def warc(tmp_path):
     def write(directory, bodies=BODIES):
         (tmp_path / directory).mkdir()
         writer = WarcWriter(
-            WarcConfig(tmp_path / directory, "c-1", "a"), lambda: 1_780_000_000.0
+            WarcConfig(tmp_path / directory, "c-1", "a", listing=Listing()),
+            lambda: 1_780_000_000.0,
         )
-        known, listing = {}, Listing()
-        writer.before_closing.append(listing.write)
+        known = {}
         for number, (headers, body) in enumerate(bodies):
             lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
             exchange = an_exchange(
@@ -53,7 +53,6 @@ def warc(tmp_path):
             )
             digest = hashlib.sha256(body).hexdigest()
             stored = writer.append(exchange, digest, known.get(digest))
-            listing.note(exchange, stored)
             original = Original(exchange.url, stored.date, "c-1", stored.length)
             known.setdefault(digest, original)
         writer.close()

@@ -16,12 +16,17 @@ def keys_of(blocking):
 def new_writer(tmp_path):
     made = []
 
-    def make(directory=tmp_path, crawl_id="crawl", node_id="node", max_bytes=10**9):
-        fields = {"isPartOf": "collection"}
-        writer = WarcWriter(
-            WarcConfig(directory, crawl_id, node_id, max_bytes, warcinfo=fields),
-            lambda: NOON,
+    def make(
+        directory=tmp_path,
+        crawl_id="crawl",
+        node_id="node",
+        closed=lambda _: None,
+        **how,
+    ):
+        config = WarcConfig(
+            directory, crawl_id, node_id, warcinfo={"isPartOf": "collection"}, **how
         )
+        writer = WarcWriter(config, lambda: NOON, closed)
         made.append(writer)
         return writer
 

@@ -16,12 +16,9 @@ INFO = "<urn:uuid:00000000-0000-0000-0000-000000000000>"
 
 
 def test_records_and_their_index_are_without_the_fragment(tmp_path):
-    writer = WarcWriter(WarcConfig(tmp_path, "c", "n"), lambda: NOON)
-    listing = Listing()
-    writer.before_closing.append(listing.write)
+    writer = WarcWriter(WarcConfig(tmp_path, "c", "n", listing=Listing()), lambda: NOON)
     exchange = an_exchange(url=WITH)
     stored = writer.append(exchange, hashlib.sha256(b"<p>hello</p>").hexdigest())
-    listing.note(exchange, stored)
     writer.close()
 
     (line,) = beside_of(tmp_path / stored.file).read_bytes().splitlines()

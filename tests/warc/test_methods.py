@@ -64,12 +64,9 @@ def listed(new_writer):
     """Write exchanges; return the WARC file, with its index beside it."""
 
     def write(*exchanges):
-        writer = new_writer()
-        listing = Listing()
-        writer.before_closing.append(listing.write)
+        writer = new_writer(listing=Listing())
         for each in exchanges:
-            digest = digest_of(each.response_body)
-            listing.note(each, writer.append(each, digest))
+            writer.append(each, digest_of(each.response_body))
         (path,) = writer.config.directory.glob("*.open")
         writer.close()
         return path.with_suffix("")

@@ -27,9 +27,9 @@ def a_closed_file(writer):
     return (writer.config.directory / NAME).read_bytes()
 
 
-def test_a_file_is_sent_when_it_is_closed(writer, tmp_path, storage):
+def test_a_file_is_sent_when_it_is_closed(new_writer, tmp_path, storage):
     uploader = Uploader("memory://bucket/a", tmp_path)
-    writer.on_closed.append(uploader.add)
+    writer = new_writer(closed=uploader.add)
     append(writer, an_exchange())
     writer.sync()
     assert not storage.exists("/bucket/a")
@@ -65,7 +65,7 @@ def test_a_file_is_removed_once_it_is_there(writer, tmp_path):
 
 
 def test_an_index_goes_with_its_file_and_before_it(
-    writer, tmp_path, storage, monkeypatch
+    new_writer, tmp_path, storage, monkeypatch
 ):
     order = []
     put = MemoryFileSystem.put_file
@@ -75,9 +75,7 @@ def test_an_index_goes_with_its_file_and_before_it(
         put(self, local, remote, **kwargs)
 
     monkeypatch.setattr(MemoryFileSystem, "put_file", noted)
-    listing = Listing(directory=tmp_path)
-    writer.before_closing.append(listing.write)
-    data = a_closed_file(writer)
+    data = a_closed_file(new_writer(listing=Listing()))
     index = beside_of(tmp_path / NAME)
     lines = index.read_bytes()
     uploader = Uploader("memory://me:hush@bucket", tmp_path, remove=True)

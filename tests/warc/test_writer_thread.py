@@ -84,8 +84,8 @@ def test_a_barrier_waits_for_the_links_of_a_page(archive, index, tmp_path):
     assert gate.reached.wait(SOON)
     _, copy = archive.submit(an_exchange(1))  # of the same batch as its links
     link = (("http://example.com/x", "L"),)
-    archive.note_outlinks(Outlinks(page, link))
-    sequence = archive.note_outlinks(Outlinks(copy, link))
+    archive.submit(Outlinks(page, link))
+    sequence, _ = archive.submit(Outlinks(copy, link))
     barrier = archive.durable(sequence)
     assert not barrier.done()
     assert archive.pending == 4
@@ -371,9 +371,8 @@ def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, endin
 def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
     closed = queue.SimpleQueue()
     writer = WarcWriter(
-        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time, closed.put
     )
-    writer.on_closed.append(closed.put)
     archive = ArchiveThread(writer, DictIndex(tmp_path))
     try:
         archive.submit(an_exchange())[1].result(SOON)
@@ -387,15 +386,14 @@ def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
 
 def test_submit_does_not_wait_for_an_old_file_that_is_closed(tmp_path):
     closing, opened = threading.Event(), threading.Event()
-    writer = WarcWriter(
-        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
-    )
 
     def slow(path):
         closing.set()
         assert opened.wait(2 * SOON)
 
-    writer.before_closing.append(slow)
+    writer = WarcWriter(
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time, slow
+    )
     archive = ArchiveThread(writer, DictIndex(tmp_path))
     try:
         archive.submit(an_exchange())[1].result(SOON)
@@ -419,9 +417,8 @@ def test_an_old_file_that_cannot_be_closed_is_tried_now_and_then_and_named_once(
     monkeypatch.setattr(writer_thread, "LONGEST_DELAY", 0.05)
     closed, tries = queue.SimpleQueue(), []
     writer = WarcWriter(
-        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time
+        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time, closed.put
     )
-    writer.on_closed.append(closed.put)
     close = writer.close
 
     def fails_at_first():
