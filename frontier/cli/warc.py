@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.postcrawl.duplication import Duplication, Share
-    from frontier.warc.captures import Capture
+    from frontier.warc.captures import Listed
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ def list_all(
         sys.stdout.write('{"captures": [')
     for path in paths:
         for capture in _readable(path, captures(path), wrong):
-            if not wanted.takes(capture):
+            if not wanted.takes(capture.capture):
                 continue
             if as_json:
                 sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
@@ -194,9 +194,10 @@ def repair(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _one(where: str, what: str) -> Capture:
+def _one(where: str, what: str) -> Listed:
     """The record that *where* and *what* name."""
-    from frontier.warc.captures import KINDS, at, captures, warcs_in
+    from frontier.cdx.lines import INDEXED
+    from frontier.warc.captures import at, captures, warcs_in
     from frontier.warc.records import target_uri
 
     name, _, offset = where.rpartition(":")
@@ -207,14 +208,14 @@ def _one(where: str, what: str) -> Capture:
         return at(path, int(offset))
     by_id = what.startswith(("<urn:", "urn:uuid:"))
     wanted = f"<{what.strip('<>')}>" if by_id else target_uri(what)
-    found: list[Capture] = []
+    found: list[Listed] = []
     count, wrong = 0, list[Path]()
     for path in warcs_in(_there([Path(where)]), _unfinished):
-        for capture in _readable(path, captures(path, () if by_id else KINDS), wrong):
-            if wanted == (capture.record_id if by_id else capture.url):
+        for one in _readable(path, captures(path, () if by_id else INDEXED), wrong):
+            if wanted == (one.capture.record_id if by_id else one.capture.url):
                 count += 1
-                if not found or capture.date >= found[0].date:
-                    found = [capture]
+                if not found or one.capture.date >= found[0].capture.date:
+                    found = [one]
     if not found:
         complain(f"there is no {what[:300]} in {where}")
         raise typer.Exit(ExitCode.INCOMPLETE if wrong else ExitCode.NOT_FOUND)

@@ -156,6 +156,7 @@ class BatchWriter:
         self._index = index
         self._stopping = stopping
         self._config = config
+        self._fsync = Fsync(config.fsync)
 
     def write(self, exchanges: Sequence[Exchange]) -> list[Stored]:
         """Store *exchanges* and return, for each, where it is.
@@ -210,7 +211,7 @@ class BatchWriter:
                 self._writer.rollback()
             self._claim(size)
             append()
-            if self._config.fsync == Fsync.CLOSE:
+            if self._fsync is Fsync.CLOSE:
                 self._writer.flush()
             else:
                 self._writer.sync()
@@ -266,7 +267,7 @@ class BatchWriter:
                 stored.append(
                     self._writer.append(item.exchange, *item.found(originals))
                 )
-                if self._config.fsync == Fsync.RECORD:
+                if self._fsync is Fsync.RECORD:
                     self._writer.sync()
             if item.eligible and stored[position].original is None:
                 made = self._original(item, stored[position])

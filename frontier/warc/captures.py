@@ -15,13 +15,14 @@ import io
 import re
 from contextlib import closing
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from frontier.cdx.lines import INDEXED, Capture, capture_of
 from frontier.errors import BadWarc
 from frontier.files import open_input
 from frontier.model import Exchange
 from frontier.warc.content_coding import decoded
-from frontier.warc.reader import body_of, http, parts_of, pulled_from, records_in
+from frontier.warc.reader import body_of, parts_of, pulled_from, records_in
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from frontier.warc.reader import Found
 
-KINDS = frozenset({"response", "revisit", "resource"})
-"""Records that are captures."""
 BODY_LIMIT = 4 << 20
 """Bytes of a record that are read to show it."""
 _TEXT = re.compile(r"text/|application/(?:.*\+)?(?:json|xml|javascript)|.*warc-fields")
@@ -40,45 +39,37 @@ _END = b"\r\n\r\n"
 _LINES = str.maketrans({"\r": None})
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Listed(NamedTuple):
     """A record of a file, and what a reader asks for first."""
 
     path: Path
-    offset: int
-    length: int
-    """In the file, in bytes."""
-    kind: str
-    record_id: str
-    url: str
-    date: str
-    status: str
-    """Of the HTTP response; empty if it is none."""
-    mime: str
+    capture: Capture
 
     def facts(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
+        one = self.capture
         return {
             "file": str(self.path),
-            "offset": self.offset,
-            "length": self.length,
-            "type": self.kind,
-            "record_id": self.record_id,
-            "url": self.url,
-            "date": self.date,
-            "status": int(self.status) if self.status else None,
-            "mime": self.mime,
+            "offset": one.offset,
+            "length": one.length,
+            "type": one.kind,
+            "record_id": one.record_id,
+            "url": one.url,
+            "date": one.date,
+            "status": int(one.status) if one.status else None,
+            "mime": one.mime,
         }
 
     def line(self) -> str:
         """One line of a list."""
+        one = self.capture
         words = (
-            f"{self.date:<27}",
-            f"{self.status or '-':>3}",
-            f"{self.mime or '-':<24}",
-            f"{self.kind:<8}",
-            f"{self.path}:{self.offset}",
-            self.url,
+            f"{one.date:<27}",
+            f"{one.status or '-':>3}",
+            f"{one.mime or '-':<24}",
+            f"{one.kind:<8}",
+            f"{self.path}:{one.offset}",
+            one.url,
         )
         return harmless(" ".join(words))
 
@@ -93,14 +84,14 @@ class Wanted:
     mime: str = ""
     """A media type, or a pattern of the shell's."""
 
-    def takes(self, capture: Capture) -> bool:
-        """Whether *capture* is listed."""
-        if self.statuses and int(capture.status or 0) not in self.statuses:
+    def takes(self, one: Capture) -> bool:
+        """Whether a capture is listed."""
+        if self.statuses and int(one.status or 0) not in self.statuses:
             return False
-        if self.mime and not fnmatch.fnmatchcase(capture.mime.lower(), self.mime):
+        if self.mime and not fnmatch.fnmatchcase(one.mime.lower(), self.mime):
             return False
         url = target_uri(self.url)
-        return not url or capture.url == url or fnmatch.fnmatchcase(capture.url, url)
+        return not url or one.url == url or fnmatch.fnmatchcase(one.url, url)
 
 
 def warcs_in(given: Iterable[Path], unfinished: Callable[[Path], None]) -> list[Path]:
@@ -121,51 +112,49 @@ def warcs_in(given: Iterable[Path], unfinished: Callable[[Path], None]) -> list[
     return found
 
 
-def captures(path: Path, kinds: Collection[str] = KINDS) -> Iterator[Capture]:
-    """The captures in the file *path*, in its order.
+def captures(path: Path, kinds: Collection[str] = INDEXED) -> Iterator[Listed]:
+    """The captures in the file *path*, in its order; of no *kinds*, all records.
 
     Raises:
         BadWarc: It is cut or damaged; what is before that was given.
         OSError: It cannot be read.
     """
-    for found in _found(path, 0):
-        if not kinds or found.kind in kinds:
-            yield _capture(path, found)
+    return (one for one in _records(path, 0) if not kinds or one.capture.kind in kinds)
 
 
-def at(path: Path, offset: int) -> Capture:
+def at(path: Path, offset: int) -> Listed:
     """The record that begins at *offset*.
 
     Raises:
         BadWarc: None does.
         OSError: The file cannot be read.
     """
-    with closing(_found(path, offset)) as records_there:
+    with closing(_records(path, offset)) as records_there:
         for found in records_there:
-            return _capture(path, found)
+            return found
     raise BadWarc(str(path), offset, "the file ends there")
 
 
-def raw(capture: Capture) -> Generator[bytes, None, None]:
+def raw(listed: Listed) -> Generator[bytes, None, None]:
     """The record as it is, WARC headers first, without the compression of the file."""
-    with open_input(capture.path) as file:
-        found = _pulled(file, capture)
+    with open_input(listed.path) as file:
+        found = _pulled(file, listed)
         yield found.headers.top + _END
         yield from parts_of(found)
         yield _END
 
 
-def shown(capture: Capture) -> Iterator[str]:
+def shown(listed: Listed) -> Iterator[str]:
     """The record as lines for a terminal: its heads, and its body if it is text."""
     block = b""
-    with open_input(capture.path) as file:
-        found = _pulled(file, capture)
+    with open_input(listed.path) as file:
+        found = _pulled(file, listed)
         while len(block) < BODY_LIMIT and (part := found.read(BODY_LIMIT - len(block))):
             block += part
         is_whole = not found.read(1)
     yield from _head(found.headers.top)
     yield ""
-    mime, body = capture.mime, block
+    mime, body = listed.capture.mime, block
     if block.startswith(b"HTTP/") or found.kind == "request":
         head, gap, body = block.partition(b"\r\n\r\n")
         yield from _head(head)
@@ -191,32 +180,22 @@ def harmless(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
 
 
-def _pulled(file: IO[bytes], capture: Capture) -> Found:
-    return next(pulled_from(file, str(capture.path), capture.offset))
+def _pulled(file: IO[bytes], listed: Listed) -> Found:
+    return next(pulled_from(file, str(listed.path), listed.capture.offset))
 
 
-def _found(path: Path, offset: int) -> Generator[Found, None, None]:
+def _records(path: Path, offset: int) -> Generator[Listed, None, None]:
     with open_input(path) as file:
-        yield from records_in(file, str(path), offset)
-
-
-def _capture(path: Path, found: Found) -> Capture:
-    headers = found.headers
-    status, mime = "", headers.get("content-type")
-    if found.is_http:
-        status, http_headers, _ = http(found.block)
-        mime = http_headers.get("content-type")
-    return Capture(
-        path,
-        found.offset,
-        found.length,
-        found.kind[:40],
-        headers.get("warc-record-id")[:200],
-        headers.get("warc-target-uri").strip("<>"),
-        headers.get("warc-date")[:40],
-        status if len(status) == 3 else "",
-        mime.partition(";")[0].strip()[:100],
-    )
+        for found in records_in(file, str(path), offset):
+            one = capture_of(found, path.name)
+            kept = one._replace(
+                kind=one.kind[:40],
+                record_id=one.record_id[:200],
+                date=one.date[:40],
+                status=one.status if len(one.status) == 3 else "",
+                mime=one.mime.partition(";")[0].strip()[:100],
+            )
+            yield Listed(path, kept)
 
 
 def _payload(head: bytes, block: bytes) -> bytes:

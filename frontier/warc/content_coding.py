@@ -60,93 +60,61 @@ def decoded(exchange: Exchange) -> Exchange:
 def _decode(coding: bytes, body: Body) -> Body:
     if coding in {b"identity", b""}:
         return body
-    if coding in {b"gzip", b"x-gzip"}:
-        return _inflate(body, 31)
-    if coding == b"deflate":
-        try:
-            return _inflate(body, 15)
-        except _Undecodable:
-            return _inflate(body, -15)  # without the header that the RFC demands
-    if coding == b"br":
-        return _brotli(body)
-    if coding == b"zstd":
-        return _zstd(body)
+    try:
+        if coding in {b"gzip", b"x-gzip"}:
+            return _inflated(body, lambda: zlib.decompressobj(31))
+        if coding == b"deflate":
+            try:
+                return _inflated(body, lambda: zlib.decompressobj(15))
+            except zlib.error:  # without the header that the RFC demands
+                return _inflated(body, lambda: zlib.decompressobj(-15))
+        if coding == b"zstd":  # frame after frame (RFC 8878, section 3)
+            zstd: Any = import_module(_ZSTD)  # Scrapy needs it, too
+            return _inflated(body, zstd.ZstdDecompressor, is_joined=True)
+        if coding == b"br":
+            return _brotli(body)
+    except Exception:  # noqa: BLE001 - each library has its own
+        raise _Undecodable from None
     raise _Undecodable
 
 
-def _inflate(body: Body, bits: int) -> bytes:
-    inflate = zlib.decompressobj(bits)
-
-    def step(data: bytes) -> bytes:
-        return inflate.decompress(inflate.unconsumed_tail + data, _BLOCK)
-
-    try:
-        found = _all(body, step)
-    except zlib.error:
-        raise _Undecodable from None
-    if not inflate.eof or inflate.unused_data:
-        raise _Undecodable
-    return found
-
-
-def _brotli(body: Body) -> bytes:
-    try:
-        brotli: Any = import_module("brotli")
-    except ImportError:
-        raise _Undecodable from None
-    decompressor = brotli.Decompressor()
-
-    def step(data: bytes) -> bytes:
-        if decompressor.is_finished() and not data:
-            return b""
-        made: bytes = decompressor.process(data, output_buffer_limit=_BLOCK)
-        return made
-
-    try:
-        found = _all(body, step)
-    except (brotli.error, TypeError):  # TypeError: too old to have a limit
-        raise _Undecodable from None
-    if not decompressor.is_finished():
-        raise _Undecodable
-    return found
-
-
-def _zstd(body: Body) -> bytes:
-    """Frame after frame (RFC 8878, section 3)."""
-    zstd: Any = import_module(_ZSTD)  # Scrapy needs it, too
-    frame: Any = zstd.ZstdDecompressor()
-
-    def step(data: bytes) -> bytes:
-        nonlocal frame
-        while True:
-            if frame.eof:
-                data = frame.unused_data + data
-                if not data:
-                    return b""
-                frame = zstd.ZstdDecompressor()
-            made: bytes = frame.decompress(data, _BLOCK)
-            if made or not frame.eof or not frame.unused_data:
-                return made
-            data = b""  # the frame has nothing in it
-
-    try:
-        found = _all(body, step)
-    except zstd.ZstdError:
-        raise _Undecodable from None
-    if not frame.eof or frame.unused_data:
-        raise _Undecodable
-    return found
-
-
-def _all(body: Body, step: Callable[[bytes], bytes]) -> bytes:
-    """What *step* makes of *body*: some bytes of the next data, until it gives none."""
-    parts, size = [], 0
+def _inflated(body: Body, new: Callable[[], Any], *, is_joined: bool = False) -> bytes:
+    """What one member, or frame, of *body* has; if it *is_joined*, what all have."""
+    parts, size, inflate = [], 0, new()
     for start in range(0, len(body), _BLOCK):
         data = bytes(body[start : start + _BLOCK])
-        while part := step(data):
-            data = b""
-            parts.append(part)
+        while True:
+            if inflate.eof and is_joined and data:
+                inflate = new()
+            part = inflate.decompress(data, _BLOCK)
             size += len(part)
             if size > LIMIT:
                 raise _Undecodable
+            parts.append(part)
+            data = inflate.unused_data or getattr(inflate, "unconsumed_tail", b"")
+            if inflate.eof and data and not is_joined:
+                raise _Undecodable
+            if not (data or len(part) == _BLOCK) or (inflate.eof and not data):
+                break
+    if not inflate.eof:
+        raise _Undecodable
+    return b"".join(parts)
+
+
+def _brotli(body: Body) -> bytes:
+    decompressor = import_module("brotli").Decompressor()
+    parts, size = [], 0
+    for start in range(0, len(body), _BLOCK):
+        data = bytes(body[start : start + _BLOCK])
+        while True:
+            part = decompressor.process(data, output_buffer_limit=_BLOCK)
+            size += len(part)
+            if size > LIMIT:
+                raise _Undecodable
+            parts.append(part)
+            data = b""
+            if not part or decompressor.is_finished():
+                break
+    if not decompressor.is_finished():
+        raise _Undecodable
     return b"".join(parts)

@@ -151,6 +151,8 @@ class CrawlLog:
 
     def write(self, entries: Sequence[Entry]) -> None:
         """Append *entries*: all of them or, after an `OSError`, none."""
+        if not entries:
+            return
         file = self._file
         if file is not None and (file.published or file.size >= self._max_bytes):
             self._finish()  # before: what raises behind them would write them twice

@@ -15,6 +15,7 @@ Nothing here is thread-safe: a writer belongs to one thread at a time.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from contextlib import suppress
@@ -218,11 +219,7 @@ class WarcWriter:
         self._keep(AppendFile.sync)
 
     def _keep(self, settle: Callable[[AppendFile], None]) -> None:
-        size = 0
-        if self._lines is not None:  # first: what is kept of the file has its lines
-            self._lines.writelines(self._new_lines)
-            self._new_lines = []
-            size = self._lines.tell()
+        size = self._write_lines()  # first: what is kept of the file has its lines
         if self._file is not None:
             settle(self._file)
         self._kept = (self.tally, size)
@@ -252,8 +249,7 @@ class WarcWriter:
         """Put everything on disk and close the file; `append` opens another."""
         if self._file is None:
             return
-        if not self._file.published:
-            self.sync()
+        self._write_lines()
         self._file.publish(self._list)
         path, self._file = self._file.final, None
         if self._lines is not None:
@@ -263,9 +259,20 @@ class WarcWriter:
         self._closed(path)
 
     def _list(self, path: Path) -> None:
+        """Write the index of the file, whose last byte is on disk now."""
+        self._kept = (self.tally, self._write_lines())
         if self._lines is not None and self.config.listing is not None:
             self._lines.seek(0)
             self.config.listing.write(path, self._lines)
+
+    def _write_lines(self) -> int:
+        """Put the new lines on disk; return the size of all."""
+        if self._lines is None:
+            return 0
+        self._lines.seek(0, os.SEEK_END)
+        self._lines.writelines(self._new_lines)
+        self._new_lines = []
+        return self._lines.tell()
 
     def seconds_left(self) -> float | None:
         """How long the file may stay open; ``None`` without a file or a limit."""

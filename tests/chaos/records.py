@@ -1,13 +1,15 @@
 """What an archive has, read by libraries that did not write it."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fastwarc.warc import ArchiveIterator
 
+from frontier.errors import BadWarc
 from frontier.files import OPEN
 from frontier.warc.crawl_log import repair_logs
-from frontier.warc.reader import members
+from frontier.warc.reader import records_in
 from frontier.warc.repair import repair
 
 
@@ -68,8 +70,10 @@ def read_archive(directory):
 
 
 def _read(path, records):
-    with path.open("rb") as stream:
-        ends = [end for end, _ in members(stream)]
+    ends = []
+    with path.open("rb") as stream, suppress(BadWarc):
+        for found in records_in(stream, path.name):
+            ends.append(found.offset + found.length)  # noqa: PERF401 - as far as it is
     size = path.stat().st_size
     if not ends or ends[-1] != size:
         whole = ends[-1] if ends else 0

@@ -13,8 +13,8 @@ def test_payloads_and_bytes_are_counted_by_host_and_media_type(monkeypatch):
         url = f"http://user@{number % 3}.example/"
         made.note(replace(exchange, url=url), None)
 
-    assert (made.handled.payloads, made.handled.bytes) == (4, 46)
-    assert (made.new.payloads, made.exact_url.payloads) == (4, 0)
+    assert made.kinds["handled"] == made.kinds["new"] == [4, 46]
+    assert made.kinds["exact_url"] == [0, 0]
     assert made.report() == {
         "hosts": {
             "0.example": [2, 23, 0, 0],

@@ -131,7 +131,7 @@ def test_files_that_are_elsewhere_are_looked_into_by_ranges(tmp_path):
     files = WarcConfig(tmp_path, "one-1", "n", metadata=True, listing=Listing())
     writer = WarcWriter(files, lambda: NOON)
     home = an_exchange(url=URL, found=Found("http://via.example/", "L", ""))
-    writer.append(home, "00" * 32, None)
+    stored = writer.append(home, "00" * 32, None)
     writer.close()
     log = CrawlLog(files, lambda: NOON)
     log.write([entry_of(Attempt(URL, 200, NOON, NOON), None)])

@@ -193,7 +193,7 @@ def test_an_index_that_goes_down_before_the_addition_is_waited_for(archive, inde
     assert DIGEST in index.originals
 
 
-def test_close_gives_up_an_index_that_is_down(archive, index, tmp_path, caplog):
+def test_close_gives_up_what_an_index_that_is_down_would_need(archive, index):
     index.down.set()
     futures = [archive.submit(an_exchange(n))[1] for n in range(2)]
     barrier = archive.durable(2)
@@ -201,12 +201,9 @@ def test_close_gives_up_an_index_that_is_down(archive, index, tmp_path, caplog):
 
     archive.close()
 
-    assert all(future.done() for future in futures)
-    assert futures[0].result().original is None
-    assert barrier.result(0) is None
+    for future in (*futures, barrier):
+        assert isinstance(future.exception(0), WriterStopped)
     assert index.originals == {}
-    assert "stored payloads are not in the index" in caplog.text
-    assert_sound(tmp_path / NAME)
 
 
 def test_close_writes_what_is_queued(archive, index, tmp_path):
