@@ -18,7 +18,6 @@ One thread calls `lookup`, and not the reactor's.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -92,39 +91,28 @@ class CdxServers:
 
     def lookup(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found]:
         """The originals of those of *wanted* that a server has. Raises nothing."""
-        found: dict[Wanted, Found] = {}
+        known = self._known
+        # A payload may have an original of another URL, if these do not matter.
+        is_shared = self._match in {Match.DIGEST, Match.SAME_URL}
+        found = {}
         unknown = []
         for each in dict.fromkeys(wanted):
-            known = self._remembered(each)
-            if known is not None:
-                found[each] = known
-            elif (each.url, each.digests[0]) not in self._known:
+            found[each] = known.get(("", each.digests[0])) or known.get(each.key)
+            if found[each] is None and each.key not in known:
                 unknown.append(each)
         for each, answer in self._ask(unknown).items():
-            if answer is not None:
-                found[each] = answer
-            self._remember(each, answer)
-        self.asked.found += len(found)
-        return found
+            found[each] = known[each.key] = answer
+            if answer is not None and is_shared:
+                known["", each.digests[0]] = answer
+        while len(known) > REMEMBERED:
+            known.popitem(last=False)
+        originals = {each: one for each, one in found.items() if one is not None}
+        self.asked.found += len(originals)
+        return originals
 
     def close(self) -> None:
         """End the threads when they have nothing to do; waits for none."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _remembered(self, wanted: Wanted) -> Found | None:
-        if self._by_digest() and (found := self._known.get(("", wanted.digests[0]))):
-            return found
-        return self._known.get((wanted.url, wanted.digests[0]))
-
-    def _remember(self, wanted: Wanted, found: Found | None) -> None:
-        self._known[wanted.url, wanted.digests[0]] = found
-        if found is not None and self._by_digest():
-            self._known["", wanted.digests[0]] = found
-        while len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
-
-    def _by_digest(self) -> bool:
-        return self._match in {Match.DIGEST, Match.SAME_URL}
 
     def _ask(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found | None]:
         """What there is of those of *wanted* for which an answer came in time."""
@@ -134,19 +122,11 @@ class CdxServers:
             return {}
         self.asked.asked += len(askable)
         began = time.perf_counter()
-        over = threading.Event()
-        asking: dict[Wanted, CdxServer] = {}
-        futures = {
-            self._pool.submit(self._look, each, asking, over): each for each in askable
-        }
+        futures = {self._pool.submit(self._look, each): each for each in askable}
         rounds = -(-len(askable) // WORKERS)
-        limit = self._timeout * awake * rounds
-        done, late = wait(futures, limit)
-        over.set()
+        done, late = wait(futures, self._timeout * awake * rounds)
         for future in late:
             future.cancel()
-        for server in {asking[futures[f]] for f in late if futures[f] in asking}:
-            server.failed(f"no answer within {limit:g} s")
         answers: dict[Wanted, Found | None] = {}
         for future in done:
             error = future.exception()
@@ -159,27 +139,18 @@ class CdxServers:
         self.asked.failed += len(askable) - len(answers)
         return answers
 
-    def _look(
-        self, wanted: Wanted, asking: dict[Wanted, CdxServer], over: threading.Event
-    ) -> Found | None:
-        """What the servers have; *asking* is told which is being asked.
+    def _look(self, wanted: Wanted) -> Found | None:
+        """What the servers have.
 
         Raises:
             NoAnswer: One has failed, or is left alone, and no other has it.
         """
         failure: NoAnswer | None = None
         for server in self._servers:
-            if over.is_set():
-                break
-            if server.is_resting():
-                failure = NoAnswer("it has failed, and is left alone")
-                continue
-            asking[wanted] = server
             try:
                 captures = server.captures(wanted)
             except NoAnswer as error:
                 failure = error
-                server.failed(str(error), overloaded=error.overloaded)
                 continue
             found = self._original(wanted, captures, server)
             if found is not None:

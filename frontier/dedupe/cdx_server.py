@@ -116,6 +116,11 @@ class Wanted:
     started: float
     """Of its capture, in seconds since the Unix epoch."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What an answer is remembered by."""
+        return self.url, self.digests[0]
+
 
 class NoAnswer(Exception):
     """A request had no answer that can be used."""
@@ -165,9 +170,15 @@ class CdxServer:
         Raises:
             NoAnswer: It did not answer, or nothing that can be read.
         """
+        if self.is_resting():
+            raise NoAnswer("it has failed, and is left alone")
         try:
             found = list(answers(self._get(self._target(wanted))))
+        except NoAnswer as error:
+            self.failed(str(error), overloaded=error.overloaded)
+            raise
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            self.failed(str(error)[:200])
             raise NoAnswer(str(error)[:200]) from None
         self._succeeded()
         return found
