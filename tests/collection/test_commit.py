@@ -6,7 +6,7 @@ import pytest
 
 from frontier.collection.rounds import CHUNK, Collection, Committer
 from frontier.dedupe.digest_index import Entry
-from frontier.errors import CrawlCanceled, NotUncommitted
+from frontier.errors import NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import CollectionKeys, CrawlKeys
 from tests.collection.samples import digest
@@ -79,18 +79,6 @@ def test_a_canceled_crawl_leaves_nothing(index):
     assert index.everything() == {}
     with pytest.raises(NotUncommitted):
         Committer(index.store, index.keys, "a").cancel(running=False)
-
-
-def test_a_running_crawl_forgets_when_it_ends(index):
-    crawl = crawled(index, "a", [1, 2])
-    Committer(index.store, index.keys, "a").cancel(running=True)
-    with pytest.raises(CrawlCanceled):
-        Committer(index.store, index.keys, "a").finish()
-    assert digest(1) in crawl.lookup([digest(1)])
-
-    assert crawl.commit() is None
-
-    assert index.everything() == {}
 
 
 def test_the_commands(index, unique):

@@ -2,10 +2,6 @@
 
 import gzip
 import json
-import random
-import re
-import shutil
-from collections import Counter
 
 import pytest
 from fastwarc import ArchiveIterator
@@ -15,7 +11,6 @@ from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
 from frontier.model import Original
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from tests.collection.indexer import Indexer
 from tests.collection.samples import (
     digest,
     line,
@@ -154,50 +149,6 @@ def test_as_browsertrix_has_it_key_for_key(index, manifest):
             "updateProgress": "1",
         },
     }
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_as_browsertrix_has_it_whatever_is_imported(index, tmp_path, seed):
-    """Compared with a model of its indexer: drawn crawls, one run and one more."""
-    rng = random.Random(seed)
-    lines, resources = {}, []
-    for number in range(7):
-        drawn = []
-        for url in range(rng.randrange(40)):
-            of = rng.randrange(25)
-            label = rng.choice(["sha256:", "sha256:", ""]) if seed == 3 else "sha256:"
-            size = 300 + 1_000 * of  # as large as the payload of that digest is
-            if rng.random() < 0.4:
-                drawn.append(revisit(f"{number}-{url}", of, 250, label=label))
-            else:
-                status = rng.choice(["200", "200", "301", "404"])
-                more = {"status": status}
-                if rng.random() < 0.1:
-                    more["url"] = f"urn:text:{url}"
-                name = f"{number}-{url}"
-                drawn.append(line(name, of=of, size=size, label=label, **more))
-        path = make_wacz(tmp_path / f"{number}.wacz", drawn, compressed=number % 2)
-        lines[path.name] = drawn
-        resources.append(resource(path, rng.choice("abc")))
-    model = Indexer()
-    for given in (resources[:5], resources[2:]):
-        index.put(make_manifest(tmp_path / "m.json", given), compat=True)
-        model.run(given, lambda entry: lines[entry["name"]])
-
-        ours, theirs = index.everything(), model.everything()
-        saved, at_least = (_without_saved(found) for found in (theirs, ours))
-        if seed < 3:  # else theirs miss originals whose digest has another label
-            assert all(at_least[name] <= most for name, most in saved.items())
-        assert ours == {k: v for k, v in theirs.items() if not k.startswith("rev:")}
-
-
-def _without_saved(found):
-    """What revisits left out, by the key of its count, which is taken out of *found*.
-
-    Revisits do not wait for an original of another source, as they do there.
-    """
-    named = [name for name in found if name.endswith("counts")]
-    return Counter({name: int(found[name].pop("conservedSize", 0)) for name in named})
 
 
 def test_a_file_that_has_the_name_of_another_crawls_is_told(index, tmp_path):
@@ -416,55 +367,6 @@ def test_a_warc_file_is_imported_without_an_index(index, warc):
     assert entry["size"] == warc.stat().st_size
 
 
-@pytest.mark.parametrize("cut", [1, 40, 700])
-def test_a_warc_file_that_is_cut_off_is_named(index, warc, cut):
-    warc.write_bytes(warc.read_bytes()[:-cut])
-
-    done = index.put(warc, crawl_id="old")
-
-    assert re.search(r"the last record is cut off at byte \d", done.broken[0])
-    assert set(index.everything()) == {"allcounts"}
-
-
-def test_records_that_share_a_gzip_member_are_refused(index, warc):
-    warc.write_bytes(gzip.compress(gzip.decompress(warc.read_bytes())))
-
-    done = index.put(warc, crawl_id="old")
-
-    assert "records share a gzip member (try frontier warc convert" in done.broken[0]
-
-
-def test_a_warc_file_that_is_not_compressed(index, warc, tmp_path):
-    plain = tmp_path / "plain.warc"
-    with gzip.open(warc) as file:
-        plain.write_bytes(file.read())
-
-    assert index.put(plain, crawl_id="old").originals == 3
-    plain.write_bytes(plain.read_bytes()[:-7])
-    shutil.copy(plain, tmp_path / "cut.warc")
-    assert "cut off" in index.put(tmp_path / "cut.warc", crawl_id="old").broken[0]
-
-
-@pytest.mark.parametrize(
-    ("date", "digits"),
-    [
-        ("2019-01-02T03:04:05Z", "20190102030405"),
-        ("2019-01-02T03:04:05.678Z", "20190102030405678"),
-        ("2019-01-02T03:04:05.678901Z", "20190102030405678901"),
-        ("2019-01-02T03:04:05.678901234Z", "20190102030405"),
-    ],
-)
-def test_a_date_is_as_precise_as_the_records(index, tmp_path, date, digits):
-    plain = gzip.decompress(a_record(OK)).replace(
-        b"2019-01-01T00:00:00Z", date.encode()
-    )
-    (tmp_path / "a.warc").write_bytes(plain)
-    index.put(tmp_path / "a.warc", crawl_id="a")
-
-    (value,) = index.hash(index.keys.crawl("a")).values()
-    assert value.split(" ")[1] == digits
-
-
 def a_record(block, *headers, version="1.0", kind="application/http; msgtype=response"):
     lines = [
         f"WARC/{version}",
@@ -567,15 +469,6 @@ def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
     found = set(index.hash(index.keys.crawl("x")))
     assert found == {digest(1), digest_of(PAYLOAD)}
     assert index.run("import", "d", "--digest", "crc32")[0] == 2
-
-
-def test_a_crawl_that_is_not_committed_is_not_imported_into(index, tmp_path):
-    index("SADD", index.keys.uncommitted(), "x")
-
-    done = index.put(make_wacz(tmp_path / "a.wacz", [line(1)]), crawl_id="x")
-
-    assert "x is not committed" in done.broken[0]
-    assert set(index.everything()) == {"allcounts", "uncommittedcrawls"}
 
 
 def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_path):

@@ -4,12 +4,10 @@ import json
 import os
 import random
 import secrets
-import shutil
 import signal
 
 import pytest
 
-from frontier.collection.import_ import Import
 from tests.collection.samples import (
     digest,
     line,
@@ -115,35 +113,3 @@ def test_a_purge(make_index, dice, tmp_path):
     assert killed >= 1
     assert wild.everything() == calm.everything()
     assert wild.members(wild.keys.committed()) == {"y", "z"}
-
-
-def test_a_source_that_vanishes_after_a_kill_is_named(
-    make_index, big_manifest, tmp_path, monkeypatch
-):
-    home = tmp_path / "copy"
-    shutil.copytree(big_manifest.parent, home)
-    index = make_index()
-    manifest = home / "all.json"
-
-    put = Import._put
-
-    def put_and_die(self, source, originals, counts):
-        put(self, source, originals, counts)
-        if originals:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return True
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Import, "_put", put_and_die)
-        process = index.forked("import", manifest)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert 0 < index("HLEN", index.keys.alldupes()) < 6_000, "a part of the first"
-    (home / "a1.wacz").unlink()
-    code, _, err = index.run("import", manifest)
-
-    assert code == 6
-    assert "a1.wacz" in err
-    shutil.copy(big_manifest.parent / "a1.wacz", home)
-    assert index.run("import", manifest)[0] == 0
-    assert index.members(index.keys.done()) == {"a1.wacz", "a2.wacz", "b1.wacz"}

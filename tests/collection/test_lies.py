@@ -52,14 +52,6 @@ def test_a_record_that_says_it_is_longer_than_it_is(
     assert not index("HLEN", index.keys.alldupes())
 
 
-def test_true_lengths_are_taken(index, tmp_path):
-    for name, pack in (("a.warc.gz", gzip.compress), ("b.warc", bytes)):
-        path = tmp_path / name
-        path.write_bytes(b"".join(pack(a_record(n)) for n in range(3)))
-        assert index.run("import", path)[0] == ExitCode.OK
-    assert index("HLEN", index.keys.alldupes()) == 3
-
-
 @pytest.mark.parametrize("size", [HUGE, str(HUGE)])
 def test_a_line_of_an_index_with_a_length_that_no_record_has(index, tmp_path, size):
     path = tmp_path / "i.cdxj"
@@ -99,18 +91,3 @@ def test_a_purge_leaves_the_counts_of_a_crawl_that_stays(index, tmp_path):
     assert code == ExitCode.OK, err
     assert index.counts("b") == before
     assert index.members(index.keys.committed()) == {"b"}
-
-
-@pytest.mark.parametrize("words", [("commit",), ("cancel", "--yes")])
-def test_the_command_line_takes_no_such_id(index, words):
-    code, _, err = index.run(*words, "--crawl", "b:counts")
-
-    assert code == ExitCode.USAGE
-    assert err == "frontier: no crawl has the id 'b:counts'\n"
-
-
-def test_a_collection_cannot_have_the_name_that_keys_begin_with(index):
-    code, _, err = index.run("status", "--collection", "h")
-
-    assert code == ExitCode.USAGE
-    assert err.startswith("frontier: --collection 'h': the keys of the default")

@@ -10,7 +10,7 @@ from frontier.collection.purge import (
     purge,
     remove_captures,
 )
-from frontier.errors import CollectionInUse, ConfigurationError
+from frontier.errors import CollectionInUse
 from tests.collection.samples import digest, line, make_manifest, make_wacz, resource
 
 
@@ -62,15 +62,6 @@ def test_a_purge_keeps_what_the_others_have(index, three):
         "updateProgress": "1",
     }
     assert not [key for key in found if ":a" in key or key.startswith("purge:")]
-
-
-def test_what_was_purged_can_be_imported_again(index, three):
-    index.run("purge", without(three, "a"), "--yes")
-
-    done = index.put(three)
-
-    assert (done.sources, done.known) == (1, 2)
-    assert index.hash(index.keys.alldupes())[digest("only-a")] == "a"
 
 
 def test_a_purge_tells_its_plan_and_waits_for_yes(index, three):
@@ -161,8 +152,3 @@ def test_a_crawl_that_begins_while_captures_are_taken_out_is_told(index, three):
         remove_captures(index.store, index.keys, captures)
 
     assert not index("EXISTS", index.keys.committer()), "it was held meanwhile"
-
-
-def test_to_keep_nothing_takes_force(index, three):
-    with pytest.raises(ConfigurationError, match="--force"):
-        purge(index.store, index.keys, plan(index.store, index.keys, set()))

@@ -19,7 +19,7 @@ from frontier.collection.rounds import (
 )
 from frontier.collection.summary import look
 from frontier.dedupe.digest_index import Entry
-from frontier.dedupe.url_history import MatchedIndex, Visibility
+from frontier.dedupe.url_history import MatchedIndex
 from frontier.errors import CollectionInUse, CrawlCanceled
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
@@ -159,30 +159,6 @@ def test_a_round_is_due_when_its_time_is_over_for_whichever_node(index):
     assert entered(index, every_s=3600).commit_round() == "early"
 
 
-def test_a_crawl_begins_with_rounds_while_it_runs(index):
-    node = entered(index, every_s=0)
-    add(node, range(10))
-    later = entered(index, every_s=1e-3)
-
-    assert isinstance(round_now(index), Committed)
-    add(node, [10])
-    add(later, [11])
-
-    assert isinstance(round_now(index), Committed)
-    assert known(entered(index, "b"), range(12)) == dict.fromkeys(range(12), "a")
-    assert sound(index)
-
-
-def test_the_first_capture_stays_the_original(index):
-    one, two = entered(index), entered(index, "b")
-    add(one, [1, 2])
-    add(two, [2, 3])
-    round_now(index, "b")
-    round_now(index, "a")
-
-    assert known(entered(index, "c"), [1, 2, 3]) == {1: "a", 2: "b", 3: "b"}
-
-
 class Died(Exception):
     pass
 
@@ -272,16 +248,6 @@ def test_a_cancel_in_the_midst_of_a_round_leaves_no_digest_that_leads_nowhere(in
     assert not [key for key in index.everything() if "~" in key]
 
 
-def test_a_committer_that_does_not_expire_is_nobody(index):
-    node = entered(index)
-    add(node, [1])
-    index("SET", index.keys.committer(), "x")
-
-    assert round_now(index) == Committed(1, 1, 1)
-    index("SET", index.keys.committer(), "x")
-    Hold(index.store, index.keys).__enter__()
-
-
 def test_an_order_to_cancel_stops_a_round_that_is_under_way(index):
     node = entered(index)
     add(node, range(3 * CHUNK))
@@ -317,14 +283,6 @@ def test_an_entry_by_url_counts_with_its_round(index):
     Committer(index.store, index.keys, "a").cancel(running=False)
 
     assert matched("c").lookup([first, second, third]).keys() == {first, second}
-
-
-@pytest.mark.parametrize("last", ["", "x", "9" * 30, "-1"])
-def test_a_number_of_rounds_that_is_none_commits_nothing(index, last):
-    index("SADD", index.keys.committed(), "a")
-    index("HSET", index.keys.commit_rounds("a"), "committed", last)
-
-    assert Visibility(index.store, index.name, "b").of(["a", "a~1"]) == set()
 
 
 def test_a_purge_works_beside_a_crawl_that_commits_in_rounds(index):
@@ -389,18 +347,6 @@ def test_a_purge_that_was_frozen_past_a_round_goes_no_further(index):
     assert index.members(index.keys.committed()) == {"a", "old"}
 
 
-def test_a_crawl_that_does_not_commit_in_rounds_still_forbids_a_purge(index):
-    old, node = entered(index, "old", every_s=0), entered(index)
-    add(old, [1])
-    old.commit()
-    entered(index, "plain", every_s=0)
-    add(node, [2])
-    round_now(index)
-
-    with pytest.raises(CollectionInUse, match="plain"):
-        purge(index.store, index.keys, plan(index.store, index.keys, set()))
-
-
 def test_the_status_shows_rounds_and_what_is_not_committed(index):
     node = entered(index)
     add(node, [1, 2])
@@ -432,20 +378,6 @@ def test_an_operator_commits_a_round_now(index, unique):
         assert has_rounds(index.store, index.keys, "site-1")
     finally:
         index.store.call(Call.command("DEL", meta))
-
-
-def test_a_check_finds_nothing_wrong_while_a_crawl_commits_in_rounds(index):
-    node = entered(index)
-    for n in range(3):
-        add(node, [n])
-        node.count(1, 0, 0)
-        round_now(index)
-    add(node, [9])
-
-    code, out, _ = index.run("check", "--json")
-
-    assert code == 0
-    assert json.loads(out)["faults"] == {}
 
 
 def test_an_import_does_not_add_to_a_crawl_that_runs(index):

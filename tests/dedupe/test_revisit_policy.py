@@ -4,10 +4,6 @@ from frontier.dedupe.revisit_policy import Policy, may_be_revisit
 from tests.warc.samples import an_exchange
 
 
-def test_a_page_may_be_a_revisit():
-    assert may_be_revisit(an_exchange())
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -55,10 +51,3 @@ def test_media_types_are_included_and_excluded(mime, include, exclude, allowed):
 def test_text_and_binary_have_sizes_of_their_own(mime, allowed):
     assert Policy(min_text_bytes=101, min_binary_bytes=100)(of(mime)) is allowed
     assert not Policy(min_binary_bytes=101)(of(b"image/png"))
-
-
-def test_other_statuses_may_be_chosen():
-    policy = Policy(statuses=frozenset({404}))
-
-    assert policy(an_exchange(status=404))
-    assert not policy(an_exchange(status=200))

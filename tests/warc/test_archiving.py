@@ -1,7 +1,6 @@
 """A node's archive as a whole: its settings, its stores, its files."""
 
 import asyncio
-import random
 
 import pytest
 
@@ -9,7 +8,6 @@ from frontier.node.archiving import Archive
 from frontier.settings.config import Config
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import CrawlKeys
-from tests.warc.judges import read_warcio
 from tests.warc.samples import an_exchange
 
 
@@ -56,36 +54,6 @@ def test_collections_may_be_on_a_server_of_their_own(
     assert ask("SMEMBERS", keys.committed()) == {b"one"}
     assert ask("HLEN", keys.alldupes()) == 1
     assert not db("KEYS", f"{unique}*")
-
-
-def test_a_quota_lasts_as_long_as_files_are_sent_away(blocking, unique, tmp_path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    settings = {
-        "FRONTIER_COLLECTION": unique,
-        "FRONTIER_WARC_DIR": str(here),
-        "FRONTIER_WARC_MAX_TOTAL_BYTES": 20_000,
-        "FRONTIER_WARC_UPLOAD": f"file://{there}",
-        "FRONTIER_WARC_UPLOAD_REMOVE": True,
-    }
-    bodies = [random.randbytes(size) for size in (15_000, 15_000, 90_000, 15_000)]
-
-    async def crawl():
-        archive = Archive(Config.from_settings(settings), blocking(), "one", settings)
-        await archive.enter()
-        for number, body in enumerate(bodies):
-            archive.submit(an_exchange(number, body))
-            await asyncio.wait_for(archive.before_ack(), 300)
-        await archive.close()
-
-    asyncio.run(crawl())
-    stored = [
-        payload
-        for path in there.glob("*.warc.gz")
-        for kind, _, _, payload in read_warcio(path)
-        if kind == "response"
-    ]
-    assert sorted(stored) == sorted(bodies)
-    assert list(here.iterdir()) == []
 
 
 def test_what_a_node_wrote_is_counted_once_as_its_archive_ends(

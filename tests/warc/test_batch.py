@@ -1,24 +1,20 @@
-import errno
 import logging
 import os
 import random
 import shutil
 import stat
 import threading
-import time
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 
 from frontier.dedupe.digest import digest_of
-from frontier.dedupe.revisit_policy import Rules
 from frontier.errors import WriterStopped
 from frontier.model import Original, Outlinks
 from frontier.warc.batch import ArchiveConfig, BatchWriter
 from frontier.warc.disk_space import Room
 from tests.warc.judges import assert_sound, read_warcio
-from tests.warc.samples import an_exchange, members, names, warc_headers
+from tests.warc.samples import an_exchange, names
 
 NAME = "crawl-20260101000000123-00000-node.warc.gz"
 DIGEST = digest_of(an_exchange().response_body)
@@ -75,12 +71,6 @@ def test_a_digest_is_indexed_after_its_response_is_on_disk(batches, index, fsync
     assert index.log[0][1] == index.log[-1][1] == [digest_of(b"a"), digest_of(b"b")]
 
 
-def test_each_exchange_is_synced_if_so_asked(new_batches, index, fsyncs):
-    new_batches(fsync="record").write([an_exchange(0, b"a"), an_exchange(1, b"b")])
-
-    assert steps(index) == ["lookup", "fsync", "fsync", "fsync", "fsync", "add"]
-
-
 def test_files_are_synced_when_they_are_closed_if_so_asked(
     new_batches, index, fsyncs, writer
 ):
@@ -91,11 +81,6 @@ def test_files_are_synced_when_they_are_closed_if_so_asked(
 
     writer.close()
     assert steps(index)[5:] == ["fsync"]
-
-
-def test_another_word_for_fsync_is_refused(new_batches):
-    with pytest.raises(ValueError, match="sometimes"):
-        new_batches(fsync="sometimes")
 
 
 def test_a_payload_is_stored_once_per_batch(batches, index, writer, tmp_path):
@@ -121,17 +106,6 @@ def test_a_payload_of_an_earlier_batch_is_found_in_the_index(batches, index):
     assert steps(index) == ["lookup", "add", "lookup"]
 
 
-def test_an_original_may_be_in_a_file_that_was_closed_within_the_batch(
-    new_writer, new_batches, tmp_path
-):
-    writer = new_writer(max_bytes=1)
-    first, second = new_batches(writer).write([an_exchange(0), an_exchange(1)])
-    writer.close()
-
-    assert first.file != second.file
-    assert kinds(tmp_path, second.file) == ["revisit", "request"]
-
-
 def test_what_the_policy_leaves_out_is_neither_looked_up_nor_indexed(batches, index):
     stored = batches.write(
         [an_exchange(0, status=404), an_exchange(1, status=404), an_exchange(2, b"")]
@@ -140,21 +114,6 @@ def test_what_the_policy_leaves_out_is_neither_looked_up_nor_indexed(batches, in
     assert [at.original for at in stored] == [None] * 3
     assert index.log == []
     assert batches.counters.originals == batches.counters.revisits == 0
-
-
-def test_no_policy_makes_a_revisit_of_the_empty_payload(new_batches, index):
-    batches = new_batches(rules=Rules(lambda exchange: True))
-    stored = batches.write([an_exchange(n, b"", status=404) for n in range(2)])
-
-    assert [at.original for at in stored] == [None, None]
-    assert index.log == []
-
-
-def test_another_policy_is_followed(new_batches):
-    batches = new_batches(rules=Rules(lambda exchange: exchange.status == 404))
-    stored = batches.write([an_exchange(n, status=404) for n in range(2)])
-
-    assert stored[1].original is not None
 
 
 def test_the_counters_add_up(batches, writer, tmp_path):
@@ -263,19 +222,6 @@ def test_an_index_that_is_down_while_stopping_ends_it(batches, index, stopping):
         batches.write([an_exchange()])
 
 
-def test_an_original_with_an_odd_url_is_indexed_as_it_is_in_its_record(
-    batches, index, writer, tmp_path
-):
-    stored = batches.write(
-        [an_exchange(0, url="http://example.com/a b"), an_exchange(1)]
-    )
-    writer.close()
-
-    assert index.originals[DIGEST].url == "http://example.com/a%20b"
-    content = members((tmp_path / NAME).read_bytes())[3][2]
-    assert warc_headers(content)["WARC-Refers-To"] == stored[0].record_id
-
-
 def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
     writer, index, tmp_path, caplog
 ):
@@ -302,23 +248,6 @@ def test_what_exceeds_the_quota_waits_until_files_are_taken_away(
     assert caplog.text.count("FRONTIER_WARC_MAX_TOTAL_BYTES is 20,000") == 1
     assert_sound(taken)
     assert_sound(tmp_path / stored.file)
-
-
-def test_other_nodes_files_count_within_seconds(tmp_path, monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    room = Room(tmp_path, max_bytes=1_000)
-    room.claim(400)
-    (tmp_path / "theirs").write_bytes(bytes(700))
-    room.claim(400)  # not looked at again yet
-    now[0] += 6
-    with pytest.raises(OSError, match="700 bytes") as caught:
-        room.claim(400)
-    assert caught.value.errno == errno.EDQUOT
-
-
-def test_a_directory_that_is_gone_has_room():
-    Room(Path("/nowhere/at/all"), min_free=1, max_bytes=1).claim(5)
 
 
 def test_what_is_to_stay_free_stays_free(new_batches, stopping, tmp_path):

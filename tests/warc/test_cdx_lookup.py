@@ -1,8 +1,6 @@
 """CDX servers over real sockets, in the forms in which those in use answer."""
 
-import asyncio
 import base64
-import contextlib
 import gzip
 import json
 import logging
@@ -18,9 +16,6 @@ from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.cdx_server import Wanted
 from frontier.dedupe.digest import digest_of, labelled
 from frontier.dedupe.revisit_policy import Match
-from frontier.node.archiving import Archive
-from frontier.pipelines import stamp
-from frontier.settings.config import Config
 from frontier.warc.batch import ArchiveConfig, BatchWriter
 from tests.cdx_server import cdx_server, reply
 from tests.warc.judges import assert_sound
@@ -219,11 +214,6 @@ def test_the_match_says_whose_captures_count(api, match, answered, found, look):
     assert (look(match=match) is not None) is found
 
 
-def test_the_very_url_is_preferred(api, look):
-    api.answer = ndjson("https://example.com/0", "20210101000000") + ndjson()
-    assert look().url == URL
-
-
 def test_results_are_remembered_by_url_and_by_digest(api, cdx):
     servers = cdx()
     other = wanted(digest=digest_of(b"other", "sha1"))
@@ -234,15 +224,6 @@ def test_results_are_remembered_by_url_and_by_digest(api, cdx):
     assert servers.lookup([elsewhere])[elsewhere][1].url == URL
     assert len(api.asked) == servers.asked.asked == 2
     assert servers.asked.found == 3
-
-
-def test_what_is_remembered_is_bounded(api, monkeypatch, cdx):
-    monkeypatch.setattr(remote, "REMEMBERED", 2)
-    servers = cdx()
-    for _ in range(2):
-        for number in range(3):
-            servers.lookup([wanted(f"{URL}{number}")])
-    assert len(api.asked) == 6
 
 
 def test_the_next_server_is_asked_for_what_the_first_lacks(api, cdx):
@@ -282,25 +263,6 @@ def test_a_server_that_says_nothing_is_waited_for_once_and_then_left_alone(
     assert caplog.text.count("is not asked for 60 s") == 1
 
 
-@pytest.mark.parametrize("where", ["in the head", "in the body"])
-def test_a_server_that_drips_is_not_waited_for(api, cdx, where):
-    over = threading.Event()
-
-    def drip(handler):
-        if where == "in the body":
-            handler.send_response(200)
-            handler.end_headers()
-        with contextlib.suppress(OSError):
-            while not over.wait(0.02):
-                handler.wfile.write(b"x")
-
-    api.answer = drip
-    servers = cdx(timeout=0.2)
-    assert servers.lookup([wanted()]) == {}
-    assert servers.asked.failed == 1
-    over.set()
-
-
 def test_a_server_is_asked_again_after_a_pause_that_grows(
     api, cdx, caplog, monkeypatch
 ):
@@ -338,22 +300,6 @@ def test_a_server_that_is_overloaded_is_left_alone_at_once(api, cdx):
     assert len(api.asked) == 1
 
 
-def test_digests_of_another_algorithm_are_told_once(api, caplog, cdx):
-    api.answer = ndjson()
-    servers = cdx()
-    for number in range(2):
-        servers.lookup([wanted(URL, digest_of(BODY[number:]))])
-    assert caplog.text.count("are sha1, and this crawl's sha256") == 1
-    assert "FRONTIER_REVISIT_DIGESTS" in caplog.text
-
-
-def test_any_digest_of_a_payload_may_be_the_servers(api, cdx):
-    api.answer = ndjson(digest=digest_of(b"another", "sha1")) + ndjson()
-    each = Wanted(URL, (SHA256, SHA1), NOON)
-    digest, found = cdx().lookup([each])[each]
-    assert (digest, found.date) == (SHA1, DATED)
-
-
 def test_a_revisit_says_where_its_original_is(api, new_writer, index, tmp_path, cdx):
     api.answer = ndjson(digest=labelled(SHA256))
     servers = cdx()
@@ -377,43 +323,3 @@ def test_a_revisit_says_where_its_original_is(api, new_writer, index, tmp_path, 
     assert headers["WARC-Refers-To-Date"] == DATED
     assert headers["WARC-Refers-To-Container"] == api.address
     assert "WARC-Refers-To" not in headers
-
-
-def test_a_payload_that_the_index_has_is_not_asked_for(api, new_writer, index, cdx):
-    batches = BatchWriter(
-        new_writer(), index, threading.Event(), ArchiveConfig(servers=cdx())
-    )
-    batches.write([an_exchange()])
-    batches.write([an_exchange(1), an_exchange(2, b"")])
-    assert len(api.asked) == 1
-
-
-def test_a_crawl_asks_the_servers_of_its_settings(api, blocking, unique, tmp_path):
-    host = api.address.removeprefix("http://")
-    api.answer = ndjson(digest=SHA256)
-    settings = {
-        "FRONTIER_COLLECTION": unique,
-        "FRONTIER_WARC_DIR": str(tmp_path),
-        "FRONTIER_REVISIT_CDX_SERVERS": f"http://me:pass@{host}?key=hush",
-        "FRONTIER_REVISIT_CDX_TIMEOUT": 30,
-        "FRONTIER_WARC_UPLOAD": "",
-    }
-    archive = Archive(Config.from_settings(settings), blocking(), "crawl", settings)
-    asyncio.run(archive.enter())
-    stored = archive.submit(an_exchange()).result(60)
-    asyncio.run(archive.close())
-
-    assert stored.original.source == api.address
-    assert stamp(stored)["refers_to"]["cdx_server"] == api.address
-    warcinfo = members((tmp_path / stored.file).read_bytes())[0][2].decode()
-    assert f"FRONTIER_REVISIT_CDX_SERVERS: {api.address}\r\n" in warcinfo
-    assert "hush" not in warcinfo
-    assert "pass@" not in warcinfo
-
-
-def test_a_proxy_is_not_asked_for_hosts_that_go_without(api, look, monkeypatch):
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nobody listens
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    api.answer = ndjson()
-
-    assert look() is not None

@@ -1,7 +1,6 @@
 """The crawl log: whole lines whatever happens to its node and its disk."""
 
 import errno
-import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from frontier.collection.captures_of import of_log
 from frontier.model import Attempt, Found, Original, Stored
 from frontier.warc.crawl_log import CrawlLog, Entry, entry_of, logs_of, repair_logs
 from frontier.warc.file_rotation import WarcConfig
-from tests.warc.samples import NOON, an_exchange, names
+from tests.warc.samples import NOON, an_exchange
 
 ROOT = Path(__file__).parents[2]
 DIGEST = "ab" * 32
@@ -75,18 +74,6 @@ def test_nothing_from_outside_makes_another_line_or_column():
     assert len(line.split()) == 12
 
 
-def test_a_fragment_is_cut_off_urls_alone():
-    found = Found("http://a.example/#via", "L", "http://a.example/#seed")
-    notes = ("said#this",)
-    entry = Entry(NOON, 200, 1, "http://a.example/#x", found, "a/b#c", NOON, "", notes)
-
-    words = entry.encode().decode().split()
-
-    url = "http://a.example/"
-    assert words[3:7] == [url, "L", url, "a/b#c"]
-    assert words[10:] == [url, "said#this"]
-
-
 def test_a_file_is_closed_when_it_is_full_and_at_the_end(tmp_path):
     told = []
     log = a_log(tmp_path, closed=told.append, max_bytes=300)
@@ -118,14 +105,6 @@ def test_each_file_begins_with_the_mark_of_its_crawl_in_a_line_of_twelve_columns
         assert others
 
 
-def test_no_attempt_makes_no_file(tmp_path):
-    log = a_log(tmp_path)
-    log.write([])
-    log.close()
-
-    assert names(tmp_path) == []
-
-
 def test_of_a_killed_node_the_next_start_has_each_whole_line(tmp_path):
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
@@ -135,44 +114,6 @@ def test_of_a_killed_node_the_next_start_has_each_whole_line(tmp_path):
     lines = closed.read_bytes().splitlines()
     assert [line.split()[3][-1:] for line in lines] == [b"0", b"1", b"2"]
     assert repair_logs(tmp_path) == []
-
-
-def test_the_log_of_a_live_node_is_left_alone_and_so_are_links(tmp_path):
-    log = a_log(tmp_path)
-    log.write([attempt(1)])
-
-    assert repair_logs(tmp_path) == []
-    log.write([attempt(2)])
-    log.close()
-    assert len(logs_of(tmp_path, "")[0].read_bytes().splitlines()) == 2
-
-
-def test_a_node_that_starts_beside_it_does_not_take_its_new_log_away(
-    tmp_path, monkeypatch
-):
-    # Given a node that closes what was left open just before the file is locked
-    real, repaired = fcntl.flock, []
-
-    def flock(file, operation):
-        if not repaired:
-            repaired.append(file)
-            repair_logs(tmp_path)
-        real(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    log = a_log(tmp_path)
-    log.write([attempt(1)])
-    log.close()
-
-    assert repaired
-    assert len(logs_of(tmp_path, "")[0].read_bytes().splitlines()) == 1
-
-
-def test_a_log_without_a_whole_line_is_removed(tmp_path):
-    (tmp_path / "c-20260101000000000-00000-n.crawl.log.open").write_bytes(b"half")
-
-    assert repair_logs(tmp_path) == []
-    assert names(tmp_path) == []
 
 
 def test_a_disk_that_takes_nothing_costs_no_line(tmp_path):
@@ -202,11 +143,3 @@ def test_a_disk_that_takes_nothing_costs_no_line(tmp_path):
     (path,) = logs_of(tmp_path, "c-1")
     numbers = [line.split()[3][-1:] for line in path.read_bytes().splitlines()]
     assert numbers == [b"0", b"1", b"2", b"3"]
-
-
-@pytest.mark.parametrize("name", ["x.crawl.log.open", "c-2026-0-n.crawl.log.open"])
-def test_files_of_others_are_left_alone(tmp_path, name):
-    (tmp_path / name).write_bytes(b"a line\n")
-
-    assert repair_logs(tmp_path) == []
-    assert names(tmp_path) == [name]

@@ -1,13 +1,10 @@
-import fcntl
 import gzip
-import itertools
 import os
 from io import FileIO
 
 import pytest
 
 from frontier import append_file, files
-from frontier.append_file import AppendFile
 from frontier.dedupe.digest import digest_of
 from frontier.model import Original
 from frontier.warc.file_rotation import (
@@ -17,7 +14,6 @@ from frontier.warc.file_rotation import (
     file_name,
     safe_name,
 )
-from frontier.warc.records import record_id
 from tests.warc.judges import assert_sound, read_fastwarc, read_warcio
 from tests.warc.samples import NOON, an_exchange, members, names, warc_headers
 
@@ -41,13 +37,6 @@ def test_a_file_is_open_until_it_is_closed(writer, tmp_path):
     assert_sound(tmp_path / NAME)
 
 
-def test_nothing_written_is_no_file(writer, tmp_path):
-    writer.sync()
-    writer.close()
-
-    assert names(tmp_path) == []
-
-
 def test_each_record_is_a_gzip_member_and_warcinfo_is_first(writer, tmp_path):
     stored = append(writer, an_exchange())
     writer.close()
@@ -62,18 +51,6 @@ def test_each_record_is_a_gzip_member_and_warcinfo_is_first(writer, tmp_path):
     assert info["WARC-Filename"] == NAME
     for _, _, content in found[1:]:
         assert warc_headers(content)["WARC-Warcinfo-ID"] == info["WARC-Record-ID"]
-
-
-def test_stored_tells_where_the_response_is(writer):
-    exchange = an_exchange()
-    stored = append(writer, exchange)
-
-    digest = digest_of(exchange.response_body)
-    assert stored.file == NAME
-    assert stored.date == "2026-01-01T00:00:00.123000Z"
-    assert stored.payload_digest == f"sha256:{digest}"
-    assert stored.record_id == record_id(exchange.url, stored.date, digest)
-    assert stored.original is None
 
 
 EXCHANGES = {
@@ -125,14 +102,6 @@ def test_other_readers_get_back_what_was_written(writer, tmp_path, name, as_revi
     assert payload == body
 
 
-def test_a_reader_sees_both_cookies(writer, tmp_path):
-    append(writer, EXCHANGES["two cookies"])
-    writer.close()
-
-    http = read_warcio(tmp_path / NAME)[-2][2]
-    assert http == [("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")]
-
-
 def test_a_revisit_is_found_from_its_headers(writer, tmp_path):
     first = an_exchange()
     stored = append(writer, first)
@@ -163,18 +132,6 @@ def test_a_full_file_is_closed_before_the_next_exchange(new_writer, tmp_path):
         assert_sound(tmp_path / name)
         kinds = [kind for kind, *_ in read_warcio(tmp_path / name)]
         assert kinds == ["warcinfo"] + ["response", "request"] * (len(kinds) // 2)
-
-
-def test_a_revisit_may_be_in_the_file_after_its_original(new_writer, tmp_path):
-    writer = new_writer(max_bytes=1)
-    first = an_exchange()
-    stored = append(writer, first)
-    revisit = append(writer, an_exchange(1), original_of(first, stored))
-
-    assert revisit.file != stored.file
-    assert (tmp_path / stored.file).exists()  # closed, not .open
-    writer.close()
-    assert_sound(tmp_path / revisit.file)
 
 
 def test_rollback_undoes_what_no_sync_has_settled(writer, tmp_path):
@@ -242,46 +199,11 @@ def test_no_file_is_overwritten(new_writer, tmp_path):
     assert (tmp_path / f"{other}.open").read_bytes() == b"precious"
 
 
-def test_two_nodes_whose_names_are_made_the_same_share_no_file(new_writer):
-    stored = [
-        append(new_writer(node_id=node), an_exchange()) for node in ("a/b", "a:b")
-    ]
-
-    assert len({at.file for at in stored}) == 2
-
-
-@pytest.mark.parametrize("bad", ["../../etc/x", "/abs", "..", "a\0b", "a\nb", "é/", ""])
-def test_a_file_stays_in_its_directory_whatever_it_is_called(new_writer, tmp_path, bad):
-    directory = tmp_path / "warcs"
-    writer = new_writer(directory, crawl_id=bad, node_id=bad)
-    append(writer, an_exchange())
-    writer.close()
-
-    assert names(tmp_path) == ["warcs"]
-    (path,) = directory.iterdir()
-    assert path.is_file()
-    assert_sound(path)
-
-
 def test_names_are_sane():
     assert safe_name("../x y") == "_._x_y"
     assert safe_name("-rf") == "_rf"
     assert safe_name("") == "_"
     assert len(file_name("c" * 500, 1e9, 123456, "n" * 500) + ".open") < 255
-
-
-def test_a_file_that_vanished_before_it_was_locked_is_not_used(tmp_path, monkeypatch):
-    # Given a repair that removes the empty file before the writer locks it
-    real = fcntl.flock
-
-    def flock(file, operation):
-        (tmp_path / "a.open").unlink()
-        real(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-
-    with pytest.raises(FileExistsError, match="removed by a repair"):
-        AppendFile(tmp_path, "a")
 
 
 def test_a_large_record_is_compressed_in_pieces():
@@ -310,40 +232,6 @@ def test_short_writes_are_continued(writer, tmp_path, monkeypatch):
     assert len(members((tmp_path / NAME).read_bytes())) == 7
 
 
-def test_a_batch_of_small_records_is_one_write(writer, tmp_path, monkeypatch):
-    sizes = []
-
-    class Counted(FileIO):
-        def write(self, data):
-            sizes.append(len(data))
-            return super().write(data)
-
-    monkeypatch.setattr(files, "FileIO", Counted)
-    append(writer, an_exchange())
-    writer.sync()
-    sizes.clear()
-    for number in range(1, 20):
-        append(writer, an_exchange(number))
-    assert sizes == []
-    writer.sync()
-
-    assert sizes == [writer.tally.bytes - sum_of_first(tmp_path, 3)]
-    assert len(members((tmp_path / f"{NAME}.open").read_bytes())) == 1 + 2 * 20
-
-
-def sum_of_first(directory, count):
-    found = members((directory / f"{NAME}.open").read_bytes())
-    return sum(length for _, length, _ in found[:count])
-
-
-def test_little_waits_in_memory(writer, tmp_path):
-    stored = [append(writer, an_exchange(n, os.urandom(30_000))) for n in range(22)]
-
-    end = stored[-1].offset + stored[-1].length
-    on_disk = (tmp_path / f"{NAME}.open").stat().st_size
-    assert 0 < end - on_disk < 200_000 < on_disk
-
-
 def test_what_a_failed_write_left_is_written_by_the_next(writer, tmp_path, monkeypatch):
     failures = []
 
@@ -364,18 +252,6 @@ def test_what_a_failed_write_left_is_written_by_the_next(writer, tmp_path, monke
 
     assert len(members((tmp_path / NAME).read_bytes())) == 5
     assert_sound(tmp_path / NAME)
-
-
-def test_the_same_exchanges_make_the_same_file(new_writer, tmp_path):
-    contents = []
-    for directory in (tmp_path / "a", tmp_path / "b"):
-        writer = new_writer(directory)
-        for number in range(3):
-            append(writer, an_exchange(number))
-        writer.close()
-        contents.append((directory / NAME).read_bytes())
-
-    assert all(a == b for a, b in itertools.pairwise(contents))
 
 
 def test_who_asks_is_told_of_each_file_that_was_closed(new_writer):

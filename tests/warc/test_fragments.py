@@ -4,11 +4,10 @@ import hashlib
 
 from frontier.cdx.lines import parse
 from frontier.dedupe.digest_index import decode, encode
-from frontier.dedupe.revisit_policy import Match, Rules
 from frontier.model import Original
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
-from frontier.warc.records import capture, target_uri
+from frontier.warc.records import capture
 from tests.warc.samples import NOON, an_exchange, warc_headers
 
 WITH, WITHOUT = "http://example.com/a#part", "http://example.com/a"
@@ -26,19 +25,6 @@ def test_records_and_their_index_are_without_the_fragment(tmp_path):
     for record in capture(exchange, "0" * 64, INFO, "c"):
         headers = warc_headers(b"".join(record.parts))
         assert headers["WARC-Target-URI"] == WITHOUT
-
-
-def test_url_and_digest_are_the_same_with_and_without_it():
-    weigh = Rules(match=Match.URL).weigh
-
-    first = weigh(an_exchange(url=WITH))
-    second = weigh(an_exchange(url=WITHOUT))
-
-    assert first.keys == second.keys
-
-
-def test_an_escaped_number_sign_is_none():
-    assert target_uri("http://example.com/a%23b#c") == "http://example.com/a%23b"
 
 
 def test_an_original_that_was_recorded_with_one_is_named_as_it_is():

@@ -13,7 +13,7 @@ from frontier.wacz.check import check
 from frontier.wacz.create import create
 from frontier.wacz.layout import index_lines
 from frontier.warc.cdxj_sidecar import Listing, beside_of
-from tests.warc.samples import an_exchange, members, warc_headers
+from tests.warc.samples import an_exchange
 
 FORM = "application/x-www-form-urlencoded"
 PARTS = (
@@ -113,14 +113,6 @@ def test_a_line_is_that_of_cdxj_indexer(listed, name, method):
         assert parse(line.encode()).encode().decode() == line
 
 
-def test_a_form_is_filed_as_the_issue_has_it(listed):
-    (line,) = lines_of(listed(exchange("POST", FORM, b"a=1&b=%C3%BC")))
-
-    assert line.startswith("com,example)/form?__wb_method=post&a=1&b=%c3%bc 2026")
-    assert '"requestBody": "a=1&b=\\u00fc", "method": "POST"' in line
-    assert '"title"' not in line  # the answer to a form is not a page
-
-
 def test_an_index_from_the_records_is_the_one_of_the_writer(listed):
     path = listed(
         *(
@@ -177,17 +169,6 @@ def test_a_wacz_has_the_same_lines_with_or_without_an_index(listed, tmp_path):
         b"com,example)/2?__wb_method=head",
         b"com,example)/form?__wb_method=post&a=1",
     ]
-
-
-def test_the_request_follows_its_response_and_names_it(listed):
-    path = listed(an_exchange(0), exchange("POST", FORM, b"a=1"))
-
-    _, *records = [warc_headers(text) for _, _, text in members(path.read_bytes())]
-
-    assert [each["WARC-Type"] for each in records] == ["response", "request"] * 2
-    for response, request in zip(records[::2], records[1::2], strict=True):
-        assert request["WARC-Concurrent-To"] == response["WARC-Record-ID"]
-        assert request["WARC-Target-URI"] == response["WARC-Target-URI"]
 
 
 def test_a_query_is_bounded_and_hostile_bodies_end():

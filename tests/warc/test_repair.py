@@ -1,4 +1,3 @@
-import fcntl
 import os
 import subprocess
 import sys
@@ -83,28 +82,6 @@ def test_a_document_that_no_server_sent_stays_without_a_request(writer, tmp_path
     assert_sound(tmp_path / NAME)
 
 
-@pytest.mark.parametrize(
-    "tail",
-    [
-        bytes(4096),  # what a power cut leaves on some file systems
-        b"\x1f\x8b\x08\x00garbage" * 3,
-        b"WARC/1.1\r\n",
-        __import__("gzip").compress(b"not a record", mtime=0),
-    ],
-)
-def test_garbage_after_the_last_record_is_cut_off(writer, tmp_path, tail):
-    leave_open(writer)
-    (left,) = tmp_path.iterdir()
-    data = left.read_bytes()
-    left.write_bytes(data + tail)
-
-    (outcome,) = repair(tmp_path, None)
-
-    assert outcome == Repaired(NAME, 5, len(data), len(tail), removed=False)
-    assert (tmp_path / NAME).read_bytes() == data
-    assert_sound(tmp_path / NAME)
-
-
 def test_a_record_that_was_damaged_is_not_whole(writer, tmp_path):
     leave_open(writer)
     (left,) = tmp_path.iterdir()
@@ -153,15 +130,6 @@ def test_a_file_of_a_live_process_is_left_alone(tmp_path):
     assert_sound(tmp_path / outcome.file)
 
 
-def test_a_file_of_this_process_is_left_alone_too(writer, tmp_path):
-    append(writer, an_exchange())
-
-    assert repair(tmp_path, "node") == []
-    append(writer, an_exchange(1))
-    writer.close()
-    assert_sound(tmp_path / NAME)
-
-
 def test_only_the_files_of_one_node_are_repaired_if_so_asked(new_writer, tmp_path):
     for node in ("a", "b-a", "x/y"):
         leave_open(new_writer(node_id=node), 1)
@@ -192,34 +160,6 @@ def test_other_files_are_left_alone(writer, tmp_path, caplog):
         assert (tmp_path / name).read_bytes() == b"theirs"
 
 
-def test_no_file_is_overwritten(writer, tmp_path):
-    leave_open(writer)
-    (tmp_path / NAME).write_bytes(b"precious")
-
-    assert repair(tmp_path, None) == []
-
-    assert (tmp_path / NAME).read_bytes() == b"precious"
-    assert (tmp_path / f"{NAME}.open").exists()
-
-
-def test_a_file_closed_before_it_could_be_locked_is_left_alone(
-    writer, tmp_path, monkeypatch
-):
-    append(writer, an_exchange())
-    real = fcntl.flock
-
-    def flock(file, operation):
-        monkeypatch.undo()
-        writer.close()
-        (tmp_path / NAME).rename(tmp_path / "packed")
-        real(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-
-    assert repair(tmp_path, None) == []
-    assert names(tmp_path) == ["packed"]
-
-
 def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
     writer, tmp_path, monkeypatch
 ):
@@ -242,10 +182,6 @@ def test_a_file_is_cut_on_disk_before_it_has_its_name_and_the_name_is_too(
 
     assert [one.cut_bytes for one in repair(tmp_path, None)] == [10]
     assert synced == [(f"{NAME}.open", kept), (tmp_path.name, [NAME])]
-
-
-def test_there_may_be_no_directory_yet(tmp_path):
-    assert repair(tmp_path / "none", None) == []
 
 
 def test_a_record_larger_than_memory_should_be_is_streamed(writer, tmp_path):

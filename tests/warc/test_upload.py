@@ -55,15 +55,6 @@ def test_the_start_sends_what_is_missing_and_nothing_else(writer, tmp_path, stor
     assert (first.sent, second.sent) == (1, 0)
 
 
-def test_a_file_is_removed_once_it_is_there(writer, tmp_path):
-    data = a_closed_file(writer)
-    there = tmp_path / "there"
-    Uploader(f"file://{there}", tmp_path, remove=True).close()
-
-    assert names(tmp_path) == ["there"]
-    assert (there / NAME).read_bytes() == data
-
-
 def test_an_index_goes_with_its_file_and_before_it(
     new_writer, tmp_path, storage, monkeypatch
 ):

@@ -7,11 +7,8 @@ import pytest
 
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.url_history import History, last_capture_of
-from frontier.download.framing import MAX_HEAD as MAX_RECEIVED
 from frontier.model import Original
 from frontier.warc.readback import is_here, read_back
-from frontier.warc.reader import HEAD_LIMIT
-from frontier.warc.records import MAX_HEAD
 from tests.warc.samples import an_exchange
 
 HEAD = b'HTTP/1.1 200 OK\r\netag: "1"\r\nLast-Modified: yesterday\r\n\r\n'
@@ -82,17 +79,6 @@ def test_what_others_wrote_is_not_believed(history, write, db, keys_of, unique, 
     assert history("crawl").lookup(past.url) is None
 
 
-@pytest.mark.parametrize("value", [b"", b"[]", b"null", b"[" * 9_000, b"\xff"])
-def test_what_is_no_entry_is_as_absent(history, write, db, keys_of, unique, value):
-    past = write(an_exchange(response_head=HEAD))
-    history("crawl").add([past])
-    key = keys_of(unique).history()
-    for field in db("HKEYS", key):
-        db("HSET", key, field, value)
-
-    assert history("crawl").lookup(past.url) is None
-
-
 def test_a_body_is_read_back_from_an_open_file_and_its_digest_compared(write, tmp_path):
     past = write(an_exchange(response_head=HEAD))
     other = write(an_exchange(1, b"another", response_head=HEAD))
@@ -106,23 +92,3 @@ def test_a_body_is_read_back_from_an_open_file_and_its_digest_compared(write, tm
         assert read_back(tmp_path, replace(past, digest="0" * size)) is None
     assert not is_here(tmp_path / "elsewhere", past)
     assert read_back(tmp_path / "elsewhere", past) is None
-
-
-@pytest.mark.parametrize("size", [MAX_HEAD + 1, HEAD_LIMIT, MAX_RECEIVED])
-def test_a_long_head_is_read_back_whole(write, writer, tmp_path, size):
-    long = HEAD[:-2] + b"X-Long: "
-    head = long + b"x" * (size - len(long) - 4) + b"\r\n\r\n"
-    past = write(an_exchange(response_head=head))
-    writer.close()
-
-    kept = read_back(tmp_path, past)
-    assert (kept.status, kept.body) == (200, an_exchange().response_body)
-    assert kept.headers[-1] == ("X-Long", "x" * (size - len(long) - 4))
-
-
-def test_a_status_that_is_no_number_is_no_answer(write, writer, tmp_path):
-    head = b"HTTP/1.1 \xb2\xb2\xb2 Odd\r\nETag: 1\r\n\r\n"  # digits for str.isdigit
-    past = write(an_exchange(response_head=head))
-    writer.close()
-
-    assert read_back(tmp_path, past) is None

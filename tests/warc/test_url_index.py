@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from frontier.collection.rounds import Collection
-from frontier.dedupe.revisit_policy import Match, Rules, canonical
+from frontier.dedupe.revisit_policy import Match, Rules
 from frontier.dedupe.url_history import MatchedIndex, Minters
 from frontier.warc.batch import ArchiveConfig, BatchWriter
 from tests.warc.judges import assert_sound
@@ -79,25 +79,6 @@ def test_a_match_says_what_has_to_be_equal(crawls, match, originals):
     assert urls(found) == originals
 
 
-def test_an_original_of_the_same_url_is_preferred(crawls):
-    # Given a URL and payload that were stored although another URL had them
-    crawls("c", an_exchange(0), an_exchange(1), match=Match.URL)
-
-    found = crawls("d", an_exchange(1), an_exchange(2), match=Match.SAME_URL)
-
-    assert urls(found) == [TWO, ONE]
-
-
-def test_equivalent_urls_match_by_canonical_url(crawls):
-    other = an_exchange(0, url="https://WWW.example.com/0?b=1&a=2&")
-    same = an_exchange(0, url=f"https://u@example.com/0?b=1&jsessionid={'0' * 32}&a=2")
-
-    found = crawls("c", other, same, match=Match.CANONICAL)
-
-    assert urls(found) == [None, other.url]
-    assert canonical(other.url) == canonical(same.url)
-
-
 def test_an_url_of_a_crawl_that_is_not_committed_is_nobody_elses(crawls):
     crawls("c", an_exchange(0), match=Match.URL, commit=False)
 
@@ -135,16 +116,6 @@ def test_a_bucket_that_is_only_read_is_not_written_to(crawls, db, unique):
     assert found[0][1]["WARC-Refers-To"] == first.record_id
     assert db("HGETALL", f"{unique}old:alldupes") == before
     assert db("EXISTS", f"{unique}old:h:d") == 0
-
-
-@pytest.mark.parametrize("algorithm", ["sha1", "blake3"])
-def test_a_collection_may_have_digests_of_several_algorithms(crawls, algorithm):
-    [(_, headers)] = crawls("c", an_exchange(0), algorithm=algorithm)
-    assert headers["WARC-Payload-Digest"].startswith(f"{algorithm}:")
-    crawls("d", an_exchange(0))
-
-    assert urls(crawls("e", an_exchange(1), algorithm=algorithm)) == [ONE]
-    assert urls(crawls("f", an_exchange(1))) == [ONE]
 
 
 @pytest.mark.parametrize("match", [Match.DIGEST, Match.URL, Match.SAME_URL])

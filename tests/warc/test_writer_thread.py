@@ -101,14 +101,6 @@ def test_a_barrier_waits_for_the_links_of_a_page(archive, index, tmp_path):
     ]
 
 
-def test_what_is_durable_already_is_not_waited_for(archive):
-    sequence, future = archive.submit(an_exchange())
-    future.result(SOON)
-
-    assert archive.durable(0).done()
-    assert archive.durable(sequence).result(SOON) is None
-
-
 def test_a_batch_costs_one_lookup_and_has_a_limit(archive, index):
     gate = Gate(index)
     archive.submit(an_exchange(0, b"first"))
@@ -129,32 +121,6 @@ def test_a_batch_costs_one_lookup_and_has_a_limit(archive, index):
     assert archive.counters.exchanges == BATCH_SIZE + 2
 
 
-def test_many_threads_may_submit(archive, index, tmp_path):
-    start = threading.Barrier(32)
-    results = []
-
-    def submit(number):
-        start.wait(SOON)
-        body = b"%d" % number
-        results.extend(archive.submit(an_exchange(part, body)) for part in range(10))
-
-    threads = [threading.Thread(target=submit, args=(n,)) for n in range(32)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    archive.durable(320).result(SOON)
-    archive.close()
-
-    results.sort(key=lambda result: result[0])
-    assert [sequence for sequence, _ in results] == list(range(1, 321))
-    places = [(f.result(0).file, f.result(0).offset) for _, f in results]
-    assert places == sorted(places)
-    assert kinds(tmp_path).count("response") == 32
-    assert kinds(tmp_path).count("revisit") == 288
-    assert_sound(tmp_path / NAME)
-
-
 def test_nothing_is_acknowledged_while_the_index_is_waited_for(archive, index, caplog):
     caplog.set_level(logging.INFO)
     index.down.set()
@@ -173,24 +139,6 @@ def test_nothing_is_acknowledged_while_the_index_is_waited_for(archive, index, c
     messages = [record.getMessage() for record in caplog.records]
     assert [m for m in messages if "waits" in m] == messages[:1]
     assert "answers again" in messages[1]
-
-
-def test_an_index_that_goes_down_before_the_addition_is_waited_for(archive, index):
-    real = index.lookup
-
-    def lookup(digests):
-        index.down.set()
-        return {}
-
-    index.lookup = lookup
-    _, future = archive.submit(an_exchange())
-    assert index.asked_in_vain.wait(SOON)
-    assert not future.done()
-
-    index.lookup = real
-    index.down.clear()
-    future.result(SOON)
-    assert DIGEST in index.originals
 
 
 def test_close_gives_up_what_an_index_that_is_down_would_need(archive, index):
@@ -260,31 +208,6 @@ def test_an_unexpected_error_ends_the_thread_and_fails_every_future(
     assert "the archive thread failed" in caplog.text
     archive.close()
     assert_sound(tmp_path / NAME)
-
-
-def test_a_future_cannot_be_cancelled(archive):
-    _, future = archive.submit(an_exchange())
-
-    assert not future.cancel()
-    assert not archive.durable(1).cancel()
-    future.result(SOON)
-
-
-def test_callbacks_run_in_the_writer_thread_and_may_close_it(archive, index):
-    gate = Gate(index)
-    _, future = archive.submit(an_exchange())
-    names = []
-
-    def callback(_):
-        names.append(threading.current_thread().name)
-        archive.close()  # does not wait for itself
-
-    future.add_done_callback(callback)
-    gate.opened.set()
-    future.result(SOON)
-    archive.close()
-
-    assert names == ["frontier-archive"]
 
 
 def test_a_file_that_cannot_be_closed_is_left_to_repair(
@@ -363,48 +286,6 @@ def test_a_full_disk_is_waited_for_and_leaves_only_whole_records(tmp_path, endin
     found = kinds(tmp_path, path.name)
     assert found == ["response", "request"] * (len(found) // 2)
     assert (len(found) == 40) == (ending == "recovers")
-
-
-def test_an_old_file_is_closed_though_nothing_is_written(tmp_path):
-    closed = queue.SimpleQueue()
-    writer = WarcWriter(
-        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time, closed.put
-    )
-    archive = ArchiveThread(writer, DictIndex(tmp_path))
-    try:
-        archive.submit(an_exchange())[1].result(SOON)
-        path = closed.get(timeout=SOON)
-
-        assert path.suffix == ".gz"
-        assert names(tmp_path) == [path.name]
-    finally:
-        archive.close()
-
-
-def test_submit_does_not_wait_for_an_old_file_that_is_closed(tmp_path):
-    closing, opened = threading.Event(), threading.Event()
-
-    def slow(path):
-        closing.set()
-        assert opened.wait(2 * SOON)
-
-    writer = WarcWriter(
-        WarcConfig(tmp_path, "crawl", "node", max_seconds=0.2), time.time, slow
-    )
-    archive = ArchiveThread(writer, DictIndex(tmp_path))
-    try:
-        archive.submit(an_exchange())[1].result(SOON)
-        assert closing.wait(SOON)
-        reactor = threading.Thread(target=archive.submit, args=(an_exchange(1),))
-        reactor.start()
-        reactor.join(SOON)
-        waits = reactor.is_alive()
-        opened.set()
-        reactor.join()
-        assert not waits
-    finally:
-        opened.set()
-        archive.close()
 
 
 def test_an_old_file_that_cannot_be_closed_is_tried_now_and_then_and_named_once(
