@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from isal import isal_zlib
 
@@ -358,20 +358,9 @@ def _parsed(name: str, offset: int, begin: bytes) -> Head:
     return headers
 
 
-class Inflate(Protocol):
-    """Unpacks one member, as the objects of `zlib` do."""
-
-    eof: bool
-    unused_data: bytes
-    unconsumed_tail: bytes
-
-    def decompress(self, data: bytes, size: int, /) -> bytes:
-        """Return up to *size* bytes."""
-
-
-def gzip_member() -> Inflate:
+def gzip_member() -> Any:
     """Unpacks one gzip member."""
-    return cast("Inflate", isal_zlib.decompressobj(_GZIP))
+    return isal_zlib.decompressobj(_GZIP)
 
 
 class Members:
@@ -384,7 +373,7 @@ class Members:
         self,
         name: str,
         blocks: Iterable[bytes],
-        new: Callable[[], Inflate] = gzip_member,
+        new: Callable[[], Any] = gzip_member,
         start: int = 0,
         check: Callable[[int, int], None] | None = None,
     ) -> None:
@@ -403,7 +392,7 @@ class Members:
         self._new = new
         self._joins = new is not gzip_member
         self._check = check
-        self._inflate: Inflate | None = None
+        self._inflate: Any = None
         self._data = b""
         self._first = b""
         self._begin = b""
@@ -452,7 +441,7 @@ class Members:
         while self._inflate is not None and self._inflated(self._inflate):
             pass
 
-    def _inflated(self, inflate: Inflate) -> bytes:
+    def _inflated(self, inflate: Any) -> bytes:
         while not inflate.eof:
             data = self._data or next(self._pieces, b"")
             if not data and not self._is_full:
@@ -482,7 +471,7 @@ class Members:
                 self._total += size
                 self._check(self._total, self.offset + self.size + len(left))
             if out:
-                return out
+                return cast("bytes", out)
         return b""
 
     def _no_end(self) -> str:
@@ -664,29 +653,18 @@ def line_ends_at(file: IO[bytes], at: int) -> bytes:
     return Source("", blocks_of(file, at, GAP + 1)).take_line_ends()
 
 
-def http(block: bytes) -> tuple[str, Head, bytes]:
-    """Return status, headers and begin of the body of an HTTP response.
-
-    The status is empty, and the headers are, if *block* is no whole head.
-    """
-    status, head, start = http_head(block)
-    return status, head, block[start:] if start else b""
-
-
 def http_head(block: bytes) -> tuple[str, Head, int]:
-    """As `http`, with the place where the body begins: 0 if *block* is no whole head.
+    """Status and headers of an HTTP response, and where its body begins.
 
-    The body is not copied.
+    The status is empty, the headers are, and the place is 0, if *block* is no whole
+    head.
     """
     end = block.find(_END)
-    if end < 0 or not block.startswith(b"HTTP/"):
-        return "", Head(), 0
-    top = block[:end]
-    words = top.split(b"\r\n", 1)[0].split(b" ", 2)
-    if len(words) < 2:
+    words = block[: max(end, 0)].split(b"\r\n", 1)[0].split(b" ", 2)
+    if not block.startswith(b"HTTP/") or len(words) < 2:
         return "", Head(), 0
     status = words[1].decode() if words[1].isdigit() else ""
-    return status, Head(top), end + len(_END)
+    return status, Head(block[:end]), end + len(_END)
 
 
 _PART = 1 << 18
@@ -698,13 +676,6 @@ _CHUNKED = re.compile(
 _SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,15})[ \t]*(?:;[^\n]*)?\r?\n")
 
 
-class Readable(Protocol):
-    """Where the block comes from."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return up to *size* bytes; none at the end."""
-
-
 Told: TypeAlias = "Callable[[bytes], object]"
 
 
@@ -712,7 +683,7 @@ def ignored(_: bytes) -> None:
     """Do nothing with it."""
 
 
-def parts_of(block: Readable) -> Iterator[bytes]:
+def parts_of(block: Found | IO[bytes]) -> Iterator[bytes]:
     """All of *block*."""
     return iter(lambda: block.read(_PART), b"")
 
@@ -730,7 +701,7 @@ def payload_of(found: Found, chunks: Told = ignored) -> Iterator[bytes]:
     found.require_whole()
 
 
-def body_of(block: Readable, chunks: Told = ignored) -> Iterator[bytes]:
+def body_of(block: Found | IO[bytes], chunks: Told = ignored) -> Iterator[bytes]:
     """The entity body of the HTTP response in *block*, without its transfer coding.
 
     Where it has one, *chunks* gets the body as it is stored, part by part.
@@ -793,29 +764,19 @@ def unchunked(source: Source) -> Iterator[bytes]:
 def body_start(block: bytes) -> tuple[int, bool]:
     """Where the body begins in the HTTP response *block*, and whether it has chunks.
 
+    Some tools end lines with a line feed alone.
+
     Raises:
         ValueError: It is not an HTTP response, or its head has no end.
     """
     if not block.startswith(b"HTTP/"):
         raise ValueError("no HTTP response")
-    end = _end_of_head(block)
-    if end is None:
-        raise ValueError("an HTTP head without an end")
-    return end[1], _is_chunked(block[: end[0]])
-
-
-def _end_of_head(block: bytes) -> tuple[int, int] | None:
-    """Where the first empty line of *block* begins and ends, with the line end before.
-
-    Some tools end lines with a line feed alone.
-    """
-    at = block.find(b"\n\r\n")
+    at, size = block.find(b"\n\r\n"), 3
     bare = block.find(b"\n\n", 0, at + 1 if at >= 0 else len(block))
-    if at < 0 and bare < 0:
-        return None
-    begin, size = (at, 3) if bare < 0 else (bare, 2)
-    return begin - (block[begin - 1 : begin] == b"\r"), begin + size
-
-
-def _is_chunked(head: bytes) -> bool:
-    return b"chunked" in head.lower() and _CHUNKED.search(head) is not None
+    if bare >= 0:
+        at, size = bare, 2
+    elif at < 0:
+        raise ValueError("an HTTP head without an end")
+    head = block[:at]
+    is_chunked = b"chunked" in head.lower() and _CHUNKED.search(head) is not None
+    return at + size, is_chunked
