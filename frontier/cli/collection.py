@@ -307,28 +307,21 @@ def commit(
     again. Of a crawl that runs, and commits in rounds, it commits one now.
     """
     from frontier.collection.rounds import Committer, has_rounds
-    from frontier.collection.summary import runs
-    from frontier.store.client import Call
+    from frontier.collection.summary import look, runs
 
     with options.connected() as store:
         keys = collection_keys(store, collection)
-        digests, *known = store.run(
-            [
-                Call.command("HLEN", keys.crawl(crawl_id)),
-                Call.command("SISMEMBER", keys.uncommitted(), crawl_id),
-                Call.command("SISMEMBER", keys.committed(), crawl_id),
-            ]
-        )
-        in_rounds = has_rounds(store, keys, crawl_id)
-        if not (any(known) or in_rounds):
+        found = {each.crawl_id: each.digests for each in look(store, keys).crawls}
+        if crawl_id not in found:
             raise NotUncommitted(crawl_id)
+        in_rounds = has_rounds(store, keys, crawl_id)
         running = runs(store, options.namespace, crawl_id)
         if running and not (yes or in_rounds):
             raise CollectionInUse(
                 f"{crawl_id} is open, and what its nodes add later is not committed "
                 "before it ends; close it, or add --yes"
             )
-        with bar("digests", digests) as progress:
+        with bar("digests", found[crawl_id]) as progress:
             goes_on = running and in_rounds
             done = Committer(store, keys, crawl_id, progress).finish(goes_on=goes_on)
     show([_table_of(done)])
@@ -354,16 +347,14 @@ def cancel(
 
     If the crawl is open, its last node does it when it ends.
     """
-    from frontier.collection.rounds import Committer, has_rounds
+    from frontier.collection.rounds import Committer, is_uncommitted
     from frontier.collection.summary import look, runs
-    from frontier.store.client import Call
 
     with options.connected() as store:
         keys = collection_keys(store, collection)
         found = look(store, keys).crawls
         digests = {each.crawl_id: each.uncommitted for each in found}.get(crawl_id, 0)
-        is_one = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
-        if not (store.call(is_one) or has_rounds(store, keys, crawl_id)):
+        if not is_uncommitted(store, keys, crawl_id):
             raise NotUncommitted(crawl_id)
         running = runs(store, options.namespace, crawl_id)
         when = "when the crawl ends" if running else "now"

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING
 
 from frontier.collection.captures_of import Known, captures_of, opened
-from frontier.collection.rounds import has_rounds
+from frontier.collection.rounds import is_uncommitted
 from frontier.collection.summary import counted, filename, names, note_change
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
@@ -161,11 +161,7 @@ class Import:
         return found
 
     def _import(self, source: Source) -> None:
-        uncommitted = self._keys.uncommitted()
-        is_one = Call.command("SISMEMBER", uncommitted, source.crawl_id)
-        if self._store.call(is_one) or has_rounds(
-            self._store, self._keys, source.crawl_id
-        ):
+        if is_uncommitted(self._store, self._keys, source.crawl_id):
             reason = f"its crawl {source.crawl_id} is not committed yet"
             raise SourceBroken(source.url, reason)
         config = self._config

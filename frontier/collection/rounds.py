@@ -388,6 +388,12 @@ def has_rounds(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> boo
     return bool(store.call(rounds))
 
 
+def is_uncommitted(store: BlockingStore, keys: CollectionKeys, crawl_id: str) -> bool:
+    """Whether *crawl_id*, or a round of it, is not committed."""
+    is_one = Call.command("SISMEMBER", keys.uncommitted(), crawl_id)
+    return bool(store.call(is_one)) or has_rounds(store, keys, crawl_id)
+
+
 class Hold:
     """The place of the one that commits or purges in a collection, until it is left."""
 

@@ -133,13 +133,7 @@ class NoAnswer(Exception):
 class CdxServer:
     """One CDX server; used by several threads."""
 
-    def __init__(
-        self,
-        address: str,
-        timeout: float,
-        meanwhile: str = "payloads are stored in full",
-    ) -> None:
-        """Ask nothing yet; *meanwhile* is told when it is left alone for a while."""
+    def __init__(self, address: str, timeout: float) -> None:
         parts = urlsplit(address)
         credentials, _, host = parts.netloc.rpartition("@")
         self._base = urlunsplit((parts.scheme, host, parts.path, "", ""))
@@ -151,7 +145,6 @@ class CdxServer:
             user = unquote(credentials).encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(user).decode()}"
         self._timeout = timeout
-        self._meanwhile = meanwhile
         self._pool = pool_for(parts.scheme, parts.hostname or "", timeout)
         self._lock = threading.Lock()  # guards what follows
         self._failures = 0
@@ -175,15 +168,15 @@ class CdxServer:
         try:
             found = list(answers(self._get(self._target(wanted))))
         except NoAnswer as error:
-            self.failed(str(error), overloaded=error.overloaded)
+            self._failed(str(error), overloaded=error.overloaded)
             raise
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            self.failed(str(error)[:200])
+            self._failed(str(error)[:200])
             raise NoAnswer(str(error)[:200]) from None
         self._succeeded()
         return found
 
-    def failed(self, why: str, *, overloaded: bool = False) -> None:
+    def _failed(self, why: str, *, overloaded: bool = False) -> None:
         """Count a failure, and say so where it is the one too many."""
         with self._lock:
             self._failures += 1
@@ -195,10 +188,10 @@ class CdxServer:
             self._rests += 1
             self._resting_until = time.monotonic() + pause
         logger.warning(
-            "the CDX server %s is not asked for %d s, and %s: %s",
+            "the CDX server %s is not asked for %d s, and payloads are stored in full: "
+            "%s",
             self.name,
             pause,
-            self._meanwhile,
             why,
         )
 
