@@ -57,6 +57,7 @@ from frontier.queue.hosts import (
 from frontier.queue.priority import split_name
 from frontier.queue.purge import skip_call
 from frontier.settings.values import QUEUE_KEYS
+from frontier.store.client import Call
 from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class _Host(Record):
     """Of the lease under which it was read or begun; 0 for none."""
     turn: float = 0.0
     """When the next request may be reserved, if its delay is that long."""
+    is_whole: bool = False
+    """Whether what the store knew of the host is in it."""
 
 
 class Hosts(Part):
@@ -154,14 +157,18 @@ class Hosts(Part):
         held = self._leases.held.get(partition)
         return 0 if held is None else held.token
 
-    def _begun(self, name: str) -> _Host:
-        """The record of *name*, which is begun if there is none."""
+    def _begun(self, name: str, *, is_reserved: bool = False) -> _Host:
+        """The record of *name*, which is begun if there is none.
+
+        If something of it *is_reserved*, the store has none either.
+        """
         known = self._of(name)
         if known is None:
             partition = -1
             if not self._is_spread and not self._is_divided:
                 partition = partition_of(self.of_queue(name), self._config.partitions)
             known = _Host(partition=partition, token=self._token(partition))
+            known.is_whole = is_reserved or partition < 0
             self._known[name] = known
         return known
 
@@ -178,7 +185,11 @@ class Hosts(Part):
             return []
         keys = [split_name(queue)[1] for queue in queues]
         names = dict.fromkeys([*map(self.named, keys), *map(self.of_queue, keys)])
-        return [name for name in names if self._of(name) is None]
+        return [name for name in names if not self._is_whole(name)]
+
+    def _is_whole(self, name: str) -> bool:
+        known = self._of(name)
+        return known is not None and known.is_whole
 
     def read(self, lease: Lease, names: Sequence[str], found: HostsUnread) -> None:
         """Learn the records of *names*, which the store has told a moment ago.
@@ -186,23 +197,28 @@ class Hosts(Part):
         Raises:
             KeyDamaged: One of them is none.
         """
-        now = time.monotonic()
+        ahead = found.now - time.monotonic()
         for name, value in zip(names, found.records, strict=True):
-            if value is None:
-                continue
-            try:
-                told = read(value).moved(now - found.now)
-            except CodecError as error:
-                key = self._keys.partition(lease.partition).hosts
-                reason = f"its entry {name[:100]!r} {error}"
-                raise KeyDamaged("", key, reason) from None
-            self._known[name] = known = _Host(**asdict(told))
-            if not self._is_divided:
-                known.partition, known.token = lease.partition, lease.token
-            # No longer than its delay, though the server's clock was set back.
-            known.turn = min(known.next, now + known.delay)
-            if told.failures:
-                self._failing.add(name)
+            if value is not None:
+                self._learn(lease, name, value, ahead)
+
+    def _learn(self, lease: Lease, name: str, value: bytes, ahead: float) -> None:
+        """Have the record *value* of *name*; the server's clock is *ahead* of ours."""
+        try:
+            told = read(value).moved(-ahead)
+        except CodecError as error:
+            key = self._keys.partition(lease.partition).hosts
+            reason = f"its entry {name[:100]!r} {error}"
+            raise KeyDamaged("", key, reason) from None
+        if (begun := self._of(name)) is not None:
+            told.add(begun)
+        self._known[name] = known = _Host(**asdict(told), is_whole=True)
+        if not self._is_divided:
+            known.partition, known.token = lease.partition, lease.token
+        # No longer than its delay, though the server's clock was set back.
+        known.turn = min(known.next, time.monotonic() + known.delay)
+        if told.failures:
+            self._failing.add(name)
 
     # When hosts may be asked.
 
@@ -288,7 +304,7 @@ class Hosts(Part):
         if self._is_spread:
             return
         name = self.named(split_name(reservation.queue)[1])
-        known = self._begun(name) if delay > 0 else self._of(name)
+        known = self._begun(name, is_reserved=True) if delay > 0 else self._of(name)
         if known is None:
             return
         now = time.monotonic()
@@ -420,7 +436,7 @@ class Hosts(Part):
         """Note that *reservation* has brought *pages*, and *size* bytes."""
         lease, queue_key = reservation.lease, split_name(reservation.queue)[1]
         if self.has_quotas and self._token(lease.partition) == lease.token:
-            known = self._begun(queue_key)
+            known = self._begun(queue_key, is_reserved=True)
             known.pages += pages
             known.size += size
             self._note(queue_key)
@@ -482,12 +498,17 @@ class Hosts(Part):
                 lease = self._leases.held.get(one[0])
                 if lease is not None and lease.token == one[1]:
                     by_lease[lease].append(one)
+            ahead = self._clock() / 1000 - time.monotonic()
+            for lease, some in [*by_lease.items()]:
+                if not await self._complete(lease, [name for *_, name in some], ahead):
+                    self._unwritten.update(by_lease.pop(lease))
+                    self._some.set()
+                    is_told = not was_urgent
             parts = [
                 (lease, every[first : first + AT_ONCE])
                 for lease, every in by_lease.items()
                 for first in range(0, len(every), AT_ONCE)
             ]
-            ahead = self._clock() / 1000 - time.monotonic()
             calls = [
                 note_call(
                     self._keys.partition(lease.partition),
@@ -505,6 +526,27 @@ class Hosts(Part):
                     is_told = not was_urgent
             self._is_urgent = self._is_urgent or not is_told
             return is_told
+
+    async def _complete(self, lease: Lease, names: list[str], ahead: float) -> bool:
+        """Add what the store knows of *names*; whether it has answered.
+
+        They have failed before anything of them was reserved: media, or robots.txt.
+        """
+        names = [name for name in names if self._of(name) and not self._is_whole(name)]
+        if not names:
+            return True
+        call = Call.command(
+            "HMGET", self._keys.partition(lease.partition).hosts, *names
+        )
+        (values,) = await self._outage_retry.partial([call])
+        if isinstance(values, StoreUnavailable):
+            return False
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                self._learn(lease, name, value, ahead)
+            elif (known := self._of(name)) is not None:
+                known.is_whole = True
+        return True
 
     def _stored(self, name: str, ahead: float) -> Record | None:
         """The record of *name* on the server's clock; `None` if it says nothing."""

@@ -88,6 +88,17 @@ class Record:
         times = {name: getattr(self, name) for name in ("next", "until", "since")}
         return replace(self, **{n: at and at + seconds for n, at in times.items()})
 
+    def add(self, later: Record) -> None:
+        """Have what *later* knows, too, which was begun without this one."""
+        self.next, self.delay = max((self.next, self.delay), (later.next, later.delay))
+        if later.failures:
+            self.failures += later.failures
+            self.until = max(self.until, later.until)
+            self.since, self.reason = later.since, later.reason
+        self.pages += later.pages
+        self.size += later.size
+        self.skipped += later.skipped
+
     def forgive(self) -> None:
         """Know of no failure any more."""
         self.until, self.since, self.failures, self.reason = 0.0, 0.0, 0, ""

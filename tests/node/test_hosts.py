@@ -211,6 +211,28 @@ async def test_who_takes_a_partition_leaves_its_hosts_alone(holder, node_of, db,
     assert 290 < b.hosts.turn(OTHER) - time.monotonic() < 301
 
 
+async def test_a_failure_that_comes_before_any_url_is_reserved_is_one_more(
+    holder, node_of, until, db, crawl
+):
+    """Of what no queue has, such as media: what the store knows of the host stays."""
+    a = await holder(HOST, host_max_pages=10)
+    for reservation in await taken(a, until, 3):
+        a.hosts.add(reservation, 1, 100)
+    refuse(a)
+    await a.hosts.leaving()
+    a.leases.forget(a.leases.current(0))
+
+    b = node_of("b", host_max_pages=10)
+    db("DEL", crawl.partition(0).lease)
+    await take(b)
+    refuse(b, asked=3_000.0)
+    await b.hosts.leaving()
+
+    record = read(db("HGET", crawl.partition(0).hosts, HOST))
+    assert (record.pages, record.size, record.failures) == (3, 300, 2)
+    assert 2_990 < b.hosts.left(HOST) < 3_310
+
+
 async def taken_of(node):
     while len(node.inbox) < 9:
         await asyncio.sleep(0.01)
