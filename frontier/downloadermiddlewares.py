@@ -200,7 +200,7 @@ class MetaRefreshMiddleware:
             self._is_told = True
             logger.warning(
                 "%s has a base or a refresh that is no URL (%s): its links are "
-                "relative to its own URL; others like it are counted",
+                "relative to its own URL; further ones are only counted",
                 request.url[:URL_SHOWN],
                 error,
             )

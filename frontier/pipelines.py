@@ -87,8 +87,8 @@ class ItemOriginMiddleware:
         except (KeyError, AttributeError, TypeError):
             if not self._told:
                 logger.warning(
-                    "%s has no field %s for its origin (no more will be shown; the "
-                    "stat frontier/items/without_origin counts such items)",
+                    "%s has no field %s for its origin (shown once; the stat "
+                    "frontier/items/without_origin counts such items)",
                     type(item).__name__,
                     self._field,
                 )
@@ -114,7 +114,7 @@ class WarcPipeline:
         self._origins.want()
         if not _names(crawler.settings, WarcPipeline):
             logger.warning(
-                "items are not told where their responses are archived: name "
+                "items do not learn where their responses are archived: put "
                 "frontier.pipelines.WarcPipeline, or a class derived from it, in "
                 "ITEM_PIPELINES"
             )
@@ -213,8 +213,8 @@ class UniqueItemsPipeline:
     def _note_without(self, item: Any) -> None:
         if not self._told:
             logger.warning(
-                "an item has no %s, and is passed on: %s (no more will be shown; the "
-                "stat frontier/items/without_id counts them)",
+                "an item has no %s and is passed on: %s (shown once; the stat "
+                "frontier/items/without_id counts them)",
                 self._field,
                 type(item).__name__,
             )

@@ -870,8 +870,8 @@ class RequestStats:
         if not self._told_due:
             self._told_due = True
             logger.error(
-                "%s is crawled at once: its meta[%r] %s (no more will be shown; the "
-                "stat frontier/queue/due_refused counts them)",
+                "%s is fetched at once: its meta[%r] %s (shown once; the stat "
+                "frontier/queue/due_refused counts them)",
                 request.url[:200],
                 DUE_META,
                 error,

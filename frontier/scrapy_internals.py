@@ -461,9 +461,9 @@ class FeedFiles:
                 claim.close()
                 if error.errno == errno.EADDRINUSE:
                     logger.warning(
-                        "another node or job writes the feed %s, too: lines are mixed, "
-                        "or only those of one stay; write %%(frontier_node)s into its "
-                        "name",
+                        "another node or job writes the feed %s, too: their lines "
+                        "mix, or only one writer's survive; put %%(frontier_node)s "
+                        "into its name",
                         slot.uri,
                     )
             else:

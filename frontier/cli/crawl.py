@@ -59,7 +59,7 @@ class RunOptions:
         str,
         typer.Option(
             metavar="URL|FILE",
-            help="A URL, or a file of URLs, one a line, for the built-in spider.",
+            help="A URL, or a file of URLs, one per line, for the built-in spider.",
         ),
     ] = ""
     spider: Annotated[
@@ -99,7 +99,7 @@ class RunOptions:
     join: Annotated[
         bool,
         typer.Option(
-            "--join", help="Open no crawl: wait until there is one, and take part."
+            "--join", help="Join a crawl, waiting for one if need be; never open one."
         ),
     ] = False
     setting: ScrapySettings = None
@@ -109,14 +109,14 @@ class RunOptions:
             min=0,
             metavar="N",
             show_default=False,
-            help="End the crawl after so many pages.",
+            help="End the crawl after this many pages.",
         ),
     ] = 0
     limit_time: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="End the crawl after so many seconds, or 1h 30m.",
+            help="End the crawl after this many seconds, or 1h 30m.",
         ),
     ] = ""
     limit_bytes: Annotated[
@@ -125,7 +125,7 @@ class RunOptions:
             min=0,
             metavar="BYTES",
             show_default=False,
-            help="End the crawl after so many bytes of responses.",
+            help="End the crawl after this many bytes of responses.",
         ),
     ] = 0
     warc_dir: WarcDir = WARC_DIR
@@ -165,8 +165,8 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
     chosen = [name for name in ("seeds", "feeds", "spider") if getattr(how, name)]
     if len(chosen) != 1 or (how.scope and not how.seeds):
         raise ConfigurationError(
-            "give either --seeds, and --scope if you like, or --feeds, for a built-in "
-            "spider, or --spider for one of your own, whose arguments are given with -a"
+            "say what to crawl: --seeds (and --scope) or --feeds for a built-in "
+            "spider, or --spider for your own (its arguments with -a)"
         )
     if how.spider:
         project = Project.of(how.spider, settings)
@@ -333,7 +333,7 @@ def requeue(
         list[str] | None, typer.Argument(metavar="URL", show_default=False)
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Requeue all that can be read.")
+        bool, typer.Option("--all", help="Requeue every dead letter that can be read.")
     ] = False,
 ) -> None:
     """Queue dead letters again: those of a URL, or all. Their hosts are asked now.

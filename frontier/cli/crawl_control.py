@@ -68,7 +68,7 @@ def retry(
         list[str] | None, typer.Argument(metavar="HOST", show_default=False)
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="All hosts that are left alone.")
+        bool, typer.Option("--all", help="All hosts that are backing off.")
     ] = False,
 ) -> None:
     """Have hosts that are left alone be asked again now.
@@ -99,16 +99,14 @@ def exclude(
     output: Output,
     host: Annotated[str, typer.Argument(metavar="HOST", show_default=False)] = "",
     prefix: Annotated[
-        str, typer.Option(metavar="URL", help="All that begins with this URL.")
+        str, typer.Option(metavar="URL", help="All URLs that begin with this one.")
     ] = "",
     pattern: Annotated[
         str,
-        typer.Option(
-            metavar="REGEX", help="All URLs in which this expression is found."
-        ),
+        typer.Option(metavar="REGEX", help="All URLs that match this expression."),
     ] = "",
     remove: Annotated[
-        bool, typer.Option("--remove", help="Do not exclude it any more.")
+        bool, typer.Option("--remove", help="Remove this exclusion.")
     ] = False,
     yes: Yes = False,
 ) -> None:
@@ -135,7 +133,10 @@ def exclude(
     facts = {"crawl_id": keys.crawl_id, "changed": changed}
     output.result({**facts, **asdict(reached)}, [Text(text)])
     if changed:
-        say("what was skipped stays seen; frontier seen forget makes a URL new again")
+        say(
+            "skipped URLs still count as seen; frontier seen forget makes a URL "
+            "new again"
+        )
     require_all(reached)
 
 
@@ -225,10 +226,15 @@ def change(
     ] = "",
     unset: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Back to each node's own; may be repeated."),
+        typer.Option(
+            metavar="NAME", help="Return to each node's own value; may be repeated."
+        ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--list", help="Show what is in force, and from where.")
+        bool,
+        typer.Option(
+            "--list", help="Show the values in force and where they come from."
+        ),
     ] = False,
 ) -> None:
     """Change settings of a crawl that runs, on all its nodes.

@@ -35,15 +35,17 @@ Discard = Annotated[
     bool,
     typer.Option(
         "--discard",
-        help="End it on nodes that run, too, and offer no payload of it to other "
-        "crawls.",
+        help=(
+            "End it even while nodes run, and offer none of its payloads to other "
+            "crawls."
+        ),
     ),
 ]
 RemoveFrontier = Annotated[
     bool,
     typer.Option(
         "--remove-frontier",
-        help="Also delete its queues and what it has seen, even if it had ended.",
+        help="Also delete its queues and its seen URLs, even if it has ended already.",
     ),
 ]
 CollectionOfCrawl = Annotated[
@@ -52,7 +54,7 @@ CollectionOfCrawl = Annotated[
         "--collection",
         envvar="FRONTIER_COLLECTION",
         metavar="NAME",
-        help="The crawl's collection, if no node runs that knows it.",
+        help="The crawl's collection, if none of its nodes is running.",
     ),
 ]
 
@@ -78,8 +80,8 @@ def end(
 
     if discard and remove_frontier:
         raise ConfigurationError(
-            "--discard leaves its queues to the last node: give --remove-frontier when "
-            "it has ended"
+            "with --discard the last node still needs the queues: use "
+            "--remove-frontier once the crawl has ended"
         )
     with options.connected() as store:
         seen = snapshot(store, options.namespace, crawl_id)
@@ -140,7 +142,7 @@ def _closed(store: BlockingStore, keys: CrawlKeys, ttl: float) -> str:
     if done == 0:
         raise InUse(
             f"the crawl {keys.crawl_id} is in use; stop its nodes first, or add "
-            "--discard, which ends it on them"
+            "--discard to end it while they run"
         )
     return "ended" if done == 1 else "had ended before"
 
@@ -231,7 +233,10 @@ def delete(
         try:
             done = delete_crawl(store, crawl.keys, crawl.spider, ttl=ttl)
         except BaseException:
-            say(f"{crawl_id} is deleted in part; run the same command again to go on")
+            say(
+                f"{crawl_id} is only partly deleted; run the same command again to "
+                "finish"
+            )
             raise
     said = {"store": store.where, "crawl_id": crawl_id, **asdict(done)}
     output.result(said, _said(crawl, done))
@@ -263,8 +268,9 @@ def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -
     others = _uncommitted_in(store, keys)
     if store.call(waits) or has_rounds(store, within, crawl_id) or others:
         raise CollectionInUse(
-            f"the payloads of {crawl_id} are not committed yet, and nobody would do it "
-            "once the crawl is deleted; do frontier collection commit, or cancel, first"
+            f"the payloads of {crawl_id} are not committed yet, and could not be "
+            "once the crawl is deleted; run frontier collection commit, or cancel, "
+            "first"
         )
 
 

@@ -52,7 +52,7 @@ def items(
         raise ConfigurationError(f"{out} is there; add --force to overwrite it")
     there = [path for path in named if path.exists()]
     if any(out.exists() and out.samefile(path) for path in there):
-        raise ConfigurationError(f"{out} is one of the files that are to be joined")
+        raise ConfigurationError(f"{out} is one of the files to join")
     missing = [path for path in named if path not in there and expected.get(path, 1)]
     faults += [f"{path} is missing" for path in missing]
     if not there:
@@ -61,8 +61,9 @@ def items(
         done = join(there, origin_field, file)
         if done.items and done.without_origin == done.items:
             raise ConfigurationError(
-                f"no item has its origin in the field {origin_field}: doubles cannot "
-                "be told; crawl with FRONTIER_ITEM_ORIGIN_FIELD, and see --field"
+                f"no item has its origin in the field {origin_field}: duplicates "
+                "cannot be recognized; crawl with FRONTIER_ITEM_ORIGIN_FIELD, or "
+                "name the field with --field"
             )
     faults += [f"{cut.file}, line {cut.line}: an item was cut" for cut in done.cut]
     faults += [

@@ -44,7 +44,7 @@ Born = Annotated[
     str,
     typer.Option(
         metavar="MARK",
-        help="Which crawl, if the journals are of several of that name.",
+        help="Which crawl, if the journals hold several of that name.",
     ),
 ]
 

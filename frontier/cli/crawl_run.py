@@ -469,8 +469,8 @@ def run(plan: Plan) -> Outcome:
     """Start the nodes, wait for them, and look at what they leave behind."""
     for uri in _shared_feeds(plan):
         complain(
-            f"all {plan.nodes} nodes write the feed {printable(uri)}: lines are mixed, "
-            f"or only those of the last node stay; write {NODE} into its name"
+            f"all {plan.nodes} nodes write the feed {printable(uri)}: their lines "
+            f"mix, or only the last node's survive; put {NODE} into its name"
         )
     inherited = {k: v for k, v in os.environ.items() if k != ENVIRONMENT}
     env = {**inherited, **plan.project.environment_for(plan.redis_url)}

@@ -55,16 +55,21 @@ class StatusOptions:
     ] = False
     log: Annotated[
         bool,
-        typer.Option("--log", help="List what operators have done to the crawl."),
+        typer.Option("--log", help="List what operators did to the crawl."),
     ] = False
     again: Annotated[
         bool,
-        typer.Option("--watch", help="Look again until it ends, or Ctrl-C."),
+        typer.Option(
+            "--watch", help="Refresh until the crawl ends or you press Ctrl-C."
+        ),
     ] = False
     every: Annotated[
         float,
         typer.Option(
-            min=0.2, max=3600, metavar="SECONDS", help="Between two looks of --watch."
+            min=0.2,
+            max=3600,
+            metavar="SECONDS",
+            help="Pause between refreshes of --watch.",
         ),
     ] = 1.0
     warc_dir: WarcDir = WARC_DIR
@@ -78,7 +83,7 @@ def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
     from frontier.status.watch import Watch
 
     if how.log and (how.nodes or how.hosts or how.again):
-        raise ConfigurationError("--log is shown alone")
+        raise ConfigurationError("--log cannot be combined with other options")
     with options.connected() as store:
         crawl_id = options.crawl_id(store)
         if how.log:

@@ -46,13 +46,13 @@ Token = Annotated[
         "--token",
         envvar="DASHBOARD_TOKEN",
         metavar="TEXT",
-        help="The password of the page; better given in the environment.",
+        help="The page's password; safer in the environment.",
     ),
 ]
 OneCrawl = Annotated[
     str,
     typer.Option(
-        "--crawl", metavar="CRAWL_ID", help="The crawl whose page is named first."
+        "--crawl", metavar="CRAWL_ID", help="The crawl whose address is printed."
     ),
 ]
 

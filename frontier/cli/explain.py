@@ -45,7 +45,9 @@ Warcs = Annotated[
 ]
 Seeds = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The seeds, one a line, to compute the scope."),
+    typer.Option(
+        metavar="FILE", help="The seeds, one per line, from which to compute the scope."
+    ),
 ]
 
 

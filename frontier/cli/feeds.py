@@ -100,11 +100,14 @@ def import_opml(
     which: SitesOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The OPML file.")],
     wait: Annotated[
-        str, typer.Option(metavar="WAIT", help="Between two rounds: 90s, 1h30m, 2d.")
+        str,
+        typer.Option(metavar="WAIT", help="Wait between two rounds: 90s, 1h30m, 2d."),
     ] = DEFAULT_WAIT,
     pages: Annotated[
         bool,
-        typer.Option("--pages", help="Make the page of each feed an implied page."),
+        typer.Option(
+            "--pages", help="Fetch each feed's own page, too, as an implied page."
+        ),
     ] = False,
 ) -> None:
     """Print the feeds of an OPML file as sites of feeds.toml, one for each host.

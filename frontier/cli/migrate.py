@@ -82,7 +82,7 @@ class From:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file of URLs that count as seen, one a line.",
+            help="A file of URLs that count as seen, one per line.",
         ),
     ] = None
 
@@ -108,7 +108,7 @@ class Into:
     ] = LEFT_OUT
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Read all of it, write nothing."),
+        typer.Option("--dry-run", help="Read everything, write nothing."),
     ] = False
 
 
@@ -191,7 +191,7 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) 
             except ConfigurationError as error:
                 done.faulty += 1
                 if done.faulty <= REASONS:
-                    complain(f"{error}; it is left out")
+                    complain(f"{error}; skipped")
                 continue
             done.urls += 1
             progress(done.urls)
@@ -280,7 +280,7 @@ def _tell(
 
 
 def _waits() -> None:
-    say("another command takes over this queue; waiting for it")
+    say("another command is taking over this queue; waiting for it")
 
 
 def _config(crawler: Crawler, into: Into, options: StoreOptions) -> Config:

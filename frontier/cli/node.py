@@ -32,7 +32,8 @@ def remove(
     options: CrawlOptions,
     node_id: NodeId,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if it is alive; it will stop.")
+        bool,
+        typer.Option("--force", help="Remove it even if it is alive; it will stop."),
     ] = False,
 ) -> None:
     """Remove a dead node, so that others take its partitions at once."""

@@ -368,12 +368,10 @@ def _one_crawl(option: str, argument: str, is_needed: bool) -> str:
     """
     if option and argument:
         raise typer.BadParameter(
-            f"Two crawls are named: {argument} and --crawl {option}."
+            f"Two crawls were named: {argument} and --crawl {option}."
         )
     if is_needed and not (option or argument):
-        raise typer.BadParameter(
-            "Missing the crawl: name it, as CRAWL_ID or with --crawl."
-        )
+        raise typer.BadParameter("No crawl was named: give CRAWL_ID or --crawl.")
     return option or argument
 
 
@@ -394,7 +392,7 @@ def _heed_store_dir(given: dict[str, Any], context: typer.Context) -> None:
         return
     if is_typed("redis_url") and given["redis_url"]:
         raise typer.BadParameter(
-            "--redis-url and --store-dir name two stores; give one."
+            "--redis-url and --store-dir name two stores; give only one."
         )
     given["redis_url"] = ""
 

@@ -30,12 +30,13 @@ def status(
     options: CrawlOptions,
     output: Output,
     hosts: Annotated[
-        int, typer.Option(min=0, max=10_000, metavar="N", help="Hosts that are listed.")
+        int,
+        typer.Option(min=0, max=10_000, metavar="N", help="How many hosts to list."),
     ] = 20,
     sample: Annotated[
         int,
         typer.Option(
-            min=0, max=100_000_000, metavar="N", help="Pages whose intervals are read."
+            min=0, max=100_000_000, metavar="N", help="How many pages to sample."
         ),
     ] = 100_000,
 ) -> None:
@@ -133,7 +134,8 @@ def now(
     url: Annotated[
         str,
         typer.Argument(
-            metavar="URL|PREFIX", help="A page; with * at its end, all that begin so."
+            metavar="URL|PREFIX",
+            help="A page; with * at the end, all pages that begin so.",
         ),
     ],
 ) -> None:

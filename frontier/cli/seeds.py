@@ -155,7 +155,7 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
         fault = f"{shown!r} {printable(str(raised))}"
     if fault:
         counts.faulty += 1
-        complain(f"{line.place}: {fault}; it is left out")
+        complain(f"{line.place}: {fault}; skipped")
     return []
 
 

@@ -141,7 +141,7 @@ def forget(
         said |= _forget(store, crawl, by_partition)
     output.rows(said)
     if said["forgotten"] and "recent" in crawl.config.seen_tiers:
-        say("nodes that run may still call them seen until they are restarted")
+        say("running nodes may still treat them as seen until they are restarted")
 
 
 @app.command("export")
@@ -170,7 +170,7 @@ NewCrawl = Annotated[
     typer.Option(
         "--new",
         metavar="NAME",
-        help="Create this crawl, with the settings of the exported one.",
+        help="Create this crawl with the exported crawl's settings.",
     ),
 ]
 
@@ -204,7 +204,10 @@ def import_file(
                 source.run(store, crawl, seen_config(crawl.config), progress)
         except BaseException:
             if source.read:
-                say(f"{source.read:,} of {source.urls:,} URLs were imported; repeat it")
+                say(
+                    f"{source.read:,} of {source.urls:,} URLs were imported; run it "
+                    "again"
+                )
             raise
     said = {"imported": source.added, "seen_already": source.read - source.added}
     _say_of_file(options.given, file, said, output)
@@ -229,7 +232,7 @@ def _forget(
                 done += len(marks)
                 progress(done)
     except BaseException:
-        say(f"at least {forgotten:,} URLs were forgotten; repeat it")
+        say(f"at least {forgotten:,} URLs were forgotten; run it again")
         raise
     if every and by_bloom == every:
         raise ConfigurationError(CANNOT_FORGET.format(crawl.keys.crawl_id))

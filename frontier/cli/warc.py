@@ -233,7 +233,7 @@ def _there(paths: list[Path]) -> list[Path]:
 
 
 def _unfinished(path: Path) -> None:
-    say(f"{path} is still being written, or to be repaired; it is not looked at")
+    say(f"{path} is still being written, or needs repair; it was not read")
 
 
 def _told(path: Path, error: Exception) -> str:

@@ -52,7 +52,7 @@ class Planning(Running):
     memory: Annotated[
         str,
         typer.Option(
-            metavar="SIZE", help="Memory for DuckDB; above that it sorts on disk."
+            metavar="SIZE", help="Memory for DuckDB; beyond it, DuckDB sorts on disk."
         ),
     ] = "1GB"
 
@@ -79,21 +79,25 @@ class Which:
     """Which captures may become revisits."""
 
     status: Annotated[
-        str, typer.Option(metavar="N,...", help="Only of these statuses: 404,5xx.")
+        str,
+        typer.Option(
+            metavar="N,...", help="Only responses with these statuses: 404,5xx."
+        ),
     ] = "200"
     mime_include: Annotated[
-        str, typer.Option(metavar="TYPE,...", help="Only of these types: image/*.")
+        str, typer.Option(metavar="TYPE,...", help="Only these media types: image/*.")
     ] = ""
     mime_exclude: Annotated[
-        str, typer.Option(metavar="TYPE,...", help="Not of these types.")
+        str, typer.Option(metavar="TYPE,...", help="Not these media types.")
     ] = ""
     min_text_bytes: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Only of text at least this long.")
+        int,
+        typer.Option(metavar="N", min=0, help="Only text payloads at least this long."),
     ] = 0
     min_binary_bytes: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Only of other payloads at least this long."
+            metavar="N", min=0, help="Only other payloads at least this long."
         ),
     ] = 0
 

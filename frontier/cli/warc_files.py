@@ -157,7 +157,7 @@ class Trouble:
     def file(self, reason: str) -> None:
         """Note that a file is left, and why."""
         self.files.append(reason)
-        complain(f"left as it is: {reason}")
+        complain(f"unchanged: {reason}")
 
     def unclosed(self, reason: str) -> None:
         """Note that a file is left which is not closed, and why."""
@@ -197,7 +197,7 @@ class Trouble:
             Exit: One is not.
         """
         if self.is_unclosed:
-            complain("nothing is done: close it, or leave it out")
+            complain("nothing was done: close the file, or leave it out")
             self.end(output, {}, [])
 
 
@@ -253,7 +253,7 @@ def files_given(
     endings = (*ENDINGS, WACZ) if waczs else ENDINGS
     paths = files_in(named, say, trouble.file, trouble.unclosed, endings, without)
     if not (paths or trouble.is_unclosed):
-        complain("there are no WARC files in what was given")
+        complain("no WARC files were given")
         raise typer.Exit(ExitCode.NOT_FOUND)
     return paths
 

@@ -66,7 +66,9 @@ class Leave:
     ] = None
     url_prefix: Annotated[
         list[str] | None,
-        typer.Option("--url-prefix", metavar="URL", help="All URLs that begin so."),
+        typer.Option(
+            "--url-prefix", metavar="URL", help="All URLs that begin with this one."
+        ),
     ] = None
     host: Annotated[
         list[str] | None,
@@ -92,7 +94,7 @@ class Leave:
         ),
     ] = None
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Written in place of each record.")
+        str, typer.Option(metavar="TEXT", help="Why: written in place of each record.")
     ] = ""
 
     def wanted(self) -> Wanted:
@@ -129,7 +131,7 @@ def remove(
 
     paths = files_given(given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
-        raise ConfigurationError("from files elsewhere nothing can be removed")
+        raise ConfigurationError("captures can only be removed from local files")
     if not paths:  # the only ones are not closed
         trouble.require_closed(output)
     with beside(paths[0]) if yes else TemporaryDirectory(prefix="frontier-") as name:
@@ -143,10 +145,13 @@ def remove(
     if yes and facts["records"]:
         say(STALE)
         if index.collection is None:
-            say("A collection's index in Redis has them still: name it (--collection).")
+            say(
+                "A collection's index in Redis still has them: name it with "
+                "--collection."
+            )
     trouble.end(output, facts, _lines(facts, what))
     if not (facts["records"] or facts["index_entries"]):
-        complain("nothing that was given has what is to leave")
+        complain("nothing to remove was found in the files given")
         raise typer.Exit(ExitCode.NOT_FOUND)
 
 
@@ -242,7 +247,10 @@ class _Removal:
     def _goes_on(self, named: int) -> bool:
         """Whether no files were named since *named* of them were."""
         if len(self.trouble.files) > named:
-            complain("nothing is removed: leave out what cannot be read to its end")
+            complain(
+                "nothing was removed: leave out the files that cannot be read to "
+                "the end"
+            )
         return len(self.trouble.files) == named
 
     def _restore(self, found: Found) -> bool:
@@ -373,7 +381,7 @@ def restore(
         bool,
         typer.Option(
             "--with-originals",
-            help="Change nothing: write only what is selected, and its originals.",
+            help="Change nothing: write only the selected records and their originals.",
         ),
     ] = False,
 ) -> None:

@@ -214,7 +214,7 @@ class Hops:
                 return  # as of most links
             why = "it is out of scope; if it belongs to the crawl, make it a seed"
         logger.warning(
-            "%s%s is not fetched: %s; others like it are counted",
+            "%s%s is not fetched: %s; further ones are only counted",
             request.url[:200],
             hop,
             why,

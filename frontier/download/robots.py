@@ -329,8 +329,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if not is_all:
             self._counts.inc_value("frontier/robots/cut")
             logger.warning(
-                "%s is longer than %s bytes; its first rules are read, as RFC 9309 has "
-                "it",
+                "%s is longer than %s bytes; only its first rules are read (RFC 9309)",
                 answer.url[:200],
                 f"{LIMIT:,}",
             )

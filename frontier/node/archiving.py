@@ -409,8 +409,9 @@ class Archive(Part):
             if not self._told_length:
                 self._told_length = True
                 logger.warning(
-                    "%s... is not archived: its URL has more than %s characters, and "
-                    "other tools would not read its record; others like it are counted",
+                    "%s... is not archived: its URL has more than %s characters, "
+                    "and other tools could not read its record; further ones are "
+                    "only counted",
                     exchange.url[:200],
                     f"{MAX_URL:,}",
                 )
@@ -553,7 +554,9 @@ class Archive(Part):
         """
         done = await asyncio.to_thread(self._collection.commit)
         if done is None:
-            logger.info("canceled: no payload digests are committed to the collection")
+            logger.info(
+                "canceled: its payload digests are not committed to the collection"
+            )
         elif done.first:
             logger.info("committed %d payload digests to the collection", done.digests)
         else:
@@ -567,7 +570,7 @@ class Archive(Part):
     async def cancel(self) -> None:
         """Forget the crawl's payloads, in place of the commit."""
         await asyncio.to_thread(self._collection.cancel)
-        logger.info("canceled: no payload digests are committed to the collection")
+        logger.info("canceled: its payload digests are not committed to the collection")
 
     async def package(self) -> bool:
         """Make a WACZ of the crawl's closed files, where the settings want one.
@@ -597,7 +600,8 @@ class Archive(Part):
         logger.info("made %s: %d captures", made.path, made.captures)
         if made.missing:
             logger.warning(
-                "%s: originals of %d payloads are in no WACZ beside it",
+                "%s: originals of %d payloads are in no WACZ beside it; replay "
+                "needs their WACZ files",
                 made.path,
                 made.missing,
             )

@@ -281,7 +281,7 @@ class Heartbeat:
         self._given_up = surplus
         if self._is_news(view.epoch, changed):
             logger.info(
-                "epoch %d, %d nodes: took %d partitions, giving up %d, holding %d",
+                "epoch %d, %d nodes: took %d partitions, gives up %d, holds %d",
                 view.epoch,
                 len(view.members),
                 len(acquired),

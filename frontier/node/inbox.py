@@ -411,7 +411,7 @@ class Inbox:
                 else:
                     self.note_ready(int(partition), [queue])
             except (CodecError, ValueError):
-                logger.warning("an invalid hint: %r", hint[:200])
+                logger.warning("ignored an invalid hint: %r", hint[:200])
 
     def _choose(self) -> dict[int, dict[str, int]]:
         """How many to reserve from which queues, by partition."""

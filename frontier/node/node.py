@@ -431,7 +431,7 @@ class Node(Kernel):
             ask = Call.command("HGETALL", self.keys.reports())
             (reports,) = await self.outage_retry.call([ask])
         except FrontierError as error:
-            logger.warning("what all nodes have counted is not known: %s", error)
+            logger.warning("the counts of all nodes are unknown: %s", error)
         else:
             self.stats_of_all = stats_of_all(reports)
 
@@ -456,8 +456,8 @@ class Node(Kernel):
         except (TimeoutError, StoreUnavailable):
             if not reason:
                 logger.error(  # noqa: TRY400 (all is said)
-                    "the store does not answer; other nodes take over what this one "
-                    "had after %g s",
+                    "the store does not answer; other nodes take over this node's "
+                    "hosts after %g s",
                     self.config.lease_ttl,
                 )
 
@@ -547,7 +547,7 @@ class Node(Kernel):
         ended = await self._answered(self.end_of_crawl.finish_empty)
         if not ended:
             return gone
-        logger.info("the crawl %s has ended: nothing is queued", self.keys.crawl_id)
+        logger.info("the crawl %s has ended; nothing is queued", self.keys.crawl_id)
         ask = Call.command("HLEN", self.keys.nodes())
         (left,) = await self.outage_retry.retry([ask])
         return replace(gone, state=crawls.FINISHED, left=left)
@@ -582,7 +582,7 @@ class Node(Kernel):
         try:
             left = await self.end_of_crawl.left()
         except FrontierError as error:
-            logger.warning("how much was left in the queue is not known: %s", error)
+            logger.warning("how much was left in the queue is unknown: %s", error)
             return
         if left:
             logger.info(

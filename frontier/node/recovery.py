@@ -120,8 +120,8 @@ class Recovery:
         self.resolved += len(done)
         if done:
             logger.info(
-                "%d requests that only a process could make that is gone: what led to "
-                "them is queued once more",
+                "%d requests could only be made by a process that is gone: the "
+                "pages that led to them are queued again",
                 len(done),
             )
 

@@ -193,7 +193,7 @@ class Planner:
             found.faults.append(str(error))
         for fault in found.left_because:
             plan.faults.append(fault)
-            say(f"left as it is: {fault}")
+            say(f"unchanged: {fault}")
         for each in found.undated_captures():
             say(f"neither copy nor original: {each}")
         plan.files += 1

@@ -211,7 +211,7 @@ def wanted_of(
     digests = frozenset(map(_payload, payloads))
     if not (named or more or digests):
         raise ConfigurationError(
-            "name what is to leave: --url, --url-prefix, --host, --replay, --record, "
+            "name what to remove: --url, --url-prefix, --host, --replay, --record, "
             "--payload or --list"
         )
     if len(set(map(_algorithm, digests))) > 1:

@@ -85,7 +85,7 @@ def read_seeds(given: str) -> list[str]:
             fault = "is a request: give it to frontier crawl seed"
         if fault:
             shown = line.strip()[:200]
-            logger.error("%s:%d: %r %s; it is left out", name, number, shown, fault)
+            logger.error("%s:%d: %r %s; skipped", name, number, shown, fault)
         elif seed:
             seeds[seed.url] = None
     if not seeds:

@@ -164,7 +164,7 @@ class StartFeed:
             self._crawler.stats.inc_value("frontier/feed/faulty")
             shown = printable(entry[:200].decode("utf-8", "replace"))
             logger.error(  # noqa: TRY400 (the traceback would say nothing more)
-                "an entry of %r makes no request and is left out: %r: %s",
+                "an entry of %r makes no request and is skipped: %r: %s",
                 self._key,
                 shown,
                 printable(str(error)),

@@ -130,8 +130,8 @@ class SeenMemoryLimit:
             self._warned = True
             logger.warning(
                 "the set tier has reached FRONTIER_SEEN_SET_MAX_BYTES = %s: its "
-                "largest sets are given up, and Bloom decides about their URLs; new "
-                "URLs are lost at the rate of FRONTIER_BLOOM_ERROR_RATE at most "
-                "(see `frontier crawl status`)",
+                "largest sets are dropped, and Bloom alone decides about their "
+                "URLs; at most a share of FRONTIER_BLOOM_ERROR_RATE of new URLs is "
+                "lost (see `frontier crawl status`)",
                 self._max_bytes,
             )

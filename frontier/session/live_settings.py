@@ -157,8 +157,8 @@ class LiveSettings:
         elif not self._has_told:
             self._has_told = True
             logger.warning(
-                "the scope stays as it is: the spider has none of ours (`scope`, a "
-                "frontier.urls.scope.Scope, and `start_urls`)"
+                "the scope is unchanged: the spider does not have one of ours "
+                "(`scope`, a frontier.urls.scope.Scope, and `start_urls`)"
             )
 
 

@@ -185,8 +185,8 @@ def _check_reactor(settings: BaseSettings) -> None:
         from twisted.internet import reactor
 
         raise ConfigurationError(
-            f"the program has installed {path_of(type(reactor))}: {wanted}. "
-            "Have it import twisted.internet.reactor later, or call "
+            f"the program installed {path_of(type(reactor))}: {wanted}. Have it "
+            "import twisted.internet.reactor later, or call "
             f"scrapy.utils.reactor.install_reactor({ASYNCIO!r}) before"
         )
 

@@ -129,7 +129,7 @@ def warc_files(
             if crawl_id is not None and not is_of(each.name, crawl_id):
                 continue
             if why := _why_not(each):
-                (refused or logger.warning)(f"{each} is left out: {why}")
+                (refused or logger.warning)(f"{each} is skipped: {why}")
                 continue
             if found.setdefault(each.name, each).absolute() != each.absolute():
                 raise BadWacz(str(each), f"{found[each.name]} has the same name")

@@ -174,7 +174,7 @@ REFUSED = [
     (["crawl", "status", "--store-dir", "nowhere"], 3, "there is no store"),
     (["crawl", "list", "--redis-url", "redis://127.0.0.1:1/0"], 3, "127.0.0.1:1"),
     (["crawl", "status", "--hostz"], 2, "--hostz"),
-    (["crawl", "delete"], 2, "Missing the crawl"),
+    (["crawl", "delete"], 2, "No crawl was named"),
     (["seen", "plan", "--urls", "x"], 2, "x"),
     (["wacz", "create", "x.wacz", "nowhere"], 4, "nowhere"),
     (["crawl", "cancel", "x"], 2, "crawl end --discard"),

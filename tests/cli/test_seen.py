@@ -478,4 +478,4 @@ def test_an_import_that_breaks_off_says_how_far_it_came(
     done = frontier("seen", "import", "f", "--crawl", "two", *here)
 
     assert done.returncode == 7
-    assert "300 of 600 URLs were imported; repeat it" in done.stderr
+    assert "300 of 600 URLs were imported; run it again" in done.stderr

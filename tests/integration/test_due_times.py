@@ -180,7 +180,7 @@ def test_a_due_time_does_not_travel_and_a_wrong_one_is_said_once(cluster, crawl,
     for path in ("moved", "at", "again"):
         assert times[path][0] >= began + 0.6
     text = cluster.text_of("node-1")
-    assert text.count("is crawled at once: its meta['frontier_due']") == 1
+    assert text.count("is fetched at once: its meta['frontier_due']") == 1
     assert "'frontier/queue/due_refused': 2" in text
     assert "Traceback" not in text
 

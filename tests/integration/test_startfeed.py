@@ -107,7 +107,7 @@ def test_entries_are_fetched_once_while_the_crawl_runs(cluster, feed, put, kind)
 
     assert fetched(feed) == sorted(urls)
     text = cluster.text_of("node-1") + cluster.text_of("node-2")
-    assert text.count("makes no request and is left out: 'nonsense'") == 1
+    assert text.count("makes no request and is skipped: 'nonsense'") == 1
     assert text.count("its scheme 'file' is not one of FRONTIER_SCHEMES") == 1
     assert text.count("its meta proxy is not one of FRONTIER_STORED_META") == 1
     lines = [

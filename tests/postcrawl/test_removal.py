@@ -262,7 +262,7 @@ def test_only_what_has_left_is_told(new_warc, tmp_path):
 
 def test_what_nothing_has_is_told(collection):
     words = ["remove", collection, "--url", "http://nowhere.example/"]
-    told = "frontier: nothing that was given has what is to leave"
+    told = "frontier: nothing to remove was found in the files given"
     for more in ([], ["--yes"]):
         done = CliRunner().invoke(app, ["warc", *map(str, words), *more])
         assert done.exit_code == ExitCode.NOT_FOUND

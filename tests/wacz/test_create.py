@@ -243,11 +243,11 @@ def test_what_a_killed_node_left_open_is_named_and_the_exit_code_says_so(
 
     assert done.returncode == 6
     why = "it is still being written, or to be repaired (frontier warc repair)"
-    assert done.stderr == f"frontier: {left} is left out: {why}\n"
+    assert done.stderr == f"frontier: {left} is skipped: {why}\n"
     assert done.stdout.startswith(f"{out}: 3 captures, 3 pages\n")
     named = commands.run(*words, left, "--force")  # also where it is given itself
     assert named.returncode == 6
-    assert named.stderr.count(f"frontier: {left} is left out: {why}\n") == 2
+    assert named.stderr.count(f"frontier: {left} is skipped: {why}\n") == 2
     assert named.stdout.startswith(f"{out}: 3 captures, 3 pages\n")
     other = commands.run(*words, "--force", "--crawl", "d-1")
     assert "left out" not in other.stderr

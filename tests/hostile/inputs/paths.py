@@ -109,7 +109,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("wacz", "create", given.directory / "a.wacz", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("is left out: it is not a regular file") == 3
+    assert said.err.count("is skipped: it is not a regular file") == 3
     assert "1 captures" in said.out
     assert (given.directory / "a.wacz").exists()
 
