@@ -109,7 +109,6 @@ def test_two_nodes_share_the_pages_and_go_on_after_a_stop(cluster, start, ask, s
     assert len(set(scraped(ask))) > before
     text = cluster.text_of("node-1")
     assert "takes over from scrapy-redis's scheduler and filter" in text
-    assert "SCHEDULER_QUEUE_CLASS: by the priority of requests" in text
     assert "SCHEDULER_FLUSH_ON_START is ignored" in text
     assert "left 'fed:requests' on the server: 1 requests, which" in text
     assert "left 'fed:dupefilter' on the server: 2 URLs, which" in text

@@ -4,7 +4,7 @@
 -- KEYS[1]  counts  hash {born, ready, waiting, ..., skipped}
 -- KEYS[2]  names   sorted set of the names of the lists that have something: queues, or due
 -- KEYS[3]  list    a ready list, or what waits in a bucket
--- KEYS[4...]       the list of the bucket `sooner`, if there is one
+-- KEYS[4]  sooner  the list of the bucket `sooner`, if there is one
 -- ARGV[1]  born    of the crawl that the caller knows; '' if it has none
 -- ARGV[2]  name    of the list in that set
 -- ARGV[3]  level   what counts it: ready or waiting

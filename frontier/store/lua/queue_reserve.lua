@@ -12,10 +12,10 @@
 -- ARGV[3]  many      how many queue keys follow whose records the caller has not read
 -- ARGV[4...]         these; then for each list its queue's name, and how many at most
 --
--- Returns for each list {left, id, item, item, ...}: the id is that of the first item,
--- and each of the others has the next; or nil if the token is not the current one. If
--- there is a record that the caller has not read, nothing is taken, and the reply is
--- {'hosts', {seconds, microseconds}, {record, ...}}: the server's time, and what there is.
+-- Returns for each list {left, id, item, item, ...}: the id of the first item, and each of
+-- the others has the next; or nil if the token is not the current one. If the caller has not
+-- read a record, nothing is taken: {'hosts', {seconds, microseconds}, {record, ...}}, with
+-- the server's time.
 
 local unread = tonumber(ARGV[3])
 if unread > 0 then
@@ -25,11 +25,9 @@ if unread > 0 then
   end
 end
 
--- While a slot is being moved, a key that has vanished counts as being at the other
--- server: none is touched again after what may have emptied it.
-local reply, values, emptied = {}, {}, {}
--- What fails, fails before anything is taken: a reservation needs all of these.
-local names = {'seq', 'ready'}
+-- While a slot moves, none is touched again after what may have emptied it: it would count
+-- as being at the other server. What fails, fails before anything is taken.
+local reply, values, emptied, names = {}, {}, {}, {'seq', 'ready'}
 local counts = redis.call('HMGET', KEYS[2], unpack(names))
 local why = no_number(2, names, counts)
 if why then return redis.error_reply(why) end
@@ -53,9 +51,7 @@ for i = 6, #KEYS do
 end
 if #values > 0 then
   seq = reserve(seq, values) + 1
-  for _, part in ipairs(reply) do
-    if part[2] then part[2] = seq + part[2] end
-  end
+  for _, part in ipairs(reply) do part[2] = part[2] and seq + part[2] end
   redis.call('HSET', KEYS[2], 'seq', string.format('%.0f', seq + #values - 1),
     'ready', string.format('%.0f', tonumber(counts[2] or '0') - #values))
 end

@@ -264,7 +264,7 @@ def test_what_is_skipped_is_told_by_the_exit_code_but_not_a_torn_end(
     assert str(path) in done.stderr
     if fault == "torn":
         assert done.exit_code == ExitCode.OK
-        assert "killed as it wrote" in done.stderr
+        assert "cut off, as their node was killed" in done.stderr
     else:
         assert done.exit_code == ExitCode.INCOMPLETE
         assert "1 entries of journals were skipped" in done.stderr
