@@ -61,4 +61,4 @@ def test_a_pipeline_that_nobody_notes_origins_for_says_so(crawler, caplog):
     with caplog.at_level(logging.WARNING):
         WarcPipeline.from_crawler(crawler({Holder: 1}))
 
-    assert "name frontier.pipelines.WarcPipeline" in caplog.text
+    assert "put frontier.pipelines.WarcPipeline" in caplog.text

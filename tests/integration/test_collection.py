@@ -28,7 +28,7 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     seen = look(store, keys)
     assert (seen.crawls, seen.digests) == ((), 0)
     assert store.call(Call.command("EXISTS", keys.crawl("site-1"))) == 0
-    assert "canceled: no payload" in cluster.text_of("a1")
+    assert "canceled: its payload" in cluster.text_of("a1")
 
     cluster.start("b1", "-a", seeds)
     assert cluster.wait("b1") == [0]
