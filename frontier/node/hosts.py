@@ -61,7 +61,7 @@ from frontier.store.client import Call
 from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
@@ -204,19 +204,24 @@ class Hosts(Part):
 
     def _learn(self, lease: Lease, name: str, value: bytes, ahead: float) -> None:
         """Have the record *value* of *name*; the server's clock is *ahead* of ours."""
+        begun = self._of(name)
+        if begun is not None and begun.is_whole:
+            return  # two calls asked for it, and the other has answered
         try:
             told = read(value).moved(-ahead)
         except CodecError as error:
             key = self._keys.partition(lease.partition).hosts
             reason = f"its entry {name[:100]!r} {error}"
             raise KeyDamaged("", key, reason) from None
-        if (begun := self._of(name)) is not None:
+        if begun is not None:
             told.add(begun)
         self._known[name] = known = _Host(**asdict(told), is_whole=True)
         if not self._is_divided:
             known.partition, known.token = lease.partition, lease.token
         # No longer than its delay, though the server's clock was set back.
         known.turn = min(known.next, time.monotonic() + known.delay)
+        if begun is not None:
+            known.turn = max(known.turn, begun.turn)
         if told.failures:
             self._failing.add(name)
 
@@ -441,19 +446,25 @@ class Hosts(Part):
             known.size += size
             self._note(queue_key)
 
-    async def skip(self, lease: Lease, queue: str) -> int:
-        """Take URLs over a quota out of *queue*; return how many, 0 if it is empty."""
-        call = skip_call(self._keys.partition(lease.partition), queue)
-        (reply,) = await self._outage_retry.retry([call])
-        count, queue_key = max(0, int(reply[0])), split_name(queue)[1]
-        known = self._of(queue_key)
-        if count and known is not None:
-            if queue_key not in self.skipped:
-                logger.info("%s has used up its quota", queue_key)
-            self.skipped[queue_key] += count
-            known.skipped += count
-            self._note(queue_key)
-        return count
+    async def skip(self, over: Sequence[tuple[Lease, str]]) -> list[int]:
+        """Take URLs over a quota out of queues; return how many, 0 of an empty one."""
+        replies = await self._outage_retry.retry(
+            [
+                skip_call(self._keys.partition(one.partition), queue)
+                for one, queue in over
+            ]
+        )
+        counts = [max(0, int(count)) for count, _ in replies]
+        for (_, queue), count in zip(over, counts, strict=True):
+            queue_key = split_name(queue)[1]
+            known = self._of(queue_key)
+            if count and known is not None:
+                if queue_key not in self.skipped:
+                    logger.info("%s has used up its quota", queue_key)
+                self.skipped[queue_key] += count
+                known.skipped += count
+                self._note(queue_key)
+        return counts
 
     # The store.
 
@@ -484,7 +495,8 @@ class Hosts(Part):
         for name, known in [*self._known.items()]:
             is_over = max(known.next + LATELY, known.turn) < now
             if self._of(name) and is_over and not known.is_counted:
-                self._note(name)
+                if known.is_whole:  # else the store may know more
+                    self._note(name)
                 self._drop(name)
 
     async def flush(self) -> bool:
@@ -499,11 +511,10 @@ class Hosts(Part):
                 if lease is not None and lease.token == one[1]:
                     by_lease[lease].append(one)
             ahead = self._clock() / 1000 - time.monotonic()
-            for lease, some in [*by_lease.items()]:
-                if not await self._complete(lease, [name for *_, name in some], ahead):
-                    self._unwritten.update(by_lease.pop(lease))
-                    self._some.set()
-                    is_told = not was_urgent
+            for lease in await self._complete(by_lease, ahead):
+                self._unwritten.update(by_lease.pop(lease))
+                self._some.set()
+                is_told = not was_urgent
             parts = [
                 (lease, every[first : first + AT_ONCE])
                 for lease, every in by_lease.items()
@@ -527,26 +538,35 @@ class Hosts(Part):
             self._is_urgent = self._is_urgent or not is_told
             return is_told
 
-    async def _complete(self, lease: Lease, names: list[str], ahead: float) -> bool:
-        """Add what the store knows of *names*; whether it has answered.
+    async def _complete(
+        self, by_lease: Mapping[Lease, Sequence[tuple[int, int, str]]], ahead: float
+    ) -> list[Lease]:
+        """Add what the store knows of hosts; return leases of which it says nothing.
 
         They have failed before anything of them was reserved: media, or robots.txt.
         """
-        names = [name for name in names if self._of(name) and not self._is_whole(name)]
-        if not names:
-            return True
-        call = Call.command(
-            "HMGET", self._keys.partition(lease.partition).hosts, *names
+        asked = {
+            lease: names
+            for lease, some in by_lease.items()
+            if (names := [n for *_, n in some if self._of(n) and not self._is_whole(n)])
+        }
+        replies = await self._outage_retry.partial(
+            [
+                Call.command("HMGET", self._keys.partition(one.partition).hosts, *names)
+                for one, names in asked.items()
+            ]
         )
-        (values,) = await self._outage_retry.partial([call])
-        if isinstance(values, StoreUnavailable):
-            return False
-        for name, value in zip(names, values, strict=True):
-            if value is not None:
-                self._learn(lease, name, value, ahead)
-            elif (known := self._of(name)) is not None:
-                known.is_whole = True
-        return True
+        silent = []
+        for (lease, names), values in zip(asked.items(), replies, strict=True):
+            if isinstance(values, StoreUnavailable):
+                silent.append(lease)
+                continue
+            for name, value in zip(names, values, strict=True):
+                if value is not None:
+                    self._learn(lease, name, value, ahead)
+                elif (known := self._of(name)) is not None:
+                    known.is_whole = True
+        return silent
 
     def _stored(self, name: str, ahead: float) -> Record | None:
         """The record of *name* on the server's clock; `None` if it says nothing."""

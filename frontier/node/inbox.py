@@ -382,14 +382,12 @@ class Inbox:
     async def _skip(self) -> bool:
         """Take what is over a quota out of its queues; whether there was anything."""
         over, self._over = self._over, []
-        skipped = 0
-        for lease, queue in over:
-            self._became_ready.clear()
-            count = await self._hosts.skip(lease, queue)
-            skipped += count
+        self._became_ready.clear()
+        counts = await self._hosts.skip(over)
+        for (lease, queue), count in zip(over, counts, strict=True):
             if not count and (lease.partition, queue) not in self._became_ready:
                 self._known[lease.partition].pop(queue, None)
-        return skipped > 0
+        return any(counts)
 
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)

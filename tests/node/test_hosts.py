@@ -9,6 +9,7 @@ import pytest
 
 from frontier.errors import ConfigurationError, KeyDamaged, StoreUnavailable
 from frontier.queue.hosts import failed, read
+from frontier.queue.reserve import HostsUnread
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.urls.partition import partition_of, shards_of
@@ -228,9 +229,31 @@ async def test_a_failure_that_comes_before_any_url_is_reserved_is_one_more(
     refuse(b, asked=3_000.0)
     await b.hosts.leaving()
 
-    record = read(db("HGET", crawl.partition(0).hosts, HOST))
+    value = db("HGET", crawl.partition(0).hosts, HOST)
+    record = read(value)
     assert (record.pages, record.size, record.failures) == (3, 300, 2)
     assert 2_990 < b.hosts.left(HOST) < 3_310
+
+    # A reservation that was under way meanwhile is told of the same record.
+    told = HostsUnread(time.time(), [value])
+    b.hosts.read(b.leases.current(0), [HOST], told)
+    assert b.hosts.failures(HOST) == 2
+
+
+async def test_of_what_was_not_read_nothing_is_removed(holder, node_of, db, crawl):
+    a = await holder(OTHER)
+    refuse(a)
+    await a.hosts.leaving()
+    a.leases.forget(a.leases.current(0))
+
+    b = node_of("b")
+    db("DEL", crawl.partition(0).lease)
+    await take(b)
+    b.hosts.wait_for_turn(HOST, 1.0)
+    b.hosts._prune(time.monotonic() + 600)
+    await b.hosts.leaving()
+
+    assert read(db("HGET", crawl.partition(0).hosts, HOST)).failures == 1
 
 
 async def taken_of(node):
