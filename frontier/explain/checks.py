@@ -56,8 +56,6 @@ ANSWERED = 100
 """The least status that is an answer."""
 LATER = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses after which a URL is tried again: Scrapy's ``RETRY_HTTP_CODES``."""
-MOST_RULES = 16_384
-"""Bytes of a robots.txt that are read, as in a node's reactor."""
 TRAPS = {
     "length": "the URL is too long",
     "hops": "too many links away from a seed",
@@ -371,11 +369,10 @@ def _robots(k: Known) -> Iterator[Finding]:
         return
     if body.startswith(b"\x1f\x8b"):
         try:
-            body = zlib.decompressobj(47).decompress(body, LIMIT)
+            body = zlib.decompressobj(47).decompress(body, LIMIT + 1)
         except zlib.error:
             body = b""
-    is_whole = len(body) <= MOST_RULES
-    rules, _ = first_part(body[:MOST_RULES], is_whole=is_whole)
+    rules, is_whole = first_part(body)  # as nodes read them
     agent = k.archive.agent or "*"
     is_allowed = allowed(rules, k.subject.url, agent)
     verb = "allows" if is_allowed else "forbids"

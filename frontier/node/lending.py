@@ -100,8 +100,6 @@ class Lending:
         """Claims that were not where they should be at the last look."""
         self._asked = 0.0
         self._turn = 0
-        self.lent = 0
-        """How often a partition was lent to another node."""
         self.on_change: Callable[[], None] = lambda: None
         """Told when this node is to have other partitions than before."""
 
@@ -181,7 +179,6 @@ class Lending:
             elif partition not in self._lent and self._may_lend(partition, now):
                 self._lent[partition] = now + GRACE
                 self.moved.add(partition)
-                self.lent += 1
                 self.on_change()
         if gone:
             await self._resolve(dict(gone))

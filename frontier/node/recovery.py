@@ -62,7 +62,6 @@ class Recovery:
         self._start_again = start_again
         self._stuck: set[tuple[int, str]] = set()
         """Queues with start requests that this node cannot make."""
-        self.resolved = 0
 
     async def take(self, queues: dict[int, list[str]]) -> None:
         """Resolve what is in *queues*, by partition, under this node's leases."""
@@ -117,7 +116,6 @@ class Recovery:
         done = [r for r, c in found if c.start_id in made | {""}]
         for reservation in done:
             self._acks.complete(reservation, is_done=False)
-        self.resolved += len(done)
         if done:
             logger.info(
                 "%d requests could only be made by a process that is gone: the "

@@ -27,11 +27,8 @@ from ipaddress import (
     ip_address,
 )
 
-from frontier.settings.values import ADDRESSES
-
 PUBLIC, PRIVATE, LOOPBACK = "public", "private", "loopback"
 LINK_LOCAL, METADATA, RESERVED = "link-local", "metadata", "reserved"
-CLASSES = ADDRESSES
 SAID = (PUBLIC, PRIVATE, LOOPBACK)
 """The classes that a seed can allow; the others are never allowed by one."""
 
@@ -99,7 +96,7 @@ def name_of_header(host: str) -> str:
 
 
 def class_of(address: IPv4Address | IPv6Address) -> str:
-    """The class of *address*: one of `CLASSES`."""
+    """The class of *address*: one of `frontier.settings.values.ADDRESSES`."""
     if address in _METADATA:
         return METADATA
     if isinstance(address, IPv6Address):
