@@ -35,7 +35,9 @@ FILE = "feeds.toml"
 SQLITE = (".db", ".sqlite", ".sqlite3")
 """How a file is called that is a database."""
 MAX_NOTES = 20
-"""Faults of rows that are logged at once."""
+"""Faults of rows that are logged at once; the others are counted."""
+SLOW = 10.0
+"""Seconds of a reading after which it is said that the source does not answer."""
 _RELATIVE = re.compile(r"(sqlite(?:\+\w+)?://)/([^/:].*)")
 """The URL of an SQLite database with a relative path, in two parts."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+_]*://")
@@ -104,6 +106,9 @@ class LiveSites:
     def refresh(self) -> None:
         """Read the source once. What is wrong with it is `fault`, and logged."""
         fault = ""
+        slow = threading.Timer(SLOW, self._say_slow)
+        slow.daemon = True
+        slow.start()
         try:
             self.sites = self._source.read()
         except InputBroken as error:
@@ -111,11 +116,25 @@ class LiveSites:
         except Exception as error:
             logger.exception("the sites of %s cannot be read", self._source.where)
             fault = repr(error)
+        finally:
+            slow.cancel()
         if fault and fault != self.fault:
             logger.error("%s; the crawl goes on with the sites that it has", fault)
         elif self.fault and not fault:
             logger.warning("%s can be read again", self._source.where)
         notes = frozenset(self._source.notes)
-        for note in sorted(notes - self._notes)[:MAX_NOTES]:
+        new = sorted(notes - self._notes)
+        for note in new[:MAX_NOTES]:
             logger.warning("%s: %s", self._source.where, note)
+        if len(new) > MAX_NOTES:
+            more = len(new) - MAX_NOTES
+            logger.warning("%s: %d more faults", self._source.where, more)
         self.fault, self._notes = fault, notes
+
+    def _say_slow(self) -> None:
+        logger.warning(
+            "%s has not answered for %g s; the crawl goes on with the sites that it "
+            "has, and takes no change until it answers",
+            self._source.where,
+            SLOW,
+        )

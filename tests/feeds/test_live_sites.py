@@ -1,11 +1,13 @@
 """A configuration that changes, breaks and mends while a crawl runs."""
 
 import logging
+import threading
 import time
 
 import pytest
 
 from frontier.errors import ConfigurationError
+from frontier.feeds import live_sites
 from frontier.feeds.feeds_sql import SqlSites
 from frontier.feeds.feeds_toml import TomlSites
 from frontier.feeds.live_sites import LiveSites, absolute, source_of
@@ -114,6 +116,23 @@ def test_a_database_that_stops_and_starts_is_said_once_each(own_postgres, log):
     assert "s3cret" not in "".join(log())
 
 
+def test_a_table_that_is_locked_is_said_while_it_is(postgres, log, monkeypatch):
+    psycopg = pytest.importorskip("psycopg")
+    monkeypatch.setattr(live_sites, "SLOW", 0.1)
+    make_tables(postgres.run)
+    write_rows(postgres.run, A)
+    live = LiveSites(SqlSites(postgres.url), 10)
+    with psycopg.connect(postgres.url) as other:
+        other.execute("lock table Site in access exclusive mode")
+        reading = threading.Thread(target=live.refresh)
+        reading.start()
+        until(lambda: any("takes no change until it answers" in line for line in log()))
+    reading.join()
+
+    assert sorted(live.sites) == ["a"]
+    assert live.fault == ""
+
+
 def test_a_database_that_is_being_migrated_changes_nothing(database, log):
     make_tables(database.run)
     write_rows(database.run, A, B)
@@ -146,6 +165,15 @@ def test_rows_that_are_left_out_are_said_once(database, log):
 
     assert sum("'soon' is not a wait" in line for line in log()) == 1
     assert live.sites["a"].wait_s == 7200
+
+
+def test_of_many_rows_that_are_left_out_the_rest_are_counted(database, log):
+    make_tables(database.run)
+    write_rows(database.run, *(site_of(f"s{n}", A.feeds) for n in range(25)))
+    LiveSites(SqlSites(database.url), 10).refresh()
+
+    assert log()[-1].endswith(": 4 more faults")
+    assert len(log()) == 21
 
 
 @each(
