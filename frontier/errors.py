@@ -124,9 +124,12 @@ class StoreUnavailable(StoreError):
     """Redis did not answer. Nothing is known about the operation's effect."""
 
     def __init__(self, where: str, reason: str) -> None:
+        # Of one that lacks its replicas, say, both are right.
+        is_away = "connecting" in reason or "Timeout" in reason
+        cure = "; check that the server runs, and its URL (REDIS_URL, --redis-url)"
         super().__init__(
-            f"the store at {where} does not answer: {reason}; check that the server "
-            "runs, and its URL (REDIS_URL, --redis-url)"
+            f"the store at {where} does not answer: {reason.rstrip('.')}"
+            f"{cure if is_away else ''}"
         )
         self.where = where
         self.reason = reason

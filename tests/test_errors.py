@@ -40,9 +40,14 @@ def test_every_error_is_ours():
     ("error", "facts", "text"),
     [
         (
-            StoreUnavailable("unix:///s", "gone"),
-            {"where": "unix:///s", "reason": "gone"},
-            f"the store at unix:///s does not answer: gone; {CURE}",
+            StoreUnavailable("unix:///s", "Error 2 connecting to /s."),
+            {"where": "unix:///s", "reason": "Error 2 connecting to /s."},
+            "the store at unix:///s does not answer: Error 2 connecting to /s; " + CURE,
+        ),
+        (
+            StoreUnavailable("h:1", "0 of 1 replicas have its last writes"),
+            {"where": "h:1"},
+            "the store at h:1 does not answer: 0 of 1 replicas have its last writes",
         ),
         (
             LeaseLost(7, 12),
