@@ -14,19 +14,20 @@ from scrapy.http import HtmlResponse, TextResponse
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.response import get_base_url
 
-from frontier.download.back_off import kind_of, kind_of_status
 from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.browser import BrowserTraffic
 from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
 from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK, Hops
-from frontier.download.origin import (
+from frontier.download.origin import Answering
+from frontier.download.outcomes import (
     AddressRefused,
-    Answering,
+    LeaseGone,
     SeenBefore,
+    kind_of,
+    kind_of_status,
     status_of,
 )
-from frontier.download.politeness import LeaseGone
 from frontier.errors import BodyArchivedOnly, FrontierError
 from frontier.model import Attempt
 from frontier.requests.discovery import found_of

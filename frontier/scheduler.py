@@ -33,8 +33,8 @@ from typing_extensions import override
 
 from frontier.download.back_off import TIMES, LeftAlone, probe
 from frontier.download.hops import Hops
-from frontier.download.origin import OUT_OF_SCOPE
-from frontier.download.politeness import CLOSING, LeaseGone, LeaseGuard
+from frontier.download.outcomes import OUT_OF_SCOPE, LeaseGone
+from frontier.download.politeness import CLOSING, LeaseGuard
 from frontier.errors import CodecError, FrontierError, NotSerializable
 from frontier.feeds.rounds import admitted, rounds_of
 from frontier.model import Attempt

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from frontier.download.hops import Hops
-    from frontier.download.origin import AddressRefused
+    from frontier.download.outcomes import AddressRefused
 
 
 class Checked:

@@ -18,45 +18,33 @@ What always holds:
     then RetryMiddleware and the spider have what came.
 5.  What came from the store and is not sent, as its host is given up, becomes a dead
     letter, and the node ends with exit code 1.
-
-Retry-After: for how long a server wants to be left alone (RFC 9110, 10.2.3).
-
-It says so in seconds, or with a date. A date is compared with the ``Date`` of the same
-answer, if that has one: what counts is the server's clock. What neither is says
-nothing, and is no error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from calendar import timegm
-from email.utils import parsedate_tz
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
-from twisted.internet.error import SSLError, TCPTimedOutError
-from twisted.internet.error import TimeoutError as TwistedTimeout
 
-from frontier.download.body_spool import EXCERPT
+from frontier.download.excerpt import EXCERPT
 from frontier.download.hops import SEED
-from frontier.download.origin import (
-    BLOCKED,
+from frontier.download.outcomes import (
     BROKEN,
-    OUT_OF_SCOPE,
-    ROBOTS,
     TIMEOUT,
     UNCONNECTED,
     UNRESOLVED,
+    HostBackedOff,
     HostGivenUp,
-    SeenBefore,
-    URLTooLong,
+    is_tls,
+    reason_of,
     status_of,
 )
-from frontier.download.politeness import LeaseGone
+from frontier.download.retry_after import retry_after
 from frontier.node.context import Target
 from frontier.node.ends import UNDONE
 from frontier.queue.priority import split_name
@@ -64,7 +52,6 @@ from frontier.session.session import session_of
 from frontier.urls.partition import SPREAD, origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -78,15 +65,6 @@ PATIENCE = 60.0
 """Seconds for which requests wait here that are not in the store."""
 STEP = 1.0
 """Seconds after which they look whether the node closes."""
-NO_ERRORS = frozenset({OUT_OF_SCOPE, BLOCKED, ROBOTS})
-"""Codes of requests that are not allowed, and so not sent."""
-ERROR_KINDS = {
-    UNRESOLVED: "dns",
-    UNCONNECTED: "refused",
-    TIMEOUT: "timeout",
-    BROKEN: "reset",
-}
-"""Codes to kinds of errors; what others say is counted together."""
 NETWORK = ("http://", "https://")
 NO_ANSWERS = "no host answers this node, and it waits"
 PROBE_TIMEOUT = 15.0
@@ -96,10 +74,6 @@ PROBE_BYTES = 1_000
 PROBE_PRIORITY = 1_000
 TIMES = "backoff_times"
 """In the ``meta`` of a request: how often it was tried again because of its host."""
-
-
-class HostBackedOff(LeaseGone):
-    """The host of a request is left alone, and the request waits in the store."""
 
 
 class LeftAlone:
@@ -359,7 +333,7 @@ def _is_silence(request: Request, error: Exception) -> bool:
     if request.meta.get("proxy"):
         return True
     code = status_of(error, sent=True)
-    return code in {UNRESOLVED, UNCONNECTED, TIMEOUT, BROKEN} or _is_tls(error)
+    return code in {UNRESOLVED, UNCONNECTED, TIMEOUT, BROKEN} or is_tls(error)
 
 
 async def probe(crawler: Crawler, target: Target) -> bool:
@@ -393,81 +367,6 @@ def asked_by(response: Response) -> float | None:
     return retry_after(values, response.headers.get(b"Date"), time.time())
 
 
-def reason_of(error: BaseException) -> str | None:
-    """In what way *error* says that its host cannot be reached; ``None`` if it can."""
-    code = status_of(error, sent=True)
-    if code == UNRESOLVED:
-        return "unresolved"
-    if code == UNCONNECTED:
-        return "unconnected"
-    return "tls" if _is_tls(error) else None
-
-
-def kind_of(error: BaseException, *, sent: bool) -> str | None:
-    """The kind of *error* (`frontier.session.request_stats`) of a request *sent*.
-
-    ``None`` if it is none: the request is not allowed, or waits in the store.
-    """
-    if isinstance(error, LeaseGone | HostGivenUp | URLTooLong | SeenBefore):
-        return None
-    if _is_tls(error):
-        return "tls"
-    if isinstance(error, TCPTimedOutError | TwistedTimeout):  # there was no connection
-        return "timeout"
-    code = status_of(error, sent=sent)
-    return None if code in NO_ERRORS else ERROR_KINDS.get(code, "other")
-
-
-def kind_of_status(status: int) -> str | None:
-    """The kind of error that a response of *status* is; ``None`` if it is none."""
-    if status == 429:
-        return "http_429"
-    return "http_5xx" if 500 <= status <= 599 else None
-
-
-def _is_tls(error: BaseException) -> bool:
-    """Whether *error* is that of a TLS connection that could not be made."""
-    if isinstance(error, IgnoreRequest):
-        return False
-    if isinstance(error, SSLError):
-        return True
-    cause = error.__cause__
-    reasons = getattr(cause if cause is not None else error, "reasons", ())
-    types = [getattr(reason, "type", type(reason)) for reason in reasons]
-    return any(kind.__module__.startswith("OpenSSL") for kind in types)
-
-
 def _monotonic(wall: float) -> float:
     """The monotonic clock at *wall*, seconds since the Unix epoch."""
     return time.monotonic() - max(0.0, time.time() - wall)
-
-
-def retry_after(
-    values: Iterable[bytes | None], date: bytes | None, now: float
-) -> float | None:
-    """The seconds that the fields *values* ask for; the most if there are several.
-
-    *date* is the field ``Date`` beside them, *now* is seconds since the Unix epoch.
-    ``None`` if none of them says anything; 0 for a time that is over.
-    """
-    found = []
-    said = http_date(date)
-    for value in values:
-        text = (value or b"").strip(b" \t")
-        if text.isdigit():
-            found.append(float(text))
-        elif (until := http_date(text)) is not None:
-            found.append(max(0.0, until - (now if said is None else said)))
-    return max(found, default=None)
-
-
-def http_date(value: bytes | None) -> float | None:
-    """The seconds since the Unix epoch of an HTTP-date; ``None`` if it is none.
-
-    In each of the three forms of RFC 9110, 5.6.7; a year 69 is 1969, a year 68 2068.
-    """
-    parts = parsedate_tz((value or b"").decode("latin-1"))
-    try:
-        return None if parts is None else float(timegm(parts[:9]) - (parts[9] or 0))
-    except (ValueError, OverflowError):
-        return None

@@ -38,7 +38,7 @@ _TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
 _FLAGS = {
     "dataloss": "disconnect",
     "download_stopped": "unspecified",
-    "excerpt": "length",  # of `frontier.download.body_spool`
+    "excerpt": "length",  # of `frontier.download.excerpt`
 }
 
 

@@ -30,17 +30,13 @@ from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
 from frontier.download.addresses import Checked, CheckedReactor, refusing
-from frontier.download.body_spool import (
-    EXCERPT,
-    ArchivedOnly,
-    Spool,
-    SpoolDirectory,
-    excerpt_of,
-)
+from frontier.download.body_spool import ArchivedOnly, Spool, SpoolDirectory
 from frontier.download.capture import RawExchange, truncation
+from frontier.download.excerpt import EXCERPT, excerpt_of
 from frontier.download.framing import Parser
 from frontier.download.hops import Hops
-from frontier.download.politeness import LOST, LeaseGone
+from frontier.download.outcomes import LeaseGone
+from frontier.download.politeness import LOST
 from frontier.scrapy_internals import (
     BaseAgent,
     BaseHandler,

@@ -27,12 +27,7 @@ from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 
-from frontier.download.origin import (
-    AddressRefused,
-    Excluded,
-    OutOfScope,
-    URLTooLong,
-)
+from frontier.download.outcomes import AddressRefused, Excluded, OutOfScope, URLTooLong
 from frontier.node.host_addresses import AddressClasses
 from frontier.requests.spider_output import filtered
 from frontier.session.session import session_of

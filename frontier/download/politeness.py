@@ -29,10 +29,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakValueDictionary
 
-from scrapy.exceptions import IgnoreRequest
-
 from frontier.download.addresses import send_checked
 from frontier.download.hops import SEED
+from frontier.download.outcomes import LeaseGone, TurnIsLater
 from frontier.queue.priority import split_name
 from frontier.scrapy_internals import Slots, stand_before_handlers
 from frontier.urls.partition import SPREAD, shards_of
@@ -60,14 +59,6 @@ PATIENCE = 0.05
 """Seconds between looks at a lease that is not current."""
 LOOK = 0.5
 """The same while the crawl is paused."""
-
-
-class LeaseGone(IgnoreRequest):
-    """Another node has the partition of a request, and sends it."""
-
-
-class TurnIsLater(LeaseGone):
-    """A request waits in the store for the next turn of its host."""
 
 
 class Hosts(Protocol):

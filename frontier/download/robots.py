@@ -42,20 +42,22 @@ from scrapy.utils.python import to_unicode
 from typing_extensions import override
 from w3lib.url import safe_url_string
 
-from frontier.download.back_off import HostBackedOff, LeftAlone
-from frontier.download.body_spool import EXCERPT
+from frontier.download.back_off import LeftAlone
+from frontier.download.excerpt import EXCERPT
 from frontier.download.hops import SEED, Hops
-from frontier.download.origin import (
+from frontier.download.outcomes import (
     UNCONNECTED,
     UNRESOLVED,
     AddressRefused,
     Excluded,
+    HostBackedOff,
     HostGivenUp,
+    LeaseGone,
     RobotsUnreachable,
     status_of,
 )
 from frontier.download.pace import Pace
-from frontier.download.politeness import PATIENCE, LeaseGone
+from frontier.download.politeness import PATIENCE
 from frontier.errors import WorkerFailed
 from frontier.scrapy_internals import (
     EXCERPT_FLAG,

@@ -50,7 +50,7 @@ class Entry:
     ended: str
     """When it was over, UTC, as the log has it."""
     status: int
-    """Of HTTP, or below 0; see `frontier.download.origin`."""
+    """Of HTTP, or below 0; see `frontier.download.outcomes`."""
     url: str
     hops: str
     via: str

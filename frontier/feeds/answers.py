@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
-from frontier.download.origin import HostGivenUp, RobotsUnreachable
+from frontier.download.outcomes import HostGivenUp, RobotsUnreachable
 from frontier.download.pages import Document
 from frontier.errors import NotAFeed
 from frontier.feeds.items import new_items

@@ -7,7 +7,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from frontier.download.body_spool import EXCERPT, excerpt_of
+from frontier.download.excerpt import EXCERPT, excerpt_of
 
 TEXT = b"Disallow: /private\n" * 5_000_000
 RAW = zlib.compressobj(9, zlib.DEFLATED, -15)

@@ -11,7 +11,7 @@ import pytest
 import warm
 from scrapy import Request
 
-from frontier.download.back_off import HostBackedOff
+from frontier.download.outcomes import HostBackedOff
 from frontier.download.robots import Known, RobotsTxtMiddleware
 
 SCRIPT = """

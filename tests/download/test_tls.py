@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.download.framing import protocol, suite, tls_of
+from frontier.download.tls import protocol, suite, tls_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import Spider
 
-from frontier.download.origin import ROBOTS, UNKNOWN, status_of
+from frontier.download.outcomes import ROBOTS, UNKNOWN, status_of
 from frontier.model import Found
 from frontier.queue.item import decode, encode
 from frontier.requests.discovery import (

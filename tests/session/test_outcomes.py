@@ -7,20 +7,18 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.internet import error as tx
 from twisted.web._newclient import ResponseNeverReceived
 
-from frontier.download.back_off import (
-    HostBackedOff,
-    kind_of,
-    kind_of_status,
-)
-from frontier.download.origin import (
+from frontier.download.outcomes import (
     AddressRefused,
     Excluded,
+    HostBackedOff,
     HostGivenUp,
+    LeaseGone,
     OutOfScope,
     RobotsUnreachable,
     URLTooLong,
+    kind_of,
+    kind_of_status,
 )
-from frontier.download.politeness import LeaseGone
 from frontier.session.request_stats import MAX_NAMES, MOST, SHOWN, Outcomes
 from frontier.status.figures import ERROR_KINDS
 
