@@ -44,32 +44,6 @@ def test_what_cannot_work_is_one_message_and_a_failed_start(
     assert said in message
 
 
-def test_other_partitions_than_the_crawls_are_refused(serve, cluster):
-    server = serve(urls=130, hosts=2, calendar_months=12, delay=HELD)
-    seeds = ",".join(server.seeds)
-    cluster.start("node-1", "-a", f"seeds={seeds}")
-    cluster.join()
-    cluster.start("node-2", "-a", f"seeds={seeds}", FRONTIER_PARTITIONS=512)
-
-    assert cluster.wait("node-2") == [1]
-    server.delay = 0
-    assert cluster.wait("node-1") == [0]
-    (message,) = complaints(cluster.text_of("node-2"))
-    assert "FRONTIER_PARTITIONS = 512, but the crawl site-1" in message
-    assert not server.requests().missing(server.expected)
-
-
-def test_a_server_that_may_evict_is_refused(cluster, tmp_path):
-    cluster.configure("maxmemory-policy", "allkeys-lru")
-    cluster.start("node-1", "-a", "seeds=http://127.0.0.1:1/")
-    codes = cluster.wait()
-    cluster.configure("maxmemory-policy", "noeviction")
-
-    assert codes == [1]
-    (message,) = complaints(cluster.text_of("node-1"))
-    assert "maxmemory-policy allkeys-lru" in message
-
-
 BROKEN = """
 import scrapy
 

@@ -7,6 +7,7 @@ from conftest import HELD, after, until
 
 from frontier.cli.output import ExitCode
 from frontier.node.journal.entries import Acked, read
+from frontier.store.client import Call
 
 
 def rebuild(cluster, *journals, **options):
@@ -35,9 +36,19 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     until(lambda: len(server.answered) >= 120, "the middle of the crawl")
     # The last acks are not in the journal yet: their pages are fetched again.
     known = until(lambda: acked(*journals, least=40), "acks in the journals")
-    lose_everything(cluster)
+    cluster.lose_store()
     server.go_on()
 
+    assert cluster.wait("node-2") == [1]
+    said = cluster.text_of("node-2")
+    assert "the store has lost the crawl site-1, in whole or in part" in said
+    assert "frontier crawl rebuild" in said
+    assert "Closing spider (frontier_failed)" in said
+    assert "Traceback" not in said
+    assert cluster.store.call(Call.command("KEYS", "{frontier:*")) == []
+    gone = cluster.ask("crawl", "status", "--crawl", "site-1")
+    assert gone.returncode != 0
+    assert "site-1" in gone.stderr
     outcome = rebuild(cluster, *journals)
     assert outcome["bad"] == [] or all(b["reason"] for b in outcome["bad"])
     assert outcome["nodes"] == 2
@@ -53,6 +64,8 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     # Also what the site has logged only after the nodes' end.
     before = {entry.url for entry in log.entries if entry.node != "node-3"}
     assert set(log.repeated()) < before
+    words = ("explain", server.seeds[0], "--warcs", str(cluster.warc_dir))
+    assert "another crawl" not in cluster.ask(*words, "--crawl", "site-1").stdout
 
 
 def test_without_a_journal_of_the_crawl_nothing_is_made(cluster, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from owner import fetch, push
 from secured import SECRET, SecuredServer, certify
 
-from frontier.cluster.crawls import LIMIT, cancel_call
+from frontier.cluster.crawls import LIMIT
 from frontier.errors import (
     KeyDamaged,
     StoreError,
@@ -15,7 +15,7 @@ from frontier.errors import (
     StoreUnavailable,
 )
 from frontier.node.archiving import Archive
-from frontier.node.ends import ORDERS, UNDONE
+from frontier.node.ends import UNDONE
 from frontier.store.address import address_of
 from frontier.store.client import BlockingStore, Call
 from frontier.store.keys import collection_keys
@@ -181,27 +181,6 @@ async def test_what_a_crawl_has_seen_is_removed_when_it_ends_if_it_is_not_to_be_
 
     assert kinds(db, unique) <= TELLING
     assert "counts" in kinds(db, unique)
-
-
-async def test_a_canceled_crawl_ends_with_what_is_left_in_it(
-    new_node, server, db, store, unique, until
-):
-    a, b = (new_node(server, name, keep_frontier=False) for name in "ab")
-    a.owner.is_busy = True  # or the crawl might end before anything is pushed
-    await a.open()
-    await b.open()
-    for number in range(200):
-        push(a, b"%d" % number, f"h{number % 8}.example")
-    await a.outbox.flush()
-    await store.run([cancel_call(a.keys, ttl=60.0)])
-
-    for node in (a, b):
-        await until(lambda node=node: ORDERS["cancel"] in node.owner.ends)
-        node.leave()
-        await node.close()
-
-    assert not a.finished
-    assert kinds(db, unique) <= TELLING
 
 
 @pytest.fixture(scope="module")
