@@ -39,7 +39,6 @@ WHOLE: Mapping[str, str] = {
     "chaos": f"{sys.executable} -m tests.chaos --seeds 60",
     "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
-    "lease model": f"{sys.executable} -m tests.cluster.lease_model",
     "compat": "make compat",
     "mutants": "make mutants",
     "audit": "make audit",

@@ -62,6 +62,21 @@ def stays_unserved(engine):
         await take_over(self, acquired)
 
     Heartbeat._take_over = forgetful
+    finds_nothing_ready(engine)
+
+
+def finds_nothing_ready(engine):
+    """What no hint told was not looked for: by now that heals `stays_unserved`."""
+    look = Heartbeat._look
+
+    async def blind(self):
+        self._inbox.knows = lambda partition: True
+        try:
+            await look(self)
+        finally:
+            del self._inbox.knows
+
+    Heartbeat._look = blind
 
 
 def never_recovers(engine):
@@ -149,6 +164,11 @@ def takes_from_the_living(engine):
     Membership.is_dead = lambda self, holder: True
 
 
+def takes_from_whom_it_never_met(engine):
+    """Who is not on the map was dead, though a node may have an older map."""
+    Membership.is_dead = lambda self, holder: holder not in self._names
+
+
 def counts_on_for_ever(engine):
     """A node counted on its leases however long ago its last heartbeat was."""
     Membership.deadline = property(
@@ -167,6 +187,7 @@ MUTANTS = {
         given_up_while_started,
         written_after_a_thaw,
         stays_unserved,
+        finds_nothing_ready,
         never_recovers,
         never_reclaims,
         never_compares,
@@ -180,6 +201,7 @@ MUTANTS = {
         lets_in_its_double,
         marks_crawls_alike,
         takes_from_the_living,
+        takes_from_whom_it_never_met,
         counts_on_for_ever,
         takes_what_was_emptied,
     )

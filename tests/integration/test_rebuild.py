@@ -5,7 +5,6 @@ import signal
 
 from conftest import HELD, after, until
 
-from frontier.cli.output import ExitCode
 from frontier.node.journal.entries import Acked, read
 from frontier.store.client import Call
 
@@ -66,14 +65,6 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     assert set(log.repeated()) < before
     words = ("explain", server.seeds[0], "--warcs", str(cluster.warc_dir))
     assert "another crawl" not in cluster.ask(*words, "--crawl", "site-1").stdout
-
-
-def test_without_a_journal_of_the_crawl_nothing_is_made(cluster, tmp_path):
-    words = ("crawl", "rebuild", "--crawl", "site-1", "--journal", str(tmp_path))
-    done = cluster.ask(*words)
-
-    assert done.returncode == ExitCode.USAGE
-    assert "there is no journal of the crawl site-1" in done.stderr
 
 
 NAMED = {"FRONTIER_CRAWL_ID": "named"}
