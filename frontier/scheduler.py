@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from frontier.node.ends import End
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
-    from frontier.urls.partition import QueueAddress
 
 spare_imports()  # Scrapy imports this last of all that a node needs
 
@@ -262,8 +261,9 @@ class Scheduler(BaseScheduler, Owner):
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = self._fingerprints.of_get(request.url)
         fingerprint = fingerprint or self._fingerprints.of(request)
-        address = self._queue_addresses.of(request.url, fingerprint)
-        queue = self._queue(request, address)
+        slot = request.meta.get(DOWNLOAD_SLOT)
+        address = self._queue_addresses.of(request.url, fingerprint, slot)
+        queue = queue_name(address.queue_key, request.priority)
         due = self._due(request) if again or DUE_META in request.meta else 0
         forced = None
         if mode in {FORCE, MARK}:
@@ -522,14 +522,6 @@ class Scheduler(BaseScheduler, Owner):
 
     # Inside.
 
-    def _queue(self, request: Request, address: QueueAddress) -> str:
-        queue_key = address.queue_key
-        if slot := request.meta.get(DOWNLOAD_SLOT):
-            queue_key = self._queue_addresses.queue_key_of_slot(
-                address, request.url, slot
-            )
-        return queue_name(queue_key, request.priority)
-
     def _item(
         self,
         request: Request,
@@ -656,10 +648,11 @@ class Scheduler(BaseScheduler, Owner):
         queue, item = reservation.queue, b"0" + reservation.item[1:]
         if changed is not None:
             fingerprint = self._session.fingerprints.of(changed)
-            address = self._queue_addresses.of(changed.url, fingerprint)
+            slot = changed.meta.get(DOWNLOAD_SLOT)
+            address = self._queue_addresses.of(changed.url, fingerprint, slot)
             if address.partition != reservation.lease.partition:
                 return False
-            queue = self._queue(changed, address)
+            queue = queue_name(address.queue_key, changed.priority)
             try:
                 record = self._record(changed)
                 if self._node.has_imported:

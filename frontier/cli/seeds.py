@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
     from frontier.queue.push import Push
     from frontier.seeds.load_once import Seeder, SeedLock
-    from frontier.seeds.push import SeedPushes
+    from frontier.seeds.read import Seed
     from frontier.seen.seen_set import StoredCrawl
     from frontier.settings.config import Config
     from frontier.store.client import BlockingStore
+
+    PushesOf = Callable[[Seed], list[tuple[int, Push]]]
 
 STDIN = "-"
 BATCH = 10_000
@@ -91,14 +94,14 @@ def seed(
                 f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
             )
         config = Config.from_settings(get_project_settings())
-        pushes = _pushes(store, crawl, config)
+        pushes_of = _pushes_of(store, crawl, config)
         _wait_for_copies(store, config)
         holder = f"seed-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         lock = SeedLock(store, crawl.keys, list_id, holder)
         seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
         with bar("seeds", None) as progress:
             try:
-                counts = _load(_lines_of(targets), pushes, seeder, lock, progress)
+                counts = _load(_lines_of(targets), pushes_of, seeder, lock, progress)
             except PushForgotten:
                 lock.start_over()
                 raise
@@ -115,7 +118,7 @@ def seed(
 
 def _load(
     lines: Iterator[Line | None],
-    pushes: SeedPushes,
+    pushes_of: PushesOf,
     seeder: Seeder,
     lock: SeedLock,
     progress: Callable[[int], None],
@@ -132,7 +135,7 @@ def _load(
         if line is not None:
             counts.lines += 1
             if counts.lines > counts.skipped:
-                waiting += _of(line, pushes, counts)
+                waiting += _of(line, pushes_of, counts)
         if line is None or len(waiting) >= BATCH:
             seeder.push(waiting)
             waiting = []
@@ -144,12 +147,12 @@ def _load(
     return counts
 
 
-def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]]:
+def _of(line: Line, pushes_of: PushesOf, counts: Counts) -> list[tuple[int, Push]]:
     fault = line.fault
     try:
         found = None if fault else read_line(line.text)
         if found is not None:
-            return pushes.of(found)
+            return pushes_of(found)
     except SeedFault as raised:
         shown = printable(line.text.strip()[:SHOWN])
         fault = f"{shown!r} {printable(str(raised))}"
@@ -159,7 +162,7 @@ def _of(line: Line, pushes: SeedPushes, counts: Counts) -> list[tuple[int, Push]
     return []
 
 
-def _pushes(store: BlockingStore, crawl: StoredCrawl, config: Config) -> SeedPushes:
+def _pushes_of(store: BlockingStore, crawl: StoredCrawl, config: Config) -> PushesOf:
     """What makes pushes as the nodes of *crawl* would; *config* is the project's."""
     from scrapy.spiderloader import get_spider_loader
     from scrapy.utils.project import get_project_settings
@@ -167,10 +170,9 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, config: Config) -> SeedPus
     from frontier.cli.project import Identities
     from frontier.requests.seen_mode import StartTest
     from frontier.requests.stored_request import Allowed
-    from frontier.seeds.push import SeedPushes
+    from frontier.seeds.push import Pushes
     from frontier.seen.imported_filter import about_call
     from frontier.store.client import Call
-    from frontier.urls.partition import QueueAddresses
 
     asked = [Call.command("HGET", crawl.keys.meta(), "start_salt")]
     salt, imported = store.run([*asked, about_call(crawl.keys)])
@@ -178,15 +180,16 @@ def _pushes(store: BlockingStore, crawl: StoredCrawl, config: Config) -> SeedPus
     spider: type[Any] | None = None
     if crawl.spider in loader.list():
         spider = loader.load(crawl.spider)
-    return SeedPushes(
-        QueueAddresses(crawl.config),
+    pushes = Pushes(
+        crawl.config,
         Identities(crawl).fingerprint,
         spider,
-        StartTest(salt or b"", crawl.config.seen_start),
         Allowed.of(config),
         # An operator asks for them, whatever was seen before the crawl.
         exempt=imported is not None,
     )
+    start = StartTest(salt or b"", crawl.config.seen_start)
+    return partial(pushes.of_seed, start=start)
 
 
 def _wait_for_copies(store: BlockingStore, config: Config) -> None:

@@ -6,7 +6,6 @@ go on should the frontier not be what was wanted. Nothing that is read there is 
 
 * `scrapy_redis` reads its keys: the queue, the duplicate filter, the start URLs.
 * `pickles` reads pickles as data. No class is looked up, and nothing is called.
-* `queue_import` makes queue items of requests, and pushes them as nodes do.
 * `migration` does it all in the order that loses nothing: first what was seen, then the
   queue, with the crawl kept open meanwhile. To repeat it doubles nothing.
 

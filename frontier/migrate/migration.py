@@ -27,15 +27,18 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from scrapy.utils.misc import build_from_crawler, load_object
+
 from frontier.cluster import crawls
 from frontier.cluster.controls import Change, change, operator
-from frontier.cluster.shared_settings import crawl_settings
-from frontier.errors import ConfigurationError
+from frontier.cluster.shared_settings import FINGERPRINTER, crawl_settings
+from frontier.errors import CodecError, ConfigurationError
 from frontier.files import creating
-from frontier.migrate.queue_import import QueueImport
 from frontier.migrate.scrapy_redis import ItemFault, request_of
 from frontier.node.archiving import claim
+from frontier.requests.stored_request import Allowed
 from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seeds.push import Pushes
 from frontier.seen.config import seen_config
 from frontier.seen.imported_filter import (
     add_calls,
@@ -46,7 +49,7 @@ from frontier.seen.imported_filter import (
 from frontier.status.controls import reach
 from frontier.store.client import Call, check_server
 from frontier.store.keys import taken
-from frontier.urls.partition import QueueAddresses
+from frontier.urls.fingerprint import Fingerprints, seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -288,20 +291,40 @@ class Migration:
         self, progress: Callable[[int], None]
     ) -> Iterator[tuple[list[tuple[int, Push]], list[ItemFault]]]:
         """What to push of the queue, and what is wrong with the rest, in portions."""
-        places = QueueAddresses(self.config)
-        key = self._source.keys.queue
-        imported = QueueImport(self._crawler, self.config, places, key)
+        cls = load_object(self._crawler.settings[FINGERPRINTER])
+        fingerprinter = build_from_crawler(cls, self._crawler)
+        fingerprints = Fingerprints(fingerprinter, self.config.canon_rules)
+        spider, allowed = self._crawler.spidercls, Allowed.of(self.config)
+        # In their scheduler's filter since they were queued, and not fetched.
+        made = Pushes(self.config, fingerprints.of, spider, allowed, exempt=True)
         for items in self._source.windows():
             pushes, faults = [], []
             for item in items:
                 try:
-                    pushes.append(imported.push(item))
+                    pushes.append(self._push(item, made))
                 except ItemFault as fault:
                     faults.append(fault)
                     self._left.add(item, fault)
             self.queue.left_out += len(faults)
             yield pushes, faults
             progress(items[-1].number)
+
+    def _push(self, item: Item, made: Pushes) -> tuple[int, Push]:
+        """What is to be pushed for *item*, and to which partition.
+
+        Raises:
+            ItemFault: It is no request, or none that nodes take from the store.
+        """
+        found = request_of(item.data)
+        try:
+            partition, push = made.of(found)
+        except CodecError as error:
+            raise ItemFault(str(error), found) from None
+        if found.get("dont_filter"):  # not tested there: known by all that it is
+            key = self._source.keys.queue.encode("utf-8", "surrogateescape")
+            digest = hashlib.sha256(key + b"\n" + item.data).digest()
+            push = push._replace(mark=seen_hash(digest))
+        return partition, push
 
     def _forget(self, keys: CrawlKeys, faults: Iterable[ItemFault]) -> None:
         """Take what is left out, and was not fetched, out of the imported filter."""

@@ -86,7 +86,8 @@ class LocalRequests:
         if state.lineage is None:  # it may be tested twice, long after its parent
             state.lineage = self._lineage(request, delivered)
         lineage = state.lineage
-        address = self._queue_addresses.of(request.url, fingerprint)
+        slot = request.meta.get(DOWNLOAD_SLOT)
+        address = self._queue_addresses.of(request.url, fingerprint, slot)
         outbox, claims = self._node.outbox, self._node.claims
         if mode == ONCE:
             if self._session.config.seen_start:
@@ -96,12 +97,7 @@ class LocalRequests:
         number, marks = seen_hash(fingerprint), lineage.marks
         if mode != FORCE:
             marks += ((address.partition, number),)
-        queue_key = address.queue_key
-        if slot := request.meta.get(DOWNLOAD_SLOT):
-            queue_key = self._queue_addresses.queue_key_of_slot(
-                address, request.url, slot
-            )
-        queue = queue_name(queue_key, request.priority, claims.process)
+        queue = queue_name(address.queue_key, request.priority, claims.process)
         where = (address.partition, queue)
         again = request.copy().copy
         facts = (request, again, request.url, where)

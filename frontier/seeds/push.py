@@ -1,94 +1,99 @@
-"""Seeds as the pushes that put them into a crawl."""
+"""Requests that commands bring, as the pushes that put them into a crawl."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
-
-from frontier.errors import NotSerializable
+from frontier.errors import CodecError, NotSerializable
 from frontier.queue.item import EXEMPT, encode
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push
-from frontier.requests.stored_request import Recorder, is_callback
+from frontier.requests.stored_request import Recorder, from_record
 from frontier.seeds.read import SeedFault
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT
+from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Request
+
     from frontier.requests.seen_mode import StartTest
     from frontier.requests.stored_request import Allowed
     from frontier.seeds.read import Seed
-    from frontier.urls.partition import QueueAddresses
+    from frontier.settings.config import Config
 
 IS_START = "is_start_request"
 """What Scrapy writes into the ``meta`` of start requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeedPushes:
-    """Makes pushes of seeds, as the scheduler of a node would of start requests."""
+class Pushes:
+    """Makes pushes of requests, as the scheduler of a node would.
 
-    places: QueueAddresses
-    fingerprint: Callable[[Request], bytes]
-    spider: type[Any] | None
-    """The class of the crawl's spider, if the project here has it."""
-    start: StartTest
-    allowed: Allowed
-    exempt: bool = False
-    """Whether they are fetched though another scheduler had seen them before."""
+    *config* is the crawl's; *spider* is the class of its spider, if the project here
+    has it. If they are *exempt*, they are fetched though another scheduler had seen
+    them before.
+    """
 
-    def of(self, seed: Seed) -> list[tuple[int, Push]]:
-        """What is to be pushed for *seed*: partitions, and what to each.
+    def __init__(
+        self,
+        config: Config,
+        fingerprint: Callable[[Request], bytes],
+        spider: Any,
+        allowed: Allowed,
+        *,
+        exempt: bool,
+    ) -> None:
+        self._places = QueueAddresses(config)
+        self._fingerprint = fingerprint
+        # Callbacks are looked up by their names; nothing of the spider is run.
+        self._spider = spider and spider.__new__(spider)
+        self._recorder = Recorder(self._spider, allowed)
+        self._exempt = exempt
+
+    def of(self, given: dict[str, Any]) -> tuple[int, Push]:
+        """The push of the request with the record *given*, and its partition.
+
+        The tag of the push is the fingerprint.
 
         Raises:
-            SeedFault: It makes no request, or one that cannot be stored.
+            CodecError: It makes no request, or none that nodes take from the store.
         """
+        request = from_record(given, self._spider, self._recorder.allowed)
+        fingerprint = self._fingerprint(request)
+        slot = request.meta.get(DOWNLOAD_SLOT)
+        place = self._places.of(request.url, fingerprint, slot)
+        queue = queue_name(place.queue_key, request.priority)
         try:
-            return self._of(seed)
+            record = self._recorder.record(request)
+            if self._exempt:
+                record[EXEMPT] = True
+            item = encode(record, queue)
         except NotSerializable as error:
-            raise SeedFault(f"cannot be stored: {error.where} {error.reason}") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, SeedFault):
-                raise
-            raise SeedFault(f"makes no request: {error}") from None
+            raise CodecError(f"{error.where} {error.reason}") from None
+        mark = seen_hash(fingerprint)
+        push = Push(TEST, mark, queue, request.priority, item, fingerprint)
+        return place.partition, push
 
-    def _of(self, seed: Seed) -> list[tuple[int, Push]]:
-        request = Request(
-            seed.url,
-            method=seed.method,
-            headers=dict(seed.headers),
-            body=seed.body,
-            meta={**seed.meta, IS_START: True},
-            priority=seed.priority,
-            cb_kwargs=dict(seed.cb_kwargs),
-        )
-        spider: Any = self.spider
-        record = Recorder(spider, self.allowed).record(request)
-        if name := seed.callback:
-            if self.spider is None:
-                raise SeedFault("has a callback, but the project here has no spider")
-            if not is_callback(self.spider, name):
-                raise SeedFault(
-                    f"has the callback {name!r}, which is none of its spider"
-                )
-            record["callback"] = name
-        if self.exempt:
-            record[EXEMPT] = True
-        fingerprint = self.fingerprint(request)
-        place = self.places.of(request.url, fingerprint)
-        queue_key = place.queue_key
-        if slot := seed.meta.get(DOWNLOAD_SLOT):
-            queue_key = self.places.queue_key_of_slot(place, request.url, slot)
-        queue = queue_name(queue_key, seed.priority)
-        pushes = []
-        if self.start.is_apart:
-            if self.start.is_seen:
-                pushes.append(Push(TEST, seen_hash(fingerprint), "", 0, b""))
-            fingerprint = self.start.fingerprint(fingerprint)
-        item = encode(record, queue)
-        pushes.append(Push(TEST, seen_hash(fingerprint), queue, seed.priority, item))
-        return [(place.partition, push) for push in pushes]
+    def of_seed(self, seed: Seed, start: StartTest) -> list[tuple[int, Push]]:
+        """What is to be pushed for *seed*: partitions, and what to each.
+
+        *start* says by what the start requests of the crawl are tested.
+
+        Raises:
+            SeedFault: It makes no request, or none that nodes take from the store.
+        """
+        said = zip(seed._fields, seed, strict=True)
+        given = {name: value for name, value in said if value}
+        given["meta"] = {**seed.meta, IS_START: True}
+        if seed.callback and self._spider is None:
+            raise SeedFault("has a callback, but the project here has no spider")
+        try:
+            partition, push = self.of(given)
+        except CodecError as error:
+            raise SeedFault(f"makes no request that can be stored: {error}") from None
+        if not start.is_apart:
+            return [(partition, push)]
+        tested = push._replace(mark=seen_hash(start.fingerprint(push.tag)))
+        marked = push._replace(queue="", priority=0, item=b"")
+        return [(partition, one) for one in (marked, tested)[not start.is_seen :]]

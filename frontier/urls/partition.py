@@ -63,54 +63,50 @@ class QueueAddresses:
         self._rules = config.canon_rules
         self._partitions = config.partitions
         self._shards = config.host_shards
-        self._places: dict[str, tuple[QueueAddress, ...]] = {}
         self._is_spread = self._kind in SPREAD
         self._own = None
         if self._kind not in QUEUE_KEYS and not self._is_spread:
             self._own = _load(self._kind)
         self._has_failed = False
+        self._places = lru_cache(MAX_PLACES)(self._places_of)
 
-    def of(self, url: str, fingerprint: bytes) -> QueueAddress:
-        """The queue address of a request."""
-        if self._is_spread:
-            return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
-        origin = url
-        if self._own is None:
-            origin = url = self._canonical(origin_of(url))
-        places = self._places.get(origin)
-        if places is None:
-            places = self._remember(origin, self._key(url))
-        if self._shards == 1:
-            return places[0]
-        return places[int.from_bytes(fingerprint[-4:]) % self._shards]
-
-    def host(self, url: str) -> str:
-        """The host of *url* as it is left alone: what its queues are named by."""
-        if self._is_spread:
-            return queue_key(url, "host")
-        if self._own is None:
-            url = self._canonical(origin_of(url))
-        return self._key(url)
-
-    def queue_key_of_slot(self, place: QueueAddress, url: str, slot: object) -> str:
-        """The queue key of a request at *place* whose ``meta`` names its *slot*.
+    def of(self, url: str, fingerprint: bytes, slot: object = None) -> QueueAddress:
+        """The queue address of a request, whose ``meta`` may name a *slot*.
 
         The slots of a host have a delay each, and one waits for no other. So each
         has a queue, in the partition of the host; but not where the host is divided
         or URLs are spread, nor if the slot is the host's own or no name of a queue.
         """
-        is_own = self._is_spread or self._shards > 1 or slot == host_of(url)
-        is_name = isinstance(slot, str) and len(slot) <= MAX_HOST and slot.isprintable()
-        if is_own or not is_name:
-            return place.queue_key
-        return f"{place.queue_key}~{slot}"
+        if self._is_spread:
+            return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
+        places = self._places(self._origin(url))
+        if self._shards > 1:
+            return places[int.from_bytes(fingerprint[-4:]) % self._shards]
+        if slot and _is_name(slot) and slot != host_of(url):
+            return places[0]._replace(queue_key=f"{places[0].queue_key}~{slot}")
+        return places[0]
 
-    def _canonical(self, origin: str) -> str:
-        """*origin* with the host that the crawl's rules give its pages."""
+    def host(self, url: str) -> str:
+        """The host of *url* as it is left alone: what its queues are named by."""
+        if self._is_spread:
+            return queue_key(url, "host")
+        return self._key(self._origin(url))
+
+    def _origin(self, url: str) -> str:
+        """What of *url* decides: its origin, with the host that the rules give it."""
+        if self._own is not None:
+            return url
+        origin = origin_of(url)
         if self._rules == SCRAPY:
             return origin
         host = host_of_origin(origin, self._rules)
         return origin if host is None else f"{origin.partition('://')[0]}://{host}"
+
+    def _places_of(self, origin: str) -> tuple[QueueAddress, ...]:
+        key = self._key(origin)
+        if self._shards == 1:
+            return (QueueAddress(key, partition_of(key, self._partitions)),)
+        return tuple(shards_of(key, self._shards, self._partitions))
 
     def _key(self, url: str) -> str:
         return queue_key(url, self._kind) if self._own is None else self._of_own(url)
@@ -121,8 +117,8 @@ class QueueAddresses:
         reason = "is not text of 1 to 255 printable characters"
         try:
             key = self._own(url)
-            if isinstance(key, str) and 0 < len(key) <= MAX_HOST and key.isprintable():
-                return key
+            if key and _is_name(key):
+                return str(key)
         except Exception as error:  # noqa: BLE001 (the user's code may raise anything)
             reason = f"raised {error!r}"
         if not self._has_failed:
@@ -136,14 +132,10 @@ class QueueAddresses:
             )
         return queue_key(url, "host")
 
-    def _remember(self, origin: str, key: str) -> tuple[QueueAddress, ...]:
-        if len(self._places) >= MAX_PLACES:
-            self._places.clear()
-        places = tuple(shards_of(key, self._shards, self._partitions))
-        if self._shards == 1:
-            places = (QueueAddress(key, places[0].partition),)
-        self._places[origin] = places
-        return places
+
+def _is_name(key: object) -> bool:
+    """Whether a queue may be called so."""
+    return isinstance(key, str) and len(key) <= MAX_HOST and key.isprintable()
 
 
 def shards_of(host: str, shards: int, partitions: int) -> Iterator[QueueAddress]:

@@ -78,7 +78,7 @@ def test_faulty_lines_are_named_and_the_rest_is_queued(
     for number, reason in [
         (4, "'nonsense' is not an http or https URL"),
         (5, "is not UTF-8"),
-        (6, "the callback 'nothing', which is none of its spider"),
+        (6, "its callback 'nothing' is not a callback of the spider"),
         (9, "takes more than 4,194,304 bytes"),
     ]:
         assert f"frontier: {seeds}:{number}: " in messages

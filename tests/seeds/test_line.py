@@ -6,10 +6,9 @@ from scrapy.utils.request import fingerprint
 from frontier.queue.item import decode
 from frontier.requests.seen_mode import StartTest
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.push import SeedPushes
+from frontier.seeds.push import Pushes
 from frontier.seeds.read import Seed, SeedFault, read_line
 from frontier.settings.config import Config
-from frontier.urls.partition import QueueAddresses
 from tests.harness.cases import each
 
 URL = "http://a.example/x"
@@ -21,14 +20,8 @@ class Spider:
 
 
 def pushes_of(seed, *, salt=b"", is_seen=True):
-    made = SeedPushes(
-        QueueAddresses(Config()),
-        fingerprint,
-        Spider,
-        StartTest(salt, is_seen),
-        Allowed(),
-    )
-    return made.of(seed)
+    made = Pushes(Config(), fingerprint, Spider, Allowed(), exempt=False)
+    return made.of_seed(seed, StartTest(salt, is_seen))
 
 
 def line(**given):
@@ -109,12 +102,12 @@ def test_a_seed_is_stored_as_the_request_that_it_says():
 
 
 def test_a_callback_has_to_be_one_of_the_spider():
-    with pytest.raises(SeedFault, match="'parse_x', which is none of its spider"):
+    with pytest.raises(SeedFault, match="'parse_x' is not a callback of the spider"):
         pushes_of(Seed(URL, callback="parse_x"))
 
 
 def test_what_is_too_large_is_a_fault():
-    with pytest.raises(SeedFault, match="cannot be stored: the request takes"):
+    with pytest.raises(SeedFault, match="can be stored: the request takes"):
         pushes_of(Seed(URL, body="x" * (5 << 20)))
 
 
