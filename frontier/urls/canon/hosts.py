@@ -1,4 +1,4 @@
-"""Host names by IDNA 2003, as Java's libraries have it."""
+"""Host names by IDNA 2003, and ports, as Java's libraries have them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from stringprep import in_table_a1
 from frontier.errors import InvalidURL
 
 MAX_LABEL = 63
+NO_PORT = -1
+_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
+_LARGEST_INT = 2**31 - 1
 _DOTS = re.compile("[.\u3002\uff0e\uff61]")
 _LDH = re.compile(r"[A-Za-z0-9-]+")
 _ACCEPTABLE = re.compile(r"(?:[a-zA-Z0-9_-]++\.?)++")
@@ -30,7 +33,8 @@ def to_ascii(url: str, host: str) -> str:
     try:
         return ".".join(map(_label, _DOTS.split(host))).lower()
     except UnicodeError as error:
-        if _is_acceptable(host):
+        # Possessive, as Java has it: else a long label takes exponential time.
+        if _ACCEPTABLE.fullmatch(host):
             return host.lower()
         raise InvalidURL(url, f"its host is invalid: {error}") from None
 
@@ -53,9 +57,15 @@ def lenient_ascii(host: str) -> str:
     return ".".join(made if last is None else [*made, last])
 
 
-def _is_acceptable(host: str) -> bool:
-    # Possessive, as Java has it: else a long label takes exponential time.
-    return _ACCEPTABLE.fullmatch(host) is not None
+def port_number(url: str, text: str) -> int:
+    """The port that *text* says, by ``Integer.parseInt``; `NO_PORT` is none.
+
+    Raises:
+        InvalidURL: *url* has a port that is not a number.
+    """
+    if not _NUMBER.fullmatch(text) or abs(int(text)) > _LARGEST_INT:
+        raise InvalidURL(url, "its port is not a number")
+    return int(text)
 
 
 def _label(label: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from frontier.urls.canon.heritrix import ANY, FLAGS, fixup_query
 from frontier.urls.canon.usable_uri import fixed
@@ -46,9 +46,7 @@ _PORTS = {
 }
 _WWW = re.compile(r"www[0-9]*\.", re.ASCII)
 _SLASHES = re.compile("//+")
-_ALLOWED_PATH = frozenset(
-    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'():@&=+$,;/"
-)
+_ALLOWED_PATH = "!*'():@&=+$,;/"
 
 
 def canonicalize(url: str) -> str:
@@ -81,7 +79,10 @@ def key(url: str, rules: Callable[[str], str] | None = None) -> str:
     if "/" not in search:
         search += "/"
     first = fixed(scheme + search)
-    again = first._replace(path=_reescaped(first.path))
+    # setPath(getPath())
+    again = first._replace(
+        path=quote(_unescaped(first.path), _ALLOWED_PATH, errors="replace")
+    )
     parts = fixed(_unescaped(str(again)))
     path = _SLASHES.sub("/", parts.path.replace("%20", "+"))
     host = _unescaped(parts.host)
@@ -98,11 +99,3 @@ def _unescaped(text: str) -> str:
     if "%" not in text:
         return text
     return unquote_to_bytes(text).decode("utf-8", "replace")
-
-
-def _reescaped(path: str) -> str:
-    """``setPath(getPath())``."""
-    return "".join(
-        chr(byte) if byte in _ALLOWED_PATH else f"%{byte:02X}"
-        for byte in _unescaped(path).encode("utf-8", "replace")
-    )

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from frontier.errors import InvalidURL
 from frontier.urls.canon.heritrix import ANY, FLAGS
-from frontier.urls.canon.hosts import lenient_ascii
+from frontier.urls.canon.hosts import NO_PORT, lenient_ascii, port_number
 
 _RUN = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _NESTED = re.compile("%(?:25)+")
@@ -90,9 +90,6 @@ _PARTS = re.compile(
     r"([a-zA-Z][a-zA-Z0-9+.-]*)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL
 )
 _OPAQUE = ("dns:", "filedesc:", "warcinfo:")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
-_LARGEST_INT = 2**31 - 1
-NO_PORT = -1
 
 
 @dataclass(slots=True)
@@ -193,9 +190,7 @@ def parse_url(text: str) -> HandyURL:
     if colon_at >= 0:
         port = authority[colon_at + 1 :]
         if port:
-            if not _NUMBER.fullmatch(port) or abs(int(port)) > _LARGEST_INT:
-                raise InvalidURL(text, "its port is not a number")
-            made.port = int(port)
+            made.port = port_number(text, port)
         made.host = authority[at + 1 : colon_at]
     elif at >= 0:
         made.host = authority[at + 1 :]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from urllib.parse import quote
 
 from typing_extensions import override
 
 from frontier.errors import InvalidURL
-from frontier.urls.canon.hosts import MAX_LABEL, to_ascii
+from frontier.urls.canon.hosts import MAX_LABEL, NO_PORT, port_number, to_ascii
 
 MAX_LENGTH = 2083
 """UsableURI.MAX_URL_LENGTH: what Internet Explorer took."""
@@ -25,27 +26,21 @@ _SCHEME_SLASHES = re.compile("(https?://)/+([^\n\r\u0085\u2028\u2029]*)")
 _STRAY = re.compile("[\n\r\t]+")
 _CONTROLS = "".join(map(chr, range(0x21)))
 """What Java's trim takes away."""
-_ALNUM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_PATH_SAFE = frozenset(_ALNUM + "-~_.*/=&+,:;@$!)(|'")
-_QUERY_SAFE = _PATH_SAFE | frozenset("{}[]^?")
+_PATH_SAFE = "*/=&+,:;@$!)(|'"
+_QUERY_SAFE = _PATH_SAFE + "{}[]^?"
 _UNSAFE_PATH = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']")
 _UNSAFE_QUERY = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]")
-_HOST = "[a-z0-9]++(?:[.-][a-z0-9]++)*+"
-_ANY_HOST = _HOST.replace("a-z", "a-zA-Z")
+_HOST = "[a-zA-Z0-9]++(?:[.-][a-zA-Z0-9]++)*+"
 _PATH = r"/[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']*+"
 _QUERY = r"[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]++"
-_CLEAN = re.compile(rf"https?://({_HOST}){_PATH}(?:\?{_QUERY})?+")
-"""What stays as it is: nearly every URL of the web."""
 _EASY = re.compile(
-    rf"(https?)://({_ANY_HOST})(:[1-9][0-9]{{0,3}})?+({_PATH})?+(?:\?({_QUERY})?+)?+"
+    rf"(https?)://({_HOST})(:[1-9][0-9]{{0,3}})?+({_PATH})?+(?:\?({_QUERY})?+)?+"
 )
 """What needs no more than a host in lower case, and perhaps dot segments removed."""
 _PORT = re.compile("([^\n\r\u0085\u2028\u2029]*:)([0-9]+)")
 _LEADING_UP = re.compile(r"(?:/\.\./)+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9._-]*")
 _REG_NAME = re.compile(r"[A-Za-z0-9\-_.!~*'()%$,;:@&=+]*")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
-_LARGEST_INT = 2**31 - 1
 _LARGEST_PORT = 65535
 _DEFAULT = {"http": ":80", "https": ":443"}
 
@@ -78,14 +73,6 @@ def usable(url: str) -> str:
     Raises:
         InvalidURL: Heritrix would refuse it.
     """
-    found = _CLEAN.fullmatch(url)
-    if (
-        found is not None
-        and found.end(1) <= MAX_LABEL + len("http://")
-        and "/." not in url
-        and len(url) <= MAX_LENGTH
-    ):
-        return url
     found = _EASY.fullmatch(url)
     if found is not None and len(url) < MAX_LENGTH:
         scheme, host, port, path, query = found.groups()
@@ -221,9 +208,8 @@ def _parsed_authority(url: str, authority: str) -> tuple[str, str, str]:
     port = ""
     if end < len(authority) - 1 and authority[end] == ":":
         number = authority[end + 1 :]
-        if not _NUMBER.fullmatch(number) or abs(int(number)) > _LARGEST_INT:
-            raise InvalidURL(url, "its port is not a number")
-        port = "" if int(number) == -1 else f":{int(number)}"
+        parsed = port_number(url, number)
+        port = "" if parsed == NO_PORT else f":{parsed}"
     return authority[:end] + port, authority[start:end], port
 
 
@@ -239,16 +225,9 @@ def _checked_port(url: str, authority: str) -> str:
     return found[1] + number
 
 
-def _escaped(text: str, unsafe: re.Pattern[str], safe: frozenset[str]) -> str:
+def _escaped(text: str, unsafe: re.Pattern[str], safe: str) -> str:
     """Minimal escaping: only where something needs it, and then ``%`` as well."""
-    if not unsafe.search(text):
-        return text
-    return "".join(
-        character
-        if character in safe
-        else "".join(f"%{byte:02X}" for byte in character.encode("utf-8", "replace"))
-        for character in text
-    )
+    return quote(text, safe, errors="replace") if unsafe.search(text) else text
 
 
 def _without_dots(path: str) -> str:
