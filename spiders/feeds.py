@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import scrapy
 
 from frontier.feeds.answers import Answers
-from frontier.feeds.live_sites import source_of
+from frontier.feeds.sources import source_of
 from frontier.session.session import one_message, session_of
 from frontier.urls.traps import ON_FOR_SITE
 

@@ -44,8 +44,8 @@ from urllib.parse import unquote_plus, unquote_to_bytes, urlencode
 from multipart import MultipartParser
 
 from frontier.errors import BadWarc, InvalidURL
+from frontier.urls.canon.hosts import NO_PORT
 from frontier.urls.canon.surt import (
-    NO_PORT,
     NON_MASSAGING,
     HandyURL,
     archive,

@@ -37,7 +37,7 @@ from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
 from frontier.files import FILE_MODE, creating, make_directory, mode_of
 from frontier.metrics.exposition import require_library
-from frontier.recrawl.rules import read_rules
+from frontier.recrawl.rules import rules_file
 from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
 from frontier.settings import values as parsers
@@ -407,7 +407,7 @@ def feeds_arguments(given: str) -> dict[str, str]:
     Raises:
         ConfigurationError: It is no URL of a database, or the file cannot be used.
     """
-    from frontier.feeds.live_sites import absolute, is_database, source_of
+    from frontier.feeds.sources import absolute, is_database, source_of
 
     source = source_of(given)
     if not is_database(given):  # one that is down now may come back
@@ -461,7 +461,7 @@ def configuration(
         require_library("FRONTIER_METRICS_PORT")
     schedule = schedule_of(config)
     if config.recrawl_rules is not None and schedule.kind is not Kind.OFF:
-        read_rules(config.recrawl_rules, schedule)  # once, and not in each node's log
+        rules_file(config.recrawl_rules, schedule).read()  # not in each node's log
     return config
 
 

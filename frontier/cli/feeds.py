@@ -13,10 +13,9 @@ from frontier.cli.feeds_rounds import refetch, status
 from frontier.cli.options import Commands, Output
 from frontier.cli.output import end_with
 from frontier.errors import ConfigurationError
-from frontier.feeds.feeds_toml import TomlSites
-from frontier.feeds.live_sites import VARIABLE, source_of
 from frontier.feeds.model import DEFAULT_WAIT, format_wait, parse_wait
-from frontier.feeds.model import Sites as Source
+from frontier.feeds.sources import VARIABLE, source_of
+from frontier.settings.live_source import File
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.feeds.model import Site
+    from frontier.feeds.model import Sites as Source
 
 app = Commands("Follow the feeds of sites: which ones, and what was found in them.")
 app.command()(status)
@@ -123,7 +123,7 @@ def import_opml(
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     source = which.source()
-    is_there = not isinstance(source, TomlSites) or Path(source.where).exists()
+    is_there = not isinstance(source, File) or Path(source.where).exists()
     sites, faults = read(file, wait, source.read() if is_there else {}, pages=pages)
     listed = [_site_json(site) for site in sites]
     text = toml_of(sites) if sites else ""

@@ -11,9 +11,10 @@ says what somebody wants; what the crawl has found out (when a feed was last rea
 of its items are known) is in the store, so that every node may die.
 
 `model` is what a configuration has in it, whatever it is read from. `feeds_toml`,
-`feeds_sql` and `opml` read and write it, and `live_sites` reads it again while a crawl
-runs: it keeps the last good state, and tells what has changed. All of these read files,
-databases or untrusted XML, so they are called in threads, never on the event loop.
+`feeds_sql` and `opml` read it, `sources` says which of them does, and
+`frontier.settings.live_source` reads it again while a crawl runs and keeps the last
+good state. All of these read files, databases or untrusted XML, so they are called in
+threads, never on the event loop.
 
 `parse` makes data of a feed, whatever its format, in linear time; `items` says what of
 it is new, and what is remembered for that; `discovery` finds the feeds that a page

@@ -17,15 +17,15 @@ A key that is not known is a fault, with file, line and the name that is near.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
 from frontier.feeds.model import format_wait, sites_of
-from frontier.settings.toml_tables import TomlTables, read_bytes
+from frontier.settings.live_source import File
+from frontier.settings.toml_tables import TomlTables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from frontier.feeds.model import Site
@@ -34,40 +34,13 @@ SITE = ("name", "wait", "wait_max", "paused", "ended", "feeds")
 FEED = ("url", "implied")
 MAX_BYTES = 64 << 20
 MAX_SITES = 100_000
-SETTLE_S = 0.05
-"""Between two looks at a file that has changed: somebody may still be writing."""
 
 
-class TomlSites:
-    """The sites of the file *path*.
+def toml_sites(path: Path) -> File[dict[str, Site]]:
+    """The sites of the file *path*, by name."""
 
-    Used by one thread at a time.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.where = str(path)
-        self.notes: tuple[str, ...] = ()
-        """Nothing is left out of a file: what is wrong in it is an error."""
-        self._data: bytes | None = None
-        self._sites: Mapping[str, Site] = {}
-
-    def read(self) -> Mapping[str, Site]:
-        """The sites by name; the file is parsed only if it has changed.
-
-        Raises:
-            InputBroken: It cannot be read, or something in it cannot be.
-        """
-        data = read_bytes(self._path, MAX_BYTES)
-        while data != self._data:
-            time.sleep(SETTLE_S)
-            before, data = data, read_bytes(self._path, MAX_BYTES)
-            if data == before:
-                self._sites, self._data = self._parsed(data), data
-        return self._sites
-
-    def _parsed(self, data: bytes) -> dict[str, Site]:
-        file = TomlTables(self.where, data, "site", MAX_SITES, longest_line=MAX_BYTES)
+    def parse(data: bytes) -> dict[str, Site]:
+        file = TomlTables(str(path), data, "site", MAX_SITES, longest_line=MAX_BYTES)
         for number, table in enumerate(file.tables):
             file.require_known(number, table, SITE, "a site")
             feeds = table.get("feeds")
@@ -75,6 +48,8 @@ class TomlSites:
                 if isinstance(entry, dict):
                     file.require_known(number, entry, FEED, "a feed")
         return sites_of(file.tables, file.fail)
+
+    return File(path, MAX_BYTES, parse)
 
 
 def toml_of(sites: Iterable[Site]) -> str:

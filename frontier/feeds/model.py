@@ -14,13 +14,18 @@ and a number alone, which is seconds; we refuse a wait below `LEAST_WAIT_S`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from frontier.errors import InvalidURL
 from frontier.settings.values import UNITS, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from frontier.settings.live_source import Source
+
+    Sites = Source[Mapping[str, "Site"]]
+    """A source of the configuration: the sites by name."""
 
 T = TypeVar("T")
 
@@ -63,23 +68,6 @@ class Site(NamedTuple):
     def want(self) -> str:
         """``active``, ``paused`` or ``ended``."""
         return "ended" if self.ended else "paused" if self.paused else "active"
-
-
-class Sites(Protocol):
-    """A source of the configuration: a file, or a database."""
-
-    where: str
-    """What it is called in messages; without a password."""
-    notes: tuple[str, ...]
-    """What the last reading left out, and why."""
-
-    def read(self) -> Mapping[str, Site]:
-        """The sites by name; may block, so it is called in a thread.
-
-        Raises:
-            InputBroken: It cannot be read, or says what cannot be.
-        """
-        ...
 
 
 def parse_wait(text: Any) -> int:

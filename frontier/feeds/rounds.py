@@ -31,7 +31,6 @@ from scrapy import Request
 from typing_extensions import override
 
 from frontier.errors import FrontierError, StoreUnavailable
-from frontier.feeds.live_sites import LiveSites
 from frontier.feeds.round_state import (
     MOST_IDS,
     due_call,
@@ -50,6 +49,7 @@ from frontier.queue.push import ARE_SEEN
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
 from frontier.session.session import session_of
+from frontier.settings.live_source import Live
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Rounds(Part):
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for what is due."""
         self._node, self._spider = node, spider
-        self._live = LiveSites(sites, node.config.feeds_refresh)
+        self._live = Live(sites, node.config.feeds_refresh)
         self._keys = node.keys
         node.parts.add(self)  # last of all, see `before_ack`
         self._live.start()
@@ -205,7 +205,7 @@ class Rounds(Part):
 
     async def _configure(self) -> None:
         """Tell the store what has changed in the configuration, if it was read."""
-        sites = self._live.sites
+        sites = self._live.value
         if sites is None or sites is self._told:
             return
         told = self._told or {}

@@ -19,29 +19,24 @@ What always holds:
     `InputBroken` with file and line and, of a wrong key, with the nearest right one.
 2.  To find the schedule of a page takes time that is linear in the number of rules,
     which is at most `MAX_RULES`.
-3.  `LiveRules` always has rules. A file that cannot be used while the crawl runs
-    changes nothing but the log: the last good rules stay in effect.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from frontier.errors import InputBroken
 from frontier.recrawl.schedule import Kind, Schedule
-from frontier.settings.toml_tables import TomlTables, read_bytes
+from frontier.settings.live_source import File
+from frontier.settings.toml_tables import TomlTables
 from frontier.settings.values import boolean, choice, real, seconds_of
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-logger = logging.getLogger(__name__)
 
 MAX_BYTES = 1 << 20
 """Of a rule file."""
@@ -129,15 +124,15 @@ class Rules:
         return self.default
 
 
-def read_rules(path: Path, default: Schedule) -> Rules:
-    """The rules in the file *path*, over *default*.
+def rules_file(path: Path, default: Schedule) -> File[Rules]:
+    """The rules of the file *path*, over *default*."""
 
-    Raises:
-        InputBroken: It cannot be read, or something in it cannot be.
-    """
-    file = TomlTables(str(path), read_bytes(path, MAX_BYTES), "rule", MAX_RULES)
-    rules = (_rule(file, number, default) for number in range(len(file.tables)))
-    return Rules(default, tuple(rules))
+    def parse(data: bytes) -> Rules:
+        file = TomlTables(str(path), data, "rule", MAX_RULES)
+        rules = (_rule(file, number, default) for number in range(len(file.tables)))
+        return Rules(default, tuple(rules))
+
+    return File(path, MAX_BYTES, parse)
 
 
 def _rule(file: TomlTables, number: int, default: Schedule) -> Rule:
@@ -183,55 +178,3 @@ def _changed(schedule: Schedule, made: Mapping[str, Any]) -> Schedule:
     changes = dict(made)
     kind = Kind(changes.pop("schedule", schedule.kind))
     return replace(schedule, kind=kind, **changes)
-
-
-class LiveRules:
-    """The rules of *path* as the file is now, or as it was when it was last right.
-
-    Without a path, the *default* schedule alone. `reload` reads a file: call it in a
-    thread.
-    """
-
-    def __init__(self, path: Path | None, default: Schedule) -> None:
-        self._path = path
-        self._default = default
-        self._known: tuple[int, ...] | None = None
-        self.current = Rules(default)
-
-    def open(self) -> None:
-        """Read the file for the first time.
-
-        Raises:
-            InputBroken: It cannot be used.
-        """
-        if self._path is not None:
-            self._known = self._version()
-            self.current = read_rules(self._path, self._default)
-
-    def reload(self) -> bool:
-        """Read the file again if it has changed; whether there are other rules now."""
-        if self._path is None or (version := self._version()) == self._known:
-            return False
-        self._known = version
-        try:
-            rules = read_rules(self._path, self._default)
-        except InputBroken as error:
-            logger.error(  # noqa: TRY400 (all is said)
-                "%s; the %d rules that were read before stay in effect",
-                error,
-                len(self.current.rules),
-            )
-            return False
-        if rules == self.current:
-            return False
-        self.current = rules
-        logger.info("%s: %d rules are in effect now", self._path, len(rules.rules))
-        return True
-
-    def _version(self) -> tuple[int, ...] | None:
-        """What differs where the file was written again; ``None``: it is not there."""
-        try:
-            about = self._path.stat() if self._path else None
-        except OSError:
-            return None
-        return about and (about.st_mtime_ns, about.st_size, about.st_ino)

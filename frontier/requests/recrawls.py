@@ -38,7 +38,7 @@ from frontier.queue.due import Again
 from frontier.queue.item import RECRAWL
 from frontier.queue.priority import queue_name, split_name
 from frontier.queue.push import FORCE, MARK, TEST
-from frontier.recrawl.rules import LiveRules, changed_by
+from frontier.recrawl.rules import Rules, changed_by, rules_file
 from frontier.recrawl.schedule import (
     Answer,
     Finding,
@@ -51,6 +51,7 @@ from frontier.recrawl.schedule import (
 )
 from frontier.recrawl.text_digest import is_html, text_digest
 from frontier.session.session import REDIRECTS, URL_SHOWN, session_of
+from frontier.settings.live_source import Live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,13 +120,14 @@ class Recrawls:
         default = schedule_of(config)
         self.is_on = default.kind is not Kind.OFF
         """Whether anything is."""
-        self._rules = LiveRules(config.recrawl_rules, default)
+        self._default = Rules(default)
+        self._live: Live[Rules] | None = None
         self._under_way: WeakValueDictionary[Any, Request] = WeakValueDictionary()
         """Requests that are visits, by what tells them apart; until they are done."""
         self._told: set[str] = set()
-        self._reloading: asyncio.Task[None] | None = None
-        if self.is_on:
-            self._rules.open()
+        if self.is_on and config.recrawl_rules is not None:
+            self._live = Live(rules_file(config.recrawl_rules, default), RELOAD)
+            self._live.load()
 
     def start(self, codec: Codec) -> None:
         """Listen to what servers answer; read the rules again while the crawl runs."""
@@ -135,12 +137,13 @@ class Recrawls:
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
-        self._reloading = asyncio.create_task(self._reload())
+        if self._live is not None:
+            self._live.start()
 
     def stop(self) -> None:
         """Read the rules no more."""
-        if self._reloading is not None:
-            self._reloading.cancel()
+        if self._live is not None:
+            self._live.stop()
 
     def leave_to_rounds(self) -> None:
         """Put nothing back: rounds of feeds say when the spider's pages are fetched."""
@@ -151,11 +154,6 @@ class Recrawls:
                 "FRONTIER_RECRAWL has no effect on a spider that follows feeds: the "
                 "waits of their sites say when its pages are fetched"
             )
-
-    async def _reload(self) -> None:
-        while True:
-            await asyncio.sleep(RELOAD)
-            await asyncio.to_thread(self._rules.reload)
 
     # What the scheduler asks of a request that is to be pushed.
 
@@ -344,7 +342,8 @@ class Recrawls:
     # Inside.
 
     def _schedule(self, request: Request, visit: Visit) -> Schedule:
-        schedule = self._rules.current.of(request.url, visit.mime)
+        rules = (self._live and self._live.value) or self._default
+        schedule = rules.of(request.url, visit.mime)
         said = request.meta.get(META)
         if isinstance(said, dict):
             try:

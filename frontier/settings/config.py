@@ -190,7 +190,7 @@ class Config:
     """
     feeds_refresh: float = _setting(10.0, parsers.duration(LEAST_SECONDS, 86400.0))
     """How often nodes look whether `FRONTIER_FEEDS` has changed. If it cannot be read,
-    the crawl goes on with the sites that it has."""
+    the crawl goes on with what it has read before."""
     file_mode: str = _setting("0640", parsers.file_mode)
     """Sets the mode of new files, in octal: WARC files, indexes, logs, journals, WACZ
     files. The umask applies. Commands read the variable of this name in the

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from frontier.feeds.live_sites import source_of
 from frontier.feeds.model import Feed
+from frontier.feeds.sources import source_of
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from tests.harness import commands

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from frontier.errors import InputBroken
-from frontier.feeds import feeds_toml
-from frontier.feeds.feeds_toml import TomlSites
+from frontier.feeds.feeds_toml import toml_sites
 from frontier.feeds.model import Feed, Site
+from frontier.settings import live_source
 from tests.harness.cases import each
 from tests.harness.sites import site_of, write_toml
 
@@ -71,7 +71,7 @@ def file(tmp_path):
 
 
 def test_a_file_says_sites_in_each_of_its_forms(file):
-    sites = TomlSites(file).read()
+    sites = toml_sites(file).read()
 
     assert sites == {"Example News": NEWS, "Weather": WEATHER, "Blog": BLOG}
 
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path, text, line, said):
     path.write_text(text, "utf-8")
 
     with pytest.raises(InputBroken) as caught:
-        TomlSites(path).read()
+        toml_sites(path).read()
 
     assert said in caught.value.reason
     assert caught.value.line == line
@@ -147,20 +147,20 @@ def test_bytes_that_are_no_text_are_said_with_their_line(tmp_path):
     path.write_bytes(b"[[site]]\nname = '\xff'\n")
 
     with pytest.raises(InputBroken, match=r"feeds.toml:2: is not UTF-8"):
-        TomlSites(path).read()
+        toml_sites(path).read()
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "fifo")
 
     with pytest.raises(InputBroken, match="a FIFO"):
-        TomlSites(tmp_path / "fifo").read()
+        toml_sites(tmp_path / "fifo").read()
     with pytest.raises(InputBroken, match="cannot be read: No such file"):
-        TomlSites(tmp_path / "none").read()
+        toml_sites(tmp_path / "none").read()
 
 
 def test_a_file_is_parsed_when_it_has_changed(file):
-    source = TomlSites(file)
+    source = toml_sites(file)
     first = source.read()
 
     assert source.read() is first
@@ -169,7 +169,7 @@ def test_a_file_is_parsed_when_it_has_changed(file):
 
 
 def test_a_file_that_is_being_written_is_read_when_it_is_whole(file, monkeypatch):
-    source = TomlSites(file)
+    source = toml_sites(file)
     known = source.read()
     parts = [WRITTEN.replace('"1d"', '"2d"'), WRITTEN[:40]]
 
@@ -177,7 +177,7 @@ def test_a_file_that_is_being_written_is_read_when_it_is_whole(file, monkeypatch
         if parts:
             file.write_text(parts.pop(), "utf-8")
 
-    monkeypatch.setattr(feeds_toml.time, "sleep", pause)
+    monkeypatch.setattr(live_source.time, "sleep", pause)
     file.write_text("", "utf-8")
     sites = source.read()
 
@@ -196,4 +196,4 @@ def test_what_is_written_is_read_as_it_was(tmp_path):
     ]
     write_toml(tmp_path / "feeds.toml", *sites)
 
-    assert list(TomlSites(tmp_path / "feeds.toml").read().values()) == sites
+    assert list(toml_sites(tmp_path / "feeds.toml").read().values()) == sites

@@ -4,8 +4,9 @@ import os
 import pytest
 
 from frontier.errors import InputBroken
-from frontier.recrawl.rules import MAX_BYTES, MAX_RULES, LiveRules, read_rules
+from frontier.recrawl.rules import MAX_BYTES, MAX_RULES, rules_file
 from frontier.recrawl.schedule import Kind, Schedule
+from frontier.settings.live_source import Live
 
 DEFAULT = Schedule(interval=86_400)
 TEXT = """
@@ -45,7 +46,7 @@ def written(tmp_path):
 
 
 def test_the_first_rule_that_matches_wins(written):
-    rules = read_rules(written(TEXT), DEFAULT)
+    rules = rules_file(written(TEXT), DEFAULT).read()
 
     live = rules.of("https://news.example/live/today?page=2", "text/html")
     assert (live.minimum, live.maximum, live.growth) == (300, 5_400, 1.5)
@@ -60,12 +61,12 @@ def test_the_first_rule_that_matches_wins(written):
 
 
 def test_minutes_and_months_stand_in_one_file(written):
-    rules = read_rules(
+    rules = rules_file(
         written(
             '[[rule]]\npath="/a"\nmaximum="2m"\nminimum="1m"\n[[rule]]\nmaximum="360d"'
         ),
         DEFAULT,
-    )
+    ).read()
 
     assert rules.of("http://a.example/a").maximum == 120
     assert rules.of("http://a.example/b").maximum == 360 * 86_400
@@ -104,7 +105,7 @@ def test_what_is_wrong_is_said_with_file_and_line(written):
         path = written(text)
 
         with pytest.raises(InputBroken, match=reason) as raised:
-            read_rules(path, DEFAULT)
+            rules_file(path, DEFAULT).read()
 
         assert raised.value.line == line, text
         assert str(raised.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
@@ -112,41 +113,34 @@ def test_what_is_wrong_is_said_with_file_and_line(written):
 
 def test_a_file_that_is_too_large_or_none_is_refused(written, tmp_path):
     with pytest.raises(InputBroken):
-        read_rules(written(b"#" * (MAX_BYTES + 1)), DEFAULT)
+        rules_file(written(b"#" * (MAX_BYTES + 1)), DEFAULT).read()
     with pytest.raises(InputBroken):
-        LiveRules(tmp_path / "other.toml", DEFAULT).open()
+        rules_file(tmp_path / "other.toml", DEFAULT).read()
     os.mkfifo(tmp_path / "fifo.toml")
     with pytest.raises(InputBroken):
-        read_rules(tmp_path / "fifo.toml", DEFAULT)
+        rules_file(tmp_path / "fifo.toml", DEFAULT).read()
 
 
 def test_a_bad_edit_while_running_keeps_the_last_good_rules(written, caplog):
     path = written("[[rule]]\ngrowth = 2\n")
-    live = LiveRules(path, DEFAULT)
-    live.open()
+    live = Live(rules_file(path, DEFAULT), 10)
+    live.refresh()
     caplog.set_level(logging.INFO)
 
     written("[[rule]]\ngrwoth = 3.25\n")
-    assert not live.reload()
-    assert not live.reload()
+    live.refresh()
+    live.refresh()
 
-    assert live.current.of("http://a.example/").growth == 2
+    assert live.value.of("http://a.example/").growth == 2
     (said,) = [record.getMessage() for record in caplog.records]
     assert f"{path}:2: " in said
     assert "did you mean 'growth'" in said
-    assert "1 rules that were read before stay in effect" in said
+    assert "goes on with what it has read before" in said
 
     path.unlink()
-    assert not live.reload()
-    assert live.current.of("http://a.example/").growth == 2
+    live.refresh()
+    assert live.value.of("http://a.example/").growth == 2
     written("[[rule]]\ngrowth = 4.125\n")
-    assert live.reload()
-    assert live.current.of("http://a.example/").growth == 4.125
-
-
-def test_without_a_file_the_settings_decide():
-    live = LiveRules(None, DEFAULT)
-    live.open()
-
-    assert not live.reload()
-    assert live.current.of("http://a.example/") is DEFAULT
+    live.refresh()
+    assert live.value.of("http://a.example/").growth == 4.125
+    assert f"{path} has changed, and is in effect" in caplog.text

@@ -7,11 +7,12 @@ import time
 import pytest
 
 from frontier.errors import ConfigurationError
-from frontier.feeds import live_sites
 from frontier.feeds.feeds_sql import SqlSites
-from frontier.feeds.feeds_toml import TomlSites
-from frontier.feeds.live_sites import LiveSites, absolute, source_of
+from frontier.feeds.feeds_toml import toml_sites
 from frontier.feeds.model import Feed
+from frontier.feeds.sources import absolute, source_of
+from frontier.settings import live_source
+from frontier.settings.live_source import Live
 from tests.harness.cases import each
 from tests.harness.sites import make_tables, site_of, write_rows, write_toml
 
@@ -29,11 +30,15 @@ def file(tmp_path):
 @pytest.fixture
 def log(caplog):
     caplog.set_level(logging.INFO, "frontier")
-    return lambda: [record.getMessage() for record in caplog.records]
+    return lambda: [
+        line
+        for record in caplog.records
+        if "has changed" not in (line := record.getMessage())
+    ]
 
 
 def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
-    live = LiveSites(TomlSites(file), 10)
+    live = Live(toml_sites(file), 10)
     live.refresh()
     good = file.read_text()
     for text in (
@@ -49,12 +54,11 @@ def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
         else:
             file.write_text(text)
         live.refresh()
-        assert sorted(live.sites) == ["a", "b"]
+        assert sorted(live.value) == ["a", "b"]
 
     unknown, no_toml, gone, again = log()
     assert (
-        "has no 'wiat': it has url, implied; the crawl goes on with the sites"
-        in unknown
+        "has no 'wiat': it has url, implied; the crawl goes on with what it" in unknown
     )
     assert "is not TOML" in no_toml
     assert "cannot be read: No such file" in gone
@@ -63,25 +67,25 @@ def test_a_file_that_breaks_changes_nothing_and_is_said_once(file, log):
 
 
 def test_without_any_good_state_the_fault_is_known(tmp_path):
-    live = LiveSites(TomlSites(tmp_path / "feeds.toml"), 10)
+    live = Live(toml_sites(tmp_path / "feeds.toml"), 10)
     live.refresh()
     assert "No such file" in live.fault
-    assert live.sites is None
+    assert live.value is None
 
     write_toml(tmp_path / "feeds.toml", A)
     live.refresh()
-    assert live.sites == {"a": A}
+    assert live.value == {"a": A}
 
 
 def test_a_thread_reads_again(file):
-    live = LiveSites(TomlSites(file), 0.01)
+    live = Live(toml_sites(file), 0.01)
     live.start()
     try:
-        until(lambda: sorted(live.sites or ()) == ["a", "b"])
+        until(lambda: sorted(live.value or ()) == ["a", "b"])
         file.write_text("x")
         until(lambda: "is not TOML" in live.fault)
         write_toml(file, B)
-        until(lambda: live.sites == {"b": B})
+        until(lambda: live.value == {"b": B})
     finally:
         live.stop()
 
@@ -99,29 +103,29 @@ def test_a_database_that_stops_and_starts_is_said_once_each(own_postgres, log):
 
     make_tables(run)
     write_rows(run, A, B)
-    live = LiveSites(SqlSites(own_postgres.url("feeds")), 10)
+    live = Live(SqlSites(own_postgres.url("feeds")), 10)
     live.refresh()
     own_postgres.stop()
     for _ in range(3):
         live.refresh()
-    assert sorted(live.sites) == ["a", "b"]
+    assert sorted(live.value) == ["a", "b"]
     own_postgres.start()
     write_rows(run, B)
     live.refresh()
-    assert live.sites == {"b": B}
+    assert live.value == {"b": B}
 
     stopped, again = log()
-    assert "the crawl goes on with the sites that it has" in stopped
+    assert "the crawl goes on with what it has read before" in stopped
     assert "can be read again" in again
     assert "s3cret" not in "".join(log())
 
 
 def test_a_table_that_is_locked_is_said_while_it_is(postgres, log, monkeypatch):
     psycopg = pytest.importorskip("psycopg")
-    monkeypatch.setattr(live_sites, "SLOW", 0.1)
+    monkeypatch.setattr(live_source, "SLOW", 0.1)
     make_tables(postgres.run)
     write_rows(postgres.run, A)
-    live = LiveSites(SqlSites(postgres.url), 10)
+    live = Live(SqlSites(postgres.url), 10)
     with psycopg.connect(postgres.url) as other:
         other.execute("lock table Site in access exclusive mode")
         reading = threading.Thread(target=live.refresh)
@@ -129,14 +133,14 @@ def test_a_table_that_is_locked_is_said_while_it_is(postgres, log, monkeypatch):
         until(lambda: any("takes no change until it answers" in line for line in log()))
     reading.join()
 
-    assert sorted(live.sites) == ["a"]
+    assert sorted(live.value) == ["a"]
     assert live.fault == ""
 
 
 def test_a_database_that_is_being_migrated_changes_nothing(database, log):
     make_tables(database.run)
     write_rows(database.run, A, B)
-    live = LiveSites(SqlSites(database.url), 10)
+    live = Live(SqlSites(database.url), 10)
     live.refresh()
     database.run("alter table Feed rename to Feed_2")
     live.refresh()
@@ -145,7 +149,7 @@ def test_a_database_that_is_being_migrated_changes_nothing(database, log):
     database.run("drop table Feed", "alter table Feed_2 rename to Feed")
     live.refresh()
 
-    assert sorted(live.sites) == ["a", "b"]
+    assert sorted(live.value) == ["a", "b"]
     no_table, no_column, again = map(str.lower, log())
     assert "feed" in no_table
     assert "feed.site" in no_column
@@ -155,7 +159,7 @@ def test_a_database_that_is_being_migrated_changes_nothing(database, log):
 def test_rows_that_are_left_out_are_said_once(database, log):
     make_tables(database.run)
     write_rows(database.run, A)
-    live = LiveSites(SqlSites(database.url), 10)
+    live = Live(SqlSites(database.url), 10)
     live.refresh()
     database.run("update Site set MinWaitPeriod = 'soon', MaxWaitPeriod = null")
     for _ in range(3):
@@ -164,13 +168,13 @@ def test_rows_that_are_left_out_are_said_once(database, log):
     live.refresh()
 
     assert sum("'soon' is not a wait" in line for line in log()) == 1
-    assert live.sites["a"].wait_s == 7200
+    assert live.value["a"].wait_s == 7200
 
 
 def test_of_many_rows_that_are_left_out_the_rest_are_counted(database, log):
     make_tables(database.run)
     write_rows(database.run, *(site_of(f"s{n}", A.feeds) for n in range(25)))
-    LiveSites(SqlSites(database.url), 10).refresh()
+    Live(SqlSites(database.url), 10).refresh()
 
     assert log()[-1].endswith(": 4 more faults")
     assert len(log()) == 21
