@@ -37,6 +37,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 """Tests by pytest, and into how many shares of at most five minutes they are cut."""
 WHOLE: Mapping[str, str] = {
     "chaos": f"{sys.executable} -m tests.chaos --seeds 60",
+    "aimed chaos": f"{sys.executable} -m tests.chaos --aimed --seeds 60",
     "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
     "compat": "make compat",

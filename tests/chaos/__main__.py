@@ -24,10 +24,13 @@ def main(words=None):
     parser.add_argument("--json", action="store_true", help="print only the JSON line")
     parser.add_argument("--seeds", type=int, help="try the seeds 1 to SEEDS")
     parser.add_argument("--seed", type=int, help="try this one and tell of it")
+    parser.add_argument(
+        "--aimed", action="store_true", help="cut files just before a push"
+    )
     given = parser.parse_args(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops what was started
     logging.disable(logging.INFO)
-    options = Options(given.quick, given.seeds, given.seed)
+    options = Options(given.quick, given.seeds, given.seed, given.aimed)
     report = run(options)
     if not given.json:
         sys.stdout.writelines(f"{line}\n" for line in report.lines())

@@ -165,6 +165,10 @@ class DurableStore:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def file_before(self, wire):
+        """The append-only file of the server behind *wire*."""
+        return newest_file(self._directory)
+
     def hold(self):
         """It does nothing of its own."""
 
@@ -181,6 +185,12 @@ class DurableStore:
         self.client.close()
         self.kill()
         self.wires[0].stop()
+
+
+def newest_file(directory):
+    """The file that the server in *directory* appends to."""
+    found = directory.glob("appendonlydir/*.incr.aof")
+    return max(found, key=lambda path: int(path.name.split(".")[-3]))
 
 
 def transaction(client, commands):

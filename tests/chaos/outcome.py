@@ -27,6 +27,10 @@ class Outcome:
     """Longest time from a kill until the last of its partitions was held again."""
     ending: float = 0.0
     """Time from the end of the last request until the crawl was finished."""
+    aimed: int = 0
+    """How often a file was cut just before a push."""
+    expected_losses: int = 0
+    """Pages lost where nothing promises that none is."""
     directory: str = ""
     """Logs of a trial that failed."""
 
@@ -42,13 +46,16 @@ class Outcome:
             f"{self.pages} pages, {self.refetched} fetched again, "
             f"recovery {self.recovery:.1f} s, end {self.ending:.1f} s after the last"
         )
+        if self.expected_losses:
+            summary += f"; {self.expected_losses} pages lost, as was to be expected"
         lines = [summary + (f"; starved {self.starved} times" if self.starved else "")]
         if self.faults:
             lines += [f"  plan: {line}" for line in self.plan]
             lines += [f"  {line}" for line in self.happened]
             lines += [f"  FAULT {wrong}: {what}" for wrong, what in self.faults]
             lines.append(f"  logs: {self.directory}")
-            lines.append(f"  replay: python -m tests.chaos --seed {self.seed}")
+            aimed = " --aimed" if self.plan[0].startswith("aimed") else ""
+            lines.append(f"  replay: python -m tests.chaos{aimed} --seed {self.seed}")
         return lines
 
     def as_dict(self):

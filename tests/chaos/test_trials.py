@@ -17,6 +17,8 @@ from tests.chaos.plan import Plan
 from tests.chaos.trials import outcomes
 
 SEEDS = range(1, 21)
+HIDDEN = 5
+"""A cut on one server, while the pusher is stopped and others push as much."""
 NONE = {
     "pages_lost": 0,
     "extra_fetches_beyond_inflight": 0,
@@ -61,6 +63,27 @@ def test_the_judge_finds_no_loss_where_scrapy_redis_is_left_alone():
     outcome = PeerTrial(Plan(0, 2, ())).run()
 
     assert outcome.count(Wrong.LOST, Wrong.EXTRA) == 0, "\n".join(outcome.lines())
+
+
+@pytest.mark.chaos
+def test_a_push_that_a_cut_file_forgets_is_fetched_though_others_push_as_much():
+    ((_, outcome),) = outcomes([(HIDDEN, False)], aimed=True)
+
+    assert outcome.aimed == 1, "\n".join(outcome.lines())
+    assert outcome.faults == [], "\n".join(outcome.lines())
+
+
+@pytest.mark.chaos
+def test_thirty_aimed_seeds_lose_no_page():
+    """But of those in which the pusher dies and its page is acked elsewhere."""
+    failed, cuts = [], 0
+    for _, outcome in outcomes([(seed, False) for seed in range(1, 31)], aimed=True):
+        cuts += outcome.aimed
+        if outcome.faults:
+            failed += outcome.lines()
+
+    assert failed == [], "\n" + "\n".join(failed)
+    assert cuts >= 25
 
 
 @pytest.mark.chaos

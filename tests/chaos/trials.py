@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass
 
+from tests.chaos.aim import draw_aimed
 from tests.chaos.nodes import ROOT
 from tests.chaos.oracle import Wrong
 from tests.chaos.outcome import Outcome
@@ -19,6 +20,7 @@ that get no processor for as long as a lease lose it, and fetch again what they 
 LANES = 2
 """Trials at a time."""
 SEEDS, PEER_SEEDS = 20, 6
+AIMED_SEEDS, QUICK_AIMED = 30, 4
 QUICK_SEEDS = 4
 QUICK_PEER_SEED = 2
 """It kills twice: one trial has to suffice."""
@@ -41,6 +43,8 @@ class Options:
     """How many plans to draw: the seeds from 1 to this one."""
     seed: object = None
     """The only one to draw."""
+    aimed: bool = False
+    """Whether the files of stores are cut just before a push."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Report:
 
 def run(options):
     """Try the seeds that *options* ask for; tell on stderr of each that failed."""
+    if options.aimed:
+        return _aimed(options)
     trials = _trials(options)
     lease = lease_seconds()
     ours = []
@@ -95,7 +101,46 @@ def run(options):
     )
 
 
-def outcomes(trials, *, limit=None):
+def _aimed(options):
+    """Cut files just before a push; tell on stderr of each trial and of its losses."""
+    count = options.seeds or (QUICK_AIMED if options.quick else AIMED_SEEDS)
+    seeds = [options.seed] if options.seed is not None else range(1, count + 1)
+    lease = lease_seconds()
+    done = []
+    for _, outcome in outcomes([(seed, False) for seed in seeds], aimed=True):
+        done.append(outcome)
+        sys.stderr.write("\n".join(outcome.lines()) + "\n")
+    plans = [draw_aimed(outcome.seed) for outcome in done]
+    sums = {
+        "seeds": float(len(done)),
+        "cuts": float(sum(outcome.aimed for outcome in done)),
+        "pushers_killed": float(sum(outcome.kills for outcome in done)),
+        "pages": float(sum(outcome.pages for outcome in done)),
+        "pages_lost": float(sum(outcome.count(Wrong.LOST) for outcome in done)),
+        "seeds_not_safe": float(sum(not plan.safe for plan in plans)),
+        "pages_lost_not_safe": float(sum(outcome.expected_losses for outcome in done)),
+        "fetched_again": float(sum(outcome.refetched for outcome in done)),
+        "faults": float(sum(len(outcome.faults) for outcome in done)),
+        "seconds_max": _rounded(max((o.seconds for o in done), default=0.0)),
+    }
+    failed = [outcome.seed for outcome in done if outcome.faults]
+    return Report(
+        {
+            "lease_seconds": lease,
+            "seeds": sorted(outcome.seed for outcome in done),
+            "seeds_failed": sorted(failed),
+        },
+        {"aimed": sums},
+        {
+            "pages_lost": sums["pages_lost"],
+            "pages_lost_not_safe": sums["pages_lost_not_safe"],
+            "seeds": len(done),
+            "seeds_failed": len(failed),
+        },
+    )
+
+
+def outcomes(trials, *, limit=None, aimed=False):
     """Run *trials*, `LANES` at a time, each in a process of its own.
 
     After *limit* seconds no further one is started, but the first `AT_LEAST`.
@@ -111,7 +156,7 @@ def outcomes(trials, *, limit=None):
             while waiting and len(running) < LANES:
                 trial = waiting.pop(0)
                 begun += 1
-                running.append((trial, _start(*trial)))
+                running.append((trial, _start(*trial, aimed=aimed)))
             for trial, process in list(running):
                 if process.poll() is not None:
                     running.remove((trial, process))
@@ -148,8 +193,8 @@ def _trials(options):
     return [*ours[:2], *theirs[:1], *ours[2:], *theirs[1:]]
 
 
-def _start(seed, peer):
-    words = [str(seed), *(["--peer"] if peer else [])]
+def _start(seed, peer, *, aimed):
+    words = [str(seed), *(["--peer"] if peer else []), *(["--aimed"] if aimed else [])]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.chaos.one_trial", *words],
         cwd=ROOT,

@@ -27,6 +27,7 @@ MORE = [
     "tests/requests/test_discovery.py",
     "tests/test_scheduler.py",
     "tests/integration/test_discovery.py",
+    "tests/integration/test_kill.py",
     "tests/integration/test_local.py",
     "tests/integration/test_odd.py",
     "tests/integration/test_spider_classes.py",

@@ -9,6 +9,7 @@ from threading import Event, Thread
 import pytest
 from conftest import until
 
+from frontier.node.journal.entries import Acked, read
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
 
@@ -223,3 +224,32 @@ def test_a_page_is_fetched_again_with_what_its_callback_says(cluster, crawl, sit
     assert all(b - a >= 0.5 for a, b in pairwise(at))
     queue = snapshot(cluster.store, "frontier", "again-1").queue
     assert (queue.pushed, queue.acked, queue.waiting) == (4, 4, 0)
+
+
+def test_what_waits_outlives_a_store_that_is_lost(cluster, crawl, site, tmp_path):
+    journal = tmp_path / "j"
+    waits = {crawl.url(n, f"p{n}"): 6 for n in range(16)}
+    crawl.dues = [*waits.items(), (crawl.url(0, "now"), 0)]
+    crawl.start("node-1", FRONTIER_JOURNAL_DIR=journal)
+
+    def known():
+        every = [e for path in journal.glob("*") for e in read(path)]
+        return sum(isinstance(e, Acked) for e in every) == 2
+
+    until(known, "two pages are done")
+    cluster.kill("node-1")
+    cluster.lose_store()
+    done = cluster.ask(
+        "crawl", "rebuild", "--json", "--crawl=due-1", f"--journal={journal}"
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["waiting"] == 16
+    crawl.start("node-2")
+
+    assert cluster.wait("node-2") == [0]
+    times = crawl.times()
+    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
+    assert {url: len(at) for url, at in times.items()} == {
+        url: 1 for url, _ in crawl.dues
+    }
+    assert min(times[url][0] for url in waits) >= began + 6
