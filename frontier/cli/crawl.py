@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -96,6 +97,16 @@ class RunOptions:
             help="An argument of the spider; may be repeated.",
         ),
     ] = None
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Append the items to this feed; %(frontier_node)s in its name stands "
+            "for the node.",
+        ),
+    ] = None
     join: Annotated[
         bool,
         typer.Option(
@@ -165,7 +176,7 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
     chosen = [name for name in ("seeds", "feeds", "spider") if getattr(how, name)]
     if len(chosen) != 1 or (how.scope and not how.seeds):
         raise ConfigurationError(
-            "say what to crawl: --seeds (and --scope) or --feeds for a built-in "
+            "name what to crawl: --seeds (and --scope) or --feeds for a built-in "
             "spider, or --spider for your own (its arguments with -a)"
         )
     if how.spider:
@@ -186,6 +197,10 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
             settings, options.store_dir, how.warc_dir, project.settings
         ),
         settings=settings,
+        feeds=[
+            uri if "://" in uri else str(Path(uri).absolute())
+            for uri in how.output or []
+        ],
     )
 
 

@@ -333,6 +333,8 @@ class Plan:
     config: Config
     settings: Mapping[str, str]
     """Settings of every node, beside those that the plan implies."""
+    feeds: Sequence[str] = ()
+    """Where the items go, in place of the feeds of the project's settings."""
 
     @property
     def server(self) -> Mapping[str, Any]:
@@ -525,6 +527,7 @@ def _line(seen: CrawlSnapshot | None, seconds: float) -> str:
 def _shared_feeds(plan: Plan) -> list[str]:
     """URIs in ``FEEDS`` that are the same on all nodes, if there are several."""
     feeds = plan.settings.get(FEEDS) or plan.project.settings.get(FEEDS) or {}
+    feeds = plan.feeds or feeds
     if isinstance(feeds, str):
         try:
             feeds = json.loads(feeds)
@@ -546,12 +549,16 @@ def logs(nodes: Nodes) -> Iterator[Text]:
 def _free_ids(
     store: BlockingStore, plan: Plan, held: contextlib.ExitStack
 ) -> list[str]:
-    """``node-1`` and up, without those that an open crawl has, or had, already.
+    """Names of the nodes, which no other node of the crawl has, or had, already.
 
-    A node that had an earlier one's name would overwrite its report. Nor those of
-    another command that runs here, whose nodes may not have entered a crawl yet: it
-    has a lock on a file for each, until *held* is closed.
+    A node that had an earlier one's name would overwrite its report, and would stop
+    one that runs. On a server, other machines may start theirs at the same moment, so
+    that names begin with one that is this command's alone. In the embedded store
+    ``node-1`` and up will do: another command that runs here, whose nodes may not have
+    entered a crawl yet, has a lock on a file for each, until *held* is closed.
     """
+    if plan.server:
+        return [f"{plan.config.node_id}-{n}" for n in range(1, plan.nodes + 1)]
     namespace = plan.config.namespace
     every = list_crawls(store, namespace)
     open_ones = [
@@ -597,4 +604,6 @@ def _command(plan: Plan, node_id: str) -> Sequence[str]:
         command += ["-a", f"{name}={value}"]
     for name, value in settings.items():
         command += ["-s", f"{name}={value}"]
+    for uri in plan.feeds:
+        command += ["-o", uri]
     return command

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -134,9 +135,8 @@ def test_a_spider_of_a_project_is_run_with_its_arguments(
 def test_commands_at_once_have_nodes_feeds_and_reports_of_their_own(
     project, site, tmp_path
 ):
-    project('FEEDS = {"of-%(frontier_node)s.jsonl": {}}\n')
     run = [sys.executable, "-m", "frontier", "crawl", "run", "--nodes", "1"]
-    words = [*run, "--spider", "walk"]
+    words = [*run, "--spider", "walk", "-o", "of-%(frontier_node)s.jsonl"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     commands = {
         tag: warm.Popen(
@@ -181,6 +181,10 @@ def test_nodes_and_report_are_of_the_server_that_is_named(
     options = ["--redis-url", server.url, "--namespace", unique, "--json"]
     seen = json.loads(frontier("crawl", "status", *options).stdout)
     assert seen["queue"]["acked"] == seen["queue"]["pushed"] == 1
+    (node,) = (each["node_id"] for each in seen["nodes"])
+    machine = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
+    # Two commands that start at once, on two machines, have no node in common.
+    assert re.fullmatch(rf"{re.escape(machine)}-\d+-[0-9a-f]{{4}}-1", node)
 
 
 @pytest.mark.parametrize(
