@@ -174,10 +174,10 @@ class NoStore(StoreError):
     def __init__(self, directory: str) -> None:
         project = ""
         if Path("scrapy.cfg").exists():
-            project = " (the settings of the project here are not read)"
+            project = "; the settings of the project here are not read"
         super().__init__(
-            f"there is no store in {directory} (the first crawl makes it); name its "
-            f"directory with --store-dir, or a server with --redis-url{project}"
+            f"there is no store in {directory}: the first crawl makes it. Name a "
+            f"server with --redis-url, or another directory with --store-dir{project}"
         )
         self.directory = directory
 
@@ -455,7 +455,7 @@ class FileTaken(ArchiveError):
     code = ConfigurationError.code
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} is there; it is not overwritten")
+        super().__init__(f"{path} exists; it is not overwritten")
         self.path = path
 
 

@@ -714,7 +714,7 @@ def _number(name: str, value: str) -> int:
     if value in {"", "-"}:
         return 0
     if not _NUMBER.fullmatch(value):
-        raise NoCapture(f"its {name} {value[:20]!r} cannot be right")
+        raise NoCapture(f"its {name} {value[:20]!r} is invalid")
     return int(value)
 
 

@@ -242,7 +242,7 @@ class ImportOptions:
             "--crawl",
             metavar="CRAWL_ID",
             callback=_crawl_id,
-            help="Crawl of sources whose manifest names none (default: the path).",
+            help="Crawl id of sources whose manifest has none (default: the path).",
         ),
     ] = ""
     compat: Compat = ""
@@ -318,8 +318,9 @@ def commit(
         running = runs(store, options.namespace, crawl_id)
         if running and not (yes or in_rounds):
             raise CollectionInUse(
-                f"{crawl_id} is open, and what its nodes add later is not committed "
-                "before it ends; close it, or add --yes"
+                f"{crawl_id} is open: what its nodes add from now on is committed "
+                "only when it ends; end it first, or add --yes to commit what there "
+                "is"
             )
         with bar("digests", found[crawl_id]) as progress:
             goes_on = running and in_rounds
@@ -371,7 +372,7 @@ def purge(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Even if the manifest is empty, broken or unreadable."
+            "--force", help="Purge even if the manifest is empty, broken or unreadable."
         ),
     ] = False,
     yes: Yes = False,
@@ -410,7 +411,10 @@ def check(
     output: Output,
     options: StoreOptions,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Repair what has only one right answer.")
+        bool,
+        typer.Option(
+            "--repair", help="Repair faults that can be repaired in only one way."
+        ),
     ] = False,
     collection: Collection = "",
 ) -> None:
@@ -447,8 +451,8 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
         faults.append(error)
     if faults and not force:
         raise ConfigurationError(
-            f"{faults[0]}; what it would list is lost if the rest is taken for all, "
-            "so nothing was done"
+            f"{faults[0]}; nothing was done, as payloads that only this part of the "
+            "manifest lists would be removed"
         )
     return found
 
@@ -456,7 +460,7 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
 def require_compat(compat: str) -> None:
     """Raise unless *compat* is empty or names a tool that is known."""
     if compat not in {"", "browsertrix"}:
-        raise ConfigurationError(f"--compat {compat}: only browsertrix is known")
+        raise ConfigurationError(f"--compat {compat}: the only value is browsertrix")
 
 
 def require_algorithm(name: str) -> str:

@@ -110,7 +110,7 @@ class RunOptions:
     join: Annotated[
         bool,
         typer.Option(
-            "--join", help="Join a crawl, waiting for one if need be; never open one."
+            "--join", help="Join an open crawl, or wait for one; never begin one."
         ),
     ] = False
     setting: ScrapySettings = None
@@ -222,7 +222,7 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
         complain(line)
     if outcome.is_whole:
         names = ", ".join(node.node_id for node in outcome.nodes.failed())
-        complain(f"the crawl has ended whole: others took over what {names} had")
+        complain(f"the crawl is complete: other nodes took over the work of {names}")
     if outcome.exit_code is ExitCode.INTERRUPTED:
         complain("interrupted; to go on with the crawl, run the same command again")
 
@@ -365,10 +365,7 @@ def requeue(
     if done.open_crawl:
         name = "" if done.open_crawl == done.crawl_id else done.crawl_id
         setting = f" with FRONTIER_CRAWL_ID={name}" * bool(name)
-        say(
-            f"{done.crawl_id} had ended and can be resumed: start its "
-            f"spider{setting} to fetch them"
-        )
+        say(f"{done.crawl_id} had ended; to fetch them, start its spider{setting}")
     end_with(
         [
             f"{printable(url)!r} was not given up, or was requeued already"

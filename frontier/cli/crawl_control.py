@@ -282,8 +282,8 @@ def _settings(
     host = rule_of(HOST, host).value if host else ""
     if host and host_of(f"http://{host}/") != host.strip("[]"):
         raise ConfigurationError(
-            f"--host {host}: a delay is that of a host on all its ports; give "
-            f"--host {host.rpartition(':')[0]}"
+            f"--host {host}: a delay applies to all ports of a host; give --host "
+            f"{host.rpartition(':')[0]}"
         )
     for name, text in found.items():
         value_of(name, text, host, crawl.shape)
@@ -297,7 +297,7 @@ def _settings(
     ):
         raise ConfigurationError(
             f"{' and '.join(QUOTAS)} need all URLs of a host in one queue, and this "
-            "crawl has FRONTIER_HOST_SHARDS, or FRONTIER_QUEUE_KEY = 'url'"
+            "crawl splits hosts (FRONTIER_HOST_SHARDS, or FRONTIER_QUEUE_KEY = 'url')"
         )
     return setting(found, host)
 

@@ -171,9 +171,9 @@ def _tell_what_is_left(crawl_id: str, waiting: list[str], live: int) -> None:
         )
     if live:
         say(
-            f"its {live:,} nodes will stop; frontier crawl status --nodes shows it. If "
-            "they were killed, repeat this when they are dead: else its payloads stay "
-            "until the next crawl of the collection"
+            f"its {live:,} nodes will stop; frontier crawl status --nodes shows when. "
+            "If they were killed, run this command again once they are lost; "
+            "otherwise its payloads stay until the next crawl of the collection"
         )
 
 
@@ -268,9 +268,8 @@ def _require_committed(store: BlockingStore, keys: CrawlKeys, collection: str) -
     others = _uncommitted_in(store, keys)
     if store.call(waits) or has_rounds(store, within, crawl_id) or others:
         raise CollectionInUse(
-            f"the payloads of {crawl_id} are not committed yet, and could not be "
-            "once the crawl is deleted; run frontier collection commit, or cancel, "
-            "first"
+            f"the payloads of {crawl_id} are not committed, and cannot be once the "
+            "crawl is deleted; first run frontier collection commit, or cancel"
         )
 
 

@@ -32,7 +32,9 @@ def items(
         typer.Option(
             "--field",
             metavar="FIELD",
-            help="The items' FRONTIER_ITEM_ORIGIN_FIELD.",
+            help=(
+                "Field that says where an item is from, as FRONTIER_ITEM_ORIGIN_FIELD."
+            ),
         ),
     ] = "frontier_origin",
     force: Force = False,
@@ -49,7 +51,7 @@ def items(
     named, expected, faults = _named(files, options)
     require_readable(named)
     if out.exists() and not force:
-        raise ConfigurationError(f"{out} is there; add --force to overwrite it")
+        raise ConfigurationError(f"{out} exists; add --force to overwrite it")
     there = [path for path in named if path.exists()]
     if any(out.exists() and out.samefile(path) for path in there):
         raise ConfigurationError(f"{out} is one of the files to join")

@@ -173,7 +173,7 @@ class Nodes:
         try:
             self._start(node_id, command, log, cwd, env)
         except BaseException:
-            say(f"{node_id} cannot be started; {len(self.every)} that run are stopped")
+            say(f"{node_id} cannot be started; stopping the {len(self.every)} that run")
             self._stop()
             raise
 
@@ -227,7 +227,7 @@ class Nodes:
             if self._told == KILLS and self._killed:
                 complain(
                     f"killed {', '.join(self._killed)}: what was in flight there is "
-                    "fetched again when the crawl goes on, and nothing is lost"
+                    "fetched again when the crawl goes on; nothing is lost"
                 )
             elif self._told < KILLS:
                 say(STOPPING[self._told])

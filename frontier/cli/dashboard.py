@@ -38,7 +38,13 @@ Host = Annotated[
 ]
 Port = Annotated[
     int,
-    typer.Option("--port", min=0, max=65535, metavar="N", help="0 is any free port."),
+    typer.Option(
+        "--port",
+        min=0,
+        max=65535,
+        metavar="N",
+        help="The port to listen on; 0 picks a free one.",
+    ),
 ]
 Token = Annotated[
     str,
@@ -52,7 +58,7 @@ Token = Annotated[
 OneCrawl = Annotated[
     str,
     typer.Option(
-        "--crawl", metavar="CRAWL_ID", help="The crawl whose address is printed."
+        "--crawl", metavar="CRAWL_ID", help="Print the address of this crawl's page."
     ),
 ]
 

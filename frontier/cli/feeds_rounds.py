@@ -53,9 +53,9 @@ def status(options: CrawlOptions, output: Output, sites: Names = None) -> None:
 def refetch(
     options: CrawlOptions,
     output: Output,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Of a page.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The page's URL.")],
     site: Annotated[
-        str, typer.Option(metavar="NAME", help="In whose round it is fetched.")
+        str, typer.Option(metavar="NAME", help="The site whose round fetches it.")
     ] = "",
 ) -> None:
     """Fetch a page once more, in the next round of its site, which begins now."""

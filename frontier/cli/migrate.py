@@ -273,8 +273,8 @@ def _tell(
         complain(line)
     if source.starts:
         say(
-            f"nodes take the {source.starts:,} start URLs of {keys.starts} "
-            "themselves, as scrapy-redis did, if they are on the nodes' own store"
+            f"the {source.starts:,} start URLs of {keys.starts} stay there: if that "
+            "is on the nodes' store, nodes take them as scrapy-redis did"
         )
     return ExitCode.INCOMPLETE if faults else ExitCode.OK
 
@@ -316,8 +316,8 @@ def _source(crawler: Crawler, source: str, server: dict[str, Any]) -> dict[str, 
         return {"REDIS_URL": source}
     if not (named_here or server):
         raise ConfigurationError(
-            "neither the project nor --redis-url names a server; say with --from where "
-            "scrapy-redis has its queue"
+            "neither the project nor --redis-url names a server; name that of "
+            "scrapy-redis with --from"
         )
     return {name: settings[name] for name in named_here} or server
 

@@ -71,7 +71,8 @@ class Project:
             if (directory / MARK).is_file() and (directory / "spiders").is_dir():
                 return cls(directory, is_ours=True, settings={})
         raise ConfigurationError(
-            f"the spider site is not there: {package / 'project'} has no {MARK}"
+            f"the built-in spider is missing: {package / 'project'} has no {MARK}; "
+            "install frontier-crawl again"
         )
 
     @classmethod
@@ -123,8 +124,8 @@ def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
 
     if not inside_project():
         raise ConfigurationError(
-            f"there is no Scrapy project here, in which a spider {spider} could be: "
-            f"no {MARK} in this directory or in one above it"
+            f"there is no Scrapy project here to look for the spider {spider} in: no "
+            f"{MARK} in this directory or above it"
         )
     try:
         crawler = _bare_crawler(spider, given)

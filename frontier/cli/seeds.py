@@ -91,7 +91,7 @@ def seed(
         chosen = crawl.keys.crawl_id
         if crawl.config.queue_key == BY_FINGERPRINT:
             raise ConfigurationError(
-                f"the crawl {chosen} is a duplicate filter's alone; it has no queue"
+                f"the crawl {chosen} has no queue: a duplicate filter made it"
             )
         config = Config.from_settings(get_project_settings())
         pushes_of = _pushes_of(store, crawl, config)

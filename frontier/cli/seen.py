@@ -32,12 +32,18 @@ app = Commands("Plan the seen test, copy what it knows to another crawl.")
 def plan(
     output: Output,
     urls: Annotated[
-        str, typer.Option(metavar="N", help="URLs of the crawl: 2000, 50M, 1.5G.")
+        str,
+        typer.Option(
+            metavar="N", help="How many URLs the crawl will see: 2000, 50M, 1.5G."
+        ),
     ],
     error: Annotated[
         float,
         typer.Option(
-            min=1e-15, max=0.999, metavar="RATE", help="Share of new URLs to lose."
+            min=1e-15,
+            max=0.999,
+            metavar="RATE",
+            help="Share of new URLs that Bloom may take for seen.",
         ),
     ] = 0.001,
     tiers: Annotated[

@@ -89,7 +89,7 @@ def create(
     if out.suffix != SUFFIX:
         raise ConfigurationError(f"{out}: its name has to end in {SUFFIX}")
     if out.exists() and not how.force:
-        raise ConfigurationError(f"{out} is there; add --force to overwrite it")
+        raise ConfigurationError(f"{out} exists; add --force to overwrite it")
     for path in given:
         if not path.exists():
             complain(f"{path}: there is no such file or directory")

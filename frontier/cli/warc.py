@@ -173,7 +173,7 @@ def repair(
 
     def refused(path: Path, reason: str) -> None:
         left.append(path)
-        complain(f"{path} is left alone: {reason}")
+        complain(f"{path} was not repaired: {reason}")
 
     try:
         repaired = repair_all(directory, None, listing.write, refused)

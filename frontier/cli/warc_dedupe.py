@@ -143,7 +143,7 @@ def manifest(
         typer.Option(metavar="NAME", help="Of payloads: md5, sha1, sha512, blake3."),
     ] = "sha256",
     form: Annotated[
-        Form, typer.Option("--format", help="Write manifest.warcsum, too.")
+        Form, typer.Option("--format", help="Also write manifest.warcsum.")
     ] = Form.PARQUET,
 ) -> None:
     """Note each capture in WARC files, with its payload's digest, as Parquet.
@@ -182,7 +182,7 @@ def plan(
     which: Which,
     originals: Originals = None,
     form: Annotated[
-        Form, typer.Option("--format", help="Write plan.warcsum, too.")
+        Form, typer.Option("--format", help="Also write plan.warcsum.")
     ] = Form.PARQUET,
 ) -> None:
     """Find the captures that are copies of an earlier one; change nothing."""
@@ -211,7 +211,8 @@ def apply(
     output: Output,
     running: Running,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write here.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Directory for the new files."),
     ] = None,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Replace each file, once it is whole.")
@@ -222,7 +223,7 @@ def apply(
     Each copy is compared with its original before it loses its payload.
     """
     if (out is not None) is in_place:
-        raise ConfigurationError("say --out DIR or --in-place")
+        raise ConfigurationError("give --out DIR or --in-place")
     trouble = Trouble()
     hold(context, directory, is_made=True)
     facts = _apply(directory, out, running, trouble)
@@ -250,8 +251,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     made_at = {made.resolve() for made in outs}
     if len(made_at) < len(outs) or made_at & {path.resolve() for path in paths}:
         raise ConfigurationError(
-            "two files would get one name, or one would be written over: convert them "
-            "into other directories"
+            "two files would get the same name, or a file would be overwritten: "
+            "convert them into different directories"
         )
     facts = running.written(convert, paths, outs, trouble)
     facts["records"] = facts.pop("replaced")
@@ -375,8 +376,8 @@ def _plan(
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:
         say(
-            f"{made.wrong:,} records do not have the payload digest that they claim, "
-            "as far as it can be told; they stay what they are"
+            f"{made.wrong:,} records have a payload digest that does not match; they "
+            "are left as they are"
         )
     return asdict(made)
 

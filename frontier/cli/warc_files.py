@@ -30,7 +30,10 @@ Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
 
 
 Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")
+    Path,
+    typer.Option(
+        "--out", "-o", metavar="DIR", help="Directory for the files that this makes."
+    ),
 ]
 
 

@@ -94,7 +94,10 @@ class Leave:
         ),
     ] = None
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why: written in place of each record.")
+        str,
+        typer.Option(
+            metavar="TEXT", help="The reason, written in place of each record."
+        ),
     ] = ""
 
     def wanted(self) -> Wanted:

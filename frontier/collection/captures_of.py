@@ -214,7 +214,7 @@ def _indexed(digest: str, date: str, url: str, size: int, *, revisit: bool) -> K
     if not 0 < len(url) <= MAX_URL:
         raise ValueError(f"it has no URL, or one of more than {MAX_URL:,} characters")
     if size >= MAX_SIZE:
-        raise ValueError(f"its length {size} cannot be right")
+        raise ValueError(f"its length {size} is invalid")
     return Known(spelled(digest), date, url, size, revisit)
 
 

@@ -203,7 +203,7 @@ def _entry(
         if not isinstance(text, str) or len(text) > MAX_NAME or not text.isprintable():
             raise SourceBroken(where, f"its {what} is not printable text, or too long")
     if size is not None and (type(size) is not int or not 0 <= size < 2**50):
-        raise SourceBroken(where, f"its size {str(size)[:40]!r} cannot be right")
+        raise SourceBroken(where, f"its size {str(size)[:40]!r} is invalid")
     crawl = crawl or crawl_id
     url = _resolved(path, manifest, root)
     if kind_of(url) is Kind.MANIFEST:

@@ -88,7 +88,7 @@ def repair(
 
 def log_refusal(path: Path, reason: str) -> None:
     """Say that a file is not repaired, and why."""
-    logger.error("%s is left alone: %s", path, reason)
+    logger.error("%s was not repaired: %s", path, reason)
 
 
 def _repair_file(

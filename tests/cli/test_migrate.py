@@ -327,5 +327,5 @@ def test_what_is_wrong_is_said_before_anything_is_made(migrate, frontier, ask):
     assert "is a string, and not a list or zset" in err
     done = frontier("migrate", "scrapy-redis", "--spider", "shop")
     assert done.returncode == 2
-    assert "say with --from where scrapy-redis has its queue" in done.stderr
+    assert "name that of scrapy-redis with --from" in done.stderr
     assert ask("KEYS", "*frontier*") == []

@@ -358,5 +358,5 @@ def test_no_node_stays_behind_if_one_of_them_cannot_be_started(
 
     assert done.returncode == 8
     assert left == []
-    assert "node-3 cannot be started; 2 that run are stopped" in done.stderr
+    assert "node-3 cannot be started; stopping the 2 that run" in done.stderr
     assert "node-3.log: Is a directory" in done.stderr

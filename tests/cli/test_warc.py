@@ -59,7 +59,7 @@ def test_a_killed_writers_log_is_closed_at_its_last_whole_line(tmp_path):
 
     assert log.with_suffix("").read_text() == "a line\n"
     assert f"{log.stem}: closed after its last whole line" in done.stdout
-    assert f"{taken} is left alone: {taken.stem} exists" in done.stderr
+    assert f"{taken} was not repaired: {taken.stem} exists" in done.stderr
     assert done.returncode == ExitCode.INCOMPLETE
 
 

@@ -61,7 +61,7 @@ def test_a_line_of_an_index_with_a_length_that_no_record_has(index, tmp_path, si
     code, _, err = index.run("import", path)
 
     assert code == ExitCode.INCOMPLETE
-    assert "line 2: its length 10000000000000 cannot be right" in err
+    assert "line 2: its length 10000000000000 is invalid" in err
     assert index.counts()["totalUrls"] == 1
 
 

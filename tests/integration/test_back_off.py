@@ -423,7 +423,7 @@ def test_what_a_dead_host_makes_us_give_up_is_a_dead_letter(cluster, sites, dead
     there = sites(20, listener=dead)
     done = cluster.ask("crawl", "requeue", "--all")
     assert "20 requests are queued again" in done.stdout
-    assert "site-1 had ended and can be resumed" in done.stderr
+    assert "site-1 had ended; to fetch them" in done.stderr
     start(cluster, *live, nodes=["node-2"], more=links)
     assert cluster.wait("node-2") == [0]
     assert there.pages() == {f"/{number}" for number in range(20)}

@@ -203,7 +203,7 @@ def test_a_file_that_is_there_is_not_overwritten_without_being_told(
     refused = commands.run(*words)
 
     assert refused.returncode == 2
-    assert refused.stderr == f"frontier: {out} is there; add --force to overwrite it\n"
+    assert refused.stderr == f"frontier: {out} exists; add --force to overwrite it\n"
     assert out.read_bytes() == b"dear"
     with pytest.raises(FileTaken):  # as a node does whose settings want a WACZ
         create(out, warc_files([directory]))

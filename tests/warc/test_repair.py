@@ -154,8 +154,8 @@ def test_other_files_are_left_alone(writer, tmp_path, caplog):
     assert one.file == NAME
     assert (tmp_path / NAME).exists()
     said = [record.getMessage() for record in caplog.records]
-    assert any("is left alone: it is a link" in line for line in said)
-    assert any("is left alone: it is a FIFO" in line for line in said)
+    assert any("was not repaired: it is a link" in line for line in said)
+    assert any("was not repaired: it is a FIFO" in line for line in said)
     for name in theirs:
         assert (tmp_path / name).read_bytes() == b"theirs"
 
