@@ -200,8 +200,8 @@ class MetaRefreshMiddleware:
         if not self._is_told:
             self._is_told = True
             logger.warning(
-                "%s has a base or a refresh that is no URL (%s): its links are "
-                "relative to its own URL; further ones are only counted",
+                "%s has a base or a refresh that is not a URL (%s): its links are "
+                "resolved against its own URL; further ones are only counted",
                 request.url[:URL_SHOWN],
                 error,
             )

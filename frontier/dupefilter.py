@@ -315,7 +315,7 @@ class RedisDupeFilter(RFPDupeFilter):
         try:
             self._seen_test.clear()
         except FrontierError as error:
-            logger.error("what was seen is kept: %s", error)  # noqa: TRY400
+            logger.error("the seen-set was not cleared: %s", error)  # noqa: TRY400
 
     def _identify(self, request: Request) -> bytes:
         if self._by_url and _is_plain(request):

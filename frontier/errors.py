@@ -187,8 +187,8 @@ class PushForgotten(StoreError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the store has gone back in time, by a failover or a restart, and has "
-            "forgotten what it had confirmed; load it again"
+            "the store has lost writes that it had confirmed, by a failover or a "
+            "restart; run the command again"
         )
 
 
@@ -284,7 +284,7 @@ class NodeStopped(CoordinationError):
     """A node is to end while it waits for its store, or for a crawl."""
 
     def __init__(self, node_id: str) -> None:
-        super().__init__(f"the node {node_id} was told to stop before it had begun")
+        super().__init__(f"the node {node_id} was stopped before it had started")
         self.node_id = node_id
 
 
@@ -433,7 +433,7 @@ class NoManifest(ArchiveError):
     """There is no manifest, or no plan, where one was to be used."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path}: there is no manifest of this version, or no plan")
+        super().__init__(f"{path}: there is no plan, or no manifest of this version")
         self.path = path
 
 

@@ -263,7 +263,7 @@ def require_ratio(text: int, compressed: int) -> None:
         ValueError: It does.
     """
     if text > FREE_BYTES and text > MAX_RATIO * max(compressed, 1):
-        raise ValueError(f"it grows more than {MAX_RATIO} times: a bomb")
+        raise ValueError(f"it inflates to more than {MAX_RATIO} times its size")
 
 
 def descriptor_of(path: Path | str, flags: int, *, follow: bool = False) -> int:

@@ -208,7 +208,9 @@ class UniqueItemsPipeline:
 
     def _drop(self, value: Any) -> NoReturn:
         self._session.count("frontier/items/doubles")
-        raise DropItem(f"an item with {self._field} = {str(value)[:80]!r} is there")
+        raise DropItem(
+            f"another page has given an item with {self._field} = {str(value)[:80]!r}"
+        )
 
     def _note_without(self, item: Any) -> None:
         if not self._told:

@@ -817,8 +817,8 @@ class Scheduler(BaseScheduler, Owner):
             if not self._told_why:
                 self._told_why = True
                 logger.info(
-                    "this node has nothing to do, and stays: there are start URLs, or "
-                    "pages that are queued or under way elsewhere"
+                    "this node has nothing to do, and waits: start URLs are left, or "
+                    "pages are queued or under way on other nodes"
                 )
 
     @override

@@ -128,7 +128,7 @@ class StartMiddleware:
         session.knows_start.set()
         if state == "done":
             session.node.has_seeds = True
-            logger.info("the seeds were loaded by a node of this crawl before")
+            logger.info("another node of this crawl has loaded the seeds")
             await session.node.tell_if_empty()
         return state != "done"
 

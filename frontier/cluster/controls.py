@@ -146,7 +146,7 @@ def change(
     if done < 0:
         raise ConfigurationError(
             f"the crawl {keys.crawl_id} has {MOST:,} exclusions and settings already, "
-            "and takes no more: one pattern may stand for many hosts"
+            "and takes no more; replace several by one pattern"
         )
     return int(version), bool(done)
 

@@ -208,8 +208,8 @@ def _require_job(found: _Found, job: Job | None) -> None:
             f"and had other {difference}; choose another id"
         )
     logger.warning(
-        "the crawl %s was begun with other %s; it goes on, and what is new of these is "
-        "queued, as FRONTIER_CRAWL_ID names it",
+        "the crawl %s was begun with other %s; it goes on, as FRONTIER_CRAWL_ID "
+        "names it, and the new ones are queued",
         crawl_id,
         difference,
     )
@@ -225,10 +225,10 @@ async def _tell_of_others(
     crawl_id = found.keys.crawl_id
     if ended is not None and ended.ago < LATE:
         logger.warning(
-            "the crawl %s of this job ended %s ago (%s): this node opens %s, and all "
-            "is fetched again. If it was to take part in %s, start nodes that replace "
-            "others with FRONTIER_JOIN_ONLY, or all nodes of a job with the same "
-            "FRONTIER_RUN_ID",
+            "the crawl %s of this job ended %s ago (%s): this node opens %s, and "
+            "everything is fetched again. To take part in %s, it came too late: "
+            "start nodes that replace others with FRONTIER_JOIN_ONLY, or all nodes "
+            "of a job with the same FRONTIER_RUN_ID",
             ended.keys.crawl_id,
             f"{ended.ago:.0f} s" if ended.ago < 120 else f"{ended.ago / 60:.0f} min",
             _said(ended.state),
@@ -243,8 +243,8 @@ async def _tell_of_others(
     other = _job(keys, stored)
     if state == b"open" and other is not None and other.id != job.id:
         logger.warning(
-            "the crawl %s is open for another job (%s): this node opens %s; it takes "
-            "part in %s only if it is started as that was, or with FRONTIER_CRAWL_ID "
+            "the crawl %s is open for another job (%s): this node opens %s. To take "
+            "part in %s, start it with the same arguments, or with FRONTIER_CRAWL_ID "
             "if only start URLs differ",
             before,
             job.differs(other),
@@ -262,12 +262,13 @@ async def _refuse_taken(run: Run, keys: CrawlKeys, *, named: bool) -> None:
     chosen = keys.crawl_id
     if named or (await run([Call.command("EXISTS", keys.meta())]))[0]:
         raise ConfigurationError(
-            f"the collection has a crawl {chosen} of another store, from an import, "
-            "or that was deleted; set FRONTIER_CRAWL_ID to a name that it does not have"
+            f"the collection has a crawl {chosen} already, which was imported, was "
+            "deleted, or is in another store; set FRONTIER_CRAWL_ID to a name that "
+            "it does not have"
         )
     logger.warning(
-        "the collection has a crawl %s of another store, from an import, or that was "
-        "deleted; this one takes the next number",
+        "the collection has a crawl %s already, which was imported, was deleted, or "
+        "is in another store; this one takes the next number",
         chosen,
     )
 

@@ -95,8 +95,8 @@ def purge(
     """
     if not planned.kept and not force:
         raise ConfigurationError(
-            "none of the crawls that are to be kept is in the collection, so that "
-            "nothing would be left; add --force if you mean it"
+            "the collection has none of the crawls to keep, so nothing would be "
+            "left; add --force if you mean it"
         )
     looked = 0
 

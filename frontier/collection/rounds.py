@@ -238,7 +238,7 @@ class Committer(OpenRound):
             elif time.monotonic() > limit:
                 raise CollectionInUse(
                     f"{self._crawl_id} is not committed: another round, or a purge, "
-                    "is under way; commit it when that has ended"
+                    "is under way; run the command again when that has ended"
                 )
             else:
                 time.sleep(PAUSE_S)

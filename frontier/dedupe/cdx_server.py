@@ -164,7 +164,7 @@ class CdxServer:
             NoAnswer: It did not answer, or nothing that can be read.
         """
         if self.is_resting():
-            raise NoAnswer("it has failed, and is left alone")
+            raise NoAnswer("it has failed, and is not asked now")
         try:
             found = list(answers(self._get(self._target(wanted))))
         except NoAnswer as error:
@@ -188,8 +188,8 @@ class CdxServer:
             self._rests += 1
             self._resting_until = time.monotonic() + pause
         logger.warning(
-            "the CDX server %s is not asked for %d s, and payloads are stored in full: "
-            "%s",
+            "the CDX server %s is not asked for %d s, and payloads are stored in "
+            "full meanwhile: %s",
             self.name,
             pause,
             why,
@@ -201,8 +201,8 @@ class CdxServer:
             told, self._told = self._told, True
         if not told:
             logger.warning(
-                "the digests of the CDX server %s are %s, and this crawl's %s: "
-                "nothing is found there; see FRONTIER_REVISIT_DIGESTS",
+                "the CDX server %s has digests of %s, and this crawl %s: nothing is "
+                "found there; see FRONTIER_REVISIT_DIGESTS",
                 self.name,
                 theirs,
                 ours,
@@ -263,7 +263,7 @@ class CdxServer:
             if len(data) > MAX_ANSWER:
                 raise NoAnswer(f"its answer has more than {MAX_ANSWER:,} bytes")
             if time.monotonic() > ends:
-                raise NoAnswer(f"its answer takes over {self._timeout:g} s")
+                raise NoAnswer(f"its answer takes longer than {self._timeout:g} s")
         text = _inflated(data) if data.startswith(_GZIP) else bytes(data)
         if answer.status == 200:
             return text

@@ -182,7 +182,10 @@ class Spool:
             try:
                 job()
             except OSError:
-                logger.exception("a large body is lost")
+                logger.exception(
+                    "a large body cannot be written, and is lost: its request "
+                    "fails by its time-out"
+                )
                 return  # the download ends by its time-out
             loop.call_soon_threadsafe(then)
 

@@ -220,9 +220,9 @@ class Hops:
         if handler not in self._handlers:
             self._handlers.add(handler)
             logger.warning(
-                "%s.%s sends %s requests: leases are looked at when it is called, not "
-                "when it sends, and addresses (FRONTIER_ALLOW_ADDRESSES) before that, "
-                "and where its responses name them",
+                "%s.%s sends %s requests by itself: the lease on a host is checked "
+                "before it is called, not when it sends; FRONTIER_ALLOW_ADDRESSES is "
+                "checked then, and for addresses that its responses name",
                 handler.__module__,
                 handler.__qualname__,
                 scheme,
@@ -236,8 +236,8 @@ class Hops:
                 for reason, count in self._refused.most_common()
             )
             logger.warning(
-                "%d requests were not sent: out of scope, or to addresses that "
-                "FRONTIER_ALLOW_ADDRESSES does not have, or with URLs that are too "
+                "%d requests were not sent: out of scope, to addresses that "
+                "FRONTIER_ALLOW_ADDRESSES does not allow, with URLs that are too "
                 "long, or excluded by an operator (%s)",
                 self._refused.total(),
                 parts,

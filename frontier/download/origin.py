@@ -95,8 +95,9 @@ class Answering:
             )
         else:
             logger.warning(
-                "what %s gives is archived as resource records: whether servers sent "
-                "it is not known; if they did, name it in FRONTIER_WARC_HTTP_HANDLERS",
+                "what %s returns is archived as resource records, as it may not come "
+                "from a server; if it does, name the handler in "
+                "FRONTIER_WARC_HTTP_HANDLERS",
                 maker,
             )
 

@@ -362,8 +362,8 @@ class RobotsTxtMiddleware(BaseRobots):
         if _is_absent(error):
             return Known(None, now + RETRY_ABSENT, error=error, made=now)
         logger.warning(
-            "%s/robots.txt cannot be fetched (%s): nothing is fetched from there; "
-            "it is asked for again after %g s",
+            "%s/robots.txt cannot be fetched (%s): nothing else is fetched from "
+            "there; it is tried again after %g s",
             origin[:200],
             _said(error),
             RETRY,
@@ -393,8 +393,8 @@ class RobotsTxtMiddleware(BaseRobots):
         most = self._unreachable.most_common(NAMED)
         logger.warning(
             "%d requests to %d hosts were not sent, as their robots.txt could not be "
-            "fetched (%s%s); they are dead letters, which frontier crawl requeue puts "
-            "back",
+            "fetched (%s%s); they are dead letters: frontier crawl requeue queues "
+            "them again",
             self._unreachable.total(),
             len(self._unreachable),
             ", ".join(f"{origin[:200]} {count:,}" for origin, count in most),

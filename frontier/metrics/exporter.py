@@ -146,7 +146,7 @@ class Exporter:
         try:
             asked.result(PATIENCE)
         except TimeoutError:
-            logger.debug("the reactor has no time to be asked for figures")
+            logger.debug("the node is too busy to collect its figures")
         if self._last is not None:
             yield from families(NODE, self._last)
 

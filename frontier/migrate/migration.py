@@ -207,9 +207,9 @@ class Migration:
             keys = self._source.keys
             raise ConfigurationError(
                 f"{keys.seen} has none of the first requests of {keys.queue}, neither "
-                "by scrapy-redis's fingerprints nor by Scrapy's: a fingerprinter of "
-                "the project's own has made it. Add --no-dupefilter, and --seen-urls "
-                "FILE with URLs from logs or feed exports"
+                "by scrapy-redis's fingerprints nor by Scrapy's: the project had a "
+                "fingerprinter of its own. Add --no-dupefilter, and --seen-urls FILE "
+                "with URLs from logs or feed exports"
             )
 
     def fill_seen(

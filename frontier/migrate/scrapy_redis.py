@@ -170,16 +170,20 @@ def request_of(data: bytes) -> dict[str, Any]:
     """
     found = _loaded(data)
     if not isinstance(found, dict) or not isinstance(found.get("url"), str):
-        raise ItemFault("it is no request: there is no url in it")
+        raise ItemFault("it is not a request: it has no url")
     if "_encoding" in found:  # as of Scrapy before 2.6
         found["encoding"] = found.pop("_encoding")
     priority = found.get("priority") or 0
     try:
         found["priority"] = int(priority)
     except (TypeError, ValueError, OverflowError):
-        raise ItemFault(f"its priority {priority} is no priority", found) from None
+        raise ItemFault(
+            f"its priority {priority} is not a whole number, or is too large", found
+        ) from None
     if found["priority"] != priority or abs(priority) > MAX_PRIORITY:
-        raise ItemFault(f"its priority {priority} is no priority", found)
+        raise ItemFault(
+            f"its priority {priority} is not a whole number, or is too large", found
+        )
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -460,7 +460,9 @@ class Archive(Part):
         try:
             await asyncio.to_thread(self._count)
         except StoreError as error:
-            logger.warning("the collection's counts lack this node's: %s", error)
+            logger.warning(
+                "the counts of this node are missing in the collection: %s", error
+            )
 
     def _count(self) -> None:
         """Add what was written since to the crawl's counts.
@@ -587,7 +589,7 @@ class Archive(Part):
             if own:
                 logger.error(
                     "%s was made by another node, and may lack %d captures of this "
-                    "one; frontier wacz create makes another",
+                    "one; frontier wacz create makes one that has them",
                     out,
                     own,
                 )
@@ -600,8 +602,8 @@ class Archive(Part):
         logger.info("made %s: %d captures", made.path, made.captures)
         if made.missing:
             logger.warning(
-                "%s: originals of %d payloads are in no WACZ beside it; replay "
-                "needs their WACZ files",
+                "%s lacks the originals of %d payloads, and so do the WACZ files "
+                "beside it; replay needs those that have them",
                 made.path,
                 made.missing,
             )
@@ -621,7 +623,7 @@ class Archive(Part):
         logs, other_logs = self._own(logs_of(given, self._crawl_id))
         if others or other_logs:
             logger.warning(
-                "%d files of another crawl that was called %s are not in the WACZ: %s",
+                "%d files of another crawl with the id %s are not in the WACZ: %s",
                 len(others + other_logs),
                 self._crawl_id,
                 (others + other_logs)[0],

@@ -124,9 +124,9 @@ class Failover:
         again, gone = self._outbox.resend(forgotten)
         self._on_forgotten()
         logger.warning(
-            "the store at %s has forgotten its last writes, in %d partitions that this "
-            "node knows; %d requests that were under way here will be fetched again, "
-            "and %d URLs are pushed again",
+            "the store at %s has lost its last writes in %d partitions of this node; "
+            "%d requests that were under way here will be fetched again, and %d URLs "
+            "are pushed again",
             self._store.where,
             len(missing | forgotten.keys()),
             sum(started),
@@ -134,8 +134,8 @@ class Failover:
         )
         if gone and not self._store.alone:  # one server has forgotten the acks, too
             logger.error(
-                "in %d partitions it has also forgotten what this node pushed more "
-                "than %g s before, which is not kept: pages may be lost whose parents "
+                "in %d partitions it has also lost what this node pushed more than "
+                "%g s earlier and keeps no more: URLs may be lost whose parent pages "
                 "are acked on other servers",
                 gone,
                 KEPT_BY_CLUSTER,

@@ -120,8 +120,8 @@ class AddressClasses(Part):
         if void and not self._told:
             self._told = True
             logger.warning(
-                "some seeds lead to public addresses and others by their names to %s "
-                "ones: only the public are fetched; FRONTIER_ALLOW_ADDRESSES says "
-                "otherwise",
+                "the names of some seeds lead to public addresses and those of "
+                "others to %s ones: only the public ones are fetched; to allow more, "
+                "set FRONTIER_ALLOW_ADDRESSES",
                 " and ".join(sorted(void)),
             )

@@ -603,9 +603,9 @@ class Hosts(Part):
         """Say what this node has given up, and skipped."""
         if self.given_up:
             logger.error(
-                "%d requests to %d hosts were given up, as the hosts were left alone "
-                "too often without an answer (%s); those of the queue are dead "
-                "letters, which frontier crawl requeue puts back",
+                "%d requests to %d hosts were given up, as these hosts did not "
+                "answer again and again (%s); those of the queue are dead letters: "
+                "frontier crawl requeue queues them again",
                 self.given_up.total(),
                 len(self.given_up),
                 _most_common(self.given_up),

@@ -523,9 +523,9 @@ class Node(Kernel):
             if waited > HEARD and not told:
                 told = True
                 logger.info(
-                    "the crawl %s has ended; nothing was heard of %s since: this node "
-                    "waits for %g s to see if it is dead, and then does what the last "
-                    "node does (frontier node remove makes it shorter)",
+                    "the crawl %s has ended; nothing was heard of %s since: this "
+                    "node waits for %g s to see if it is dead, and then does the "
+                    "work of the last node (frontier node remove ends the wait)",
                     self.keys.crawl_id,
                     ", ".join(gone.silent),
                     self.config.lease_ttl,
@@ -586,7 +586,7 @@ class Node(Kernel):
             return
         if left:
             logger.info(
-                "%d queued requests of %s are not fetched, as it has ended before",
+                "%d queued requests of %s are not fetched, as the crawl has ended",
                 left,
                 self.keys.crawl_id,
             )
@@ -660,9 +660,9 @@ class Node(Kernel):
                 is_empty = await self.end_of_crawl.nothing_left()
         if is_empty:
             logger.warning(
-                "nothing is left in the crawl %s, which this node has joined: its "
-                "start requests were made before, and nothing is queued; the next "
-                "start begins a new crawl",
+                "the crawl %s, which this node has joined, has nothing left to do: "
+                "its start requests were made before, and its queue is empty; the "
+                "next start begins a new crawl",
                 self.keys.crawl_id,
             )
 

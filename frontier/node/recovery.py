@@ -172,9 +172,9 @@ class Recovery:
         places = {(r.lease.partition, r.queue) for r in reservations}
         if places - self._stuck:
             logger.warning(
-                "%d start requests that cannot be stored were of a node that is gone "
-                "and was started with other arguments or start URLs than this one; "
-                "they wait for a node that is started like it",
+                "%d start requests that cannot be stored were lost with a node that "
+                "had other arguments or start URLs than this one; they wait for a "
+                "node that is started like that one",
                 len(reservations),
             )
         self._stuck |= places

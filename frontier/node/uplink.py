@@ -192,9 +192,9 @@ class Uplink(Part):
     def _pause(self, hosts: int) -> None:
         self.since = time.monotonic()
         logger.warning(
-            "no host answers: the last %d that were asked did not, nor does any that "
-            "has answered before. The uplink of this node, its name server or its "
-            "proxy may be down. It pauses, asks some of them again every %g s "
+            "no host answers: neither the last %d that were asked, nor any that "
+            "answered before. The uplink of this node, its name server or its proxy "
+            "may be down. The node pauses, asks some of them again every %g s "
             "(FRONTIER_UPLINK_PROBE), and goes on by itself when one answers",
             hosts,
             self._interval,

@@ -114,11 +114,13 @@ def several(
             )
     for host in hosts:
         if not host or _host(f"http://{host}/") != host:
-            raise ConfigurationError(f"--host {host!r} is no host without a port")
+            raise ConfigurationError(
+                f"--host {host!r} is not a host name without a port"
+            )
     keys = set()
     for url in replay:
         if not _PREFIX.fullmatch(target_uri(url)):
-            raise ConfigurationError(f"--replay {url!r} is no URL")
+            raise ConfigurationError(f"--replay {url!r} is not a URL")
         keys.add(key_of(url))
     return Several(tuple(prefixes), tuple(hosts), frozenset(keys))
 
@@ -230,7 +232,7 @@ def _payload(text: str) -> str:
     """
     digest = in_hex(text)
     if _algorithm(digest) not in ALGORITHMS:
-        raise ConfigurationError(f"--payload {text!r} is no digest")
+        raise ConfigurationError(f"--payload {text!r} is not a digest")
     require_algorithm("--payload", _algorithm(digest))
     if digest in _of_nothing():
         raise ConfigurationError(f"--payload {text!r} is the digest of no bytes")

@@ -100,7 +100,7 @@ def _take(
         ValueError: Its name is not safe, or it grows like a bomb.
     """
     if not layout.is_safe(info.filename):
-        raise ValueError(f"{info.filename!r} is no name of a member")
+        raise ValueError(f"{info.filename!r} is not a valid name of a member")
     require_ratio(info.file_size, info.compress_size)
     place = where / (info.filename + suffix)
     if place.exists() and place.stat().st_size == info.file_size:
@@ -219,7 +219,9 @@ class _Packing:
             with self._archive.open(layout.PACKAGE) as source:
                 package = json.loads(source.read(MAX_PACKAGE))
         if not isinstance(package, dict):
-            raise BadWacz(str(self._unpacked.path), f"{layout.PACKAGE} is no object")
+            raise BadWacz(
+                str(self._unpacked.path), f"{layout.PACKAGE} is not a JSON object"
+            )
         package["resources"] = self._pack.resources
         data = json.dumps(package, indent=2).encode()
         self._pack.add(layout.PACKAGE, [data])

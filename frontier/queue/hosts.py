@@ -135,9 +135,9 @@ def read(value: bytes) -> Record:
     *times, failures, reason, pages, size, skipped = parts
     numbers = [*times, failures, pages, size, skipped]
     if not all(type(n) is int and 0 <= n < LONGEST for n in numbers):
-        raise CodecError("has a number that cannot be")
+        raise CodecError("has an invalid number")
     if not isinstance(reason, str) or ((reason or failures) and reason not in MEANINGS):
-        raise CodecError("has a reason that there is not")
+        raise CodecError("has an unknown reason")
     after, delay, until, since = (at / 1000 for at in times)
     counts = (pages, size, skipped)
     return Record(after, delay, until, since, failures, reason, *counts)

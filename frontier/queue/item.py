@@ -378,8 +378,8 @@ def _with_factory(value: defaultdict[Any, Any]) -> Any:
         if value.default_factory is factory:
             return [name, dict(value)]
     raise TypeError(
-        f"is a defaultdict of {value.default_factory!r}; of {', '.join(_FACTORIES)} "
-        "it could be stored"
+        f"is a defaultdict of {value.default_factory!r}; only one of "
+        f"{', '.join(_FACTORIES)} can be stored"
     )
 
 

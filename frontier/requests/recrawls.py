@@ -394,7 +394,7 @@ class Recrawls:
     ) -> Again:
         """What takes the place of a visit that was not the last word on its URL."""
         if visit.successor is None:
-            raise ValueError("nothing takes its place")
+            raise ValueError("the visit has no successor")
         record, priority, due = visit.successor
         queue = queue_name(split_name(reservation.queue)[1], priority)
         began_as = visit.began_as

@@ -121,7 +121,7 @@ def read_line(text: str) -> Seed | None:
             raise SeedFault(f"has a {name[:50]!r}, which is none of {known}")
         kind = type(DEFAULTS[name])
         if type(value) is not kind:
-            raise SeedFault(f"has a {name} that is no {kind.__name__}")
+            raise SeedFault(f"has a {name} that is not a {kind.__name__}")
     seed = Seed(**{**DEFAULTS, **given})
     if fault := fault_of(seed.url):
         raise SeedFault(fault)
@@ -131,9 +131,9 @@ def read_line(text: str) -> Seed | None:
     if any(isinstance(one, str) and _CONTROL.search(one) for one in fields):
         raise SeedFault("has a control character in its headers")
     if not _TOKEN.fullmatch(seed.method):
-        raise SeedFault("has a method that is none of HTTP's")
+        raise SeedFault("has a method that HTTP does not have")
     if seed.callback and (not seed.callback.isidentifier() or seed.callback[0] == "_"):
-        raise SeedFault("has a callback that is not a name of a public method")
+        raise SeedFault("has a callback that is not the name of a public method")
     if abs(seed.priority) > MAX_PRIORITY:
         raise SeedFault(f"has a priority that is beyond {MAX_PRIORITY:,}")
     return seed._replace(method=seed.method.upper())

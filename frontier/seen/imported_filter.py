@@ -74,7 +74,7 @@ async def has_any(
     if not guard:
         reason = "is lost; repeat frontier migrate scrapy-redis before nodes go on"
         raise KeyDamaged(
-            "", keys.imported(), f"what was seen before the crawl {reason}"
+            "", keys.imported(), f"the URLs seen before the crawl: the filter {reason}"
         )
     return any(found)
 

@@ -46,8 +46,8 @@ def count_of(text: str) -> int:
     count = round(float(match[1]) * _FACTORS[match[2].lower()]) if match else 0
     if not 1 <= count <= MAX_URLS:
         raise ConfigurationError(
-            f"{text[:40]!r} is no number of URLs from 1 to {MAX_URLS:,}; write 2000, "
-            "50M or 1.5G"
+            f"{text[:40]!r} is not a number of URLs from 1 to {MAX_URLS:,}; write "
+            "2000, 50M or 1.5G"
         )
     return count
 

@@ -237,8 +237,7 @@ def heed_environment(settings: BaseSettings, environment: Mapping[str, str]) -> 
         return
     if given(settings) and settings["REDIS_URL"] != url:
         logger.warning(
-            "the server of the environment's REDIS_URL is used, %s, not that of the "
-            "settings",
+            "REDIS_URL in the environment overrides the settings: the store is %s",
             redacted(url),
         )
     settings.set("REDIS_URL", url, FROM_ENVIRONMENT)

@@ -600,8 +600,8 @@ def _require_fit(config: Config) -> None:
             )
     if config.recrawl != "off" and not config.seen_start:
         raise ConfigurationError(
-            f"FRONTIER_RECRAWL = {config.recrawl!r}: needs FRONTIER_SEEN_START, as a "
-            "start URL to which a page links would be in the schedule twice"
+            f"FRONTIER_RECRAWL = {config.recrawl!r}: needs FRONTIER_SEEN_START; "
+            "without it a start URL that is also a link would be visited twice"
         )
     has_quotas = config.host_max_pages or config.host_max_bytes
     if has_quotas and (config.queue_key == "url" or config.host_shards > 1):

@@ -32,6 +32,6 @@ def compiled(pattern: str) -> Any:
         if isinstance(reason, bytes):
             reason = reason.decode("utf-8", "replace")
         raise ValueError(
-            f"{pattern[:200]!r} is not a regular expression that RE2 takes: {reason} "
-            "(docs/crawls.md says what it has and `re` has not, and the reverse)"
+            f"{pattern[:200]!r} is not a regular expression of RE2: {reason} "
+            "(docs/crawls.md has the differences from `re`)"
         ) from None

@@ -95,4 +95,4 @@ def as_json(value: Any) -> Any:
     names = getattr(type(value), "__dataclass_fields__", None)
     if names is not None:
         return {name: as_json(getattr(value, name)) for name in names}
-    raise TypeError(f"{type(value).__name__} is nothing that JSON has")
+    raise TypeError(f"{type(value).__name__} is not a type of JSON")

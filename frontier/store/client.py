@@ -643,8 +643,8 @@ def check_server(reply: bytes | Mapping[str, Any], where: str) -> None:
         policy = str(reply.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         raise StoreRefused(
-            f"the store at {where} runs under maxmemory-policy {policy} and would "
-            "forget URLs silently; set maxmemory-policy noeviction"
+            f"the store at {where} has maxmemory-policy {policy} and would drop URLs "
+            "silently; set maxmemory-policy noeviction"
         )
 
 
@@ -758,5 +758,7 @@ def _checked(
         if is_damage(text):
             bad.append(place)
             continue
-        raise StoreRefused(f"the store at {where} answers: {reply}") from reply
+        raise StoreRefused(
+            f"the store at {where} answers with an error: {reply}"
+        ) from reply
     return replies, bad

@@ -230,7 +230,10 @@ def _alone(files: _ServerFiles) -> Iterator[None]:
     descriptor = _open(files.lock)
     try:
         if not _gets(descriptor):
-            logger.info("another node starts or stops the store %s", files.directory)
+            logger.info(
+                "another node is starting or stopping the store in %s; waiting for it",
+                files.directory,
+            )
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:

@@ -140,9 +140,9 @@ class Exclusions:
             self._parts += pattern.programsize
             if self._parts > MOST_PARTS:
                 raise ConfigurationError(
-                    f"{rule.value[:200]!r} is too much: with repetitions written out, "
-                    f"the patterns of a crawl have at most {MOST_PARTS:,} parts, all "
-                    "together"
+                    f"{rule.value[:200]!r} is too large: with repetitions written "
+                    "out, all patterns of a crawl together have at most "
+                    f"{MOST_PARTS:,} parts"
                 )
             self._patterns.append((pattern, rule))
 

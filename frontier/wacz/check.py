@@ -161,7 +161,7 @@ def _member_of(archive: zipfile.ZipFile, name: str) -> str:
             if not key or not first.startswith(key + b" "):
                 raise ValueError(f"{where}its member begins with {first[:100]!r}")
             if digest and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
-                raise ValueError(f"{where}the digest is another")
+                raise ValueError(f"{where}the digest differs")
     if stream is None:
         raise ValueError("has no lines")
     if stream.read(1):

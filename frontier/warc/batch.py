@@ -239,7 +239,7 @@ class BatchWriter:
                 continue
             if attempt:
                 self.blocked = False
-                logger.info("WARC files in %s are written again", directory)
+                logger.info("WARC files in %s can be written again", directory)
             return
 
     def _claim(self, size: int) -> None:

@@ -116,7 +116,7 @@ class Uploader(GroupCommit["Path"]):
                 failure = error
             else:
                 if attempt:
-                    logger.info("WARC files are sent to %s again", self._url)
+                    logger.info("WARC files can be sent to %s again", self._url)
                 return True
             if attempt == 0:
                 logger.warning(

@@ -143,9 +143,9 @@ class Watchdog:
             self._given = json.dumps(self._settings).encode() + b"\n"
         except TypeError:
             logger.warning(
-                "REDIS_PARAMS has what cannot be told to another process: this node "
-                "has no watchdog, and a callback that keeps it busy for longer than a "
-                "lease costs it its hosts"
+                "REDIS_PARAMS has values that cannot be passed to another process: "
+                "this node runs without a watchdog, and loses its hosts if a "
+                "callback blocks it for longer than a lease"
             )
             return
         await asyncio.to_thread(self._start)
@@ -168,8 +168,8 @@ class Watchdog:
                         again = 0.0
                         continue
                     logger.warning(
-                        "the watchdog of this node has ended with %d; there will be "
-                        "another in %g s",
+                        "the watchdog of this node has ended with exit code %d; "
+                        "another one starts in %g s",
                         self._child.returncode,
                         AGAIN,
                     )

@@ -145,7 +145,7 @@ async def test_no_collection_of_a_crawl_need_be_named_to_keep_it(
 
     refused = frontier("crawl", "delete", *named, "--yes")
     assert refused.returncode == 5
-    assert "not committed yet" in refused.stderr
+    assert "not committed, and cannot be" in refused.stderr
     assert db("EXISTS", keys.meta())
 
 

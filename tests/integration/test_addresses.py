@@ -77,7 +77,7 @@ def test_what_is_refused_is_in_the_crawl_log_and_in_one_line(crawls):
     line = blocked["http://2130706433/inside"]
     assert line[4:6] == ["LR", "http://public.example/hop/loopback/4"]
     assert line[-1] == "address:loopback"
-    (told,) = re.findall(r"(\d+) requests were not sent: out of scope, or", crawl.log)
+    (told,) = re.findall(r"(\d+) requests were not sent: out of scope, ", crawl.log)
     assert int(told) == sum(
         int(n) for stat, n in crawl.stats.items() if stat.startswith("frontier/refused")
     )

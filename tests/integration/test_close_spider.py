@@ -192,6 +192,6 @@ def test_a_node_warns_that_nothing_is_left_in_the_crawl_that_it_joins(cluster, p
 
     cluster.start("node-2", "-a", "whole=True", **options)
     assert cluster.wait("node-2") == [0]
-    line = "WARNING: nothing is left in the crawl start-1, which this node has joined"
+    line = "WARNING: the crawl start-1, which this node has joined, has nothing left"
     assert line in cluster.text_of("node-2")
     assert look(cluster, "start-1").state == "finished"

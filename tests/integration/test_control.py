@@ -229,7 +229,7 @@ def test_what_cannot_be_is_refused_and_what_is_allowed_again_is_fetched(serve, c
     for words, said in (
         (["set", "FRONTIER_LEASE_TTL=9"], "is read when a node starts"),
         (["set"], "--list"),
-        (["exclude", "--pattern", r"(a)\1"], "that RE2 takes"),
+        (["exclude", "--pattern", r"(a)\1"], "of RE2"),
     ):
         refused = cluster.ask("crawl", *words)
         assert refused.returncode == 2, words

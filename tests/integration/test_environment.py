@@ -61,7 +61,7 @@ def test_a_node_and_a_command_find_the_same_store_above_the_projects(nodes, serv
     nodes.made(f"REDIS_URL = {NOBODY!r}", url=servers("any").url).run()
 
     assert nodes.wait() == [0]
-    line = "the server of the environment's REDIS_URL is used, "
+    line = "REDIS_URL in the environment overrides the settings: the store is "
     assert line + servers("any").url in nodes.text_of("a")
     assert not nodes.store_dir.exists()
     words = [sys.executable, "-m", "frontier", "crawl", "status", "--json"]

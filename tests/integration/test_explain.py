@@ -276,7 +276,7 @@ def test_files_of_an_earlier_crawl_of_the_same_name_say_nothing_of_this(
 
     assert (found["reason"], found["fetched"]) == ("not_found", False)
     (gap,) = found["not_looked_at"]
-    text = "2 files of another crawl that was called site-1"
+    text = "2 files of another crawl with the id site-1"
     assert gap["what"] == text
     assert ask.reason(site.url("/new")) == "fetched"
     with zipfile.ZipFile(waczs / "site-1.wacz") as made:
@@ -285,5 +285,5 @@ def test_files_of_an_earlier_crawl_of_the_same_name_say_nothing_of_this(
     assert {name for name in names if name.startswith("site-1-")} == {
         name for name in ours if not name.endswith(".cdxj")
     }
-    told = "2 files of another crawl that was called site-1 are not in the WACZ"
+    told = "2 files of another crawl with the id site-1 are not in the WACZ"
     assert told in cluster.text_of("node-1")

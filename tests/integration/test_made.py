@@ -146,13 +146,13 @@ def test_what_a_handler_made_is_a_resource(crawled):
     assert headers["X-Frontier-Made-By"] == "settings.Foreign"
     assert kinds(captured, "/foreign") == {"resource"}
     assert (
-        captured.log.count("what settings.Foreign gives is archived as resource") == 1
+        captured.log.count("what settings.Foreign returns is archived as resource") == 1
     )
 
 
 def test_what_is_not_checked_of_a_foreign_handler_is_told_once(crawled):
     _, captured = crawled
-    said = "sends https requests: leases are looked at when it is called, not when it"
+    said = "sends https requests by itself: the lease on a host is checked before it is"
     assert captured.log.count(f"settings.Foreign {said}") == 1
     assert "Rendering sends" not in captured.log
 

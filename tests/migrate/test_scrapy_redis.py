@@ -110,7 +110,7 @@ def test_what_serializer_it_was_is_seen_by_its_first_byte(data):
         ({"url": "u", "priority": float("nan")}, "priority nan"),
         ({"url": "u", "priority": float("inf")}, "priority inf"),
         ({"url": "u", "priority": 0.5}, "priority 0.5"),
-        ({"url": "u", "priority": 2**60}, "is no priority"),
+        ({"url": "u", "priority": 2**60}, "is not a whole number"),
         ({"url": "u", "priority": "1"}, "priority 1 is no"),
     ],
 )

@@ -300,7 +300,7 @@ async def test_start_requests_are_made_again_or_wait_for_who_can(pair, gone, cap
         await a.inbox.load_queues([first])
         await a.lending.look()
     assert (await a.scan(first)).ready == 1, "it waits"
-    assert caplog.text.count("wait for a node that is started like it") == 1
+    assert caplog.text.count("wait for a node that is started like that one") == 1
 
     a.recovery._stuck.clear()
     a.start_ids = {"seeds"}

@@ -44,7 +44,7 @@ def test_seeds_that_are_forgotten_before_the_end_are_told_of(
     seeder.push([(0, new_push(URLS[0])), (1, new_push(URLS[1]))])
     db("DEL", crawl.partition(1).pushers)
 
-    with pytest.raises(PushForgotten, match="load it again"):
+    with pytest.raises(PushForgotten, match="run the command again"):
         seeder.leave()
     with pytest.raises(PushForgotten):
         seeder.push([(1, new_push(URLS[2]))])

@@ -79,7 +79,7 @@ def test_originals_may_be_in_a_wacz(before, deduplicated, tmp_path):
     [
         (lambda data: data[:-30], "not a sound zip file"),
         (lambda data: b"no zip", "not a sound zip file"),
-        (lambda data: data.replace(b"archive/one", b"archive/../"), "is no name"),
+        (lambda data: data.replace(b"archive/one", b"archive/../"), "not a valid name"),
     ],
 )
 def test_a_wacz_that_cannot_be_used_is_named(deduplicated, tmp_path, damage, reason):

@@ -63,10 +63,10 @@ def test_a_line_is_a_url_or_an_object_or_nothing():
         (line(priority="1"), "priority that is no int"),
         (line(priority=True), "priority that is no int"),
         (line(priority=10**30), "priority that is beyond"),
-        (line(method="GET /"), "method that is none of HTTP's"),
+        (line(method="GET /"), "method that HTTP does not have"),
         (line(headers={"A": ["b\r\nC: d"]}), "control character in its headers"),
         (line(meta=[]), "meta that is no dict"),
-        (line(callback="a.b"), "callback that is not a name"),
+        (line(callback="a.b"), "callback that is not the name"),
     ],
 )
 def test_what_is_no_seed_is_told_why(text, reason):

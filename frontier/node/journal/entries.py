@@ -206,10 +206,10 @@ def _lines(path: Path) -> Iterator[tuple[int, Entry | Bad]]:
 
 def _entry(line: bytes) -> Entry:
     if not line.endswith(b"\n"):
-        raise ValueError("it is not whole")
+        raise ValueError("it is cut off")
     data = b64decode(line[:-1], validate=True)
     if zlib.crc32(data[4:]) != int.from_bytes(data[:4]):
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum differs")
     kind, *fields = msgpack.unpackb(
         data[4:], strict_map_key=True, max_ext_len=0, max_map_len=100
     )

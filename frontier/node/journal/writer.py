@@ -198,7 +198,7 @@ def mend(directory: Path) -> list[tuple[Path, int]]:
     """
 
     def refused(path: Path, reason: str) -> None:
-        logger.error("%s is left alone: %s", path, reason)
+        logger.error("the journal %s is skipped: %s", path, reason)
 
     mended = []
     for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
@@ -210,7 +210,12 @@ def mend(directory: Path) -> list[tuple[Path, int]]:
             cut = path.stat().st_size - end
             close_left(path, file, end)
             sync_directory(directory)
-        logger.warning("%s was left open; %d bytes cut off", path, cut)
+        logger.warning(
+            "the journal %s was left open; its last %d bytes, an "
+            "incomplete entry, are cut off",
+            path,
+            cut,
+        )
         mended.append((path.with_name(path.name.removesuffix(OPEN)), cut))
     return mended
 
