@@ -121,7 +121,7 @@ def read_line(text: str) -> Seed | None:
             raise SeedFault(f"has a {name[:50]!r}, which is none of {known}")
         kind = type(DEFAULTS[name])
         if type(value) is not kind:
-            raise SeedFault(f"has a {name} that is not a {kind.__name__}")
+            raise SeedFault(f"has a {name} that is not of type {kind.__name__}")
     seed = Seed(**{**DEFAULTS, **given})
     if fault := fault_of(seed.url):
         raise SeedFault(fault)

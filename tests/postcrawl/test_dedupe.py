@@ -340,7 +340,7 @@ def test_a_file_that_is_there_is_not_overwritten(before, tmp_path):
     done = run("dedupe", before, "-o", out, code=ExitCode.INCOMPLETE)
 
     assert (out / "two.warc.gz").read_bytes() == b"dear"
-    assert ["two.warc.gz is there" in reason for reason in done["files_left"]] == [True]
+    assert ["two.warc.gz exists" in reason for reason in done["files_left"]] == [True]
 
 
 def state(directory):

@@ -94,7 +94,7 @@ def test_another_plan_is_not_taken_for_done(before, tmp_path):
 
     done = run("apply", manifests, "-o", out, code=ExitCode.INCOMPLETE)
 
-    assert ["is there" in reason for reason in done["files_left"]] == [True, True]
+    assert ["exists" in reason for reason in done["files_left"]] == [True, True]
 
 
 def test_what_is_only_read_is_an_original_and_stays(before, tmp_path):

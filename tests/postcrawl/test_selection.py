@@ -42,7 +42,7 @@ def test_another_selection_is_not_taken_for_done(deduplicated, tmp_path):
 
     done = run(*words, "http://b.example/", code=ExitCode.INCOMPLETE)
 
-    assert ["is there" in reason for reason in done["files_left"]] == [True, True]
+    assert ["exists" in reason for reason in done["files_left"]] == [True, True]
 
 
 def test_originals_may_be_in_other_files(before, deduplicated, tmp_path):
