@@ -38,6 +38,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 WHOLE: Mapping[str, str] = {
     "chaos": f"{sys.executable} -m tests.chaos --seeds 60",
     "aimed chaos": f"{sys.executable} -m tests.chaos --aimed --seeds 60",
+    "lease model": f"{sys.executable} -m tests.cluster.lease_model",
     "simulator": f"{sys.executable} -m tests.harness.sim --seeds 60000 --workers 2",
     "damage": "make damage",
     "compat": "make compat",

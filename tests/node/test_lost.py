@@ -93,6 +93,14 @@ async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
     assert not a.finished
 
 
+async def test_an_emptied_part_is_found_by_who_joins(open_node, new_node, server, lose):
+    a = await open_node()
+    await fill(a)
+    await lose(a.keys, f"{a.keys.crawl_id}}}")
+
+    await joins_in_vain(new_node(server, "b"), a.keys.crawl_id)
+
+
 async def joins_in_vain(node, crawl_id):
     """Open *node*; on a cluster it may be open before it has taken anything."""
     with pytest.raises(CrawlLost, match=crawl_id):  # noqa: PT012
