@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
-from frontier.cli.options import Commands, Output
-from frontier.cli.output import ExitCode
+from frontier.cli.command import Commands, Output, argument, option, options
+from frontier.cli.output import ExitCode, Shown
 from frontier.errors import InvalidURL
 
 if TYPE_CHECKING:
@@ -16,26 +15,21 @@ if TYPE_CHECKING:
 
 app = Commands("Show what canonicalization makes of a URL.")
 
-Rules = Annotated[
-    str,
-    typer.Option(
-        "--rules",
-        metavar="NAME|FILE",
-        help="A rule set by name, or a TOML file.",
-    ),
-]
+
+@options
+class ExplainOptions(Output):
+    """Which URL, and by which rules."""
+
+    url: str = argument("URL")
+    rules: str = option("heritrix", "NAME|FILE", "A rule set by name, or a TOML file.")
 
 
 @app.command()
-def explain(
-    output: Output,
-    url: Annotated[str, typer.Argument(metavar="URL")],
-    rules: Rules = "heritrix",
-) -> None:
+def explain(given: ExplainOptions) -> Shown:
     """Show a URL after each step that changes it, and the keys that result."""
     from frontier.urls.canon.rulesets import named
 
-    chosen = named(rules)
+    url, chosen = given.url, named(given.rules)
     form, steps, refused = url, list[tuple[str, str]](), None
     for name, step in chosen.one_by_one():
         try:
@@ -49,10 +43,9 @@ def explain(
     said: dict[str, Any] = {"url": url, "rules": chosen.name, "refused": refused}
     said["steps"] = [{"step": name, "url": made} for name, made in steps]
     if refused is None:
-        said |= {"seen_key": form, **_keys(url, rules)}
-    output.result(said, _explained(said))
-    if refused is not None:
-        raise typer.Exit(ExitCode.FAULTY)
+        said |= {"seen_key": form, **_keys(url, given.rules)}
+    code = ExitCode.OK if refused is None else ExitCode.FAULTY
+    return Shown(said, _explained(said), code=code)
 
 
 def _keys(url: str, rules: str) -> dict[str, str]:

@@ -11,17 +11,9 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import (
-    Commands,
-    Compat,
-    CrawlsOptions,
-    Output,
-    Root,
-    StoreOptions,
-    Yes,
-)
-from frontier.cli.output import ExitCode, bar, complain, say, show
-from frontier.cli.report import facts
+from frontier.cli.command import Commands
+from frontier.cli.options import Compat, CrawlsOptions, Output, Root, StoreOptions, Yes
+from frontier.cli.output import ExitCode, bar, complain, facts, say, show
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.cli.report import Rows
+    from frontier.cli.output import Rows
     from frontier.collection.check import Findings
     from frontier.collection.import_ import Import, Imported
     from frontier.collection.purge import Plan

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from frontier.cli.command import Commands
 from frontier.cli.crawl_control import change, exclude, pause, resume, retry
 from frontier.cli.crawl_end import delete, end
 from frontier.cli.crawl_items import items
@@ -18,7 +19,6 @@ from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_status import status
 from frontier.cli.options import (
     WARC_DIR,
-    Commands,
     CrawlOptions,
     CrawlsOptions,
     Output,
@@ -26,8 +26,8 @@ from frontier.cli.options import (
     StoreOptions,
     WarcDir,
 )
-from frontier.cli.output import ExitCode, complain, end_with, say, show
-from frontier.cli.report import WarcFiles, crawl_report, table
+from frontier.cli.output import ExitCode, complain, end_with, say, show, table
+from frontier.cli.report import WarcFiles, crawl_report
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
 from frontier.status.text import duration

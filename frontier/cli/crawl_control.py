@@ -9,8 +9,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output, Yes
-from frontier.cli.output import bar, end_with, say
-from frontier.cli.report import table
+from frontier.cli.output import bar, end_with, say, table
 from frontier.errors import ConfigurationError
 from frontier.status.text import local_moment as when
 

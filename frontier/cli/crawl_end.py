@@ -13,8 +13,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
-from frontier.cli.output import say
-from frontier.cli.report import facts
+from frontier.cli.output import facts, say
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,

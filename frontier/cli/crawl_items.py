@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from frontier.cli.options import CrawlOptions, Force, Output
-from frontier.cli.output import ExitCode, end_with
-from frontier.cli.report import facts, rows_of
+from frontier.cli.command import (
+    CrawlOptions,
+    Output,
+    Overwriting,
+    argument,
+    option,
+    options,
+)
+from frontier.cli.output import ExitCode, Shown, end_with
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,26 +23,18 @@ NODE = "%(frontier_node)s"
 """The node, in the name of a feed; see `frontier.pipelines.feed_uri_params`."""
 
 
-def items(
-    output: Output,
-    options: CrawlOptions,
-    files: Annotated[list[str], typer.Argument(metavar="FILE")],
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="OUT", help="The file to write."),
-    ],
-    origin_field: Annotated[
-        str,
-        typer.Option(
-            "--field",
-            metavar="FIELD",
-            help=(
-                "Field that says where an item is from, as FRONTIER_ITEM_ORIGIN_FIELD."
-            ),
-        ),
-    ] = "frontier_origin",
-    force: Force = False,
-) -> None:
+@options
+class ItemsOptions(Overwriting, Output, CrawlOptions):
+    """Which files of which crawl are joined."""
+
+    files: list[str] = argument("FILE")
+    out: Path = option(..., "OUT", "The file to write.", "--out", "-o")
+    field: str = option(
+        "frontier_origin", "FIELD", "The items' FRONTIER_ITEM_ORIGIN_FIELD."
+    )
+
+
+def items(given: ItemsOptions) -> Shown:
     """Join the feed files of all nodes, in JSON lines or CSV, without doubles.
 
     A page that was fetched again after a kill has its items there twice: those of its
@@ -48,10 +44,11 @@ def items(
     from frontier.files import mode_of_environment, published
     from frontier.item_files import join, require_readable
 
-    named, expected, faults = _named(files, options)
+    out = given.out
+    named, expected, faults = _named(given)
     require_readable(named)
-    if out.exists() and not force:
-        raise ConfigurationError(f"{out} exists; add --force to overwrite it")
+    if out.exists() and not given.force:
+        raise ConfigurationError(f"{out} is there; add --force to overwrite it")
     there = [path for path in named if path.exists()]
     if any(out.exists() and out.samefile(path) for path in there):
         raise ConfigurationError(f"{out} is one of the files to join")
@@ -60,10 +57,10 @@ def items(
     if not there:
         end_with(faults, ExitCode.NOT_FOUND)
     with published(out, mode_of_environment()) as file:
-        done = join(there, origin_field, file)
+        done = join(there, given.field, file)
         if done.items and done.without_origin == done.items:
             raise ConfigurationError(
-                f"no item has its origin in the field {origin_field}: duplicates "
+                f"no item has its origin in the field {given.field}: duplicates "
                 "cannot be recognized; crawl with FRONTIER_ITEM_ORIGIN_FIELD, or "
                 "name the field with --field"
             )
@@ -73,7 +70,7 @@ def items(
         for path, count in expected.items()
         if path in there and done.found[path] < count
     ]
-    said: dict[str, Any] = {
+    said = {
         "file": str(out),
         "read": [str(path) for path in there],
         "missing": [str(path) for path in missing],
@@ -82,23 +79,21 @@ def items(
         "without_origin": done.without_origin,
         "cut": [{"file": str(cut.file), "line": cut.line} for cut in done.cut],
     }
-    counts = {n: len(v) if isinstance(v, list) else v for n, v in said.items()}
-    output.result(said, [facts(rows_of(counts))])
-    end_with(faults)
+    return Shown(said, faults=faults)
 
 
 def _named(
-    files: list[str], options: CrawlOptions
+    options: ItemsOptions,
 ) -> tuple[list[Path], dict[Path, int], list[str]]:
     """The files of all nodes, how many items a node has put there, and faults.
 
     Where that is 0 there need not be a file. It is not known of a node that has not
     left: what it has counted last may not be in the file yet.
     """
-    seen = _look(options) if any(NODE in given for given in files) else None
+    seen = _look(options) if any(NODE in given for given in options.files) else None
     named: list[Path] = []
     expected: dict[Path, int] = {}
-    for given in files:
+    for given in options.files:
         if NODE not in given or seen is None:
             named.append(Path(given))
             continue

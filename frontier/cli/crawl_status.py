@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.text import Text
 
 from frontier.cli.options import WARC_DIR, CrawlOptions, Output, WarcDir
-from frontier.cli.output import ExitCode, complain, end_with, results, show_json
-from frontier.cli.report import WarcFiles, crawl_report, nodes_report, table
+from frontier.cli.output import ExitCode, complain, end_with, results, show_json, table
+from frontier.cli.report import WarcFiles, crawl_report, nodes_report
 from frontier.errors import ConfigurationError, CrawlLost, StoreUnavailable
 from frontier.status.text import duration, rate
 from frontier.status.text import local_moment as when

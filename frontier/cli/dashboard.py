@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from frontier.cli.options import (
-    NAMESPACE,
-    STORE_DIR,
-    Namespace,
-    RedisUrl,
-    StoreDir,
+from frontier.cli.command import (
+    CrawlOptions,
     alone,
     connected,
     is_made,
+    option,
+    options,
 )
 from frontier.cli.output import say
 from frontier.dashboard import require_libraries
@@ -26,41 +22,26 @@ if TYPE_CHECKING:
 
     from frontier.store.client import BlockingStore
 
-PORT = 8350
 
-Host = Annotated[
-    str,
-    typer.Option(
-        "--host",
-        metavar="NAME",
-        help="The address to listen on; any but loopback needs a token.",
-    ),
-]
-Port = Annotated[
-    int,
-    typer.Option(
-        "--port",
-        min=0,
-        max=65535,
-        metavar="N",
-        help="The port to listen on; 0 picks a free one.",
-    ),
-]
-Token = Annotated[
-    str,
-    typer.Option(
-        "--token",
+@options
+class DashboardOptions(CrawlOptions):
+    """Where the page is served."""
+
+    port: int = option(8350, "N", "0 is any free port.", min=0, max=65535)
+    host: str = option(
+        "127.0.0.1",
+        "NAME",
+        "The address to listen on; any but loopback needs a token.",
+    )
+    token: str = option(
+        "",
+        "TEXT",
+        "The page's password; safer in the environment.",
         envvar="DASHBOARD_TOKEN",
-        metavar="TEXT",
-        help="The page's password; safer in the environment.",
-    ),
-]
-OneCrawl = Annotated[
-    str,
-    typer.Option(
-        "--crawl", metavar="CRAWL_ID", help="Print the address of this crawl's page."
-    ),
-]
+    )
+    crawl: str = option(
+        "", "CRAWL_ID", "The crawl whose address is printed.", "--crawl"
+    )
 
 
 class _Awaited:
@@ -88,15 +69,7 @@ class _Awaited:
         return self._store
 
 
-def dashboard(
-    port: Port = PORT,
-    host: Host = "127.0.0.1",
-    token: Token = "",
-    crawl: OneCrawl = "",
-    redis_url: RedisUrl = "",
-    store_dir: StoreDir = STORE_DIR,
-    namespace: Namespace = NAMESPACE,
-) -> None:
+def dashboard(given: DashboardOptions) -> None:
     """Show crawls in a browser, live, until it is stopped (Ctrl-C).
 
     It only reads, and waits for the first crawl if there is no store yet. Other
@@ -105,21 +78,21 @@ def dashboard(
     require_libraries("frontier dashboard")
     from frontier.dashboard.app import Source
     from frontier.dashboard.server import listen, serve_until_signal
-    from frontier.store.address import given
+    from frontier.store.address import given as names_a_server
 
     with ExitStack() as stack:
-        if given({"REDIS_URL": redis_url}) or is_made(store_dir):
-            store = stack.enter_context(connected(redis_url, store_dir))
-            source = Source(lambda: store, namespace, store.where)
+        if names_a_server({"REDIS_URL": given.redis_url}) or is_made(given.store_dir):
+            store = stack.enter_context(given.connected())
+            source = Source(lambda: store, given.namespace, store.where)
         else:
-            awaited = _Awaited(store_dir, stack)
-            source = Source(awaited, namespace, awaited.where)
+            awaited = _Awaited(given.store_dir, stack)
+            source = Source(awaited, given.namespace, awaited.where)
             say(f"there is no store yet: the first crawl makes it in {awaited.where}")
-        sock = listen(host, port, token)
-        at = f"[{host}]" if ":" in host else host
-        path = f"crawls/{crawl}" if crawl else ""
+        sock = listen(given.host, given.port, given.token)
+        at = f"[{given.host}]" if ":" in given.host else given.host
+        path = f"crawls/{given.crawl}" if given.crawl else ""
         say(f"the status page is at http://{at}:{sock.getsockname()[1]}/{path}")
-        serve_until_signal(sock, source, token)
+        serve_until_signal(sock, source, given.token)
 
 
 app = alone(dashboard)

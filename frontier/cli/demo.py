@@ -9,14 +9,20 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.text import Text
 
-from frontier.cli.options import STORE_DIR, WARC_DIR, alone, connected
-from frontier.cli.output import ExitCode, complain, say, show
-from frontier.cli.report import Rows, WarcFiles, crawl_report, facts
+from frontier.cli.command import (
+    STORE_DIR,
+    WARC_DIR,
+    alone,
+    connected,
+    option,
+    options,
+)
+from frontier.cli.output import ExitCode, Rows, complain, facts, say, show
+from frontier.cli.report import WarcFiles, crawl_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,25 +61,20 @@ class Verdict:
         return not self.twice and not self.missing
 
 
-Nodes = Annotated[int, typer.Option(min=1, max=16, metavar="N", help="Nodes to start.")]
-Urls = Annotated[int, typer.Option(metavar="N", help="URLs of the site.")]
-Hosts = Annotated[int, typer.Option(metavar="N", help="Hosts of the site.")]
-Delay = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Wait before each answer.")
-]
-Directory = Annotated[
-    Path,
-    typer.Option("--dir", metavar="DIR", help="Directory for all files of the demo."),
-]
+@options
+class DemoOptions:
+    """How large the site is, and who crawls it."""
+
+    nodes: int = option(2, "N", "Nodes to start.", min=1, max=16)
+    urls: int = option(400, "N", "URLs of the site.")
+    hosts: int = option(5, "N", "Hosts of the site.")
+    delay: float = option(0.0, "SECONDS", "Wait before each answer.", min=0)
+    directory: Path = option(
+        Path(), "DIR", "Directory for all files of the demo.", "--dir"
+    )
 
 
-def demo(
-    nodes: Nodes = 2,
-    urls: Urls = 400,
-    hosts: Hosts = 5,
-    delay: Delay = 0.0,
-    directory: Directory = Path(),
-) -> None:
+def demo(given: DemoOptions) -> None:
     """Crawl a small built-in site with two nodes and print the report.
 
     Run it twice: the second crawl archives unchanged pages as revisits.
@@ -81,9 +82,10 @@ def demo(
     from frontier.cli.crawl_run import configuration
     from frontier.testing.site import Site
 
-    store_dir, warc_dir = directory / STORE_DIR, directory / WARC_DIR
+    nodes, hosts = given.nodes, given.hosts
+    store_dir, warc_dir = given.directory / STORE_DIR, given.directory / WARC_DIR
     config = configuration(SETTINGS, store_dir, warc_dir)
-    site = Site(urls=urls, hosts=hosts)
+    site = Site(urls=given.urls, hosts=hosts)
     with connected("", config.store_dir, create=True) as store:
         # Never an open crawl of the user's own.
         settings = {**SETTINGS, "FRONTIER_CRAWL_ID": _next_id(store, config.namespace)}
@@ -92,9 +94,9 @@ def demo(
         log_dir.mkdir(exist_ok=True)
         log = log_dir / f"{time.strftime('%Y%m%dT%H%M%S')}-site.jsonl"
         port = _port(nodes, hosts, config.partitions)
-        with _site(site, port, delay, log) as ready:
+        with _site(site, port, given.delay, log) as ready:
             at = ready["hosts"][0]
-            say(f"crawling {urls:,} URLs on {hosts} hosts, the first at {at}")
+            say(f"crawling {given.urls:,} URLs on {hosts} hosts, the first at {at}")
             outcome = _crawl(ready["seeds"], nodes, config, settings)
     verdict = _judge(site, ready["hosts"], log)
     _print(outcome, verdict, config, log)
@@ -202,14 +204,14 @@ def _print(outcome: Outcome, verdict: Verdict, config: Config, log: Path) -> Non
     if outcome.snapshot is not None:
         files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
         show(crawl_report(outcome.snapshot, files))
-    show([*logs(outcome.nodes), Text(f"  {log.name} (what the site served)")])
-    show([Text(), facts(_rows(outcome, verdict))])
+    show([*logs(outcome.nodes), f"  {log.name} (what the site served)"])
+    show(["", facts(_rows(outcome, verdict))])
     outcome.nodes.complain()
     if outcome.nodes.interrupted:
         complain("interrupted")
         return
     if verdict.good:
-        show([Text("Every URL of the site was fetched exactly once.")])
+        show(["Every URL of the site was fetched exactly once."])
     for what, found in (("twice", verdict.twice), ("not at all", verdict.missing)):
         if found:
             examples = " ".join(found[:EXAMPLES])

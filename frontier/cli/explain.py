@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
-import typer
-from rich.text import Text
-
-from frontier.cli.options import WARC_DIR, CrawlOptions, Output, alone
-from frontier.cli.output import ExitCode, bar
+from frontier.cli.command import (
+    WARC_DIR,
+    CrawlOptions,
+    Output,
+    alone,
+    argument,
+    option,
+    options,
+)
+from frontier.cli.output import ExitCode, Shown, bar
 from frontier.errors import ConfigurationError, InvalidURL
 from frontier.status.validate import printable
 
@@ -27,38 +32,28 @@ if TYPE_CHECKING:
 SHOWN = 200
 """Characters of what was typed that a message has."""
 
-Logs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--logs",
-        metavar="DIR|URL",
-        help="Where crawl logs are (default: where the WARC files are).",
-    ),
-]
-Warcs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--warcs",
-        metavar="DIR|URL",
-        help="Where WARC files and indexes are (default: warcs, if it is there).",
-    ),
-]
-Seeds = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="The seeds, one per line, from which to compute the scope."
-    ),
-]
+
+@options
+class ExplainOptions(CrawlOptions, Output):
+    """Which URL is explained, and where else there is evidence."""
+
+    url: str = argument("URL")
+    logs: list[str] = option(
+        (),
+        "DIR|URL",
+        "Where crawl logs are (default: where the WARC files are).",
+    )
+    warcs: list[str] | None = option(
+        None,
+        "DIR|URL",
+        "Where WARC files and indexes are (default: warcs, if it is there).",
+    )
+    seeds: Path | None = option(
+        None, "FILE", "The seeds, one per line, from which to compute the scope."
+    )
 
 
-def explain(
-    options: CrawlOptions,
-    output: Output,
-    url: Annotated[str, typer.Argument(metavar="URL", show_default=False)],
-    logs: Logs = None,
-    warcs: Warcs = None,
-    seeds: Seeds = None,
-) -> None:
+def explain(given: ExplainOptions) -> Shown:
     """Say why a URL was or was not crawled, with the evidence.
 
     Reads the store, crawl logs, indexes and WARC files; changes and fetches nothing.
@@ -73,16 +68,18 @@ def explain(
     from frontier.explain.in_logs import read_logs
     from frontier.explain.in_store import look
 
-    places = warcs if warcs is not None else [str(WARC_DIR)] * WARC_DIR.is_dir()
-    with options.connected() as store, bar("looking", None) as progress:
+    places = given.warcs
+    if places is None:
+        places = [str(WARC_DIR)] * WARC_DIR.is_dir()
+    with given.connected() as store, bar("looking", None) as progress:
         shown = count(1)
 
         def step() -> None:
             progress(next(shown))
 
-        crawl = options.crawl(store)
-        subject = _subject(Identities(crawl), url.strip(), crawl.config)
-        files = find(logs or [], places, crawl.keys)
+        crawl = given.stored(store)
+        subject = _subject(Identities(crawl), given.url.strip(), crawl.config)
+        files = find(given.logs, places, crawl.keys)
         known = Known(
             subject,
             look(store, crawl, subject, step),
@@ -94,13 +91,12 @@ def explain(
                 files.indexes,
                 step,
             ),
-            [line.url for line in lines_of(str(seeds))] if seeds else (),
+            [line.url for line in lines_of(str(given.seeds))] if given.seeds else (),
             tuple(files.gaps),
         )
     found = judged(known)
-    output.result(found.facts(), _shown(found))
-    if not found.sure:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    code = ExitCode.OK if found.sure else ExitCode.INCOMPLETE
+    return Shown(found.facts(), _shown(found), code=code)
 
 
 def _subject(identities: Identities, typed: str, config: Config) -> Subject:
@@ -132,7 +128,7 @@ def _subject(identities: Identities, typed: str, config: Config) -> Subject:
     )
 
 
-def _shown(found: Explanation) -> Iterator[Text]:
+def _shown(found: Explanation) -> Iterator[str]:
     """The answer, the evidence in the order of a URL's life, and what is missing.
 
     A line is not broken, so that what is copied from it is whole.
@@ -146,7 +142,7 @@ def _shown(found: Explanation) -> Iterator[Text]:
         lines.append(f"  {'!' if gap.decides else '-'} {gap.what}; {gap.how}")
     if not found.sure:
         lines += ["", "The answer is not sure: what is marked with ! might change it."]
-    return (Text(line.replace("\n", "\ufffd")) for line in lines)
+    return (line.replace("\n", "\ufffd") for line in lines)
 
 
 app = alone(explain)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from frontier.cli.command import Commands
 from frontier.cli.feeds_rounds import refetch, status
-from frontier.cli.options import Commands, Output
+from frontier.cli.options import Output
 from frontier.cli.output import end_with
 from frontier.errors import ConfigurationError
 from frontier.feeds.model import DEFAULT_WAIT, format_wait, parse_wait

@@ -10,8 +10,7 @@ import typer
 from rich.text import Text
 
 from frontier.cli.options import CrawlOptions, Output
-from frontier.cli.output import ExitCode, end_with
-from frontier.cli.report import table
+from frontier.cli.output import ExitCode, end_with, table
 from frontier.errors import ConfigurationError, NotFound
 from frontier.feeds.model import format_wait
 from frontier.status.text import local_moment as when

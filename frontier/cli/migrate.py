@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from frontier.cli.command import Commands
 from frontier.cli.options import (
     WARC_DIR,
-    Commands,
     Output,
     ScrapySettings,
     StoreOptions,
     connected,
 )
-from frontier.cli.output import ExitCode, bar, complain, say
-from frontier.cli.report import facts
+from frontier.cli.output import ExitCode, bar, complain, facts, say
 from frontier.errors import ConfigurationError
 from frontier.settings.config import PREFIX
 from frontier.status.validate import printable

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
-from typing_extensions import override
 
-from frontier.cli.output import show, show_json
-from frontier.cli.report import facts, rows_of
+from frontier.cli.output import facts, rows_of, show, show_json
 from frontier.errors import ConfigurationError, NoStore
 
 if TYPE_CHECKING:
@@ -213,55 +211,6 @@ OWN_VERSION = "version_"
 """The parameter by which each command has `--version`; its help does not list it."""
 
 
-class Commands(typer.Typer):
-    """The commands of one noun.
-
-    A parameter of a command whose type is a dataclass stands for the options that
-    its fields declare; the help lists them after the command's own.
-    """
-
-    def __init__(self, about: str) -> None:
-        super().__init__(help=about, no_args_is_help=True, callback=_of_a_noun)
-
-    def in_order(self, *names: str) -> None:
-        """List the commands in the order of *names*, which has all: that of use.
-
-        Raises:
-            ValueError: It lacks one.
-        """
-        self.registered_commands.sort(key=lambda one: names.index(_name_of(one)))
-
-    @override
-    def command(
-        self, name: str | None = None, *, examples: Sequence[str] = (), **more: Any
-    ) -> Callable[[Command], Command]:
-        """Add the decorated function, as *name* or its own.
-
-        The help ends with *examples*, each what follows ``frontier``.
-        """
-        if examples:
-            lines = [f"frontier {each}" for each in examples]
-            more["epilog"] = "\n\n".join(["Examples:", *lines])
-
-        def declare(command: Command) -> Command:
-            text = inspect.getdoc(command) or ""
-            # Lines of a docstring are as long as the code's, not as the terminal's.
-            about = "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
-            super(Commands, self).command(name, help=about, **more)(
-                with_groups(command)
-            )
-            return command
-
-        return declare
-
-
-def alone(command: Callable[..., None]) -> typer.Typer:
-    """A command that has no noun."""
-    app = typer.Typer(add_completion=False)
-    app.command()(with_groups(command))
-    return app
-
-
 def _of_a_noun(
     version_: Annotated[
         bool,
@@ -275,10 +224,6 @@ def _of_a_noun(
     ] = False,
 ) -> None:
     """What a noun takes before its verb."""
-
-
-def _name_of(command: Any) -> str:
-    return str(command.name or command.callback.__name__)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +22,26 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Table
 from rich.text import Text
 
-from frontier.errors import FrontierError
+from frontier.errors import ConfigurationError, FrontierError
+from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
+
+    from frontier.cli.command import Consent
+
+Rows = list[tuple[str, str]]
 
 
 class ExitCode(IntEnum):
@@ -72,13 +80,109 @@ def messages() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a command has to say, and how it ends."""
+
+    said: Mapping[str, Any]
+    """The object of ``--json``."""
+    text: Iterable[RenderableType] | None = None
+    """The same for people; a row for each of *said* if that is `None`."""
+    notes: Sequence[str] = ()
+    """What a person should know in addition, on stderr."""
+    faults: Sequence[str] = ()
+    """Complaints; if there are any, the command does not end with `ExitCode.OK`."""
+    code: ExitCode = ExitCode.OK
+    """How it ends; `ExitCode.INCOMPLETE` if there are *faults* and it is OK."""
+
+
+def show_result(found: Any, *, as_json: bool) -> None:
+    """Print what a command has *found*, `Shown` or facts alone; end as it says.
+
+    Raises:
+        Exit: It does not end with `ExitCode.OK`.
+    """
+    if found is None:
+        return
+    if not isinstance(found, Shown):
+        found = Shown(found if isinstance(found, dict) else asdict(found))
+    if as_json:
+        show_json(found.said)
+    else:
+        show([facts(rows_of(found.said))] if found.text is None else found.text)
+    for line in found.notes:
+        say(line)
+    end_with(found.faults, found.code or ExitCode.INCOMPLETE)
+    if found.code:
+        raise typer.Exit(found.code)
+
+
 def show(renderables: Iterable[RenderableType]) -> None:
     """Print *renderables*; lines of text are not broken, so that paths stay whole."""
     console = results()
-    for renderable in renderables:
+    for each in renderables:
+        renderable = Text(each) if isinstance(each, str) else each
         if isinstance(renderable, Text):
             renderable.plain = _harmless(renderable.plain)  # as long, so styles stay
         console.print(renderable, soft_wrap=isinstance(renderable, Text))
+
+
+def table(*headings: str, rows: Iterable[Sequence[str]]) -> Table:
+    """A row for each of *rows*.
+
+    Below a heading that begins with > are numbers, which are not broken.
+    """
+    gap = 2 if len(headings) < 8 else 1  # all of them have to fit 80 columns
+    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for heading in headings:
+        if heading.startswith(">"):
+            made.add_column(heading[1:], justify="right", no_wrap=True)
+        else:
+            made.add_column(heading, overflow="fold")
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def facts(rows: Rows) -> Table:
+    """Names and what there is to say about them."""
+    made = table("", "", rows=rows)
+    made.show_header = False
+    made.columns[0].no_wrap = True
+    return made
+
+
+def rows_of(said: Mapping[str, Any]) -> Rows:
+    """Names and values of *said*, for people; of a list how many it has."""
+    names = {"crawl_id": "crawl", "urls": "URLs"}
+    return [
+        (names.get(name, name.replace("_", " ")), _shown(value))
+        for name, value in said.items()
+        if value is not None
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple | dict):
+        value = len(value)
+    return f"{value:,}" if isinstance(value, int) else printable(str(value))
+
+
+def confirm(given: Consent, plan: Any, question: str, refusal: str) -> None:
+    """Return if *plan* is wanted: by ``--yes``, or by an answer on a terminal.
+
+    Raises:
+        ConfigurationError: It is not; the plan was printed, and *refusal* says what
+            to add.
+    """
+    if given.yes:
+        return
+    show_result(plan, as_json=given.as_json)
+    is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not given.as_json
+    if not (is_asked and typer.confirm(question, err=True)):
+        raise ConfigurationError(refusal)
 
 
 class _Told:
@@ -165,8 +269,10 @@ INTERVAL = 1.0
 
 
 @contextmanager
-def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar for *total* steps; call what this gives with how many are done.
+def bar(
+    what: str, total: int | None, *, bytes_: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """A bar for *total* steps, or bytes; call what this gives with how many are done.
 
     *total* is ``None`` where nobody knows it.
     """
@@ -177,7 +283,7 @@ def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if bytes_ else MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from frontier.cli.options import Commands, CrawlOptions, Output
-from frontier.cli.output import ExitCode, bar, end_with
-from frontier.cli.report import facts, table
+from frontier.cli.command import Commands
+from frontier.cli.options import CrawlOptions, Output
+from frontier.cli.output import ExitCode, bar, end_with, facts, table
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable
 

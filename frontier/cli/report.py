@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
+from frontier.cli.output import Rows, facts, table
 from frontier.status.sections import INFO, Row, alerts, sections
 from frontier.status.text import duration, size
 from frontier.status.text import local_moment as when
-from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from frontier.status.quotas import Had
     from frontier.status.sections import Section
@@ -29,8 +29,6 @@ MAX_FILES = 6
 
 NARROW = 7
 """Columns of a table that fit a narrow terminal; the others are below them."""
-
-Rows = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,42 +50,6 @@ class WarcFiles:
                 if path.name.startswith(f"{crawl_id}-") and path.is_file()
             )
         return cls(directory, tuple(found))
-
-
-def table(*headings: str, rows: Iterable[Sequence[str]]) -> Table:
-    """A row for each of *rows*.
-
-    Below a heading that begins with > are numbers, which are not broken.
-    """
-    gap = 2 if len(headings) < 8 else 1  # all of them have to fit 80 columns
-    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for heading in headings:
-        if heading.startswith(">"):
-            made.add_column(heading[1:], justify="right", no_wrap=True)
-        else:
-            made.add_column(heading, overflow="fold")
-    for row in rows:
-        made.add_row(*map(Text, row))
-    return made
-
-
-def rows_of(said: Mapping[str, Any]) -> Rows:
-    """Names and values of *said*, for people; what is `None` is left out."""
-    names = {"crawl_id": "crawl", "urls": "URLs"}
-    return [
-        (
-            names.get(name, name.replace("_", " ")),
-            _shown(value),
-        )
-        for name, value in said.items()
-        if value is not None
-    ]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
 def crawl_report(
@@ -181,14 +143,6 @@ def said(rows: Iterable[Row]) -> Rows:
         (row.name, ": ".join(filter(None, (row.note, row.text, row.command))))
         for row in rows
     ]
-
-
-def facts(rows: Rows) -> Table:
-    """Names and what there is to say about them."""
-    made = table("", "", rows=rows)
-    made.show_header = False
-    made.columns[0].no_wrap = True
-    return made
 
 
 def warc_files(files: WarcFiles, *, has_ended: bool) -> Iterator[RenderableType]:

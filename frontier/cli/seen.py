@@ -10,9 +10,9 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.options import Commands, CrawlOptions, Output, Yes
-from frontier.cli.output import bar, say
-from frontier.cli.report import table
+from frontier.cli.command import Commands
+from frontier.cli.options import CrawlOptions, Output, Yes
+from frontier.cli.output import bar, say, table
 from frontier.errors import ConfigurationError, NotFound
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import typer
 from rich.progress import Progress
 from rich.text import Text
 
-from frontier.cli.options import Commands, Force, Output
+from frontier.cli.command import Commands
+from frontier.cli.options import Force, Output
 from frontier.cli.output import ExitCode, complain, messages
 from frontier.errors import ConfigurationError
 from frontier.files import mode_of_environment

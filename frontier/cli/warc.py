@@ -13,7 +13,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from frontier.cli.options import Commands, Json, Output
+from frontier.cli.command import Commands
+from frontier.cli.options import Json, Output
 from frontier.cli.output import ExitCode, begin_object, complain, say, show
 from frontier.cli.warc_dedupe import (
     Directory,
