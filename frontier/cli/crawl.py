@@ -5,28 +5,29 @@ from __future__ import annotations
 import contextlib
 import secrets
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from rich.text import Text
 
-from frontier.cli.command import Commands
+from frontier.cli.command import (
+    Archive,
+    Commands,
+    CrawlOptions,
+    CrawlsOptions,
+    Output,
+    Scrapy,
+    StoreOptions,
+    argument,
+    flag,
+    option,
+    options,
+)
 from frontier.cli.crawl_control import change, exclude, pause, resume, retry
 from frontier.cli.crawl_end import delete, end
 from frontier.cli.crawl_items import items
 from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_status import status
-from frontier.cli.options import (
-    WARC_DIR,
-    CrawlOptions,
-    CrawlsOptions,
-    Output,
-    ScrapySettings,
-    StoreOptions,
-    WarcDir,
-)
-from frontier.cli.output import ExitCode, complain, end_with, say, show, table
+from frontier.cli.output import ExitCode, Shown, complain, say, show, table
 from frontier.cli.report import WarcFiles, crawl_report
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
@@ -37,8 +38,6 @@ from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.console import RenderableType
 
     from frontier.cli.crawl_run import Outcome, Plan
     from frontier.queue.dead_letters import Letter
@@ -52,97 +51,50 @@ LEAVING_S = 15.0
 """Seconds after which a silent node of a crawl that has ended has left."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+@options
+class RunOptions(Archive, Scrapy, StoreOptions):
     """What `run` crawls, with which nodes, and how far."""
 
-    seeds: Annotated[
-        str,
-        typer.Option(
-            metavar="URL|FILE",
-            help="A URL, or a file of URLs, one per line, for the built-in spider.",
-        ),
-    ] = ""
-    spider: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="A spider of the Scrapy project in this directory.",
-        ),
-    ] = ""
-    feeds: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE|URL",
-            help="Sites to follow, for the built-in spider: feeds.toml, or the URL "
-            "of a database.",
-        ),
-    ] = ""
-    nodes: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="Nodes to start.")
-    ] = 2
-    scope: Annotated[
-        str,
-        typer.Option(
-            metavar="SCOPE",
-            help="What the built-in spider follows: host (default), domain, prefix "
-            "or all.",
-        ),
-    ] = ""
-    argument: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-a",
-            metavar="NAME=VALUE",
-            help="An argument of the spider; may be repeated.",
-        ),
-    ] = None
-    output: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Append the items to this feed; %(frontier_node)s in its name stands "
-            "for the node.",
-        ),
-    ] = None
-    join: Annotated[
-        bool,
-        typer.Option(
-            "--join", help="Join an open crawl, or wait for one; never begin one."
-        ),
-    ] = False
-    setting: ScrapySettings = None
-    limit_pages: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="N",
-            show_default=False,
-            help="End the crawl after this many pages.",
-        ),
-    ] = 0
-    limit_time: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="End the crawl after this many seconds, or 1h 30m.",
-        ),
-    ] = ""
-    limit_bytes: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            metavar="BYTES",
-            show_default=False,
-            help="End the crawl after this many bytes of responses.",
-        ),
-    ] = 0
-    warc_dir: WarcDir = WARC_DIR
+    seeds: str = option(
+        "",
+        "URL|FILE",
+        "A URL, or a file of URLs, one per line, for the built-in spider.",
+    )
+    spider: str = option(
+        "", "NAME", "A spider of the Scrapy project in this directory."
+    )
+    feeds: str = option(
+        "",
+        "FILE|URL",
+        "Sites to follow, for the built-in spider: feeds.toml, or the URL of a "
+        "database.",
+    )
+    nodes: int = option(2, "N", "Nodes to start.", min=1, max=100)
+    scope: str = option(
+        "",
+        "SCOPE",
+        "What the built-in spider follows: host (default), domain, prefix or all.",
+    )
+    argument: list[str] = option(
+        (), "NAME=VALUE", "An argument of the spider; may be repeated.", "-a"
+    )
+    join: bool = flag("Join a crawl, waiting for one if need be; never open one.")
+    limit_pages: int = option(
+        0, "N", "End the crawl after this many pages.", min=0, show_default=False
+    )
+    limit_time: str = option(
+        "", "TIME", "End the crawl after this many seconds, or 1h 30m."
+    )
+    limit_bytes: int = option(
+        0,
+        "BYTES",
+        "End the crawl after this many bytes of responses.",
+        min=0,
+        show_default=False,
+    )
 
 
-def run(how: RunOptions, options: StoreOptions) -> None:
+def run(given: RunOptions) -> None:
     """Crawl with several nodes on this machine, then print the report.
 
     Give --seeds or --feeds for a built-in spider, or --spider for one of your own. To
@@ -151,13 +103,13 @@ def run(how: RunOptions, options: StoreOptions) -> None:
     """
     from frontier.cli.crawl_run import run as run_plan
 
-    plan = _planned(how, options)
+    plan = _planned(given)
     outcome = run_plan(plan)
     _tell(plan, outcome)
     raise typer.Exit(outcome.exit_code)
 
 
-def _planned(how: RunOptions, options: StoreOptions) -> Plan:
+def _planned(given: RunOptions) -> Plan:
     from frontier.cli.crawl_run import (
         FOLLOWER,
         SITE,
@@ -169,32 +121,32 @@ def _planned(how: RunOptions, options: StoreOptions) -> Plan:
     )
     from frontier.cli.project import Project
 
-    settings = _with_limits(parse_pairs("-s", how.setting or []), how)
-    if how.join:
+    settings = _with_limits(parse_pairs("-s", given.setting), given)
+    if given.join:
         settings["FRONTIER_JOIN_ONLY"] = "True"
-    arguments = parse_pairs("-a", how.argument or [])
-    chosen = [name for name in ("seeds", "feeds", "spider") if getattr(how, name)]
-    if len(chosen) != 1 or (how.scope and not how.seeds):
+    arguments = parse_pairs("-a", given.argument)
+    chosen = [name for name in ("seeds", "feeds", "spider") if getattr(given, name)]
+    if len(chosen) != 1 or (given.scope and not given.seeds):
         raise ConfigurationError(
             "name what to crawl: --seeds (and --scope) or --feeds for a built-in "
             "spider, or --spider for your own (its arguments with -a)"
         )
-    if how.spider:
-        project = Project.of(how.spider, settings)
+    if given.spider:
+        project = Project.of(given.spider, settings)
     else:
-        named = feeds_arguments(how.feeds) if how.feeds else None
-        named = named or site_arguments(how.seeds, how.scope or "host")
+        named = feeds_arguments(given.feeds) if given.feeds else None
+        named = named or site_arguments(given.seeds, given.scope or "host")
         arguments, project = {**named, **arguments}, Project.bundled()
     if project.is_ours:
         settings = from_here(settings)
     return Plan(
         project=project,
-        spider=how.spider or (FOLLOWER if how.feeds else SITE),
+        spider=given.spider or (FOLLOWER if given.feeds else SITE),
         arguments=arguments,
-        nodes=how.nodes,
-        redis_url=options.redis_url,
+        nodes=given.nodes,
+        redis_url=given.redis_url,
         config=configuration(
-            settings, options.store_dir, how.warc_dir, project.settings
+            settings, given.store_dir, given.warc_dir, project.settings
         ),
         settings=settings,
         feeds=[
@@ -227,7 +179,7 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
         complain("interrupted; to go on with the crawl, run the same command again")
 
 
-def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
+def _with_limits(settings: dict[str, str], given: RunOptions) -> dict[str, str]:
     """*settings*, and those that set the limits, where they are not 0.
 
     Raises:
@@ -237,9 +189,9 @@ def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
     from frontier.settings.live import value_of
 
     limits = {
-        "pages": how.limit_pages,
-        "time": how.limit_time and value_of("CLOSESPIDER_TIMEOUT", how.limit_time),
-        "bytes": how.limit_bytes,
+        "pages": given.limit_pages,
+        "time": given.limit_time and value_of("CLOSESPIDER_TIMEOUT", given.limit_time),
+        "bytes": given.limit_bytes,
     }
     for name, value in limits.items():
         setting = LIMITS[name].setting
@@ -252,31 +204,33 @@ def _with_limits(settings: dict[str, str], how: RunOptions) -> dict[str, str]:
     return settings
 
 
-def list_all(
-    output: Output,
-    options: CrawlsOptions,
-) -> None:
+@options
+class ListOptions(Output, CrawlsOptions):
+    """Where crawls are listed."""
+
+
+def list_all(given: ListOptions) -> Shown:
     """List the crawls in the store, the newest first."""
     from frontier.status.document import crawls_document
     from frontier.status.snapshot import DAMAGED, list_crawls
 
-    with options.connected() as store:
-        crawls = list_crawls(store, options.namespace)
-    damaged = [crawl.crawl_id for crawl in crawls if crawl.state == DAMAGED]
-    shown: RenderableType = Text("no crawls yet")
-    if crawls:
-        columns = ("crawl", "spider", "state", "created", "lasted", "nodes")
-        shown = table(*columns, rows=map(_row, crawls))
-    output.result(crawls_document(crawls), [shown])
+    with given.connected() as store:
+        crawls = list_crawls(store, given.namespace)
     faults = [
-        f"the key {CrawlKeys(options.namespace, crawl_id).meta()} of {crawl_id} is "
-        "damaged: delete it; frontier crawl rebuild then makes the crawl again from "
-        "journals, and frontier crawl end ends it"
-        for crawl_id in damaged
+        f"the key {CrawlKeys(given.namespace, crawl.crawl_id).meta()} of "
+        f"{crawl.crawl_id} is damaged: delete it; frontier crawl rebuild then makes "
+        "the crawl again from journals, and frontier crawl end ends it"
+        for crawl in crawls
+        if crawl.state == DAMAGED
     ]
     others = [crawl for crawl in crawls if crawl.schema not in {"", f"{SCHEMA}"}]
     faults += [str(OtherSchema(c.crawl_id, c.schema, SCHEMA)) for c in others]
-    end_with(faults)
+    columns = ("crawl", "spider", "state", "created", "lasted", "nodes")
+    return Shown(
+        crawls_document(crawls),
+        [table(*columns, rows=map(_row, crawls)) if crawls else "no crawls yet"],
+        faults=faults,
+    )
 
 
 def parse_pairs(option: str, given: list[str]) -> dict[str, str]:
@@ -312,13 +266,15 @@ class _DeadLetters:
     letters: list[Letter]
 
 
-def dead(
-    options: CrawlOptions,
-    output: Output,
-) -> None:
+@options
+class DeadOptions(Output, CrawlOptions):
+    """Whose dead letters are listed."""
+
+
+def dead(given: DeadOptions) -> Shown:
     """List the dead letters: requests that were given up, and why."""
-    with options.connected() as store:
-        found = _dead_letters(store, options)
+    with given.connected() as store:
+        found = _dead_letters(store, given)
     rows = [
         {
             "url": printable(one.url),
@@ -331,46 +287,47 @@ def dead(
     lines = [f"{row['url'] or '(unreadable request)'}: {row['reason']}" for row in rows]
     if found.total > len(found.letters):
         lines.append(f"and {found.total - len(found.letters):,} more")
-    output.result(
-        {
-            "crawl_id": found.crawl.keys.crawl_id,
-            "dead": found.total,
-            "letters": rows,
-        },
-        map(Text, lines or ["nothing was given up"]),
+    crawl_id = found.crawl.keys.crawl_id
+    return Shown(
+        {"crawl_id": crawl_id, "dead": found.total, "letters": rows},
+        lines or ["nothing was given up"],
     )
 
 
-def requeue(
-    options: CrawlOptions,
-    output: Output,
-    urls: Annotated[
-        list[str] | None, typer.Argument(metavar="URL", show_default=False)
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Requeue every dead letter that can be read.")
-    ] = False,
-) -> None:
+@options
+class RequeueOptions(DeadOptions):
+    """Which dead letters are queued again."""
+
+    urls: list[str] = argument("URL", default=())
+    every: bool = flag("Requeue every dead letter that can be read.", "--all")
+
+
+def requeue(given: RequeueOptions) -> Shown:
     """Queue dead letters again: those of a URL, or all. Their hosts are asked now.
 
     A crawl that is finished is open again then: start its spider to go on with it.
     """
-    wanted = {url.strip() for url in urls or ()}
-    if bool(wanted) == every:
+    wanted = {url.strip() for url in given.urls}
+    if bool(wanted) == given.every:
         raise ConfigurationError("requeue needs either URLs or --all")
-    with options.connected() as store:
-        done = _revive(store, options, wanted, every=every)
-    text = f"{done.requeued:,} requests are queued again, {done.left:,} are left"
-    output.result(asdict(done), [Text(text)])
+    with given.connected() as store:
+        done = _revive(store, given, wanted)
+    notes = list[str]()
     if done.open_crawl:
         name = "" if done.open_crawl == done.crawl_id else done.crawl_id
         setting = f" with FRONTIER_CRAWL_ID={name}" * bool(name)
-        say(f"{done.crawl_id} had ended; to fetch them, start its spider{setting}")
-    end_with(
+        notes.append(
+            f"{done.crawl_id} had ended and can be resumed: start its "
+            f"spider{setting} to fetch them"
+        )
+    return Shown(
+        asdict(done),
+        [f"{done.requeued:,} requests are queued again, {done.left:,} are left"],
+        notes,
         [
             f"{printable(url)!r} was not given up, or was requeued already"
             for url in sorted(wanted)
-        ]
+        ],
     )
 
 
@@ -383,19 +340,19 @@ class _Revived:
     """The crawl that its spider's nodes join, if this one had ended; else empty."""
 
 
-def _revive(
-    store: BlockingStore, options: CrawlOptions, wanted: set[str], *, every: bool
-) -> _Revived:
-    """Requeue those that are *wanted*, or *every* one; take what is found from it."""
+def _revive(store: BlockingStore, given: RequeueOptions, wanted: set[str]) -> _Revived:
+    """Requeue those that are *wanted*, or all; take what is found from it."""
     from frontier.queue.dead_letters import revive
     from frontier.seeds.load_once import SeedLock, tell_holders
 
     done = _Revived()
     while True:  # what is read at once is capped
-        found = _dead_letters(store, options)
+        found = _dead_letters(store, given)
         keys = found.crawl.keys
         chosen = [
-            one for one in found.letters if one.url and (every or one.url in wanted)
+            one
+            for one in found.letters
+            if one.url and (given.every or one.url in wanted)
         ]
         done.crawl_id, done.left = keys.crawl_id, found.total - len(chosen)
         wanted -= {one.url for one in chosen}
@@ -449,10 +406,10 @@ def _host(config: Config, letter: Letter) -> str:
     return host_of_shard(key) if config.host_shards > 1 else key.partition("~")[0]
 
 
-def _dead_letters(store: BlockingStore, options: CrawlOptions) -> _DeadLetters:
+def _dead_letters(store: BlockingStore, given: CrawlOptions) -> _DeadLetters:
     from frontier.queue.dead_letters import counted, letters
 
-    crawl = options.crawl(store)
+    crawl = given.stored(store)
     counts = counted(store, crawl.keys, crawl.config.partitions)
     found = list(letters(store, crawl.keys, counts))
     return _DeadLetters(crawl, sum(counts.values()), found)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.text import Text
-
-from frontier.cli.options import CrawlOptions, Output, Yes
-from frontier.cli.output import bar, end_with, say, table
+from frontier.cli.command import (
+    Consent,
+    CrawlOptions,
+    Output,
+    argument,
+    flag,
+    option,
+    options,
+)
+from frontier.cli.output import Shown, bar, confirm, table
 from frontier.errors import ConfigurationError
 from frontier.status.text import local_moment as when
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Sequence
 
     from frontier.cluster.controls import Change
     from frontier.queue.purge import Purged
@@ -25,7 +30,12 @@ if TYPE_CHECKING:
     from frontier.urls.exclusions import Rule
 
 
-def pause(options: CrawlOptions, output: Output) -> None:
+@options
+class ControlOptions(Output, CrawlOptions):
+    """Which crawl is changed."""
+
+
+def pause(given: ControlOptions) -> Shown:
     """Have all nodes of a crawl send nothing more until `resume`.
 
     Requests in flight end. Nodes stay, keep what they hold, and lose nothing; those
@@ -33,21 +43,21 @@ def pause(options: CrawlOptions, output: Output) -> None:
     """
     from frontier.cluster.controls import PAUSED, Change
 
-    _switch(options, output, Change(PAUSED), "paused")
+    return _switched(given, Change(PAUSED), "paused")
 
 
-def resume(options: CrawlOptions, output: Output) -> None:
+def resume(given: ControlOptions) -> Shown:
     """Have all nodes of a paused crawl go on."""
     from frontier.cluster.controls import RESUMED, Change
 
-    _switch(options, output, Change(RESUMED), "resumed")
+    return _switched(given, Change(RESUMED), "resumed")
 
 
-def _switch(options: CrawlOptions, output: Output, wanted: Change, done: str) -> None:
+def _switched(given: ControlOptions, wanted: Change, done: str) -> Shown:
     from frontier.status.controls import wanted_of
 
-    with options.connected() as store:
-        keys = crawl_keys(options, store)
+    with given.connected() as store:
+        keys = given.keys(store)
         changed, reached = put_into_force(store, keys, wanted)
         by = wanted_of(store, keys).paused
     text = f"{keys.crawl_id} is {done}{_where(reached)}"
@@ -55,21 +65,18 @@ def _switch(options: CrawlOptions, output: Output, wanted: Change, done: str) ->
         text = f"{keys.crawl_id} was not paused"
         if by is not None:
             text = f"{keys.crawl_id} is paused since {when(by.at_ms)} by {by.who}"
-    facts = {"crawl_id": keys.crawl_id, "changed": changed}
-    output.result({**facts, **asdict(reached)}, [Text(text)])
-    require_all(reached)
+    return _shown(keys, {"changed": changed}, reached, text)
 
 
-def retry(
-    options: CrawlOptions,
-    output: Output,
-    hosts: Annotated[
-        list[str] | None, typer.Argument(metavar="HOST", show_default=False)
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="All hosts that are backing off.")
-    ] = False,
-) -> None:
+@options
+class RetryOptions(ControlOptions):
+    """Which hosts are asked again."""
+
+    hosts: list[str] = argument("HOST", default=())
+    every: bool = flag("All hosts that are backing off.", "--all")
+
+
+def retry(given: RetryOptions) -> Shown:
     """Have hosts that are left alone be asked again now.
 
     One that still does not answer is left alone again, as after a first failure.
@@ -78,37 +85,30 @@ def retry(
     from frontier.queue.hosts import forget
     from frontier.urls.exclusions import HOST, rule_of
 
-    if bool(hosts) == every:
+    if bool(given.hosts) == given.every:
         raise ConfigurationError("retry needs either hosts or --all")
-    named = [rule_of(HOST, host).value for host in hosts or ()]
-    with options.connected() as store:
-        crawl = options.crawl(store)
+    named = [rule_of(HOST, host).value for host in given.hosts]
+    with given.connected() as store:
+        crawl = given.stored(store)
         keys, config = crawl.keys, crawl.config
         forgotten = forget(store, keys, config, named)
         for what in named or [ALL_HOSTS]:
             _, reached = put_into_force(store, keys, Change(RETRIED, what))
-    text = f"{forgotten:,} hosts that were left alone are asked again"
-    facts = {"crawl_id": keys.crawl_id, "forgotten": forgotten}
-    output.result({**facts, **asdict(reached)}, [Text(text + _where(reached))])
-    require_all(reached)
+    text = f"{forgotten:,} hosts that were left alone are asked again{_where(reached)}"
+    return _shown(keys, {"forgotten": forgotten}, reached, text)
 
 
-def exclude(
-    options: CrawlOptions,
-    output: Output,
-    host: Annotated[str, typer.Argument(metavar="HOST", show_default=False)] = "",
-    prefix: Annotated[
-        str, typer.Option(metavar="URL", help="All URLs that begin with this one.")
-    ] = "",
-    pattern: Annotated[
-        str,
-        typer.Option(metavar="REGEX", help="All URLs that match this expression."),
-    ] = "",
-    remove: Annotated[
-        bool, typer.Option("--remove", help="Remove this exclusion.")
-    ] = False,
-    yes: Yes = False,
-) -> None:
+@options
+class ExcludeOptions(Consent, CrawlOptions):
+    """What is excluded, or not any more."""
+
+    host: str = argument("HOST", default="")
+    prefix: str = option("", "URL", "All URLs that begin with this one.")
+    pattern: str = option("", "REGEX", "All URLs that match this expression.")
+    remove: bool = flag("Remove this exclusion.")
+
+
+def exclude(given: ExcludeOptions) -> Shown:
     """Have no node fetch a host or some URLs, and skip what is queued of them.
 
     Without --yes it changes nothing, and says how many queued requests would not be
@@ -116,27 +116,22 @@ def exclude(
     """
     from frontier.cluster.controls import include
 
-    chosen = _chosen(host, prefix, pattern)
-    with options.connected() as store:
+    chosen = _chosen(given.host, given.prefix, given.pattern)
+    with given.connected() as store:
         if chosen is None:
-            _list_excluded(options, output, store)
-            return
-        if not remove:
-            _exclude(options, output, store, chosen, yes=yes)
-            return
-        keys = crawl_keys(options, store)
+            return _excluded(store, given.keys(store))
+        if not given.remove:
+            return _exclude(given, store, chosen)
+        keys = given.keys(store)
         changed, reached = put_into_force(store, keys, include(chosen))
-    text = f"{chosen} is not excluded any more{_where(reached)}"
-    if not changed:
-        text = f"{chosen} was not excluded"
-    facts = {"crawl_id": keys.crawl_id, "changed": changed}
-    output.result({**facts, **asdict(reached)}, [Text(text)])
+    text, notes = f"{chosen} was not excluded", list[str]()
     if changed:
-        say(
-            "skipped URLs still count as seen; frontier seen forget makes a URL "
-            "new again"
+        text = f"{chosen} is not excluded any more{_where(reached)}"
+        notes.append(
+            "skipped URLs still count as seen; frontier seen forget makes a URL new "
+            "again"
         )
-    require_all(reached)
+    return _shown(keys, {"changed": changed}, reached, text, notes)
 
 
 def _chosen(host: str, prefix: str, pattern: str) -> Rule | None:
@@ -152,55 +147,44 @@ def _chosen(host: str, prefix: str, pattern: str) -> Rule | None:
     return rule_of(*given[0]) if given else None
 
 
-def _list_excluded(options: CrawlOptions, output: Output, store: BlockingStore) -> None:
+def _excluded(store: BlockingStore, keys: CrawlKeys) -> Shown:
     from frontier.status.controls import wanted_of
     from frontier.status.views import ControlsView
 
-    keys = crawl_keys(options, store)
-    seen = ControlsView.of(wanted_of(store, keys))
-    found = [asdict(one) for one in seen.excluded]
-    rows = [(one.kind, one.value, when(one.at_ms), one.who) for one in seen.excluded]
-    shown: RenderableType = Text("nothing is excluded")
-    if rows:
-        shown = table("excluded", "", "since", "by", rows=rows)
-    output.result({"crawl_id": keys.crawl_id, "excluded": found}, [shown])
+    found = ControlsView.of(wanted_of(store, keys)).excluded
+    rows = [(one.kind, one.value, when(one.at_ms), one.who) for one in found]
+    return Shown(
+        {"crawl_id": keys.crawl_id, "excluded": [asdict(one) for one in found]},
+        [table("excluded", "", "since", "by", rows=rows)]
+        if rows
+        else ["nothing is excluded"],
+    )
 
 
-def _exclude(
-    options: CrawlOptions,
-    output: Output,
-    store: BlockingStore,
-    rule: Rule,
-    *,
-    yes: bool,
-) -> None:
+def _exclude(given: ExcludeOptions, store: BlockingStore, rule: Rule) -> Shown:
     from frontier.cluster.controls import SKIPPED, Change, change, operator
     from frontier.cluster.controls import exclude as excluding
     from frontier.status.controls import wanted_of
 
-    crawl = options.crawl(store)
+    crawl = given.stored(store)
     keys = crawl.keys
-    facts = {"crawl_id": keys.crawl_id, "kind": rule.kind, "value": rule.value}
-    if not yes:
+    facts = {"kind": rule.kind, "value": rule.value}
+    if not given.yes:
         wanted_of(store, keys).exclusions.add(rule)  # or it says why it cannot be
-        found = _purge(store, crawl, rule, dry=True)
-        output.require_consent(
-            {"store": store.where, **facts, **asdict(found)},
+        found = asdict(_purge(store, crawl, rule, dry=True))
+        confirm(
+            given,
+            {"store": store.where, "crawl_id": keys.crawl_id, **facts, **found},
             f"Exclude {rule}? What is found would not be fetched, nor any link to it.",
             "nothing is done yet; add --yes to exclude it",
-            yes=yes,
         )
     _, reached = put_into_force(store, keys, excluding(rule))
     done = _purge(store, crawl, rule, dry=False)
     if done.skipped:
         said = f"{done.skipped:,} queued requests of {rule}"
         change(store, keys, Change(SKIPPED, said), operator())
-    skipped = f"{done.skipped:,} queued requests skipped"
-    output.result(
-        {**facts, **asdict(done), **asdict(reached)},
-        [Text(f"{rule} is excluded{_where(reached)}; {skipped}")],
-    )
-    require_all(reached)
+    text = f"{rule} is excluded{_where(reached)}; {done.skipped:,} queued requests"
+    return _shown(keys, facts | asdict(done), reached, f"{text} skipped")
 
 
 def _purge(
@@ -214,28 +198,19 @@ def _purge(
         return purge.run(dry=dry, progress=progress)
 
 
-def change(
-    options: CrawlOptions,
-    output: Output,
-    pairs: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME=VALUE", show_default=False)
-    ] = None,
-    host: Annotated[
-        str, typer.Option(metavar="HOST", help="For this host alone.")
-    ] = "",
-    unset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Return to each node's own value; may be repeated."
-        ),
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--list", help="Show the values in force and where they come from."
-        ),
-    ] = False,
-) -> None:
+@options
+class SetOptions(ControlOptions):
+    """Which settings are changed, and for which host."""
+
+    pairs: list[str] = argument("NAME=VALUE", default=())
+    host: str = option("", "HOST", "For this host alone.")
+    unset: list[str] = option(
+        (), "NAME", "Return to each node's own value; may be repeated."
+    )
+    every: bool = flag("Show the values in force and where they come from.", "--list")
+
+
+def change(given: SetOptions) -> Shown:
     """Change settings of a crawl that runs, on all its nodes.
 
     What can be set: delay and concurrency, of all hosts or of one; the limits of the
@@ -243,20 +218,17 @@ def change(
     """
     from frontier.cluster.controls import UNSET
 
-    if bool(pairs or unset) == every:
+    if bool(given.pairs or given.unset) == given.every:
         raise ConfigurationError("give NAME=VALUE, or --unset NAME, or --list")
-    with options.connected() as store:
-        if every:
-            _list_settings(options, output, store)
-            return
-        crawl = options.crawl(store)
-        wanted = _settings(crawl, pairs or [], unset or [], host)
+    with given.connected() as store:
+        if given.every:
+            return _listed(store, given.keys(store))
+        crawl = given.stored(store)
+        wanted = _settings(crawl, given.pairs, given.unset, given.host)
         changed, reached = put_into_force(store, crawl.keys, wanted)
     now = "each node's own again" if wanted.verb == UNSET else "in force"
-    text = f"{wanted.what}: {now if changed else 'was so already'}"
-    facts = {"crawl_id": crawl.keys.crawl_id, "changed": changed}
-    output.result({**facts, **asdict(reached)}, [Text(text + _where(reached))])
-    require_all(reached)
+    text = f"{wanted.what}: {now if changed else 'was so already'}{_where(reached)}"
+    return _shown(crawl.keys, {"changed": changed}, reached, text)
 
 
 def _settings(
@@ -301,13 +273,12 @@ def _settings(
     return setting(found, host)
 
 
-def _list_settings(options: CrawlOptions, output: Output, store: BlockingStore) -> None:
+def _listed(store: BlockingStore, keys: CrawlKeys) -> Shown:
     """Show each setting that can be changed, its value, and where that is from."""
     from frontier.settings.live import LIVE, SCOPE
     from frontier.status.controls import own_settings, wanted_of
     from frontier.status.views import ControlsView
 
-    keys = crawl_keys(options, store)
     changed = ControlsView.of(wanted_of(store, keys)).changed
     own = own_settings(store, keys)
     rows, facts = [], []
@@ -329,17 +300,10 @@ def _list_settings(options: CrawlOptions, output: Output, store: BlockingStore) 
                 "own": each,
             }
         )
-    output.result(
+    return Shown(
         {"crawl_id": keys.crawl_id, "settings": facts},
         [table("setting", "host", "is", "from", rows=rows)],
     )
-
-
-def crawl_keys(options: CrawlOptions, store: BlockingStore) -> CrawlKeys:
-    """The keys of the crawl that was given, or of the newest."""
-    from frontier.store.keys import CrawlKeys
-
-    return CrawlKeys(options.namespace, options.crawl_id(store))
 
 
 def put_into_force(
@@ -369,17 +333,21 @@ def _where(reached: Reach) -> str:
     return f" on {len(reached.nodes):,} of {count:,} nodes"
 
 
-def require_all(reached: Reach) -> None:
-    """End with an error if a node on the map has not said that it does what is wanted.
-
-    Raises:
-        Exit: So it is.
-    """
+def _shown(
+    keys: CrawlKeys,
+    facts: dict[str, Any],
+    reached: Reach,
+    text: str,
+    notes: Sequence[str] = (),
+) -> Shown:
+    """What was done, and a fault if a node on the map has not said that it does it."""
+    faults = list[str]()
     if reached.lacking:
-        line = (
-            f"no word from {', '.join(reached.lacking[:5])}"
-            f"{', ...' if len(reached.lacking) > 5 else ''}: each does it with its "
-            "next heartbeat, unless it is dead; frontier crawl status --nodes shows "
-            "which are"
+        more = ", ..." if len(reached.lacking) > 5 else ""
+        faults.append(
+            f"no word from {', '.join(reached.lacking[:5])}{more}: each does it with "
+            "its next heartbeat, unless it is dead; frontier crawl status --nodes "
+            "shows which are"
         )
-        end_with([line])
+    said = {"crawl_id": keys.crawl_id, **facts, **asdict(reached)}
+    return Shown(said, [text], notes, faults)

@@ -7,13 +7,10 @@ crawl that has ended.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.text import Text
-
-from frontier.cli.options import CrawlId, CrawlsOptions, Output, Yes
-from frontier.cli.output import facts, say
+from frontier.cli.command import Consent, OneCrawl, flag, option, options
+from frontier.cli.output import Shown, confirm, facts, say
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
@@ -29,44 +26,32 @@ if TYPE_CHECKING:
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
 
-NOT_DONE = "{:,} requests of {} are not done and would not be fetched"
-Discard = Annotated[
-    bool,
-    typer.Option(
-        "--discard",
-        help=(
-            "End it even while nodes run, and offer none of its payloads to other "
-            "crawls."
-        ),
-    ),
-]
-RemoveFrontier = Annotated[
-    bool,
-    typer.Option(
-        "--remove-frontier",
-        help="Also delete its queues and its seen URLs, even if it has ended already.",
-    ),
-]
-CollectionOfCrawl = Annotated[
-    str,
-    typer.Option(
-        "--collection",
+
+@options
+class DeleteOptions(Consent, OneCrawl):
+    """Which crawl goes, and where its payloads are."""
+
+    collection: str = option(
+        "",
+        "NAME",
+        "The crawl's collection, if none of its nodes is running.",
         envvar="FRONTIER_COLLECTION",
-        metavar="NAME",
-        help="The crawl's collection, if none of its nodes is running.",
-    ),
-]
+    )
 
 
-def end(
-    options: CrawlsOptions,
-    output: Output,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    discard: Discard = False,
-    remove_frontier: RemoveFrontier = False,
-    collection: CollectionOfCrawl = "",
-) -> None:
+@options
+class EndOptions(DeleteOptions):
+    """The same, and what else goes."""
+
+    discard: bool = flag(
+        "End it even while nodes run, and offer none of its payloads to other crawls."
+    )
+    remove_frontier: bool = flag(
+        "Also delete its queues and its seen URLs, even if it has ended already."
+    )
+
+
+def end(given: EndOptions) -> Shown:
     """End a crawl that no node runs. What is left in its queues is not fetched.
 
     The next node of its spider starts a new crawl. With --discard nodes may run: they
@@ -77,59 +62,61 @@ def end(
     from frontier.node.remove_crawl import remove_frontier as remove
     from frontier.status.snapshot import snapshot
 
-    if discard and remove_frontier:
+    if given.discard and given.remove_frontier:
         raise ConfigurationError(
             "with --discard the last node still needs the queues: use "
             "--remove-frontier once the crawl has ended"
         )
-    with options.connected() as store:
-        seen = snapshot(store, options.namespace, crawl_id)
-        _require_wanted(
-            store, output, seen, yes=yes, discard=discard, remove=remove_frontier
-        )
-        keys = CrawlKeys(options.namespace, crawl_id)
+    keys, live, waiting = CrawlKeys(given.namespace, given.crawl), 0, list[str]()
+    with given.connected() as store:
+        _require_wanted(store, given, snapshot(store, given.namespace, given.crawl))
         ttl = crawl_ttl(store, keys)
-        if discard:
-            state, live = _discarded(store, keys, ttl, collection)
+        if given.discard:
+            state, live = _discarded(store, keys, ttl, given.collection)
         else:
-            state, live = _closed(store, keys, ttl), 0
-        waiting = _uncommitted_in(store, keys) if not discard else []
-        if remove_frontier:
+            state = _closed(store, keys, ttl)
+            waiting = _uncommitted_in(store, keys)
+        if given.remove_frontier:
             remove(store, keys, ttl=ttl)
-    said = {"store": store.where, "crawl_id": crawl_id, "state": state, "nodes": live}
-    output.rows({**said, "removed": remove_frontier, "uncommitted": waiting or None})
-    _tell_what_is_left(crawl_id, waiting, live)
+    said = {
+        "store": store.where,
+        "crawl_id": given.crawl,
+        "state": state,
+        "nodes": live,
+        "removed": given.remove_frontier,
+        "uncommitted": waiting or None,
+    }
+    return Shown(said, notes=_left(given.crawl, waiting, live))
 
 
 def _require_wanted(
-    store: BlockingStore,
-    output: Output,
-    seen: CrawlSnapshot,
-    *,
-    yes: bool,
-    discard: bool,
-    remove: bool,
+    store: BlockingStore, given: EndOptions, seen: CrawlSnapshot
 ) -> None:
     """Return if nothing would be lost, or that is wanted."""
     left = seen.queue.ready + seen.queue.reserved + seen.queue.waiting
-    is_open = seen.state == "open" and (left > 0 or discard)
-    if not (is_open or remove):
+    is_open = seen.state == "open" and (left > 0 or given.discard)
+    if not (is_open or given.remove_frontier):
         return
     plan: dict[str, Any] = {
         "store": store.where,
         "crawl_id": seen.crawl_id,
         "state": seen.state,
         "not_fetched": left if seen.state == "open" else 0,
-        "payloads_discarded": discard,
-        "seen_urls_forgotten": seen.queue.seen if remove else 0,
+        "payloads_discarded": given.discard,
+        "seen_urls_forgotten": seen.queue.seen if given.remove_frontier else 0,
     }
-    lost = [
-        *([NOT_DONE.format(left, seen.crawl_id)] if is_open else []),
-        *(["its payloads would not be offered to other crawls"] if discard else []),
-        *([f"{seen.queue.seen:,} URLs would not be seen any more"] if remove else []),
-    ]
+    lost = []
+    if is_open:
+        lost.append(
+            f"{left:,} requests of {seen.crawl_id} are not done and would not be "
+            "fetched"
+        )
+    if given.discard:
+        lost.append("its payloads would not be offered to other crawls")
+    if given.remove_frontier:
+        lost.append(f"{seen.queue.seen:,} URLs would not be seen any more")
     refusal = f"nothing is done yet: {', '.join(lost)}; add --yes to end it"
-    output.require_consent(plan, f"End {seen.crawl_id}?", refusal, yes=yes)
+    confirm(given, plan, f"End {seen.crawl_id}?", refusal)
 
 
 def _closed(store: BlockingStore, keys: CrawlKeys, ttl: float) -> str:
@@ -160,20 +147,22 @@ def _discarded(
     return "discarded" if done == 1 else "was discarded before", live
 
 
-def _tell_what_is_left(crawl_id: str, waiting: list[str], live: int) -> None:
+def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
+    """What is still to come."""
     from frontier.collection.summary import commit_command
 
-    for name in waiting:
-        say(
-            "its payloads are not committed: the next crawl of the collection does "
-            f"that, or {commit_command(crawl_id, name)}"
-        )
+    notes = [
+        "its payloads are not committed: the next crawl of the collection does that, "
+        f"or {commit_command(crawl_id, name)}"
+        for name in waiting
+    ]
     if live:
-        say(
-            f"its {live:,} nodes will stop; frontier crawl status --nodes shows when. "
-            "If they were killed, run this command again once they are lost; "
-            "otherwise its payloads stay until the next crawl of the collection"
+        notes.append(
+            f"its {live:,} nodes will stop; frontier crawl status --nodes shows it. If "
+            "they were killed, repeat this when they are dead: else its payloads stay "
+            "until the next crawl of the collection"
         )
+    return notes
 
 
 def _uncommitted_in(store: BlockingStore, keys: CrawlKeys) -> list[str]:
@@ -189,13 +178,7 @@ def _forget_payloads(store: BlockingStore, collection: str, crawl_id: str) -> No
     Collection(store, collection, crawl_id, revisits=False).cancel()
 
 
-def delete(
-    options: CrawlsOptions,
-    output: Output,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    collection: CollectionOfCrawl = "",
-) -> None:
+def delete(given: DeleteOptions) -> Shown:
     """Delete all that the store has of a crawl that has ended.
 
     Its queues, what it has seen, its counts, its report. WARC files stay, and so do its
@@ -210,25 +193,21 @@ def delete(
     )
     from frontier.seen.seen_set import stored_crawl
 
-    with options.connected() as store:
+    crawl_id = given.crawl
+    with given.connected() as store:
         try:
-            crawl = stored_crawl(store, options.namespace, crawl_id)
+            crawl = stored_crawl(store, given.namespace, crawl_id)
         except UnknownCrawl:
-            if not store.call(forget_call(options.namespace, crawl_id)):
+            if not store.call(forget_call(given.namespace, crawl_id)):
                 raise
-            gone = Text(f"{crawl_id} is deleted; only its name was left")
-            output.result({"crawl_id": crawl_id, "keys": 0}, [gone])
-            return
+            gone = f"{crawl_id} is deleted; only its name was left"
+            return Shown({"crawl_id": crawl_id, "keys": 0}, [gone])
         ttl = crawl_ttl(store, crawl.keys)
         require_removable(store, crawl.keys, ttl=ttl)
-        _require_committed(store, crawl.keys, collection)
-        if not yes:
-            output.require_consent(
-                _plan(store, crawl),
-                f"Delete {crawl_id}?",
-                "nothing was deleted; add --yes to delete it",
-                yes=yes,
-            )
+        _require_committed(store, crawl.keys, given.collection)
+        if not given.yes:
+            refusal = "nothing was deleted; add --yes to delete it"
+            confirm(given, _plan(store, crawl), f"Delete {crawl_id}?", refusal)
         try:
             done = delete_crawl(store, crawl.keys, crawl.spider, ttl=ttl)
         except BaseException:
@@ -238,7 +217,7 @@ def delete(
             )
             raise
     said = {"store": store.where, "crawl_id": crawl_id, **asdict(done)}
-    output.result(said, _said(crawl, done))
+    return Shown(said, _said(crawl, done))
 
 
 def _plan(store: BlockingStore, crawl: StoredCrawl) -> dict[str, Any]:
@@ -283,4 +262,4 @@ def _said(crawl: StoredCrawl, done: Deleted) -> list[Any]:
         ("", "  frontier crawl rebuild could make it again; a new crawl so called"),
         ("", "  leaves them alone"),
     ]
-    return [Text(f"{crawl_id} is deleted: {done.keys:,} keys"), facts(rows)]
+    return [f"{crawl_id} is deleted: {done.keys:,} keys", facts(rows)]

@@ -6,15 +6,29 @@ import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from frontier.cli.options import WARC_DIR, CrawlOptions, Output, WarcDir
-from frontier.cli.output import ExitCode, complain, end_with, results, show_json, table
+from frontier.cli.command import (
+    Archive,
+    CrawlOptions,
+    Output,
+    flag,
+    option,
+    options,
+)
+from frontier.cli.output import (
+    ExitCode,
+    Shown,
+    complain,
+    end_with,
+    results,
+    show_json,
+    table,
+)
 from frontier.cli.report import WarcFiles, crawl_report, nodes_report
 from frontier.errors import ConfigurationError, CrawlLost, StoreUnavailable
 from frontier.status.text import duration, rate
@@ -41,71 +55,48 @@ class _Seen:
     quotas: list[Had]
 
 
-@dataclass(frozen=True, slots=True)
-class StatusOptions:
+@options
+class StatusOptions(Archive, Output, CrawlOptions):
     """What of a crawl is shown, and how often."""
 
-    hosts: Annotated[
-        bool,
-        typer.Option("--hosts", help="List hosts: queues, errors, who is left alone."),
-    ] = False
-    nodes: Annotated[
-        bool,
-        typer.Option("--nodes", help="List nodes alone: live, silent, lost, or left."),
-    ] = False
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="List what operators did to the crawl."),
-    ] = False
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--watch", help="Refresh until the crawl ends or you press Ctrl-C."
-        ),
-    ] = False
-    every: Annotated[
-        float,
-        typer.Option(
-            min=0.2,
-            max=3600,
-            metavar="SECONDS",
-            help="Pause between refreshes of --watch.",
-        ),
-    ] = 1.0
-    warc_dir: WarcDir = WARC_DIR
+    hosts: bool = flag("List hosts: queues, errors, who is left alone.")
+    nodes: bool = flag("List nodes alone: live, silent, lost, or left.")
+    log: bool = flag("List what operators did to the crawl.")
+    again: bool = flag("Refresh until the crawl ends or you press Ctrl-C.", "--watch")
+    every: float = option(
+        1.0, "SECONDS", "Pause between refreshes of --watch.", min=0.2, max=3600
+    )
 
 
-def status(options: CrawlOptions, output: Output, how: StatusOptions) -> None:
+def status(given: StatusOptions) -> Shown | None:
     """Show the report of a crawl, running or not.
 
     With --watch and --json it prints one object a line.
     """
     from frontier.status.watch import Watch
 
-    if how.log and (how.nodes or how.hosts or how.again):
+    if given.log and (given.nodes or given.hosts or given.again):
         raise ConfigurationError("--log cannot be combined with other options")
-    with options.connected() as store:
-        crawl_id = options.crawl_id(store)
-        if how.log:
-            _show_log(store, CrawlKeys(options.namespace, crawl_id), output)
-            return
-        watching = Watch(store, options.namespace, crawl_id)
-        look = partial(_look, store, options.namespace, watching, how)
-        if how.again:
-            found = _watched(look, how, as_json=output.as_json)
-            if found is None:
-                return
-        else:
-            found = look()
-            output.result(_facts(found), _report(found, how))
-        undone = _uncommitted_in(store, options.namespace, found.watched.crawl)
-    seen = found.watched.crawl
-    if not how.again or seen.state != "open":
-        _end(seen, failed=how.again)
-        _require_committed(seen, undone)
+    with given.connected() as store:
+        keys = given.keys(store)
+        if given.log:
+            return _log(store, keys)
+        watching = Watch(store, given.namespace, keys.crawl_id)
+        look = partial(_look, store, watching, given)
+        found = _watched(look, given) if given.again else look()
+        if found is None:
+            return None
+        undone = _uncommitted_in(store, given.namespace, found.watched.crawl)
+    if not given.again:
+        code, faults = _ended(found.watched.crawl, undone)
+        return Shown(_facts(found), _report(found, given), faults=faults, code=code)
+    if found.watched.crawl.state != "open":
+        code, faults = _ended(found.watched.crawl, undone, failed=True)
+        end_with(faults, code)
+    return None
 
 
-def _show_log(store: BlockingStore, keys: CrawlKeys, output: Output) -> None:
+def _log(store: BlockingStore, keys: CrawlKeys) -> Shown:
     """List what operators have done to a crawl while it ran, the oldest first."""
     from frontier.cluster.controls import KEPT
     from frontier.status.controls import wanted_of
@@ -113,30 +104,27 @@ def _show_log(store: BlockingStore, keys: CrawlKeys, output: Output) -> None:
     found = wanted_of(store, keys)
     entries = [asdict(entry) for entry in found.log]
     lines = [(when(one.at_ms), one.who, one.verb, one.what) for one in found.log]
-    shown: list[RenderableType] = [Text("nothing was changed")]
+    shown: list[RenderableType] = ["nothing was changed"]
     if lines:
         shown = [table("when", "who", "has", "what", rows=lines)]
     if len(entries) == KEPT:
-        shown.append(Text(f"these are the last {KEPT}"))
+        shown.append(f"these are the last {KEPT}")
     said = {"crawl_id": keys.crawl_id, "entries": entries, "damaged": found.strange}
-    output.result(said, shown)
-    end_with([f"damaged, left out: {what}" for what in found.strange])
+    return Shown(said, shown, faults=[f"damaged, left out: {o}" for o in found.strange])
 
 
-def _look(
-    store: BlockingStore, namespace: str, watching: Watch, how: StatusOptions
-) -> _Seen:
+def _look(store: BlockingStore, watching: Watch, given: StatusOptions) -> _Seen:
     """Look once; at all of a crawl that has ended."""
     from frontier.status.quotas import had
     from frontier.status.snapshot import snapshot
 
     watched = watching.look()
     crawl_id = watched.crawl.crawl_id
-    if how.again and watched.crawl.state != "open":  # all of it, and of now
-        watched = replace(watched, crawl=snapshot(store, namespace, crawl_id))
-    keys = CrawlKeys(namespace, crawl_id)
+    if given.again and watched.crawl.state != "open":  # all of it, and of now
+        watched = replace(watched, crawl=snapshot(store, given.namespace, crawl_id))
+    keys = CrawlKeys(given.namespace, crawl_id)
     quotas = had(store, keys, watched.crawl, watched.hosts)
-    files = WarcFiles.of(how.warc_dir.absolute(), crawl_id)
+    files = WarcFiles.of(given.warc_dir.absolute(), crawl_id)
     return _Seen(watched, files, quotas)
 
 
@@ -152,34 +140,34 @@ def _uncommitted_in(
     return uncommitted_in(store, namespace, seen.crawl_id)
 
 
-def _require_committed(seen: CrawlSnapshot, undone: list[str]) -> None:
-    """Say what nobody has done before the next crawl, and end with that."""
+def _ended(
+    seen: CrawlSnapshot, undone: list[str], *, failed: bool = False
+) -> tuple[ExitCode, list[str]]:
+    """How *seen* ends the command, and why; with *failed* also if it has no page.
+
+    *undone* are the collections in which its payloads wait.
+    """
     from frontier.collection.summary import commit_command
 
+    if seen.lost:
+        return ExitCode.CRAWL_FAILED, [str(CrawlLost(seen.crawl_id))]
+    if seen.harmed:
+        return ExitCode.FAULTY, [seen.harm]
+    if seen.left_out:
+        return ExitCode.INCOMPLETE, [seen.left_out]
+    if failed and seen.has_failed:
+        no_page = f"{seen.crawl_id} has ended without one page"
+        return ExitCode.CRAWL_FAILED, [no_page]
     lines = []
     for name in undone:
-        command = commit_command(seen.crawl_id, name)
+        command, what = commit_command(seen.crawl_id, name), "committed"
         if seen.state == "canceled":
-            command = command.replace("commit", "cancel", 1)
-        what = "forgotten" if seen.state == "canceled" else "committed"
+            command, what = command.replace("commit", "cancel", 1), "forgotten"
         lines.append(
             f"the payloads of {seen.crawl_id} are not {what} yet: if its last node is "
             f"gone, the next crawl of the collection does that, or {command}"
         )
-    end_with(lines)
-
-
-def _end(seen: CrawlSnapshot, *, failed: bool) -> None:
-    """End with the code of *seen*; with *failed* also that of a crawl of no page."""
-    if seen.lost:
-        end_with([str(CrawlLost(seen.crawl_id))], ExitCode.CRAWL_FAILED)
-    if seen.harmed:
-        end_with([seen.harm], ExitCode.FAULTY)
-    if seen.left_out:
-        end_with([seen.left_out])
-    if failed and seen.has_failed:
-        no_page = f"{seen.crawl_id} has ended without one page"
-        end_with([no_page], ExitCode.CRAWL_FAILED)
+    return (ExitCode.INCOMPLETE if lines else ExitCode.OK), lines
 
 
 def _facts(found: _Seen) -> dict[str, Any]:
@@ -201,15 +189,13 @@ def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
     return crawl_report(seen, files, watched, quotas, hosts=how.hosts)
 
 
-def _watched(
-    look: Callable[[], _Seen], how: StatusOptions, *, as_json: bool
-) -> _Seen | None:
+def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
     """Show each look, until the crawl ends or Ctrl-C; the last, if there was one.
 
     On a terminal it is drawn in its place. Elsewhere each look is a line, or an object.
     """
     console, found = results(), None
-    is_drawn = console.is_terminal and not as_json
+    is_drawn = console.is_terminal and not how.as_json
     live = Live(console=console, auto_refresh=False)
     try:
         with live if is_drawn else nullcontext():
@@ -225,7 +211,7 @@ def _watched(
                     live.update(Group(*told, *parts), refresh=True)
                 elif error or found is None:
                     complain(error)
-                elif as_json:
+                elif how.as_json:
                     show_json(_facts(found), indent=None)
                 elif how.nodes:
                     console.print(*_report(found, how), sep="\n")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
-from frontier.cli.command import Commands
+from frontier.cli.command import Commands, Output, argument, flag, option, options
 from frontier.cli.feeds_rounds import refetch, status
-from frontier.cli.options import Output
-from frontier.cli.output import end_with
+from frontier.cli.output import Shown
 from frontier.errors import ConfigurationError
 from frontier.feeds.model import DEFAULT_WAIT, format_wait, parse_wait
 from frontier.feeds.sources import VARIABLE, source_of
@@ -31,33 +28,29 @@ app = Commands("Follow the feeds of sites: which ones, and what was found in the
 app.command()(status)
 app.command()(refetch)
 
-Where = Annotated[
-    str,
-    typer.Option(
-        "--feeds",
-        envvar=VARIABLE,
-        metavar="FILE|URL",
-        show_default="feeds.toml",
-        help="The file of sites, or the URL of a database that has them.",
-    ),
-]
 
-
-@dataclass(frozen=True, slots=True)
-class SitesOptions:
+@options
+class SitesOptions(Output):
     """Which configuration a command reads."""
 
-    given: Where = ""
+    where: str = option(
+        "",
+        "FILE|URL",
+        "The file of sites, or the URL of a database that has them.",
+        "--feeds",
+        envvar=VARIABLE,
+        show_default="feeds.toml",
+    )
 
     def source(self) -> Source:
         """The file or the database; nothing is opened yet."""
-        return source_of(self.given)
+        return source_of(self.where)
 
 
 @app.command("list")
-def list_(output: Output, which: SitesOptions) -> None:
+def list_(given: SitesOptions) -> Shown:
     """List the sites and their feeds, as the configuration has them now."""
-    source = which.source()
+    source = given.source()
     sites = source.read()
     notes = list(source.notes)
     said = {
@@ -65,8 +58,7 @@ def list_(output: Output, which: SitesOptions) -> None:
         "sites": [_site_json(site) for site in sites.values()],
         "left_out": notes,
     }
-    output.result(said, _listed(sites.values()))
-    end_with(notes)
+    return Shown(said, _listed(sites.values()), faults=notes)
 
 
 def _site_json(site: Site) -> dict[str, Any]:
@@ -88,29 +80,24 @@ def _listed(sites: Iterable[Site]) -> Iterable[RenderableType]:
         head = Text(printable(site.name), style="bold")
         yield head.append(f": {site.want}, every {wait}", style="not bold")
         for feed in site.feeds:
-            yield Text(f"  {feed.url}")
+            yield f"  {feed.url}"
             for page in feed.implied:
-                yield Text(f"    implies {page}")
+                yield f"    implies {page}"
         if not site.feeds:
-            yield Text("  no feeds")
+            yield "  no feeds"
+
+
+@options
+class ImportOptions(SitesOptions):
+    """Which OPML file is read, and as what."""
+
+    file: Path = argument("FILE", "The OPML file.")
+    wait: str = option(DEFAULT_WAIT, "WAIT", "Wait between two rounds: 90s, 1h30m, 2d.")
+    pages: bool = flag("Fetch each feed's own page, too, as an implied page.")
 
 
 @app.command("import-opml")
-def import_opml(
-    output: Output,
-    which: SitesOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The OPML file.")],
-    wait: Annotated[
-        str,
-        typer.Option(metavar="WAIT", help="Wait between two rounds: 90s, 1h30m, 2d."),
-    ] = DEFAULT_WAIT,
-    pages: Annotated[
-        bool,
-        typer.Option(
-            "--pages", help="Fetch each feed's own page, too, as an implied page."
-        ),
-    ] = False,
-) -> None:
+def import_opml(given: ImportOptions) -> Shown:
     """Print the feeds of an OPML file as sites of feeds.toml, one for each host.
 
     Append them: frontier feeds import-opml FILE >> feeds.toml. Feeds that are there
@@ -120,16 +107,16 @@ def import_opml(
     from frontier.feeds.opml import read
 
     try:
-        parse_wait(wait)
+        parse_wait(given.wait)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    source = which.source()
+    source = given.source()
     is_there = not isinstance(source, File) or Path(source.where).exists()
-    sites, faults = read(file, wait, source.read() if is_there else {}, pages=pages)
+    known = source.read() if is_there else {}
+    sites, faults = read(given.file, given.wait, known, pages=given.pages)
     listed = [_site_json(site) for site in sites]
     text = toml_of(sites) if sites else ""
-    output.result({"sites": listed, "left_out": faults}, [Text(text.strip())])
-    end_with(faults)
+    return Shown({"sites": listed, "left_out": faults}, [text.strip()], faults=faults)
 
 
 app.in_order("import-opml", "list", "status", "refetch")

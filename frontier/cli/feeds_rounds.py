@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.text import Text
-
-from frontier.cli.options import CrawlOptions, Output
-from frontier.cli.output import ExitCode, end_with, table
+from frontier.cli.command import CrawlOptions, Output, argument, option, options
+from frontier.cli.output import ExitCode, Shown, table
 from frontier.errors import ConfigurationError, NotFound
 from frontier.feeds.model import format_wait
 from frontier.status.text import local_moment as when
@@ -24,39 +21,45 @@ if TYPE_CHECKING:
 
     from frontier.feeds.followed import FollowedFeed, FollowedSite
 
-Names = Annotated[
-    list[str] | None,
-    typer.Option("--site", metavar="NAME", help="Only this site; may be repeated."),
-]
-
 FEED_ROW = "{:>8}  {:>11}  {:>11}  {:>7}  {}"
 """A line of a feed: its URL is last, for it may be longer than a line."""
 SHOWN = 20
 """Pages of a site that failed that are named."""
 
 
-def status(options: CrawlOptions, output: Output, sites: Names = None) -> None:
+@options
+class StatusOptions(Output, CrawlOptions):
+    """Which sites are shown."""
+
+    sites: list[str] = option((), "NAME", "Only this site; may be repeated.", "--site")
+
+
+def status(given: StatusOptions) -> Shown:
     """Show the state of each site and feed of a crawl, and when it is read next."""
     from frontier.feeds.followed import followed
 
-    with options.connected() as store:
-        keys = options.crawl(store).keys
-        found = list(followed(store, keys, sites or ()))
-    told = {"crawl_id": keys.crawl_id, "sites": [_facts(site) for site in found]}
-    output.result(told, _text(keys.crawl_id, found))
-    missing = sorted({*(sites or ())} - {site.name for site in found})
-    lines = [f"the crawl {keys.crawl_id} has no site {name}" for name in missing]
-    end_with(lines, ExitCode.NOT_FOUND)
+    with given.connected() as store:
+        keys = given.stored(store).keys
+        found = list(followed(store, keys, given.sites))
+    said = {"crawl_id": keys.crawl_id, "sites": [_facts(site) for site in found]}
+    missing = sorted({*given.sites} - {site.name for site in found})
+    return Shown(
+        said,
+        _text(keys.crawl_id, found),
+        faults=[f"the crawl {keys.crawl_id} has no site {name}" for name in missing],
+        code=ExitCode.NOT_FOUND if missing else ExitCode.OK,
+    )
 
 
-def refetch(
-    options: CrawlOptions,
-    output: Output,
-    url: Annotated[str, typer.Argument(metavar="URL", help="The page's URL.")],
-    site: Annotated[
-        str, typer.Option(metavar="NAME", help="The site whose round fetches it.")
-    ] = "",
-) -> None:
+@options
+class RefetchOptions(Output, CrawlOptions):
+    """Which page is fetched once more."""
+
+    url: str = argument("URL", "Of a page.")
+    site: str = option("", "NAME", "In whose round it is fetched.")
+
+
+def refetch(given: RefetchOptions) -> Shown:
     """Fetch a page once more, in the next round of its site, which begins now."""
     from scrapy import Request
 
@@ -66,14 +69,14 @@ def refetch(
     from frontier.feeds.round_state import FailedPage, refetch_call
 
     try:
-        page = canonical_url(url)
+        page = canonical_url(given.url)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    with options.connected() as store:
-        crawl = options.crawl(store)
+    with given.connected() as store:
+        crawl = given.stored(store)
         key = Identities(crawl).fingerprint(Request(page))
-        found = followed(store, crawl.keys, [site] if site else ())
-        chosen = _site_of(list(found), site, page, key)
+        found = followed(store, crawl.keys, [given.site] if given.site else ())
+        chosen = _site_of(list(found), given.site, page, key)
         feeds = sorted(chosen.feeds, key=lambda feed: feed.record.failures)
         wanted = FailedPage(page, feeds[0].record.url, asked=True)
         wanted = chosen.failed.get(key, wanted)._replace(resume=0)
@@ -83,7 +86,7 @@ def refetch(
     begins = state in {"waiting", "crawling"}
     when = "now" if begins else f"when the site is not {state} any more"
     facts = {"url": page, "site": chosen.name, "feed": wanted.feed, "state": state}
-    output.result(facts, [Text(f"{page}: fetched with {name}'s next round, {when}")])
+    return Shown(facts, [f"{page}: fetched with {name}'s next round, {when}"])
 
 
 def _site_of(
@@ -129,7 +132,7 @@ def _facts(site: FollowedSite) -> dict[str, Any]:
 
 
 def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableType]:
-    yield Text(f"{crawl_id}: {_count(len(found), 'site')}")
+    yield f"{crawl_id}: {_count(len(found), 'site')}"
     if not found:
         return
     numbers = ("items", "round", "wait", "last", "next", "URLs")
@@ -151,43 +154,41 @@ def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableTy
             )
         )
     yield table("site", "state", *(f">{number}" for number in numbers), rows=rows)
-    yield Text()
-    yield Text(FEED_ROW.format("items", "newest", "answered", "implies", "feed"))
+    yield ""
+    yield FEED_ROW.format("items", "newest", "answered", "implies", "feed")
     for site in found:
         for feed in site.feeds:
             yield from _feed_lines(feed)
     for site in found:
         if site.failed:
             pages = _count(len(site.failed), "page")
-            yield Text(f"failed in {site.view.name}: {pages}, asked for again")
+            yield f"failed in {site.view.name}: {pages}, asked for again"
         for page in list(site.failed.values())[:SHOWN]:
             times, again = _count(page.failures, "time"), f"round {page.resume:,}"
-            yield Text(f"  {page.url}")
-            yield Text(f"  failed {times}, next in {again}: {printable(page.reason)}")
+            yield f"  {page.url}"
+            yield f"  failed {times}, next in {again}: {printable(page.reason)}"
 
 
-def _feed_lines(feed: FollowedFeed) -> Iterator[Text]:
+def _feed_lines(feed: FollowedFeed) -> Iterator[str]:
     """A feed, and below it why it is not read; its URL is not broken."""
     record = feed.record
-    yield Text(
-        FEED_ROW.format(
-            f"{record.items:,}",
-            _time(record.newest * 1000),
-            _time(record.fetched * 1000),
-            len(feed.implied),
-            record.url,
-        )
+    yield FEED_ROW.format(
+        f"{record.items:,}",
+        _time(record.newest * 1000),
+        _time(record.fetched * 1000),
+        len(feed.implied),
+        record.url,
     )
     if feed.excluded:
         excluded = printable(feed.excluded)
-        yield Text(f"  not fetched: an operator has excluded {excluded}")
+        yield f"  not fetched: an operator has excluded {excluded}"
     if record.failures:
         times = _count(record.failures, "time")
-        yield Text(f"  failed {times} in a row: {printable(record.reason)}")
+        yield f"  failed {times} in a row: {printable(record.reason)}"
     if record.moved:
-        yield Text(f"  has moved for good to {record.moved}: configure that")
+        yield f"  has moved for good to {record.moved}: configure that"
     if record.remark:
-        yield Text(f"  {record.remark}")
+        yield f"  {record.remark}"
 
 
 def _time(at_ms: int) -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.text import Text
-
-from frontier.cli.command import Commands
-from frontier.cli.options import CrawlOptions, Output
-from frontier.cli.output import ExitCode, bar, end_with, facts, table
+from frontier.cli.command import (
+    Commands,
+    CrawlOptions,
+    Output,
+    argument,
+    option,
+    options,
+)
+from frontier.cli.output import ExitCode, Shown, bar, facts, rows_of, table
 from frontier.errors import ConfigurationError
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
@@ -25,45 +28,34 @@ if TYPE_CHECKING:
 app = Commands("See which pages are due, and visit pages now.")
 
 
+@options
+class StatusOptions(Output, CrawlOptions):
+    """How much of what waits is shown."""
+
+    hosts: int = option(20, "N", "How many hosts to list.", min=0, max=10_000)
+    sample: int = option(
+        100_000, "N", "How many pages to sample.", min=0, max=100_000_000
+    )
+
+
 @app.command()
-def status(
-    options: CrawlOptions,
-    output: Output,
-    hosts: Annotated[
-        int,
-        typer.Option(min=0, max=10_000, metavar="N", help="How many hosts to list."),
-    ] = 20,
-    sample: Annotated[
-        int,
-        typer.Option(
-            min=0, max=100_000_000, metavar="N", help="How many pages to sample."
-        ),
-    ] = 100_000,
-) -> None:
+def status(given: StatusOptions) -> Shown:
     """Show what waits until it is due, and at which intervals.
 
     Counts are of all pages; hosts and intervals are of a sample.
     """
     from frontier.status.schedules import waiting_of
 
-    with options.connected() as store:
-        crawl = options.crawl(store)
+    with given.connected() as store:
+        crawl = given.stored(store)
         partitions = crawl.config.partitions
         with bar("partitions", 2 * partitions) as progress:
             found = waiting_of(
-                store, crawl.keys, partitions, sample=sample, progress=progress
+                store, crawl.keys, partitions, sample=given.sample, progress=progress
             )
-    output.result(_status_facts(crawl, found, hosts), _status_text(crawl, found, hosts))
-    end_with(
-        [
-            f"left out: {printable(key)} is damaged; see frontier crawl repair"
-            for key in found.damaged
-        ]
-    )
-
-
-def _status_facts(crawl: StoredCrawl, found: Waiting, hosts: int) -> dict[str, Any]:
-    return {
+    damaged = [printable(key) for key in found.damaged]
+    hosts = found.largest(given.hosts)
+    said = {
         "crawl_id": crawl.keys.crawl_id,
         "waiting": found.waiting,
         "due": found.ready + found.overdue,
@@ -75,10 +67,17 @@ def _status_facts(crawl: StoredCrawl, found: Waiting, hosts: int) -> dict[str, A
         "interval_seconds": _interval_facts(found.intervals),
         "hosts": [
             {"host": name, "pages": one.pages, **_interval_facts(one)}
-            for name, one in found.largest(hosts)
+            for name, one in hosts
         ],
-        "damaged": [printable(key) for key in found.damaged],
+        "damaged": damaged,
     }
+    return Shown(
+        said,
+        _text(said, found, hosts),
+        faults=[
+            f"left out: {k} is damaged; see frontier crawl repair" for k in damaged
+        ],
+    )
 
 
 def _interval_facts(one: Intervals) -> dict[str, float]:
@@ -86,25 +85,16 @@ def _interval_facts(one: Intervals) -> dict[str, float]:
     return {name: round(seconds, 1) for name, seconds in figures.items()}
 
 
-def _status_text(
-    crawl: StoredCrawl, found: Waiting, hosts: int
+def _text(
+    said: dict[str, Any], found: Waiting, hosts: Sequence[tuple[str, Intervals]]
 ) -> Iterator[RenderableType]:
-    numbers = [
-        ("crawl", crawl.keys.crawl_id),
-        ("waiting", f"{found.waiting:,}"),
-        ("due", f"{found.ready + found.overdue:,} (new URLs included)"),
-        ("overdue", f"{found.overdue:,}"),
-        ("next hour", f"{found.next_hour:,}"),
-    ]
-    if found.unscheduled:
-        numbers.append(("no schedule", f"{found.unscheduled:,} of the sample"))
-    if found.unreadable:
-        numbers.append(("unreadable", f"{found.unreadable:,} of the sample"))
-    yield facts(numbers)
+    """The numbers of *said*, new URLs being due, too; and a table of *hosts*."""
+    numbers = ("crawl_id", "waiting", "due", "overdue", "next_hour")
+    faults = [name for name in ("unscheduled", "unreadable") if said[name]]
+    yield facts(rows_of({name: said[name] for name in (*numbers, *faults)}))
     if not found.intervals.pages:
         return
-    each = [*found.largest(hosts), ("all", found.intervals)]
-    yield Text()
+    yield ""
     yield table(
         "host",
         ">pages",
@@ -113,11 +103,11 @@ def _status_text(
         ">max",
         rows=[
             (name, f"{one.pages:,}", *map(_told, (one.least, one.mean, one.most)))
-            for name, one in each
+            for name, one in (*hosts, ("all", found.intervals))
         ],
     )
     if found.sampled < found.waiting:
-        yield Text(f"a sample of {found.sampled:,}, spread over all that waits")
+        yield f"a sample of {found.sampled:,}, spread over all that waits"
 
 
 def _told(interval: float) -> str:
@@ -127,34 +117,34 @@ def _told(interval: float) -> str:
     return f"{interval:.1f}s" if interval < 60 else format_wait(round(interval))
 
 
+@options
+class NowOptions(Output, CrawlOptions):
+    """Which pages are made due."""
+
+    url: str = argument(
+        "URL|PREFIX", "A page; with * at the end, all pages that begin so."
+    )
+
+
 @app.command()
-def now(
-    options: CrawlOptions,
-    output: Output,
-    url: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL|PREFIX",
-            help="A page; with * at the end, all pages that begin so.",
-        ),
-    ],
-) -> None:
+def now(given: NowOptions) -> Shown:
     """Make a page due at once, on whatever node, or all whose URLs begin so.
 
     If no page has exactly this URL, it is taken for a prefix. Intervals stay.
     """
     from frontier.seeds.load_once import tell_holders
 
-    with options.connected() as store:
-        crawl = options.crawl(store)
-        hastening = _hastened(store, crawl, url)
+    with given.connected() as store:
+        crawl = given.stored(store)
+        hastening = _hastened(store, crawl, given.url)
         tell_holders(store, crawl.keys, hastening.sooner)
     done = hastening.done
     numbers = {"made_due": done.taken, "unreadable": done.unreadable}
-    output.rows({"crawl_id": crawl.keys.crawl_id, **numbers})
-    if not done.taken:
-        none = f"nothing that waits is {printable(url[:200])}, or begins so"
-        end_with([none], ExitCode.NOT_FOUND)
+    said = {"crawl_id": crawl.keys.crawl_id, **numbers}
+    if done.taken:
+        return Shown(said)
+    none = f"nothing that waits is {printable(given.url[:200])}, or begins so"
+    return Shown(said, faults=[none], code=ExitCode.NOT_FOUND)
 
 
 def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastening:

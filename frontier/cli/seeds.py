@@ -12,12 +12,10 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
-from frontier.cli.options import CrawlOptions, Output
-from frontier.cli.output import ExitCode, bar, complain, say
+from frontier.cli.command import CrawlOptions, Output, argument, options
+from frontier.cli.output import ExitCode, Shown, bar, complain, say
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
 from frontier.queue.item import MAX_BYTES
@@ -65,13 +63,14 @@ class Counts:
     faulty: int = 0
 
 
-def seed(
-    options: CrawlOptions,
-    output: Output,
-    targets: Annotated[
-        list[str], typer.Argument(metavar="URL|FILE|-", help="- is standard input.")
-    ],
-) -> None:
+@options
+class SeedOptions(Output, CrawlOptions):
+    """Which seeds are added to which crawl."""
+
+    targets: list[str] = argument("URL|FILE|-", "- is standard input.")
+
+
+def seed(given: SeedOptions) -> Shown:
     """Add seeds to an open crawl, whether nodes run or not.
 
     A seed is a URL, or a JSON object with url, method, headers, body, meta,
@@ -85,9 +84,9 @@ def seed(
     from frontier.seen.config import seen_config
     from frontier.settings.config import Config
 
-    list_id = _list_id(targets)
-    with options.connected() as store:
-        crawl = options.crawl(store)
+    list_id = _list_id(given.targets)
+    with given.connected() as store:
+        crawl = given.stored(store)
         chosen = crawl.keys.crawl_id
         if crawl.config.queue_key == BY_FINGERPRINT:
             raise ConfigurationError(
@@ -101,19 +100,20 @@ def seed(
         seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
         with bar("seeds", None) as progress:
             try:
-                counts = _load(_lines_of(targets), pushes_of, seeder, lock, progress)
+                counts = _load(
+                    _lines_of(given.targets), pushes_of, seeder, lock, progress
+                )
             except PushForgotten:
                 lock.start_over()
                 raise
-    numbers = {
+    said = {
+        "crawl_id": chosen,
         "queued": seeder.queued,
         "seen_already": seeder.seen,
         "left_out": counts.faulty,
         "done_before": counts.skipped,
     }
-    output.rows({"crawl_id": chosen, **numbers})
-    if counts.faulty:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    return Shown(said, code=ExitCode.INCOMPLETE if counts.faulty else ExitCode.OK)
 
 
 def _load(

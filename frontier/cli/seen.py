@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path  # noqa: TC003 (typer evaluates the annotations)
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from frontier.cli.command import Commands
-from frontier.cli.options import CrawlOptions, Output, Yes
-from frontier.cli.output import bar, say, table
+from frontier.cli.command import (
+    Commands,
+    Consent,
+    CrawlOptions,
+    Output,
+    argument,
+    option,
+    options,
+)
+from frontier.cli.output import Shown, bar, confirm, say, table
 from frontier.errors import ConfigurationError, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
 
     from frontier.seen.plan import Forecast
@@ -28,39 +36,25 @@ CHOICES = ("recent,set", "recent,bloom,set", "recent,bloom")
 app = Commands("Plan the seen test, copy what it knows to another crawl.")
 
 
+@options
+class PlanOptions(Output):
+    """What a seen test is planned for."""
+
+    urls: str = option(..., "N", "URLs of the crawl: 2000, 50M, 1.5G.")
+    error: float = option(
+        0.001, "RATE", "Share of new URLs to lose.", min=1e-15, max=0.999
+    )
+    tiers: str = option("", "TIERS", "As FRONTIER_SEEN_TIERS (default: compare some).")
+    partitions: int = option(1024, "N", "As FRONTIER_PARTITIONS.", min=1, max=16384)
+
+
 @app.command()
-def plan(
-    output: Output,
-    urls: Annotated[
-        str,
-        typer.Option(
-            metavar="N", help="How many URLs the crawl will see: 2000, 50M, 1.5G."
-        ),
-    ],
-    error: Annotated[
-        float,
-        typer.Option(
-            min=1e-15,
-            max=0.999,
-            metavar="RATE",
-            help="Share of new URLs that Bloom may take for seen.",
-        ),
-    ] = 0.001,
-    tiers: Annotated[
-        str,
-        typer.Option(
-            metavar="TIERS", help="As FRONTIER_SEEN_TIERS (default: compare some)."
-        ),
-    ] = "",
-    partitions: Annotated[
-        int, typer.Option(min=1, max=16384, metavar="N", help="As FRONTIER_PARTITIONS.")
-    ] = 1024,
-) -> None:
+def plan(given: PlanOptions) -> Shown:
     """Show how much memory a seen test takes, what it loses, and its settings."""
     from frontier.seen.plan import RECENT_BYTES, count_of, forecast, planned
 
-    count = count_of(urls)
-    choices = (tiers,) if tiers else CHOICES
+    count, error, partitions = count_of(given.urls), given.error, given.partitions
+    choices = (given.tiers,) if given.tiers else CHOICES
     configs = [planned(count, error, choice, partitions) for choice in choices]
     rows = [
         forecast(config, count, number)
@@ -82,7 +76,7 @@ def plan(
         "recent_bytes_of_a_node": recent,
         "settings": settings,
     }
-    head = f"{count:,} URLs, a Bloom error below {error:g}\n"
+    head = Text(f"{count:,} URLs, a Bloom error below {error:g}\n")
     notes = (
         f"\nURLs:   alike in all {partitions} partitions, or all of them in one\n"
         f"recent: {decimal(recent)} on each node\n"
@@ -90,7 +84,7 @@ def plan(
         "\n# settings.py"
     )
     lines = (f"{name} = {value!r}" for name, value in settings.items())
-    output.result(said, [head, _plan_table(rows), notes, *map(Text, lines)])
+    return Shown(said, [head, _plan_table(rows), notes, *lines])
 
 
 def _plan_table(rows: list[Forecast]) -> Table:
@@ -113,13 +107,15 @@ def _plan_table(rows: list[Forecast]) -> Table:
     )
 
 
+@options
+class ForgetOptions(Consent, CrawlOptions):
+    """Which URLs a crawl forgets."""
+
+    target: str = argument("URL|FILE")
+
+
 @app.command()
-def forget(
-    options: CrawlOptions,
-    output: Output,
-    target: Annotated[str, typer.Argument(metavar="URL|FILE")],
-    yes: Yes = False,
-) -> None:
+def forget(given: ForgetOptions) -> Shown:
     """Make URLs new again: one, or those of a file, one a line.
 
     Shows its plan first; add --yes to do it. Takes whole URLs only: the store keeps
@@ -128,9 +124,9 @@ def forget(
     from frontier.cli.project import Identities, lines_of
     from frontier.seen.seen_set import CANNOT_FORGET
 
-    lines = lines_of(target)
-    with options.connected() as store:
-        crawl = _crawl(store, options)
+    lines = lines_of(given.target)
+    with given.connected() as store:
+        crawl = _crawl(store, given)
         name = crawl.keys.crawl_id
         if "set" not in crawl.config.seen_tiers:
             raise ConfigurationError(CANNOT_FORGET.format(name))
@@ -138,72 +134,69 @@ def forget(
         with bar("fingerprints", len(lines)) as progress:
             by_partition = identities.marks_of(lines, progress)
         said = {"store": store.where, "crawl_id": name, "urls": len(lines)}
-        output.require_consent(
+        confirm(
+            given,
             said,
             f"Forget {len(lines):,} URLs of {name}?",
             "nothing was forgotten; to forget them add --yes",
-            yes=yes,
         )
         said |= _forget(store, crawl, by_partition)
-    output.rows(said)
+    notes = []
     if said["forgotten"] and "recent" in crawl.config.seen_tiers:
-        say("running nodes may still treat them as seen until they are restarted")
+        notes = ["running nodes may still treat them as seen until they are restarted"]
+    return Shown(said, notes=notes)
+
+
+@options
+class ExportOptions(Output, CrawlOptions):
+    """What is exported to where, or imported from where."""
+
+    file: Path = argument("FILE")
 
 
 @app.command("export")
-def export_file(
-    options: CrawlOptions,
-    output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE")],
-) -> None:
+def export_file(given: ExportOptions) -> Shown:
     """Write what a crawl has seen to a file that other crawls can import."""
     from frontier.cli.project import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER
     from frontier.seen.config import seen_config
     from frontier.seen.export import export
 
-    with options.connected() as store:
-        crawl = _crawl(store, options)
+    with given.connected() as store:
+        crawl = _crawl(store, given)
         require_project_of(crawl)
         tiers, name = seen_config(crawl.config), crawl.shape[FINGERPRINTER]
         with bar("partitions", crawl.config.partitions) as progress:
-            urls = export(store, crawl, tiers, file, name, progress)
-    _say_of_file(crawl.keys.crawl_id, file, {"exported": urls}, output)
+            urls = export(store, crawl, tiers, given.file, name, progress)
+    return _of_file(given, crawl.keys.crawl_id, {"exported": urls})
 
 
-NewCrawl = Annotated[
-    str,
-    typer.Option(
-        "--new",
-        metavar="NAME",
-        help="Create this crawl with the exported crawl's settings.",
-    ),
-]
+@options
+class ImportOptions(ExportOptions):
+    """The same, and a crawl that is made for it."""
+
+    new: str = option(
+        "", "NAME", "Create this crawl with the exported crawl's settings."
+    )
 
 
 @app.command("import")
-def import_file(
-    options: CrawlOptions,
-    output: Output,
-    file: Annotated[Path, typer.Argument(metavar="FILE")],
-    new: NewCrawl = "",
-) -> None:
+def import_file(given: ImportOptions) -> Shown:
     """Let a crawl skip what another one has seen. A file that is cut off is refused."""
     from frontier.cli.project import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
     from frontier.seen.config import seen_config
     from frontier.seen.export import Import
-    from frontier.store.keys import CrawlKeys
 
-    if bool(options.given) == bool(new):
+    if bool(given.crawl) == bool(given.new):
         raise ConfigurationError("import needs either --crawl CRAWL_ID or --new NAME")
-    options = replace(options, given=new or options.given)
-    source = Import(file, fingerprinter_name())
-    with options.connected(create=bool(new)) as store:
-        if new:
-            source.create(store, options.namespace, new)
-            store.call(carry_call(CrawlKeys(options.namespace, new)))
-        crawl = _crawl(store, options)
+    given = replace(given, crawl=given.new or given.crawl)
+    source = Import(given.file, fingerprinter_name())
+    with given.connected(create=bool(given.new)) as store:
+        if given.new:
+            source.create(store, given.namespace, given.new)
+            store.call(carry_call(given.keys(store)))
+        crawl = _crawl(store, given)
         require_project_of(crawl)
         try:
             with bar("URLs", source.urls) as progress:
@@ -216,9 +209,8 @@ def import_file(
                 )
             raise
     said = {"imported": source.added, "seen_already": source.read - source.added}
-    _say_of_file(options.given, file, said, output)
-    if new:
-        say(f"nodes join this crawl with FRONTIER_CRAWL_ID = {new!r}")
+    notes = [f"nodes join this crawl with FRONTIER_CRAWL_ID = {given.new!r}"]
+    return _of_file(given, given.crawl, said, notes * bool(given.new))
 
 
 def _forget(
@@ -247,15 +239,19 @@ def _forget(
     return {**counts, "forgotten": forgotten}
 
 
-def _say_of_file(
-    crawl_id: str, file: Path, counts: dict[str, int], output: Output
-) -> None:
-    size = file.stat().st_size
-    output.rows({"crawl_id": crawl_id, "file": str(file), "bytes": size, **counts})
+def _of_file(
+    given: ExportOptions,
+    crawl_id: str,
+    counts: dict[str, int],
+    notes: Sequence[str] = (),
+) -> Shown:
+    size = given.file.stat().st_size
+    said = {"crawl_id": crawl_id, "file": str(given.file), "bytes": size, **counts}
+    return Shown(said, notes=notes)
 
 
-def _crawl(store: BlockingStore, options: CrawlOptions) -> StoredCrawl:
-    crawl = options.crawl(store)
+def _crawl(store: BlockingStore, given: CrawlOptions) -> StoredCrawl:
+    crawl = given.stored(store)
     if crawl.removed:
         raise NotFound(
             f"the crawl {crawl.keys.crawl_id} has ended, and what it had seen was "
