@@ -314,7 +314,10 @@ CONTEXT = "context_"
 POSITIONAL = "crawl_argument"
 """The parameter that takes a crawl's id without ``--crawl``."""
 _CrawlArgument = Annotated[
-    str, typer.Argument(metavar=CRAWL_ID, show_default=False, help="As --crawl.")
+    str,
+    typer.Argument(
+        metavar=CRAWL_ID, show_default=False, help="The crawl, as --crawl names it."
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -78,7 +79,15 @@ class RunOptions(Archive, Scrapy, StoreOptions):
     argument: list[str] = option(
         (), "NAME=VALUE", "An argument of the spider; may be repeated.", "-a"
     )
-    join: bool = flag("Join a crawl, waiting for one if need be; never open one.")
+    output: list[str] = option(
+        (),
+        "FILE",
+        "Append the items to this feed; %(frontier_node)s in its name stands for the "
+        "node.",
+        "--output",
+        "-o",
+    )
+    join: bool = flag("Join an open crawl, or wait for one; never begin one.")
     limit_pages: int = option(
         0, "N", "End the crawl after this many pages.", min=0, show_default=False
     )
@@ -150,8 +159,7 @@ def _planned(given: RunOptions) -> Plan:
         ),
         settings=settings,
         feeds=[
-            uri if "://" in uri else str(Path(uri).absolute())
-            for uri in how.output or []
+            uri if "://" in uri else str(Path(uri).absolute()) for uri in given.output
         ],
     )
 
@@ -317,8 +325,7 @@ def requeue(given: RequeueOptions) -> Shown:
         name = "" if done.open_crawl == done.crawl_id else done.crawl_id
         setting = f" with FRONTIER_CRAWL_ID={name}" * bool(name)
         notes.append(
-            f"{done.crawl_id} had ended and can be resumed: start its "
-            f"spider{setting} to fetch them"
+            f"{done.crawl_id} had ended; to fetch them, start its spider{setting}"
         )
     return Shown(
         asdict(done),

@@ -158,9 +158,9 @@ def _left(crawl_id: str, waiting: list[str], live: int) -> list[str]:
     ]
     if live:
         notes.append(
-            f"its {live:,} nodes will stop; frontier crawl status --nodes shows it. If "
-            "they were killed, repeat this when they are dead: else its payloads stay "
-            "until the next crawl of the collection"
+            f"its {live:,} nodes will stop; frontier crawl status --nodes shows when. "
+            "If they were killed, run this command again once they are lost; "
+            "otherwise its payloads stay until the next crawl of the collection"
         )
     return notes
 

@@ -30,7 +30,9 @@ class ItemsOptions(Overwriting, Output, CrawlOptions):
     files: list[str] = argument("FILE")
     out: Path = option(..., "OUT", "The file to write.", "--out", "-o")
     field: str = option(
-        "frontier_origin", "FIELD", "The items' FRONTIER_ITEM_ORIGIN_FIELD."
+        "frontier_origin",
+        "FIELD",
+        "Field that says where an item is from, as FRONTIER_ITEM_ORIGIN_FIELD.",
     )
 
 
@@ -48,7 +50,7 @@ def items(given: ItemsOptions) -> Shown:
     named, expected, faults = _named(given)
     require_readable(named)
     if out.exists() and not given.force:
-        raise ConfigurationError(f"{out} is there; add --force to overwrite it")
+        raise ConfigurationError(f"{out} exists; add --force to overwrite it")
     there = [path for path in named if path.exists()]
     if any(out.exists() and out.samefile(path) for path in there):
         raise ConfigurationError(f"{out} is one of the files to join")

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 class DashboardOptions(CrawlOptions):
     """Where the page is served."""
 
-    port: int = option(8350, "N", "0 is any free port.", min=0, max=65535)
+    port: int = option(
+        8350, "N", "The port to listen on; 0 picks a free one.", min=0, max=65535
+    )
     host: str = option(
         "127.0.0.1",
         "NAME",
@@ -40,7 +42,7 @@ class DashboardOptions(CrawlOptions):
         envvar="DASHBOARD_TOKEN",
     )
     crawl: str = option(
-        "", "CRAWL_ID", "The crawl whose address is printed.", "--crawl"
+        "", "CRAWL_ID", "Print the address of this crawl's page.", "--crawl"
     )
 
 

@@ -55,8 +55,8 @@ def status(given: StatusOptions) -> Shown:
 class RefetchOptions(Output, CrawlOptions):
     """Which page is fetched once more."""
 
-    url: str = argument("URL", "Of a page.")
-    site: str = option("", "NAME", "In whose round it is fetched.")
+    url: str = argument("URL", "The page's URL.")
+    site: str = option("", "NAME", "The site whose round fetches it.")
 
 
 def refetch(given: RefetchOptions) -> Shown:

@@ -40,9 +40,13 @@ app = Commands("Plan the seen test, copy what it knows to another crawl.")
 class PlanOptions(Output):
     """What a seen test is planned for."""
 
-    urls: str = option(..., "N", "URLs of the crawl: 2000, 50M, 1.5G.")
+    urls: str = option(..., "N", "How many URLs the crawl will see: 2000, 50M, 1.5G.")
     error: float = option(
-        0.001, "RATE", "Share of new URLs to lose.", min=1e-15, max=0.999
+        0.001,
+        "RATE",
+        "Share of new URLs that Bloom may take for seen.",
+        min=1e-15,
+        max=0.999,
     )
     tiers: str = option("", "TIERS", "As FRONTIER_SEEN_TIERS (default: compare some).")
     partitions: int = option(1024, "N", "As FRONTIER_PARTITIONS.", min=1, max=16384)
