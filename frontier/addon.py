@@ -72,7 +72,11 @@ MIDDLEWARES = (
 
 
 class Addon:
-    """Enables the frontier's components."""
+    """Enables the frontier: put ``"frontier.addon.Addon": 100`` into ``ADDONS``.
+
+    It sets the scheduler, the middlewares and the download handler of this page. A
+    setting that is wrong ends the start with one line.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler

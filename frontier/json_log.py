@@ -61,7 +61,7 @@ def _whole(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats each record as one line of JSON."""
+    """Formats each record as one line of JSON, as ``FRONTIER_LOG_FORMAT`` has it."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:

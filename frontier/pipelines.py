@@ -101,11 +101,15 @@ WARC_FIELD = "warc"
 
 
 class WarcPipeline:
-    """Gives items file, offset, record id, digest, original or revisit.
+    """Tells each item where its response is archived, in the item's field ``warc``.
 
-    They are a dict in the field ``warc``, set where the item has such a field or
-    takes any. It must come before pipelines that replace
-    items, and it waits until the record is on disk.
+    The field is a dict: ``file`` (name of the WARC file), ``offset`` and ``length``
+    (of the record, in bytes), ``record_id``, ``date`` (WARC-Date), ``payload_digest``
+    (``sha256:<hex>``) and ``type``, which is ``response`` or ``revisit``. A revisit has
+    ``refers_to`` too, a dict with the ``url``, ``date`` and ``crawl_id`` of the
+    original. Items that have no such field, or whose response is not archived, pass
+    unchanged. Put it before pipelines that replace items. It waits until the record is
+    on disk.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -142,14 +146,15 @@ class WarcPipeline:
 
 
 class UniqueItemsPipeline:
-    """Drops items whose id another page of the crawl has given, on whatever node.
+    """Drops items whose id another page of the crawl has given, on any node.
 
-    The id is the field ``FRONTIER_ITEM_ID_FIELD``; an item without one is passed on.
+    The id is the item's field ``FRONTIER_ITEM_ID_FIELD``; an item without it is passed
+    on. Put the pipeline behind those that drop items for other reasons.
 
     1.  An item is dropped only for one of another page, or for an earlier one of the
-        same callback. What a page gives again that is delivered again, as its node was
-        killed, is not: nobody knows if the first is in the feed.
-    2.  While the store is away items wait here, and their pages are not done.
+        same callback. If a page is fetched again after a kill, its items are not
+        dropped: nobody knows whether the first ones are in the feed.
+    2.  While the store does not answer items wait here, and their pages are not done.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -170,7 +175,7 @@ class UniqueItemsPipeline:
         """Pass *item* on.
 
         Raises:
-            DropItem: One with its id is there.
+            DropItem: Another page has given an item with its id.
         """
         request = self._origins.take(item)
         value = ItemAdapter(item).get(self._field)

@@ -79,7 +79,7 @@ class HostBackedOff(LeaseGone):
 
 
 class HostGivenUp(IgnoreRequest):
-    """The host of a request was left alone too often, and the request is given up."""
+    """The request is given up, as its host did not answer again and again."""
 
 
 class URLTooLong(IgnoreRequest):

@@ -71,7 +71,7 @@ class _Named(NamedTuple):
 
 
 class Sitemaps:
-    """Reads the sitemaps of one process."""
+    """Reads sitemaps for a spider; one for each process is enough."""
 
     def __init__(self, crawler: Crawler) -> None:
         with one_message():  # a spider is made before the add-on looks at settings

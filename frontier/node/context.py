@@ -47,74 +47,75 @@ _Part = TypeVar("_Part", bound="Part")
 
 
 class Part:
-    """A feature of a node, which overrides the hooks that it needs.
+    """A feature of a node: a class that overrides the hooks that it needs.
 
-    Nobody calls the others.
+    A hook that a part does not override is not called. Parts are called in the order
+    of the tuple in ``frontier/node/parts.py``.
     """
 
     async def run(self) -> None:
-        """Do what there is to do while the node is open, until cancelled."""
+        """Work in the background while the node is open, until cancelled."""
 
     def room(self) -> bool:
         """Whether one more request may be started now."""
         return True
 
     def begin(self, reservation: Reservation) -> None:
-        """The request of *reservation* is started."""
+        """Note that the request of *reservation* is started."""
 
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """The store has decided about *pushes*: a letter for each."""
+        """Note what the store has decided about *pushes*: a letter for each."""
 
     def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
-        """The store has *pushes*, also those that were seen or made before."""
+        """Note that the store has *pushes*, those that were seen included."""
 
     def acked(self, reservation: Reservation, again: Again | None) -> None:
-        """*reservation* is acked, and all that led to it; it may wait *again*."""
+        """Note that *reservation* is acked; *again* is its next visit, if any."""
 
     def note(self, attempt: Attempt) -> None:
-        """Something became of a request that is no exchange."""
+        """Note an *attempt* that led to no exchange."""
 
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
-        """Return when what came of *reservations*, and all before, outlives the node.
+        """Return when the results of *reservations*, and all before, survive a kill.
 
         Their links are in the store.
         """
 
     def ended(self, reservations: Sequence[Reservation]) -> None:
-        """This node has done with *reservations*, whatever became of them."""
+        """Note that this node is done with *reservations*, whatever became of them."""
 
     async def leaving(self) -> None:
-        """Have those know of the hosts here who hold their partitions next."""
+        """Pass on what the next holders of the partitions need to know of the hosts."""
 
     def busy(self) -> bool:
-        """Whether there is work of which the store does not know."""
+        """Whether there is work that the store does not know of."""
         return False
 
     def steered(self) -> None:
-        """An operator wants something else, or the uplink is another; see the node."""
+        """Note that an operator or the uplink has paused the node, or changed it."""
 
     def went_back(self) -> None:
-        """The store may have forgotten what it was told."""
+        """Note that the store may have lost writes."""
 
     def replaced(self) -> None:
-        """Another server may be the primary of the store."""
+        """Note that another server may be the primary of the store."""
 
     def report(self) -> Mapping[str, Any]:
-        """Figures for the crawl's report."""
+        """Figures for the crawl's report, by name."""
         return {}
 
     async def finish(self) -> None:
-        """Write what is left: nothing more comes."""
+        """Write what is left; nothing more comes."""
 
     async def conclude(self, state: str) -> bool:  # noqa: ARG002
-        """Do what the last node of a crawl does that ended as *state*.
+        """Do the work of the last node of a crawl that ended as *state*.
 
-        What cannot be done is said; return whether there is no such thing.
+        Return false, and log why, if some of it cannot be done.
         """
         return True
 
     def tell(self) -> None:
-        """Say what there is to say as the node closes."""
+        """Log a summary as the node closes."""
 
 
 class Parts:

@@ -47,7 +47,14 @@ def is_public_suffix(domain: str) -> bool:
 
 
 class Scope:
-    """The URLs on the seeds' hosts, domains or below their paths, or all."""
+    """The URLs on the hosts or domains of *seeds*, or below their paths, or all.
+
+    *kind* is ``host``, ``domain`` (the registered one), ``prefix`` or ``all``, and
+    *seeds* are URLs. A spider with such an attribute ``scope`` is held to it.
+
+    Raises:
+        ConfigurationError: There is no such *kind*.
+    """
 
     def __init__(self, kind: str, seeds: Iterable[str]) -> None:
         if kind not in KINDS:

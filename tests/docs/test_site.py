@@ -37,6 +37,16 @@ def test_what_is_public_is_in_the_reference():
     assert public <= names()
 
 
+def test_a_class_that_a_page_names_is_in_the_reference():
+    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "frontier/settings/config.py"]
+    texts = [page.read_text() for page in pages]
+    name = re.compile(r"`(frontier(?:\.[a-z_]+)+\.[A-Z]\w*[a-z]\w*)[(`]")
+    named = {found for text in texts for found in name.findall(text)}
+
+    assert len(named) > 15
+    assert named <= names()
+
+
 def test_what_the_add_on_sets_is_in_the_reference():
     middlewares = {
         f"{each.__module__}.{name}"
