@@ -20,7 +20,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -104,7 +104,9 @@ ENDS = 1 << 16
 NAMED = 100
 """Records without a date that are named; all are counted."""
 _KEY = b"frontier"
-_DATE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,16 +351,12 @@ def _indexed(found: Found, name: str, how: Asked) -> tuple[Capture, str | None]:
 
 def microseconds(date: str) -> int | None:
     """A WARC-Date in microseconds since the Unix epoch; ``None`` if it is none."""
-    found = _DATE.fullmatch(dated(date))
-    if not found:
+    if not _DATE.fullmatch(date):
         return None
     try:
-        moment = datetime.fromisoformat(f"{found[1]}+00:00")
+        return (datetime.fromisoformat(date) - _EPOCH) // _MICROSECOND
     except ValueError:
         return None
-    return int(moment.timestamp()) * 1_000_000 + int(
-        (found[2] or "0")[:6].ljust(6, "0")
-    )
 
 
 def dated(date: str) -> str:

@@ -37,6 +37,7 @@ from frontier.errors import BadWarc
 from frontier.warc.reader import (
     GZIP,
     LENIENT,
+    LINE_END,
     WARC,
     Head,
     Members,
@@ -168,7 +169,7 @@ _TYPE = re.compile(r"[!-~]+/[!-~]+(?: *;[ -~]*)?")
 
 def _arc(source: Source) -> Head | None:
     offset, name = source.offset, source.name
-    line = source.take_until(b"\n", _LINE_LIMIT)
+    line = source.take_until(LINE_END, _LINE_LIMIT)
     if not line:
         return None
     if not line.endswith(b"\n"):
@@ -197,7 +198,7 @@ def _arc(source: Source) -> Head | None:
     ]
     if address := _address(fields[at - 1]):
         lines.insert(5, f"WARC-IP-Address: {address}")
-    return Head("\r\n".join(lines).encode("latin-1", "replace"))
+    return Head("\r\n".join(lines).encode("latin-1", "replace"), int(size))
 
 
 ARC: Begin = _arc

@@ -47,7 +47,7 @@ BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
 _FIRST = 1 << 16
 """Bytes that are read at first."""
-PIECE = 1 << 14
+PIECE = 1 << 15
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
@@ -58,6 +58,8 @@ _WARC = b"WARC/"
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
 _EMPTY = re.compile(rb"\n\r?\n")
+_HEAD_END = re.compile(_END)
+LINE_END = re.compile(rb"\n")
 _BARE = re.compile(rb"(?<!\r)\n")
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _AROUND = " \t\n\r\x0b\x0c"
@@ -68,11 +70,13 @@ _ZlibError = cast("type[Exception]", isal_zlib.error)
 class Head:
     """Headers, taken apart when one is asked for: of most records none ever is."""
 
-    __slots__ = ("_values", "top")
+    __slots__ = ("_values", "size", "top")
 
-    def __init__(self, top: bytes = b"") -> None:
+    def __init__(self, top: bytes = b"", size: int = 0) -> None:
         """Of *top*: a first line, and a header on each further one."""
         self.top = top
+        self.size = size
+        """Of the block of the record, in bytes."""
         self._values: dict[str, str] | None = None
 
     def get(self, name: str, default: str = "") -> str:
@@ -84,15 +88,13 @@ class Head:
 
     def _parsed(self) -> dict[str, str]:
         text = self._lines().decode("utf-8", "replace")
-        lines = text.split("\r\n")
-        del lines[0]
-        lines.reverse()  # the first of a name is the one that stays
         is_ascii = text.isascii()
-        return {
-            said.lower(): value.strip(_AROUND)
-            for said, colon, value in [line.partition(":") for line in lines]
-            if colon and (is_ascii or said.isascii())
-        }
+        values: dict[str, str] = {}
+        for line in text.split("\r\n")[1:]:
+            name, colon, value = line.partition(":")
+            if colon and (is_ascii or name.isascii()):
+                values.setdefault(name.lower(), value.strip(_AROUND))
+        return values
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
@@ -122,57 +124,48 @@ class Source:
 
     def peek(self, size: int) -> bytes:
         """The next *size* bytes, or what there is of them; they are not taken."""
-        have = len(self._buffer) - self._at
-        if not have:
-            self._buffer, self._at = next(self._blocks, b""), 0
-            have = len(self._buffer)
-        if 0 < have < size and (block := next(self._blocks, b"")):
-            parts = [self._buffer[self._at :], block]
-            have += len(block)
-            while have < size and (block := next(self._blocks, b"")):
-                parts.append(block)
-                have += len(block)
-            self._buffer, self._at = b"".join(parts), 0
+        self._have(size)
         return self._buffer[self._at : self._at + size]
 
     def take(self, size: int) -> bytes:
         """The next *size* bytes, or what there is of them."""
-        taken = self._buffer[self._at : self._at + size]
-        if len(taken) < size:
-            taken = self.peek(size)
-        self._at += len(taken)
-        self.offset += len(taken)
-        return taken
+        self._have(size)
+        return self.some(size)
 
     def some(self, size: int) -> bytes:
         """Up to *size* of the next bytes, those that are at hand; none at the end."""
         if self._at == len(self._buffer):
-            self._buffer, self._at = next(self._blocks, b""), 0
+            self._have(1)
         taken = self._buffer[self._at : self._at + size]
         self._at += len(taken)
         self.offset += len(taken)
         return taken
+
+    def _have(self, size: int) -> int:
+        """Put *size* bytes at hand, or what there is; return how many there are."""
+        have = len(self._buffer) - self._at
+        if have < size:
+            parts = [self._buffer[self._at :]] if have else []
+            while have < size and (block := next(self._blocks, b"")):
+                parts.append(block)
+                have += len(block)
+            self._buffer, self._at = b"".join(parts), 0
+        return have
 
     def rest(self) -> Iterator[bytes]:
         """All that is left, in parts."""
         return iter(lambda: self.some(BLOCK), b"")
 
-    def take_until(self, end: bytes | re.Pattern[bytes], limit: int) -> bytes:
+    def take_until(self, end: re.Pattern[bytes], limit: int) -> bytes:
         """What comes up to *end*, and that, or *limit* bytes."""
-        size = min(limit, _LINE_LIMIT)
+        have = self._have(1)
         while True:
-            ahead = self.peek(size)
-            if isinstance(end, bytes):
-                stop = ahead.find(end) + len(end)
-                found = stop >= len(end)
-            else:
-                match = end.search(ahead)
-                found, stop = match is not None, match.end() if match else 0
-            if found:
-                return self.take(stop)
-            if len(ahead) < size or size == limit:
-                return self.take(size)
-            size = min(limit, 4 * size)
+            found = end.search(self._buffer, self._at, self._at + limit)
+            if found is not None:
+                return self.some(found.end() - self._at)
+            if have >= limit or self._have(have + 1) == have:
+                return self.some(min(have, limit))
+            have = self._have(1)
 
     def take_line_ends(self) -> bytes:
         """The line ends that come next: all, or more than `GAP` bytes of them."""
@@ -196,16 +189,21 @@ class Found:
         "block",
         "fault",
         "headers",
+        "kind",
         "length",
         "offset",
     )
 
-    def __init__(self, offset: int, length: int, headers: Head, block: bytes) -> None:
+    def __init__(
+        self, offset: int, length: int, headers: Head, block: bytes = b""
+    ) -> None:
         self.offset = offset
         self.length = length
         """In the file, in bytes; known when its end was read."""
         self.headers = headers
         """WARC headers."""
+        self.kind = headers.get("warc-type")
+        """WARC-Type."""
         self.block = block
         """The begin of the record's block."""
         self.fault: BadWarc | None = None
@@ -223,19 +221,13 @@ class Found:
 
         *end* is called when all of the block was read, or all that there is of it.
         """
-        is_request = headers.get("warc-type") == "request"
-        size = int(headers.get("content-length"))
-        block = source.take(min(size, REQUEST_LIMIT if is_request else HEAD_LIMIT))
-        found = cls(offset, 0, headers, block)
-        found._left = size - len(block)
+        found = cls(offset, 0, headers)
+        limit = REQUEST_LIMIT if found.kind == "request" else HEAD_LIMIT
+        found.block = source.take(min(headers.size, limit))
+        found._left = headers.size - len(found.block)
         found._source = source
         found._end = end
         return found
-
-    @property
-    def kind(self) -> str:
-        """WARC-Type."""
-        return self.headers.get("warc-type", "")
 
     @property
     def is_http(self) -> bool:
@@ -310,7 +302,7 @@ the head of a WARC record; ``None`` at the end. Raises `BadWarc`."""
 
 def _warc(source: Source) -> Head | None:
     offset = source.offset
-    begin = source.take_until(_END, HEAD_LIMIT)
+    begin = source.take_until(_HEAD_END, HEAD_LIMIT)
     if begin and not begin.startswith(_WARC):
         raise BadWarc(source.name, offset, _no_record(begin))
     return _parsed(source.name, offset, begin) if begin else None
@@ -355,6 +347,7 @@ def _parsed(name: str, offset: int, begin: bytes) -> Head:
     said = headers.get("content-length")
     if not (said.isascii() and said.isdigit() and len(said) < 16):
         raise BadWarc(name, offset, f"Content-Length {said[:40]!r}")
+    headers.size = int(said)
     return headers
 
 
@@ -415,25 +408,20 @@ class Members:
         self._first = self._inflated(self._inflate)
         return self._inflate.eof or bool(self._first)
 
-    def __iter__(self) -> Members:
-        return self
-
-    def __next__(self) -> bytes:
-        """The next bytes of the member.
+    def __iter__(self) -> Iterator[bytes]:
+        """What is left of the member, in parts.
 
         Raises:
             BadWarc: It is cut off or damaged.
         """
-        if part := self._first:
-            self._first = b""
-            return part
         while self._inflate is not None:
-            if part := self._inflated(self._inflate):
-                return part
-            if not (self._joins and self.given < self.wanted):
-                break
-            self._inflate = self._new()
-        raise StopIteration
+            part, self._first = self._first or self._inflated(self._inflate), b""
+            if part:
+                yield part
+            elif self._joins and self.given < self.wanted:
+                self._inflate = self._new()
+            else:
+                return
 
     def skip(self) -> None:
         """Read what is left of the member, and of no other."""
@@ -508,7 +496,7 @@ def of_members(
         lies = found.missing or len(behind) > GAP or behind.strip(_LINE_ENDS)
         if not lies:
             return
-        said = int(found.headers.get("content-length"))
+        said = found.headers.size
         has = max(0, members.given - members.wanted + said)
         reason = f"a record that says {said} bytes, and has {has}"
         if not found.missing and behind.lstrip(_LINE_ENDS).startswith(_WARC):
@@ -527,8 +515,7 @@ def of_members(
             members.skip()
             fault = error
         else:
-            said = int(headers.get("content-length"))
-            members.wanted = source.offset - offset + said + len(_END)
+            members.wanted = source.offset - offset + headers.size + len(_END)
             found = Found.begin(offset, headers, source, end)
             yield found
             found.finish()
@@ -562,7 +549,7 @@ def by_length(
             behind = behind.upper()
         is_usual = ends == _END or not is_strict
         if not is_usual and (len(ends) > GAP or behind not in {_WARC, b""}):
-            said = found.headers.get("content-length")
+            said = found.headers.size
             reason = f"a record that says {said} bytes, and does not end there,"
             found.fault = BadWarc(source.name, found.offset, reason)
 
@@ -732,7 +719,7 @@ def unchunked(source: Source) -> Iterator[bytes]:
     Raises:
         ValueError: They are wrong.
     """
-    line = source.take_until(b"\n", _LINE_LIMIT)
+    line = source.take_until(LINE_END, _LINE_LIMIT)
     if not _SIZE.match(line):
         # De-chunked already, by a tool that left the header as it was.
         if line:
@@ -756,7 +743,7 @@ def unchunked(source: Source) -> Iterator[bytes]:
             yield part
         if source.take(len(_LINE_ENDS)) != _LINE_ENDS:
             raise ValueError("a chunk without an end")
-        line = source.take_until(b"\n", _LINE_LIMIT)
+        line = source.take_until(LINE_END, _LINE_LIMIT)
     for _ in source.rest():
         pass
 
