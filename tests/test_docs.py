@@ -11,7 +11,7 @@ from pathlib import Path
 import typer.main
 
 from frontier.cli import app
-from frontier.cli.options import POSITIONAL
+from frontier.cli.command import POSITIONAL
 from frontier.cli.output import ExitCode
 from frontier.settings.config import PREFIX, Config
 from tests.harness.cases import each

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 from typing_extensions import override
 
-from frontier.cli.options import say_version
+from frontier.cli.command import say_version
 from frontier.cli.output import (
     ExitCode,
     complain,

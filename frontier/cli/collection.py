@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
-from frontier.cli.command import Commands
-from frontier.cli.options import Compat, CrawlsOptions, Output, Root, StoreOptions, Yes
-from frontier.cli.output import ExitCode, bar, complain, facts, say, show
+from frontier.cli.command import (
+    CRAWL_ID,
+    Commands,
+    Consent,
+    CrawlsOptions,
+    Output,
+    StoreOptions,
+    argument,
+    flag,
+    option,
+    options,
+)
+from frontier.cli.output import (
+    ExitCode,
+    Shown,
+    bar,
+    confirm,
+    facts,
+    rows_of,
+    say,
+    table,
+)
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,
@@ -29,123 +45,15 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.cli.output import Rows
     from frontier.collection.check import Findings
-    from frontier.collection.import_ import Import, Imported
-    from frontier.collection.purge import Plan
-    from frontier.collection.rounds import Committed
+    from frontier.collection.import_ import Import
     from frontier.collection.sources import Source
     from frontier.collection.summary import CollectionView
 
-
 MAX_SHOWN = 10
 """Names that are shown in one line; the others are counted."""
-
-
-def imported_rows(done: Imported) -> Rows:
-    """What an import did."""
-    return [
-        ("sources imported", f"{done.sources:,}"),
-        ("in the index before", f"{done.known:,}"),
-        ("left out", f"{len(done.broken):,}"),
-        ("originals", f"{done.originals:,}"),
-        ("revisits", f"{done.revisits:,}"),
-        ("lines skipped", f"{done.wrong_lines:,}"),
-    ]
-
-
-def collections_table(found: Sequence[CollectionView]) -> Table:
-    """One row for each collection."""
-    rows = [
-        [
-            view.name or "(default)",
-            f"{view.digests:,}",
-            f"{sum(crawl.state == 'committed' for crawl in view.crawls):,}",
-            f"{sum(crawl.state != 'committed' for crawl in view.crawls):,}",
-            decimal(view.counts.get("conservedSize", 0)),
-        ]
-        for view in found
-    ]
-    heads = ("collection", "payloads", "committed", "uncommitted", "conserved")
-    return _table(heads, rows)
-
-
-def collection_report(seen: CollectionView) -> Iterator[RenderableType]:
-    """The whole report of *seen*."""
-    counts = seen.counts
-    urls, revisits = counts.get("totalUrls", 0), counts.get("dupeUrls", 0)
-    yield facts(
-        [
-            ("collection", seen.name or "(default)"),
-            ("payloads", f"{seen.digests:,} that all crawls see"),
-            ("captures", f"{urls:,}, {revisits:,} of them revisits"),
-            ("conserved", f"at least {decimal(counts.get('conservedSize', 0))}"),
-            ("files", f"{seen.sources:,}, {decimal(counts.get('totalCrawlSize', 0))}"),
-            ("redundant", decimal(counts.get("estimatedRedundantSize", 0))),
-            ("removed crawls", f"{counts.get('removedCrawls', 0):,}"),
-            ("updated", seen.updated or "-"),
-        ]
-    )
-    if seen.crawls:
-        yield Text()
-        heads = ["crawl", "state", "rounds", "payloads", "uncommitted", "files"]
-        heads += ["captures", "revisits", "bytes"]
-        rows = [
-            [
-                crawl.crawl_id,
-                crawl.state,
-                f"{crawl.rounds:,}",
-                f"{crawl.digests:,}",
-                f"{crawl.uncommitted:,}",
-                f"{crawl.files:,}",
-                f"{crawl.urls:,}",
-                f"{crawl.revisits:,}",
-                decimal(crawl.bytes),
-            ]
-            for crawl in seen.crawls
-        ]
-        yield _table(heads, rows)
-
-
-def purge_rows(planned: Plan) -> Rows:
-    """What a purge would do."""
-    return [
-        ("crawls that stay", _some(planned.kept)),
-        ("crawls that go", _some(planned.removed)),
-        ("to keep, but not there", _some(planned.unknown)),
-        ("digests now", f"{planned.digests:,}"),
-    ]
-
-
-def findings_report(found: Findings) -> Iterator[RenderableType]:
-    """What a check has found."""
-    yield Text(f"{found.digests:,} entries were looked at")
-    for fault, count in found.faults.items():
-        repaired = found.repaired[fault]
-        mended = f", {repaired:,} repaired" if repaired else ""
-        yield Text(f"{count:,} {fault}{mended}")
-        for example in found.examples[fault]:
-            yield Text(f"  {example}")
-    for text in found.unfinished:
-        yield Text(text)
-    if not found.faults:
-        yield Text("nothing is wrong")
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = " ".join(names[:MAX_SHOWN])
-    more = len(names) - MAX_SHOWN
-    return f"{shown} and {more:,} more" if more > 0 else shown or "-"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number < 1 else "right")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
+ROOT = "Directory that paths may not leave (default: the manifest's)."
+NOT_DONE = "nothing was done; add --yes to do it"
 
 app = Commands("Look after the digest index that crawls share.")
 
@@ -167,98 +75,137 @@ def _crawl_id(text: str) -> str:
     return text
 
 
-Collection = Annotated[
-    str,
-    typer.Option(
-        "--collection",
+@options
+class OneCollection(StoreOptions):
+    """Which collection of which store."""
+
+    collection: str = option(
+        "",
+        "NAME",
+        "The collection (default: the one without a name).",
         envvar="FRONTIER_COLLECTION",
-        metavar="NAME",
         callback=collection_named,
-        help="The collection (default: the one without a name).",
-    ),
-]
-CrawlId = Annotated[
-    str,
-    typer.Option("--crawl", metavar="CRAWL_ID", callback=_crawl_id, help="The crawl."),
-]
+    )
+
+
+@options
+class ListOptions(Output, StoreOptions):
+    """Where collections are listed."""
 
 
 @app.command("list")
-def list_all(
-    output: Output,
-    options: StoreOptions,
-) -> None:
+def list_all(given: ListOptions) -> Shown:
     """List the collections in the store; name those that cannot be read."""
     from frontier.collection.summary import collections, look
 
-    found, damaged = [], []
-    with options.connected() as store:
+    found: list[CollectionView] = []
+    damaged: list[str] = []
+    with given.connected() as store:
         for name in collections(store):
             try:
                 found.append(look(store, collection_keys(store, name)))
             except KeyDamaged as error:
-                damaged.append(name)
-                complain(str(error))
-    text = collections_table(found) if found else Text("no collections yet")
-    output.result({"collections": [asdict(view) for view in found]}, [text])
-    if damaged:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+                damaged.append(str(error))
+    heads = ("collection", ">payloads", ">committed", ">uncommitted", ">conserved")
+    rows = [
+        (
+            view.name or "(default)",
+            f"{view.digests:,}",
+            f"{sum(crawl.state == 'committed' for crawl in view.crawls):,}",
+            f"{sum(crawl.state != 'committed' for crawl in view.crawls):,}",
+            decimal(view.counts.get("conservedSize", 0)),
+        )
+        for view in found
+    ]
+    return Shown(
+        {"collections": [asdict(view) for view in found]},
+        [table(*heads, rows=rows) if rows else "no collections yet"],
+        faults=damaged,
+    )
+
+
+@options
+class StatusOptions(Output, OneCollection):
+    """Which collection is shown."""
 
 
 @app.command()
-def status(
-    output: Output,
-    options: StoreOptions,
-    collection: Collection = "",
-) -> None:
+def status(given: StatusOptions) -> Shown:
     """Show what is in a collection: crawls, payloads, counts."""
     from frontier.collection.summary import look
 
-    with options.connected() as store:
-        seen = look(store, collection_keys(store, collection))
-    if collection and seen.is_empty:
-        raise NotFound(f"there is no collection {collection} in the store")
-    output.result(asdict(seen), collection_report(seen))
+    with given.connected() as store:
+        seen = look(store, collection_keys(store, given.collection))
+    if given.collection and seen.is_empty:
+        raise NotFound(f"there is no collection {given.collection} in the store")
+    return Shown(asdict(seen), _report(seen))
 
 
-Targets = Annotated[list[str], typer.Argument(metavar="TARGET")]
+def _report(seen: CollectionView) -> Iterator[RenderableType]:
+    counts = seen.counts
+    urls, revisits = counts.get("totalUrls", 0), counts.get("dupeUrls", 0)
+    yield facts(
+        [
+            ("collection", seen.name or "(default)"),
+            ("payloads", f"{seen.digests:,} that all crawls see"),
+            ("captures", f"{urls:,}, {revisits:,} of them revisits"),
+            ("conserved", f"at least {decimal(counts.get('conservedSize', 0))}"),
+            ("files", f"{seen.sources:,}, {decimal(counts.get('totalCrawlSize', 0))}"),
+            ("redundant", decimal(counts.get("estimatedRedundantSize", 0))),
+            ("removed crawls", f"{counts.get('removedCrawls', 0):,}"),
+            ("updated", seen.updated or "-"),
+        ]
+    )
+    if not seen.crawls:
+        return
+    yield ""
+    numbers = ("rounds", "digests", "uncommitted", "files", "urls", "revisits")
+    names = ("rounds", "payloads", "uncommitted", "files", "captures", "revisits")
+    yield table(
+        "crawl",
+        "state",
+        *(f">{name}" for name in names),
+        ">bytes",
+        rows=[
+            (
+                crawl.crawl_id,
+                crawl.state,
+                *(f"{getattr(crawl, number):,}" for number in numbers),
+                decimal(crawl.bytes),
+            )
+            for crawl in seen.crawls
+        ],
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
-    """How sources are imported."""
+@options
+class ImportOptions(Output, OneCollection, CrawlsOptions):
+    """What is imported, and how."""
 
-    crawl_id: Annotated[
-        str,
-        typer.Option(
-            "--crawl",
-            metavar="CRAWL_ID",
-            callback=_crawl_id,
-            help="Crawl id of sources whose manifest has none (default: the path).",
-        ),
-    ] = ""
-    compat: Compat = ""
-    root: Root = None
-    verify: Annotated[
-        bool, typer.Option(help="Check local files against the hash in their manifest.")
-    ] = True
-    digest: Annotated[
-        str,
-        typer.Option(
-            metavar="ALGORITHM",
-            help="sha256, sha1 or blake3: compute it where a WARC has another.",
-        ),
-    ] = ""
+    targets: list[str] = argument("TARGET")
+    crawl: str = option(
+        "",
+        CRAWL_ID,
+        "Crawl id of sources whose manifest has none (default: the path).",
+        "--crawl",
+        callback=_crawl_id,
+    )
+    compat: str = option(
+        "", "TOOL", "browsertrix: use index 0 for every WACZ, and its spelling."
+    )
+    root: Path | None = option(None, "DIR", ROOT)
+    verify: bool = option(
+        True, None, "Check local files against the hash in their manifest."
+    )
+    digest: str = option(
+        "",
+        "ALGORITHM",
+        "sha256, sha1 or blake3: compute it where a WARC has another.",
+    )
 
 
 @app.command("import")
-def import_sources(
-    how: ImportOptions,
-    output: Output,
-    options: CrawlsOptions,
-    targets: Targets,
-    collection: Collection = "",
-) -> None:
+def import_sources(given: ImportOptions) -> Shown:
     """Add the payloads of a WACZ, WARC, CDX or crawl.log to the index.
 
     A TARGET is the path or the URL of one, or of a manifest that lists WACZ files, or
@@ -268,31 +215,40 @@ def import_sources(
     """
     from frontier.collection.import_ import Import, ImportConfig
 
-    require_compat(how.compat)
-    with options.connected(create=True) as store:
-        keys = collection_keys(store, collection)
-        run = Import(
-            store,
-            keys,
-            ImportConfig(bool(how.compat), how.verify, require_algorithm(how.digest)),
-            say=say,
-            bar=bar,
+    if given.compat not in {"", "browsertrix"}:
+        raise ConfigurationError(
+            f"--compat {given.compat}: the only value is browsertrix"
         )
-        sources, is_whole = _sources(run, targets, how)
+    _require_algorithm(given.digest)
+    with given.connected(create=True) as store:
+        keys = collection_keys(store, given.collection)
+        config = ImportConfig(bool(given.compat), given.verify, given.digest)
+        run = Import(store, keys, config, say=say, bar=bar)
+        sources, is_whole = _sources(run, given)
         done = run.run(sources, removal=is_whole)
-    said = asdict(done) | {"complete": done.complete}
-    output.result(said, [facts(imported_rows(done))])
-    if not done.complete:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    rows = rows_of(
+        {
+            "sources imported": done.sources,
+            "in the index before": done.known,
+            "left out": done.broken,
+            "originals": done.originals,
+            "revisits": done.revisits,
+            "lines skipped": done.wrong_lines,
+        }
+    )
+    code = ExitCode.OK if done.complete else ExitCode.INCOMPLETE
+    return Shown(asdict(done) | {"complete": done.complete}, [facts(rows)], code=code)
+
+
+@options
+class OneOfItsCrawls(Consent, OneCollection, CrawlsOptions):
+    """Which crawl of a collection."""
+
+    crawl: str = option(..., CRAWL_ID, "The crawl.", "--crawl", callback=_crawl_id)
 
 
 @app.command()
-def commit(
-    options: CrawlsOptions,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    collection: Collection = "",
-) -> None:
+def commit(given: OneOfItsCrawls) -> Shown:
     """Offer a crawl's payloads to all crawls.
 
     The last node of a crawl does it by itself. To finish an interrupted commit, run it
@@ -301,14 +257,15 @@ def commit(
     from frontier.collection.rounds import Committer, has_rounds
     from frontier.collection.summary import look, runs
 
-    with options.connected() as store:
-        keys = collection_keys(store, collection)
+    crawl_id = given.crawl
+    with given.connected() as store:
+        keys = collection_keys(store, given.collection)
         found = {each.crawl_id: each.digests for each in look(store, keys).crawls}
         if crawl_id not in found:
             raise NotUncommitted(crawl_id)
         in_rounds = has_rounds(store, keys, crawl_id)
-        running = runs(store, options.namespace, crawl_id)
-        if running and not (yes or in_rounds):
+        running = runs(store, given.namespace, crawl_id)
+        if running and not (given.yes or in_rounds):
             raise CollectionInUse(
                 f"{crawl_id} is open: what its nodes add from now on is committed "
                 "only when it ends; end it first, or add --yes to commit what there "
@@ -317,25 +274,16 @@ def commit(
         with bar("digests", found[crawl_id]) as progress:
             goes_on = running and in_rounds
             done = Committer(store, keys, crawl_id, progress).finish(goes_on=goes_on)
-    show([_table_of(done)])
-
-
-def _table_of(done: Committed) -> Table:
-    rows = [
-        ("payload digests", f"{done.digests:,}"),
-        ("new to the collection", f"{done.added:,}"),
-        ("counted", "now" if done.first else "before"),
-    ]
-    return facts(rows)
+    rows = {
+        "payload digests": done.digests,
+        "new to the collection": done.added,
+        "counted": "now" if done.first else "before",
+    }
+    return Shown(done._asdict(), [facts(rows_of(rows))])
 
 
 @app.command()
-def cancel(
-    options: CrawlsOptions,
-    crawl_id: CrawlId,
-    yes: Yes = False,
-    collection: Collection = "",
-) -> None:
+def cancel(given: OneOfItsCrawls) -> Shown:
     """Remove from the index what a crawl has added uncommitted. WARC files stay.
 
     If the crawl is open, its last node does it when it ends.
@@ -343,34 +291,35 @@ def cancel(
     from frontier.collection.rounds import Committer, is_uncommitted
     from frontier.collection.summary import look, runs
 
-    with options.connected() as store:
-        keys = collection_keys(store, collection)
+    crawl_id = given.crawl
+    with given.connected() as store:
+        keys = collection_keys(store, given.collection)
         found = look(store, keys).crawls
         digests = {each.crawl_id: each.uncommitted for each in found}.get(crawl_id, 0)
         if not is_uncommitted(store, keys, crawl_id):
             raise NotUncommitted(crawl_id)
-        running = runs(store, options.namespace, crawl_id)
+        running = runs(store, given.namespace, crawl_id)
         when = "when the crawl ends" if running else "now"
-        show([Text(f"{digests:,} payload digests of {crawl_id} are forgotten {when}")])
-        require_yes(yes=yes)
+        said = {"crawl_id": crawl_id, "digests": digests, "forgotten": when}
+        shown = Shown(
+            said, [f"{digests:,} payload digests of {crawl_id} are forgotten {when}"]
+        )
+        confirm(given, shown, f"Forget what {crawl_id} has added?", NOT_DONE)
         Committer(store, keys, crawl_id).cancel(running=running)
+    return shown
+
+
+@options
+class PurgeOptions(Consent, OneCollection):
+    """Which crawls stay."""
+
+    manifest: str = argument("MANIFEST")
+    force: bool = flag("Purge even if the manifest is empty, broken or unreadable.")
+    root: Path | None = option(None, "DIR", ROOT)
 
 
 @app.command()
-def purge(
-    output: Output,
-    options: StoreOptions,
-    manifest: Annotated[str, typer.Argument(metavar="MANIFEST")],
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Purge even if the manifest is empty, broken or unreadable."
-        ),
-    ] = False,
-    yes: Yes = False,
-    root: Root = None,
-    collection: Collection = "",
-) -> None:
+def purge(given: PurgeOptions) -> Shown:
     """Remove from the index the crawls that a manifest does not list.
 
     Shows its plan first; add --yes to do it. Refused while a crawl runs, unless it
@@ -379,69 +328,83 @@ def purge(
     from frontier.collection.purge import plan, require_quiet
     from frontier.collection.purge import purge as run_purge
 
-    keep = _crawls_of(manifest, root, force=force)
-    with options.connected() as store:
-        keys = collection_keys(store, collection)
+    keep = _crawls_of(given)
+    with given.connected() as store:
+        keys = collection_keys(store, given.collection)
         require_quiet(store, keys)
         planned = plan(store, keys, keep)
-        if not output.as_json:
-            show([facts(purge_rows(planned))])
-        if not planned.removed:
-            left = planned.digests
-        else:
-            if planned.kept or force:
-                require_yes(yes=yes)
+        said = {name: getattr(planned, name) for name in ("kept", "removed", "unknown")}
+        said |= {"digests_before": planned.digests, "digests": planned.digests}
+        rows = [
+            ("crawls that stay", _some(planned.kept)),
+            ("crawls that go", _some(planned.removed)),
+            ("to keep, but not there", _some(planned.unknown)),
+            ("digests now", f"{planned.digests:,}"),
+        ]
+        if planned.removed:
+            if planned.kept or given.force:
+                shown = Shown(said, [facts(rows)])
+                confirm(given, shown, "Remove the crawls that go?", NOT_DONE)
             with bar("digests", None) as progress:
-                left = run_purge(store, keys, planned, force=force, progress=progress)
-    said = {name: getattr(planned, name) for name in ("kept", "removed", "unknown")}
-    said |= {"digests_before": planned.digests, "digests": left}
-    output.result(said, [facts([("digests left", f"{left:,}")])])
+                said["digests"] = run_purge(
+                    store, keys, planned, force=given.force, progress=progress
+                )
+    return Shown(said, [facts([*rows, ("digests left", f"{said['digests']:,}")])])
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = " ".join(names[:MAX_SHOWN])
+    more = len(names) - MAX_SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown or "-"
+
+
+@options
+class CheckOptions(Output, OneCollection):
+    """Which collection is checked."""
+
+    repair: bool = flag("Repair faults that can be repaired in only one way.")
 
 
 @app.command()
-def check(
-    output: Output,
-    options: StoreOptions,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="Repair faults that can be repaired in only one way."
-        ),
-    ] = False,
-    collection: Collection = "",
-) -> None:
+def check(given: CheckOptions) -> Shown:
     """Find entries that lead nowhere, wrong counts, and leftovers of other tools."""
     from frontier.collection.check import Check
 
-    with options.connected() as store, bar("digests", None) as progress:
-        keys = collection_keys(store, collection)
-        found = Check(store, keys, repair=repair, progress=progress).run()
-    output.result(found.as_dict(), findings_report(found))
-    if not found.sound:
-        raise typer.Exit(ExitCode.FAULTY)
+    with given.connected() as store, bar("digests", None) as progress:
+        keys = collection_keys(store, given.collection)
+        found = Check(store, keys, repair=given.repair, progress=progress).run()
+    code = ExitCode.OK if found.sound else ExitCode.FAULTY
+    return Shown(found.as_dict(), _findings(found), code=code)
 
 
-def require_yes(*, yes: bool) -> None:
-    """Raise unless the operator has said that it is to be done."""
-    if not yes:
-        raise ConfigurationError("nothing was done; add --yes to do it")
+def _findings(found: Findings) -> Iterator[str]:
+    yield f"{found.digests:,} entries were looked at"
+    for fault, count in found.faults.items():
+        repaired = found.repaired[fault]
+        mended = f", {repaired:,} repaired" if repaired else ""
+        yield f"{count:,} {fault}{mended}"
+        for example in found.examples[fault]:
+            yield f"  {example}"
+    yield from found.unfinished
+    if not found.faults:
+        yield "nothing is wrong"
 
 
-def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
-    """The crawls that *manifest* lists; with *force* whatever can be read of it."""
+def _crawls_of(given: PurgeOptions) -> set[str]:
+    """The crawls that the manifest lists; with ``--force`` what can be read of it."""
     from frontier.collection.sources import Kind, kind_of, sources
 
-    faults: list[SourceBroken] = []
+    manifest, faults = given.manifest, list[SourceBroken]()
     found: set[str] = set()
     try:
         if kind_of(manifest) is not Kind.MANIFEST:
             faults.append(SourceBroken(manifest, "it is not a manifest"))
         else:
-            given = sources(manifest, root=root, broken=faults.append)
-            found = {source.crawl_id for source in given}
+            listed = sources(manifest, root=given.root, broken=faults.append)
+            found = {source.crawl_id for source in listed}
     except SourceBroken as error:
         faults.append(error)
-    if faults and not force:
+    if faults and not given.force:
         raise ConfigurationError(
             f"{faults[0]}; nothing was done, as payloads that only this part of the "
             "manifest lists would be removed"
@@ -449,14 +412,8 @@ def _crawls_of(manifest: str, root: Path | None, *, force: bool) -> set[str]:
     return found
 
 
-def require_compat(compat: str) -> None:
-    """Raise unless *compat* is empty or names a tool that is known."""
-    if compat not in {"", "browsertrix"}:
-        raise ConfigurationError(f"--compat {compat}: the only value is browsertrix")
-
-
-def require_algorithm(name: str) -> str:
-    """Return *name*, which is empty or an algorithm that can be computed here."""
+def _require_algorithm(name: str) -> None:
+    """Raise unless *name* is empty or an algorithm that can be computed here."""
     from frontier.dedupe.digest import ALGORITHMS, hashing
 
     try:
@@ -466,22 +423,20 @@ def require_algorithm(name: str) -> str:
         known = ", ".join(ALGORITHMS)
         message = f"--digest {name}: none of {known}, or its package is missing"
         raise ConfigurationError(message) from None
-    return name
 
 
-def _sources(
-    run: Import, targets: list[str], how: ImportOptions
-) -> tuple[list[Source], bool]:
+def _sources(run: Import, given: ImportOptions) -> tuple[list[Source], bool]:
     """What *targets* name, and whether they are one manifest, a whole collection."""
     from frontier.collection.sources import Kind, kind_of, sources
 
     found: list[Source] = []
+    targets = given.targets
     for target in targets:
         try:
             found += sources(
                 target,
-                crawl_id=how.crawl_id,
-                root=how.root,
+                crawl_id=given.crawl,
+                root=given.root,
                 broken=run.broken,
             )
         except SourceBroken as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 DECLARED = "typer"
 """The key of a field's metadata that has what typer is told of it."""
-Command = TypeVar("Command", bound="Callable[..., Any]")
+Command = TypeVar("Command", bound="Callable[[Any], Any]")
 STORE = "Store"
 """Under this heading the help lists where the store is; few need to say so."""
 STORE_DIR = Path(".frontier")
@@ -239,38 +239,22 @@ class Commands(typer.Typer):
             more["epilog"] = "\n\n".join(["Examples:", *lines])
 
         def declare(command: Command) -> Command:
-            from frontier.cli.options import with_groups
-
             text = inspect.getdoc(command) or ""
             # Lines of a docstring are as long as the code's, not as the terminal's.
             about = "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
             super(Commands, self).command(name, help=about, **more)(
-                with_options(command) if _is_new(command) else with_groups(command)
+                with_options(command)
             )
             return command
 
         return declare
 
 
-def alone(command: Callable[..., Any]) -> typer.Typer:
+def alone(command: Callable[[Any], Any]) -> typer.Typer:
     """A command that has no noun."""
     app = typer.Typer(add_completion=False)
-    from frontier.cli.options import with_groups
-
-    app.command()(with_options(command) if _is_new(command) else with_groups(command))
+    app.command()(with_options(command))
     return app
-
-
-def _is_new(command: Any) -> bool:
-    kinds = [
-        one.annotation
-        for one in inspect.signature(command, eval_str=True).parameters.values()
-    ]
-    return (
-        len(kinds) == 1
-        and is_dataclass(kinds[0])
-        and any(DECLARED in f.metadata for f in fields(kinds[0]))
-    )
 
 
 def _of_a_noun(version_: Version = False) -> None:
@@ -281,7 +265,7 @@ def _name_of(command: Any) -> str:
     return str(command.name or command.callback.__name__)
 
 
-def with_options(command: Callable[..., Any]) -> Callable[..., None]:
+def with_options(command: Callable[[Any], Any]) -> Callable[..., None]:
     """*command*, which takes each of its options by itself, and `--version`.
 
     What it returns is printed, and says how it ends.
@@ -291,6 +275,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., None]:
     each = [_parameter(group, one) for one in _own_first(group)]
     each += [_bare("version_", Version, False), _bare(CONTEXT, typer.Context)]
     takes_crawl = _takes_crawl(group)
+    needs_crawl = any(o.name == "crawl" and o.default is MISSING for o in fields(group))
     if takes_crawl:
         each.append(_bare(POSITIONAL, _CrawlArgument, ""))
 
@@ -299,7 +284,7 @@ def with_options(command: Callable[..., Any]) -> Callable[..., None]:
         given.pop("version_")
         if takes_crawl:
             named = given["crawl"], given.pop(POSITIONAL)
-            given["crawl"] = _one_crawl(*named, is_needed=issubclass(group, OneCrawl))
+            given["crawl"] = _one_crawl(*named, is_needed=needs_crawl)
         _heed_store_dir(given, given.pop(CONTEXT))
         made = group(**given)
         show_result(command(made), as_json=getattr(made, "as_json", False))
@@ -349,9 +334,11 @@ def _bare(
 
 def _takes_crawl(group: type) -> bool:
     """Whether a crawl's id may stand by itself: no other argument does."""
-    made = [each.metadata[DECLARED] for each in fields(group)]
-    is_alone = not any(isinstance(each, ArgumentInfo) for each in made)
-    return issubclass(group, CrawlOptions | OneCrawl) and is_alone
+    made = {each.name: each.metadata[DECLARED] for each in fields(group)}
+    if any(isinstance(each, ArgumentInfo) for each in made.values()):
+        return False
+    # In an annotation, typer has the first name where a default would be.
+    return "crawl" in made and made["crawl"].default == "--crawl"
 
 
 def _one_crawl(option: str, argument: str, *, is_needed: bool) -> str:

@@ -31,7 +31,7 @@ from urllib.parse import quote
 from rich.text import Text
 
 from frontier import json_log
-from frontier.cli.options import STORE_DIR, WARC_DIR, connected
+from frontier.cli.command import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import ExitCode, complain, live_line, say
 from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from frontier.cli.command import Commands
-from frontier.cli.options import (
+from frontier.cli.command import (
     WARC_DIR,
+    Commands,
     Output,
-    ScrapySettings,
+    Scrapy,
     StoreOptions,
     connected,
+    flag,
+    option,
+    options,
 )
-from frontier.cli.output import ExitCode, bar, complain, facts, say
+from frontier.cli.output import Shown, bar, complain, facts, rows_of, say
 from frontier.errors import ConfigurationError
 from frontier.settings.config import PREFIX
-from frontier.status.validate import printable
 from frontier.store.address import REDIS_SETTINGS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from frontier.cli.output import Rows
     from frontier.migrate.migration import LeftOut, Migration
     from frontier.migrate.scrapy_redis import Source
     from frontier.queue.push import Push
@@ -40,82 +41,47 @@ REASONS = 5
 """Reasons for which requests were left out that are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class From:
-    """What is taken over, and from where."""
+@options
+class TakeOver(Output, Scrapy, StoreOptions):
+    """What is taken over, from where, and where it goes."""
 
-    spider: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="A spider of the Scrapy project in this directory.",
-        ),
-    ]
-    source: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="URL",
-            help="The server of scrapy-redis (default: the project's REDIS_URL, or "
-            "--redis-url).",
-        ),
-    ] = ""
-    queue_key: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY", help="Its queue (default: as SCHEDULER_QUEUE_KEY says)."
-        ),
-    ] = ""
-    dupefilter_key: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY",
-            help="Its filter (default: as SCHEDULER_DUPEFILTER_KEY says).",
-        ),
-    ] = ""
-    no_dupefilter: Annotated[
-        bool,
-        typer.Option("--no-dupefilter", help="Leave the filter where it is."),
-    ] = False
-    seen_urls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file of URLs that count as seen, one per line.",
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Into:
-    """Where it goes."""
-
-    crawl: Annotated[
-        str,
-        typer.Option(
-            "--crawl",
-            metavar="CRAWL_ID",
-            help="The crawl (default: the spider's open one, or a new one).",
-        ),
-    ] = ""
-    setting: ScrapySettings = None
-    left_out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE", help="Where to write the requests that are left out."
-        ),
-    ] = LEFT_OUT
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Read everything, write nothing."),
-    ] = False
+    spider: str = option(
+        ..., "NAME", "A spider of the Scrapy project in this directory."
+    )
+    source: str = option(
+        "",
+        "URL",
+        "The server of scrapy-redis (default: the project's REDIS_URL, or "
+        "--redis-url).",
+        "--from",
+    )
+    queue_key: str = option(
+        "", "KEY", "Its queue (default: as SCHEDULER_QUEUE_KEY says)."
+    )
+    dupefilter_key: str = option(
+        "", "KEY", "Its filter (default: as SCHEDULER_DUPEFILTER_KEY says)."
+    )
+    no_dupefilter: bool = flag("Leave the filter where it is.")
+    seen_urls: Path | None = option(
+        None, "FILE", "A file of URLs that count as seen, one per line."
+    )
+    crawl: str = option(
+        "",
+        "CRAWL_ID",
+        "The crawl (default: the spider's open one, or a new one).",
+        "--crawl",
+    )
+    left_out: Path = option(
+        LEFT_OUT, "FILE", "Where to write the requests that are left out."
+    )
+    dry_run: bool = flag("Read everything, write nothing.")
 
 
 app = Commands("Take over what another scheduler has left.")
 
 
 @app.command("scrapy-redis")
-def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) -> None:
+def scrapy_redis(given: TakeOver) -> Shown:
     """Take over the queue and filter of a scrapy-redis spider. Changes nothing there.
 
     Run it in the Scrapy project, when scrapy-redis has stopped. The requests go to
@@ -129,21 +95,23 @@ def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) 
     from frontier.migrate.scrapy_redis import Source
     from frontier.store.client import BlockingStore
 
-    crawler = crawler_of(what.spider, parse_pairs("-s", into.setting or []))
-    config = _config(crawler, into, options)
-    server = _server(crawler, options.redis_url)
-    origin = BlockingStore.from_settings(_source(crawler, what.source, server))
-    file = None if into.dry_run else into.left_out
+    crawler = crawler_of(given.spider, parse_pairs("-s", given.setting))
+    config = _config(crawler, given)
+    server = _server(crawler, given.redis_url)
+    origin = BlockingStore.from_settings(_source(crawler, given.source, server))
+    file = None if given.dry_run else given.left_out
     with (
         connected(server, config.store_dir, create=True) as store,
         LeftOut(file) as left,
     ):
-        source = Source(origin, _keys(crawler, what), has_filter=not what.no_dupefilter)
+        source = Source(
+            origin, _keys(crawler, given), has_filter=not given.no_dupefilter
+        )
         there = server or {"REDIS_URL": store.where}
         migration = Migration(crawler, config, store, there, source, left)
         migration.require_known()
         marked = Marked()
-        if into.dry_run:
+        if given.dry_run:
             with bar("requests", source.queued) as progress:
                 migration.look(progress)
         else:
@@ -154,12 +122,15 @@ def scrapy_redis(what: From, into: Into, options: StoreOptions, output: Output) 
                     migration.fill_seen(keys, progress, _waits)
             with bar("requests", source.queued) as progress:
                 migration.fill(keys, progress, _waits)
-            if what.seen_urls is not None:
-                _mark(store, migration, what.seen_urls, marked)
-        _show(source, migration, marked, left, output, dry=into.dry_run)
-        code = _tell(source, migration, marked, left, file)
-    if code:
-        raise typer.Exit(code)
+            if given.seen_urls is not None:
+                _mark(store, migration, given.seen_urls, marked)
+        said = _facts(source, migration, marked, left, dry=given.dry_run)
+        return Shown(
+            said,
+            [facts(_rows(said))],
+            _notes(source),
+            _faults(source, migration, marked, left, file),
+        )
 
 
 @dataclass(slots=True)
@@ -200,52 +171,50 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) 
         migration.mark(crawl.keys, pushes())
 
 
-def _show(
-    source: Source,
-    migration: Migration,
-    marked: Marked,
-    left: LeftOut,
-    output: Output,
-    *,
-    dry: bool,
-) -> None:
-    queue, known = migration.queue, migration.filter
-    said: dict[str, Any] = {
+def _facts(
+    source: Source, migration: Migration, marked: Marked, left: LeftOut, *, dry: bool
+) -> dict[str, Any]:
+    return {
         "crawl_id": marked.crawl_id,
         "source": source.where,
         "queue_key": source.keys.queue,
-        "queue": asdict(queue),
+        "queue": asdict(migration.queue),
         "dupefilter_key": source.keys.seen,
-        "dupefilter": asdict(known),
+        "dupefilter": asdict(migration.filter),
         "start_urls": source.starts,
         "seen_urls": marked.urls,
         "left_out": left.reasons,
         "dry_run": dry,
     }
-    rows = [
-        ("crawl", marked.crawl_id or "none, as this is a dry run"),
-        ("from", printable(f"{source.keys.queue} on {source.where}")),
-        ("requests there", f"{queue.source:,}"),
-        ("would be queued" if dry else "queued", f"{queue.queued:,}"),
-        ("seen already", f"{queue.seen_already:,}"),
-        ("left out", f"{queue.left_out:,}"),
-        ("fingerprints there", f"{known.source:,}"),
-        ("imported", f"{known.imported:,}, {known.added:,} of them now"),
-        ("of what is left out", f"{known.unfetched:,}, which are not imported"),
-        ("URLs marked as seen", f"{marked.urls:,}"),
-        ("start URLs there", f"{source.starts:,}"),
-    ]
-    output.result(said, [facts(rows)])
 
 
-def _tell(
+def _rows(said: dict[str, Any]) -> Rows:
+    queue, known, dry = said["queue"], said["dupefilter"], said["dry_run"]
+    return rows_of(
+        {
+            "crawl": said["crawl_id"] or "none, as this is a dry run",
+            "from": f"{said['queue_key']} on {said['source']}",
+            "requests there": queue["source"],
+            "would be queued" if dry else "queued": queue["queued"],
+            "seen already": queue["seen_already"],
+            "left out": queue["left_out"],
+            "fingerprints there": known["source"],
+            "imported": f"{known['imported']:,}, {known['added']:,} of them now",
+            "of what is left out": f"{known['unfetched']:,}, which are not imported",
+            "URLs marked as seen": said["seen_urls"],
+            "start URLs there": said["start_urls"],
+        }
+    )
+
+
+def _faults(
     source: Source,
     migration: Migration,
     marked: Marked,
     left: LeftOut,
     file: Path | None,
-) -> ExitCode:
-    """Say what was not taken over; return the exit code."""
+) -> list[str]:
+    """What was not taken over."""
     known, keys = migration.filter, source.keys
     ordered = sorted(left.reasons.items(), key=lambda one: -one[1])
     faults = [f"{count:,} left out: {reason}" for reason, count in ordered[:REASONS]]
@@ -268,28 +237,29 @@ def _tell(
             f"{keys.queue} or {keys.seen} on {source.where} has changed meanwhile: "
             "stop what crawls with scrapy-redis, and repeat this"
         )
-    for line in faults:
-        complain(line)
-    if source.starts:
-        say(
-            f"the {source.starts:,} start URLs of {keys.starts} stay there: if that "
-            "is on the nodes' store, nodes take them as scrapy-redis did"
-        )
-    return ExitCode.INCOMPLETE if faults else ExitCode.OK
+    return faults
+
+
+def _notes(source: Source) -> list[str]:
+    note = (
+        f"the {source.starts:,} start URLs of {source.keys.starts} stay there: if "
+        "that is on the nodes' store, nodes take them as scrapy-redis did"
+    )
+    return [note] * bool(source.starts)
 
 
 def _waits() -> None:
     say("another command is taking over this queue; waiting for it")
 
 
-def _config(crawler: Crawler, into: Into, options: StoreOptions) -> Config:
+def _config(crawler: Crawler, given: TakeOver) -> Config:
     from frontier.cli.crawl import parse_pairs
     from frontier.cli.crawl_run import configuration
 
-    given = parse_pairs("-s", into.setting or [])
+    settings = parse_pairs("-s", given.setting)
     project = {n: v for n, v in crawler.settings.items() if n.startswith(PREFIX)}
-    config = configuration(given, options.store_dir, WARC_DIR, project)
-    return replace(config, crawl_id=into.crawl or config.crawl_id)
+    config = configuration(settings, given.store_dir, WARC_DIR, project)
+    return replace(config, crawl_id=given.crawl or config.crawl_id)
 
 
 def _server(crawler: Crawler, redis_url: str) -> dict[str, Any]:
@@ -321,13 +291,13 @@ def _source(crawler: Crawler, source: str, server: dict[str, Any]) -> dict[str, 
     return {name: settings[name] for name in named_here} or server
 
 
-def _keys(crawler: Crawler, what: From) -> Any:
+def _keys(crawler: Crawler, given: TakeOver) -> Any:
     from frontier.migrate.scrapy_redis import Keys, named
 
     redis_key = str(getattr(crawler.spidercls, "redis_key", None) or "")
-    keys = Keys.of(crawler.settings, what.spider, redis_key)
+    keys = Keys.of(crawler.settings, given.spider, redis_key)
     return replace(
         keys,
-        queue=named(what.queue_key, what.spider) or keys.queue,
-        seen=named(what.dupefilter_key, what.spider) or keys.seen,
+        queue=named(given.queue_key, given.spider) or keys.queue,
+        seen=named(given.dupefilter_key, given.spider) or keys.seen,
     )

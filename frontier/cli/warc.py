@@ -7,17 +7,29 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from frontier.cli.command import Commands
-from frontier.cli.options import Json, Output
-from frontier.cli.output import ExitCode, begin_object, complain, say, show
+from frontier.cli.command import (
+    Commands,
+    Output,
+    argument,
+    flag,
+    option,
+    options,
+)
+from frontier.cli.output import (
+    ExitCode,
+    Shown,
+    begin_object,
+    complain,
+    end_with,
+    say,
+    table,
+)
 from frontier.cli.warc_dedupe import (
-    Directory,
+    Manifests,
     Planning,
     apply,
     convert,
@@ -28,14 +40,15 @@ from frontier.cli.warc_dedupe import (
 )
 from frontier.cli.warc_files import require_extra, statuses_named
 from frontier.cli.warc_remove import remove, restore
-from frontier.errors import BadWarc, ConfigurationError
+from frontier.errors import BadWarc, ConfigurationError, NotFound
+from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.console import RenderableType
 
-    from frontier.postcrawl.duplication import Duplication, Share
+    from frontier.postcrawl.duplication import Duplication
     from frontier.warc.captures import Listed
 
 T = TypeVar("T")
@@ -50,16 +63,14 @@ STATS_TITLES = {
 app = Commands("List, show, repair and deduplicate what is in WARC files.")
 
 
-Url = Annotated[
-    str,
-    typer.Option("--url", metavar="URL", help="Only this URL; * stands for anything."),
-]
-Status = Annotated[
-    str, typer.Option("--status", metavar="N,...", help="Only these statuses: 404,5xx.")
-]
-Mime = Annotated[
-    str, typer.Option("--mime", metavar="TYPE", help="Only this media type: image/*.")
-]
+@options
+class ListOptions(Output):
+    """Which captures of which files are listed."""
+
+    given: list[Path] = argument("FILE|DIRECTORY")
+    url: str = option("", "URL", "Only this URL; * stands for anything.")
+    status: str = option("", "N,...", "Only these statuses: 404,5xx.")
+    mime: str = option("", "TYPE", "Only this media type: image/*.")
 
 
 @app.command(
@@ -69,51 +80,44 @@ Mime = Annotated[
         "warc list warcs --url 'https://example.org/*' --json",
     ),
 )
-def list_all(
-    given: Annotated[list[Path], typer.Argument(metavar="FILE|DIRECTORY")],
-    url: Url = "",
-    status: Status = "",
-    mime: Mime = "",
-    as_json: Json = False,
-) -> None:
+def list_all(how: ListOptions) -> None:
     """List the captures in WARC files: date, status, type, file and offset, URL."""
     from frontier.warc.captures import Wanted, captures, warcs_in
 
-    wanted = Wanted(url, statuses_named(status), mime.lower())
-    paths = warcs_in(_there(given), _unfinished)
+    wanted = Wanted(how.url, statuses_named(how.status), how.mime.lower())
+    paths = warcs_in(_there(how.given), _unfinished)
     wrong: list[Path] = []
     separator = ""
-    if as_json:
+    if how.as_json:
         begin_object()
         sys.stdout.write('{"captures": [')
     for path in paths:
         for capture in _readable(path, captures(path), wrong):
             if not wanted.takes(capture.capture):
                 continue
-            if as_json:
+            if how.as_json:
                 sys.stdout.write(f"{separator}\n{json.dumps(capture.facts())}")
                 separator = ","
             else:
                 say_out(capture.line())
-    if as_json:
+    if how.as_json:
         complete = json.dumps(not wrong)
         sys.stdout.write(f'\n], "files": {len(paths)}, "complete": {complete}}}\n')
     if wrong:
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
+@options
+class ShowOptions:
+    """Which record is shown, and how."""
+
+    where: str = argument("FILE|DIRECTORY|FILE:OFFSET")
+    what: str = argument("URL|RECORD-ID", default="")
+    raw: bool = flag("Write its bytes unchanged, headers included.")
+
+
 @app.command("show")
-def show_one(
-    where: Annotated[str, typer.Argument(metavar="FILE|DIRECTORY|FILE:OFFSET")],
-    what: Annotated[
-        str,
-        typer.Argument(metavar="URL|RECORD-ID", show_default=False),
-    ] = "",
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Write its bytes unchanged, headers included."),
-    ] = False,
-) -> None:
+def show_one(how: ShowOptions) -> None:
     """Print one record: its headers, and its body, decoded, if it is text.
 
     Of several captures of a URL it shows the last. A record id may be of any record.
@@ -122,12 +126,11 @@ def show_one(
     from frontier.warc.captures import shown
 
     try:
-        capture = _one(where, what)
+        capture = _one(how.where, how.what)
     except (BadWarc, OSError) as error:
-        complain(_told(Path(where), error))
-        raise typer.Exit(ExitCode.INCOMPLETE) from None
+        end_with([_told(Path(how.where), error)])
     wrong: list[Path] = []
-    if raw:
+    if how.raw:
         for part in _readable(capture.path, bytes_of(capture), wrong):
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
@@ -151,10 +154,15 @@ def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
         complain(_told(path, error))
 
 
+@options
+class RepairOptions:
+    """Whose files are closed."""
+
+    directory: Path = argument("DIRECTORY")
+
+
 @app.command()
-def repair(
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY")],
-) -> None:
+def repair(how: RepairOptions) -> Shown:
     """Close the WARC files of nodes that died, cut back to the last whole record.
 
     Writes the CDXJ index of each, and closes crawl logs after their last whole line.
@@ -166,9 +174,9 @@ def repair(
     from frontier.warc.crawl_log import repair_logs
     from frontier.warc.repair import repair as repair_all
 
+    directory = how.directory
     if not directory.is_dir():
-        complain(f"{directory} is not a directory")
-        raise typer.Exit(ExitCode.NOT_FOUND)
+        raise NotFound(f"{directory} is not a directory")
     listing = Listing(mode=mode_of_environment())
     left: list[Path] = []
 
@@ -180,8 +188,7 @@ def repair(
         repaired = repair_all(directory, None, listing.write, refused)
         logs = repair_logs(directory, refused)
     except OSError as error:
-        complain(f"{directory} cannot be repaired: {error}")
-        raise typer.Exit(ExitCode.INCOMPLETE) from None
+        end_with([f"{directory} cannot be repaired: {error}"])
     lines = [
         f"{one.file}: removed, it had no whole record"
         if one.removed
@@ -189,10 +196,9 @@ def repair(
         for one in repaired
     ]
     lines += [f"{path.name}: closed after its last whole line" for path in logs]
-    if lines or not left:
-        show(Text(line) for line in lines or [f"nothing to repair in {directory}"])
-    if left:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+    if not (lines or left):
+        lines = [f"nothing to repair in {directory}"]
+    return Shown({}, lines, code=ExitCode.INCOMPLETE if left else ExitCode.OK)
 
 
 def _one(where: str, what: str) -> Listed:
@@ -218,8 +224,8 @@ def _one(where: str, what: str) -> Listed:
                 if not found or one.capture.date >= found[0].capture.date:
                     found = [one]
     if not found:
-        complain(f"there is no {what[:300]} in {where}")
-        raise typer.Exit(ExitCode.INCOMPLETE if wrong else ExitCode.NOT_FOUND)
+        code = ExitCode.INCOMPLETE if wrong else ExitCode.NOT_FOUND
+        end_with([f"there is no {what[:300]} in {where}"], code)
     if count > 1:
         say(f"the last of {count:,}; `frontier warc list` lists the others")
     return found[0]
@@ -228,8 +234,7 @@ def _one(where: str, what: str) -> Listed:
 def _there(paths: list[Path]) -> list[Path]:
     for path in paths:
         if not path.exists():
-            complain(f"{path}: there is no such file or directory")
-            raise typer.Exit(ExitCode.NOT_FOUND)
+            raise NotFound(f"{path}: there is no such file or directory")
     return paths
 
 
@@ -249,51 +254,49 @@ def say_out(line: str) -> None:
     sys.stdout.write(line.encode(coding, "replace").decode(coding) + "\n")
 
 
+@options
+class StatsOptions(Manifests, Planning):
+    """Which manifests are counted."""
+
+
 @app.command()
-def stats(
-    directory: Directory,
-    output: Output,
-    running: Planning,
-) -> None:
+def stats(how: StatsOptions) -> Shown:
     """Show which captures have the payload of an earlier one, from manifests alone."""
     require_extra()
     from frontier.postcrawl.duplication import duplication
 
     with TemporaryDirectory(prefix="frontier-stats-") as scratch:
-        found = duplication(directory, Path(scratch), running.planned_by())
-    output.result(asdict(found), _stats_report(found))
+        found = duplication(how.directory, Path(scratch), how.planned_by())
+    return Shown(asdict(found), _stats(found))
 
 
-def _stats_report(found: Duplication) -> Iterator[RenderableType]:
+def _stats(found: Duplication) -> Iterator[RenderableType]:
     total = found.total
-    yield Text(
+    yield (
         f"{found.files:,} files: {total.copies:,} of {total.captures:,} captures have "
         f"the payload of an earlier one, {total.copied_bytes:,} of "
         f"{total.payload_bytes:,} bytes"
     )
+    titles = (">captures", ">copies", ">bytes", ">in copies", ">share")
     for kind, names in found.by.items():
-        yield Text("")
-        yield _table_of_shares(kind, names)
-        if left := found.names.get(kind, 0) - len(names):
-            yield Text(f"and {left:,} more, with fewer bytes in copies")
-
-
-def _table_of_shares(kind: str, names: dict[str, Share]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(STATS_TITLES[kind])
-    for title in ("captures", "copies", "bytes", "in copies", "share"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for name, share in names.items():
-        part = share.copied_bytes / share.payload_bytes if share.payload_bytes else 0
-        table.add_row(
-            Text("".join(c if c.isprintable() else "\ufffd" for c in name[:80])),
-            f"{share.captures:,}",
-            f"{share.copies:,}",
-            f"{share.payload_bytes:,}",
-            f"{share.copied_bytes:,}",
-            f"{part:.0%}",
+        yield ""
+        yield table(
+            STATS_TITLES[kind],
+            *titles,
+            rows=[
+                (
+                    printable(name[:80]),
+                    f"{share.captures:,}",
+                    f"{share.copies:,}",
+                    f"{share.payload_bytes:,}",
+                    f"{share.copied_bytes:,}",
+                    f"{share.copied_bytes / (share.payload_bytes or 1):.0%}",
+                )
+                for name, share in names.items()
+            ],
         )
-    return table
+        if left := found.names.get(kind, 0) - len(names):
+            yield f"and {left:,} more, with fewer bytes in copies"
 
 
 for command in (dedupe, verify, restore, manifest, plan, apply, remove, convert):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.table import Table
-
-from frontier.cli.options import Output
-from frontier.cli.output import ExitCode, complain, say
+from frontier.cli.command import argument, flag, option, options
+from frontier.cli.output import ExitCode, Shown, complain, facts, rows_of, say
 from frontier.cli.warc_files import (
     Files,
     Originals,
@@ -30,31 +27,33 @@ from frontier.cli.warc_files import (
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from frontier.dedupe.revisit_policy import Policy
     from frontier.postcrawl.engines import DuckDb, Engine
-    from frontier.postcrawl.verify import Verified
 
 STALE = (
     "The CDXJ beside each file is made again. What else has places in the old files is "
     "stale: a WACZ of them, copies that were uploaded, other tools' indexes, these "
     "manifests and their plan."
 )
-Directory = Annotated[Path, typer.Argument(metavar="MANIFESTS")]
 
 
-@dataclass(frozen=True, slots=True)
+@options
+class Manifests:
+    """Which manifests are read."""
+
+    directory: Path = argument("MANIFESTS")
+
+
+@options
 class Planning(Running):
     """How a query over all manifests is run."""
 
-    memory: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE", help="Memory for DuckDB; beyond it, DuckDB sorts on disk."
-        ),
-    ] = "1GB"
+    memory: str = option(
+        "1GB", "SIZE", "Memory for DuckDB; beyond it, DuckDB sorts on disk."
+    )
 
     def planned_by(self) -> Callable[[Path], AbstractContextManager[Engine]]:
         """What makes the engine of a plan, given the directory to sort in.
@@ -74,32 +73,19 @@ class Planning(Running):
         return duckdb_engine(scratch, self.memory, self.processes())
 
 
-@dataclass(frozen=True, slots=True)
+@options
 class Which:
     """Which captures may become revisits."""
 
-    status: Annotated[
-        str,
-        typer.Option(
-            metavar="N,...", help="Only responses with these statuses: 404,5xx."
-        ),
-    ] = "200"
-    mime_include: Annotated[
-        str, typer.Option(metavar="TYPE,...", help="Only these media types: image/*.")
-    ] = ""
-    mime_exclude: Annotated[
-        str, typer.Option(metavar="TYPE,...", help="Not these media types.")
-    ] = ""
-    min_text_bytes: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Only text payloads at least this long."),
-    ] = 0
-    min_binary_bytes: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Only other payloads at least this long."
-        ),
-    ] = 0
+    status: str = option("200", "N,...", "Only responses with these statuses: 404,5xx.")
+    mime_include: str = option("", "TYPE,...", "Only these media types: image/*.")
+    mime_exclude: str = option("", "TYPE,...", "Not these media types.")
+    min_text_bytes: int = option(
+        0, "N", "Only text payloads at least this long.", min=0
+    )
+    min_binary_bytes: int = option(
+        0, "N", "Only other payloads at least this long.", min=0
+    )
 
     def policy(self) -> Policy:
         """As a crawl has it.
@@ -132,20 +118,15 @@ class Form(StrEnum):
     WARCSUM = "warcsum"
 
 
-def manifest(
-    context: typer.Context,
-    given: Files,
-    out: Out,
-    output: Output,
-    running: Planning,
-    digest: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Of payloads: md5, sha1, sha512, blake3."),
-    ] = "sha256",
-    form: Annotated[
-        Form, typer.Option("--format", help="Also write manifest.warcsum.")
-    ] = Form.PARQUET,
-) -> None:
+@options
+class ManifestOptions(Files, Out, Planning):
+    """Of which files manifests are made, and as what."""
+
+    digest: str = option("sha256", "NAME", "Of payloads: md5, sha1, sha512, blake3.")
+    form: Form = option(Form.PARQUET, None, "Also write manifest.warcsum.", "--format")
+
+
+def manifest(how: ManifestOptions) -> Shown:
     """Note each capture in WARC files, with its payload's digest, as Parquet.
 
     Run it again to go on after a kill, or with more files: what is noted of a file that
@@ -155,84 +136,83 @@ def manifest(
     from frontier.postcrawl.manifest import Options
     from frontier.postcrawl.payload import require_algorithm
 
-    require_algorithm("--digest", digest)
-    paths = files_given(given, trouble)
-    hold(context, out)
-    facts = manifests_of(paths, out, running, trouble, Options(digest))
-    for fault in facts.pop("faults"):
-        trouble.file(fault)
-    for reason in facts.pop("undated"):
-        trouble.record(reason)
-    if form is Form.WARCSUM:
-        skipped = _write_text(paths, out, running)
-        if skipped:
-            say(f"{skipped:,} records without a digest are not in manifest.warcsum")
+    require_algorithm("--digest", how.digest)
+    paths = files_given(how.given, trouble)
+    with hold(how.out):
+        said = manifests_of(paths, how.out, how, trouble, Options(how.digest))
+        for fault in said.pop("faults"):
+            trouble.file(fault)
+        for reason in said.pop("undated"):
+            trouble.record(reason)
+        if how.form is Form.WARCSUM and (n := _write_text(paths, how.out, how)):
+            say(f"{n:,} records without a digest are not in manifest.warcsum")
     line = (
-        f"{facts['files']:,} files: {facts['records']:,} records with "
-        f"{facts['payload_bytes']:,} bytes of payload"
+        f"{said['files']:,} files: {said['records']:,} records with "
+        f"{said['payload_bytes']:,} bytes of payload"
     )
-    trouble.end(output, facts, [line])
+    return trouble.shown(said, [line])
 
 
-def plan(
-    context: typer.Context,
-    directory: Directory,
-    output: Output,
-    running: Planning,
-    which: Which,
-    originals: Originals = None,
-    form: Annotated[
-        Form, typer.Option("--format", help="Also write plan.warcsum.")
-    ] = Form.PARQUET,
-) -> None:
+@options
+class PlanOptions(Manifests, Planning, Which, Originals):
+    """What is planned, and written as what."""
+
+    form: Form = option(Form.PARQUET, None, "Also write plan.warcsum.", "--format")
+
+
+def plan(how: PlanOptions) -> Shown:
     """Find the captures that are copies of an earlier one; change nothing."""
     trouble = Trouble()
     from frontier.postcrawl.plan import PLAN, files_of
 
-    hold(context, directory, is_made=True)
-    facts = _plan(directory, running, which, trouble, originals)
-    if form is Form.WARCSUM:
-        _write_text(files_of(directory), directory, running, planned=True)
-    lines = [_planned(facts)]
+    directory = how.directory
+    with hold(directory, is_made=True):
+        said = _plan(directory, how, how, trouble, how.originals)
+        if how.form is Form.WARCSUM:
+            _write_text(files_of(directory), directory, how, planned=True)
+    lines = [_planned(said)]
     lines += [
         f"{each['file']}: {each['copies']:,} records of {each['record_bytes']:,} bytes "
         "would be revisits"
-        for each in facts["most"]
+        for each in said["most"]
     ]
-    if facts["files_with_copies"] > len(facts["most"]):
-        more = facts["files_with_copies"] - len(facts["most"])
+    if said["files_with_copies"] > len(said["most"]):
+        more = said["files_with_copies"] - len(said["most"])
         lines.append(f"and {more:,} more files, in {directory / PLAN}")
-    trouble.end(output, facts, lines)
+    return trouble.shown(said, lines)
 
 
-def apply(
-    context: typer.Context,
-    directory: Directory,
-    output: Output,
-    running: Running,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Directory for the new files."),
-    ] = None,
-    in_place: Annotated[
-        bool, typer.Option("--in-place", help="Replace each file, once it is whole.")
-    ] = False,
-) -> None:
+@options
+class ApplyOptions(Manifests, Running):
+    """What is written where."""
+
+    out: Path | None = option(
+        None, "DIR", "Directory for the new files.", "--out", "-o"
+    )
+    in_place: bool = flag("Replace each file, once it is whole.")
+
+
+def apply(how: ApplyOptions) -> Shown:
     """Write the files of a plan again, with revisit records in place of copies.
 
     Each copy is compared with its original before it loses its payload.
     """
-    if (out is not None) is in_place:
+    if (how.out is not None) is how.in_place:
         raise ConfigurationError("give --out DIR or --in-place")
     trouble = Trouble()
-    hold(context, directory, is_made=True)
-    facts = _apply(directory, out, running, trouble)
-    if in_place and facts["replaced"]:
+    with hold(how.directory, is_made=True):
+        said = _apply(how.directory, how.out, how, trouble)
+    if how.in_place and said["replaced"]:
         say(STALE)
-    trouble.end(output, facts, [rewritten(facts, "revisits")])
+    return trouble.shown(said, [rewritten(said, "revisits")])
 
 
-def convert(given: Files, out: Out, output: Output, running: Running) -> None:
+@options
+class ConvertOptions(Files, Out, Running):
+    """Which files are written again, and where."""
+
+
+def convert(how: ConvertOptions) -> Shown:
     """Write ARC files, and WARC files of other shapes, as WARC with gzip members.
 
     What is written is read again, and compared with the old file.
@@ -241,8 +221,8 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
     from frontier.postcrawl.convert import convert, name_of
     from frontier.postcrawl.files import outs_of
 
-    paths = files_given(given, trouble, without=out)
-    places = outs_of(paths, out)
+    paths = files_given(how.given, trouble, without=how.out)
+    places = outs_of(paths, how.out)
     outs = [made.with_name(name_of(made)) for made in places]
     outs = [  # x.arc beside x.arc.gz: each has its whole name in the new one
         made if outs.count(made) == 1 else place.with_name(f"{place.name}.warc.gz")
@@ -254,45 +234,41 @@ def convert(given: Files, out: Out, output: Output, running: Running) -> None:
             "two files would get the same name, or a file would be overwritten: "
             "convert them into different directories"
         )
-    facts = running.written(convert, paths, outs, trouble)
-    facts["records"] = facts.pop("replaced")
-    line = (
-        f"{facts['written']:,} files written, with {facts['records']:,} records: "
-        f"{facts['bytes_before']:,} bytes before, {facts['bytes_after']:,} after"
-    )
-    trouble.end(output, facts, [line])
+    said = how.written(convert, paths, outs, trouble)
+    line = rewritten(said, "records")
+    said["records"] = said.pop("replaced")
+    return trouble.shown(said, [line])
 
 
-def dedupe(
-    context: typer.Context,
-    given: Files,
-    out: Out,
-    output: Output,
-    running: Planning,
-    which: Which,
-    originals: Originals = None,
-) -> None:
+@options
+class DedupeOptions(Files, Out, Planning, Which, Originals):
+    """Which files are deduplicated, and how."""
+
+
+def dedupe(how: DedupeOptions) -> Shown:
     """Deduplicate WARC files: manifest, plan and apply, into another directory."""
-    trouble, directory = Trouble(), out / "manifests"
+    trouble, out, directory = Trouble(), how.out, how.out / "manifests"
     from frontier.postcrawl.files import outs_of
 
-    paths = files_given(given, trouble, without=out)
-    trouble.require_closed(output)
+    paths = files_given(how.given, trouble, without=out)
+    trouble.require_closed(how)
     outs_of(paths, out)  # nothing is begun that cannot be done
-    hold(context, directory)
-    facts = manifests_of(paths, directory, running, trouble)
-    facts |= _plan(directory, running, which, trouble, originals)
-    facts |= _apply(directory, out, running, trouble)
-    trouble.end(output, facts, [_planned(facts), rewritten(facts, "revisits")])
+    with hold(directory):
+        said = manifests_of(paths, directory, how, trouble)
+        said |= _plan(directory, how, how, trouble, how.originals)
+        said |= _apply(directory, out, how, trouble)
+    return trouble.shown(said, [_planned(said), rewritten(said, "revisits")])
 
 
-def verify(
-    before: Annotated[str, typer.Argument(metavar="BEFORE")],
-    after: Annotated[str, typer.Argument(metavar="AFTER")],
-    output: Output,
-    running: Running,
-    originals: Originals = None,
-) -> None:
+@options
+class VerifyOptions(Running, Originals):
+    """What is compared with what."""
+
+    before: str = argument("BEFORE")
+    after: str = argument("AFTER")
+
+
+def verify(how: VerifyOptions) -> Shown:
     """Prove that AFTER has every capture of BEFORE, byte for byte.
 
     Reads all files of both. A record is what it was, or a revisit of the same bytes,
@@ -303,22 +279,29 @@ def verify(
     from frontier.postcrawl.remote_files import path_of
     from frontier.postcrawl.verify import compare
 
-    roots = path_of(before), path_of(after)
-    paths = files_given([before], trouble, without=roots[1])
-    made = files_given([after], trouble)
-    trouble.require_closed(output)
+    roots = path_of(how.before), path_of(how.after)
+    paths = files_given([how.before], trouble, without=roots[1])
+    made = files_given([how.after], trouble)
+    trouble.require_closed(how)
     with TemporaryDirectory(prefix="frontier-verify-") as name:
         scratch, options = Path(name), Options(every=True)
-        further = originals_of(originals, scratch, trouble)
+        further = originals_of(how.originals, scratch, trouble)
         first, second, third = (
-            _manifests(some, scratch / side, running, trouble, options)
+            _manifests(some, scratch / side, how, trouble, options)
             for side, some in (("0", paths), ("1", made), ("2", further))
         )
         done = compare(first, second, third, scratch, roots)
     for fault in done.named:
         complain(fault)
+    rows = {
+        "records": done.records,
+        "as before": done.identical,
+        "the same, with other headers": done.anew or None,
+        "now revisits": f"{done.revisits:,} of the same {done.payload_bytes:,} bytes",
+        "faults": done.faults,
+    }
     code = ExitCode.FAULTY if done.faults else ExitCode.OK
-    trouble.end(output, asdict(done), [_table_of(done)], code)
+    return trouble.shown(asdict(done), [facts(rows_of(rows))], code)
 
 
 def _manifests(
@@ -339,27 +322,12 @@ def _manifests(
     return [place for place in places if place.exists()]
 
 
-def _table_of(done: Verified) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    table.add_row("records", f"{done.records:,}")
-    table.add_row("as before", f"{done.identical:,}")
-    if done.anew:
-        table.add_row("the same, with other headers", f"{done.anew:,}")
-    same = f"of the same {done.payload_bytes:,} bytes"
-    table.add_row("now revisits", f"{done.revisits:,}", same)
-    table.add_row("faults", f"{done.faults:,}")
-    return table
-
-
 def _plan(
     directory: Path,
     running: Planning,
     which: Which,
     trouble: Trouble,
-    originals: list[str] | None,
+    originals: Sequence[str],
 ) -> dict[str, Any]:
     from frontier.postcrawl.manifest import SUFFIX, Options, stored_manifest
     from frontier.postcrawl.plan import Planner
@@ -394,10 +362,10 @@ def _apply(
     return running.performed(applying(directory), paths, outs, trouble)
 
 
-def _planned(facts: dict[str, Any]) -> str:
+def _planned(said: dict[str, Any]) -> str:
     return (
-        f"{facts['copies']:,} of {facts['records']:,} records are copies, with "
-        f"{facts['copied_bytes']:,} of {facts['payload_bytes']:,} bytes of payload"
+        f"{said['copies']:,} of {said['records']:,} records are copies, with "
+        f"{said['copied_bytes']:,} of {said['payload_bytes']:,} bytes of payload"
     )
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.progress import Progress
-from rich.text import Text
-
-from frontier.cli.options import Output
-from frontier.cli.output import ExitCode, complain, messages, say
+from frontier.cli.command import Output, argument, option, options
+from frontier.cli.output import (
+    ExitCode,
+    Shown,
+    bar,
+    complain,
+    end_with,
+    say,
+    show_result,
+)
 from frontier.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,47 +29,43 @@ if TYPE_CHECKING:
     from frontier.postcrawl.many_files import Work
     from frontier.postcrawl.wacz_files import Unpacked
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE|DIRECTORY|URL")]
+
+@options
+class Files(Output):
+    """Which files are read."""
+
+    given: list[str] = argument("FILE|DIRECTORY|URL")
 
 
-Out = Annotated[
-    Path,
-    typer.Option(
-        "--out", "-o", metavar="DIR", help="Directory for the files that this makes."
-    ),
-]
+@options
+class Out:
+    """Where files are written."""
+
+    out: Path = option(
+        ..., "DIR", "Directory for the files that this makes.", "--out", "-o"
+    )
 
 
-Originals = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="FILE|DIRECTORY|URL",
-        help="WARC or WACZ files that originals are in; they are only read.",
-    ),
-]
+@options
+class Originals:
+    """Where else originals are."""
+
+    originals: list[str] = option(
+        (),
+        "FILE|DIRECTORY|URL",
+        "WARC or WACZ files that originals are in; they are only read.",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+@options
+class Running(Output):
     """How many files at a time."""
 
-    workers: Annotated[
-        int,
-        typer.Option(
-            metavar="N", min=0, help="Processes (default: one for each core)."
-        ),
-    ] = 0
-
-    engine: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="'duckdb' on this machine, or 'spark' at --master."
-        ),
-    ] = "duckdb"
-    master: Annotated[
-        str,
-        typer.Option(metavar="URL", help="Spark's: spark://HOST:PORT, yarn, local[2]."),
-    ] = ""
+    workers: int = option(0, "N", "Processes (default: one for each core).", min=0)
+    engine: str = option(
+        "duckdb", "NAME", "'duckdb' on this machine, or 'spark' at --master."
+    )
+    master: str = option("", "URL", "Spark's: spark://HOST:PORT, yarn, local[2].")
 
     def work(self, progress: Callable[[int], None]) -> Work:
         """The work that *progress* is told of.
@@ -101,7 +100,7 @@ class Running:
         facts: dict[str, Any] = {"written": 0, "kept_at": {}}
         counted = ("replaced", "bytes_before", "bytes_after")
         facts |= dict.fromkeys(counted, 0)
-        with bar("writing", paths) as progress:
+        with bar("writing", bytes_of(paths), bytes_=True) as progress:
             given = list(zip(paths, outs, strict=True))
             for path, done in each(step, given, self.work(progress)):
                 if isinstance(done, Failure):
@@ -172,24 +171,18 @@ class Trouble:
         self.records.append(reason)
         complain(reason)
 
-    def end(
+    def shown(
         self,
-        output: Output,
-        facts: dict[str, Any],
-        lines: Iterable[RenderableType],
+        said: dict[str, Any],
+        lines: Iterable[RenderableType] | None = None,
         code: ExitCode = ExitCode.OK,
-    ) -> None:
-        """Print *facts* with what was left, or *lines*; exit if there was any.
-
-        Raises:
-            Exit: There was, or *code* is to be the exit code.
-        """
-        facts.pop("kept_at", None)
+    ) -> Shown:
+        """*said* and what was left, or *lines*; it ends with *code*, if that is set."""
+        said.pop("kept_at", None)
         left = {"files_left": self.files, "records_left": self.records}
-        text = (Text(one) if isinstance(one, str) else one for one in lines)
-        output.result(facts | left, text)
-        if code or self.files or self.records:
-            raise typer.Exit(code or ExitCode.INCOMPLETE)
+        if self.files or self.records:
+            code = code or ExitCode.INCOMPLETE
+        return Shown(said | left, lines, code=code)
 
     def require_closed(self, output: Output) -> None:
         """End the command before it does anything, if a file is not closed.
@@ -201,22 +194,17 @@ class Trouble:
         """
         if self.is_unclosed:
             complain("nothing was done: close the file, or leave it out")
-            self.end(output, {}, [])
+            show_result(self.shown({}, []), as_json=output.as_json)
+
+
+def bytes_of(paths: Iterable[Path]) -> int:
+    """How large those of *paths* are that are there."""
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 @contextmanager
-def bar(what: str, paths: Sequence[Path]) -> Iterator[Callable[[int], None]]:
-    """A bar of the bytes of *paths*, on a terminal, to be told how many are done."""
-    console = messages()
-    shown = console.is_terminal  # else it leaves an empty line
-    with Progress(console=console, transient=True, disable=not shown) as progress:
-        total = sum(path.stat().st_size for path in paths if path.exists())
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.update(task, completed=done)
-
-
-def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> None:
-    """Have no other command work on the manifests in *directory* until this one ends.
+def hold(directory: Path, *, is_made: bool = False) -> Iterator[None]:
+    """Have no other command work on the manifests in *directory* meanwhile.
 
     Raises:
         DirectoryInUse: One does.
@@ -228,7 +216,8 @@ def hold(context: typer.Context, directory: Path, *, is_made: bool = False) -> N
 
     if is_made and not any(directory.glob(f"*{SUFFIX}")):
         raise NoManifest(str(directory))
-    context.with_resource(held(directory))
+    with held(directory):
+        yield
 
 
 def files_given(
@@ -251,13 +240,12 @@ def files_given(
     named = [path_of(each) for each in given]
     for path in named:
         if not path.exists():
-            complain(f"{spelled(path)}: there is no such file or directory")
-            raise typer.Exit(ExitCode.NOT_FOUND)
+            missing = f"{spelled(path)}: there is no such file or directory"
+            end_with([missing], ExitCode.NOT_FOUND)
     endings = (*ENDINGS, WACZ) if waczs else ENDINGS
     paths = files_in(named, say, trouble.file, trouble.unclosed, endings, without)
     if not (paths or trouble.is_unclosed):
-        complain("no WARC files were given")
-        raise typer.Exit(ExitCode.NOT_FOUND)
+        end_with(["no WARC files were given"], ExitCode.NOT_FOUND)
     return paths
 
 
@@ -283,9 +271,7 @@ def unpacked_of(
     return waczs, warcs
 
 
-def originals_of(
-    given: list[str] | None, directory: Path, trouble: Trouble
-) -> list[Path]:
+def originals_of(given: Sequence[str], directory: Path, trouble: Trouble) -> list[Path]:
     """The WARC files of ``--originals``; those in a WACZ are taken out first."""
     if not given:
         return []
@@ -311,7 +297,7 @@ def manifests_of(
 
     facts: dict[str, Any] = {"files": 0, "records": 0, "payload_bytes": 0}
     facts |= {"faults": [], "undated": []}
-    with bar("reading", paths) as progress:
+    with bar("reading", bytes_of(paths), bytes_=True) as progress:
         work = running.work(progress)
         for _, made in manifests(paths, out, work, options or Options()):
             if isinstance(made, Failure):

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from frontier.cli.collection import collection_named
-from frontier.cli.options import Output, StoreOptions, Yes
-from frontier.cli.output import ExitCode, complain, say
+from frontier.cli.command import Consent, StoreOptions, flag, option, options
+from frontier.cli.output import ExitCode, Shown, complain, say
 from frontier.cli.warc_files import (
     Files,
     Originals,
@@ -45,60 +43,25 @@ STALE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FromIndex(StoreOptions):
-    """The index that captures leave, too."""
+@options
+class RemoveOptions(Consent, Files, Running, StoreOptions):
+    """Which captures leave, and why, and the index that they leave, too."""
 
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Take them out of the index of this collection, too."
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Which captures leave, and why."""
-
-    url: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="All captures of it.")
-    ] = None
-    url_prefix: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--url-prefix", metavar="URL", help="All URLs that begin with this one."
-        ),
-    ] = None
-    host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="HOST", help="All URLs of it, without its subdomains."),
-    ] = None
-    replay: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="All URLs that are replayed as this one."),
-    ] = None
-    record: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="The record of this id.")
-    ] = None
-    payload: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIGEST", help="All captures of the payload with this digest."
-        ),
-    ] = None
-    lists: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--list", metavar="FILE", help="URLs and record ids, one on each line."
-        ),
-    ] = None
-    reason: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT", help="The reason, written in place of each record."
-        ),
-    ] = ""
+    collection: str | None = option(
+        None, "NAME", "Take them out of the index of this collection, too."
+    )
+    url: list[str] = option((), "URL", "All captures of it.")
+    url_prefix: list[str] = option((), "URL", "All URLs that begin with this one.")
+    host: list[str] = option((), "HOST", "All URLs of it, without its subdomains.")
+    replay: list[str] = option((), "URL", "All URLs that are replayed as this one.")
+    record: list[str] = option((), "ID", "The record of this id.")
+    payload: list[str] = option(
+        (), "DIGEST", "All captures of the payload with this digest."
+    )
+    lists: list[Path] = option(
+        (), "FILE", "URLs and record ids, one on each line.", "--list"
+    )
+    reason: str = option("", "TEXT", "The reason, written in place of each record.")
 
     def wanted(self) -> Wanted:
         """All that they name.
@@ -110,52 +73,48 @@ class Leave:
         """
         from frontier.postcrawl.removal import several, wanted_of
 
-        more = several(self.url_prefix or (), self.host or (), self.replay or ())
-        urls, ids, lists = self.url or (), self.record or (), self.lists or ()
-        return wanted_of(urls, ids, lists, self.reason, more, self.payload or ())
+        more = several(self.url_prefix, self.host, self.replay)
+        urls, ids, lists = self.url, self.record, self.lists
+        return wanted_of(urls, ids, lists, self.reason, more, self.payload)
 
 
-def remove(
-    given: Files,
-    output: Output,
-    leave: Leave,
-    running: Running,
-    index: FromIndex,
-    yes: Yes = False,
-) -> None:
+def remove(how: RemoveOptions) -> Shown:
     """Remove captures from WARC and WACZ files and their indexes, as after a takedown.
 
     Revisits that refer to one become responses first. Shows what would be done; add
     --yes to do it. If it was stopped, run it again.
     """
-    trouble, wanted = Trouble(), leave.wanted()
+    trouble, wanted = Trouble(), how.wanted()
     from frontier.postcrawl.remote_files import RemotePath
     from frontier.postcrawl.working_directory import beside
 
-    paths = files_given(given, trouble, waczs=True)
+    paths = files_given(how.given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):
         raise ConfigurationError("captures can only be removed from local files")
     if not paths:  # the only ones are not closed
-        trouble.require_closed(output)
-    with beside(paths[0]) if yes else TemporaryDirectory(prefix="frontier-") as name:
+        trouble.require_closed(how)
+    with (
+        beside(paths[0]) if how.yes else TemporaryDirectory(prefix="frontier-") as name
+    ):
         scratch = Path(name)
         waczs, warcs = unpacked_of(paths, scratch / "waczs", trouble)
         manifests = scratch / "manifests"
-        removal = _Removal(warcs, waczs, manifests, running, wanted, trouble)
-        removal.run(index, yes=yes)
-        facts = removal.facts()
-    what = "removed" if yes else "to remove, with --yes"
-    if yes and facts["records"]:
+        removal = _Removal(warcs, waczs, manifests, how, wanted, trouble)
+        removal.run()
+        said = removal.facts()
+    what = "removed" if how.yes else "to remove, with --yes"
+    if how.yes and said["records"]:
         say(STALE)
-        if index.collection is None:
+        if how.collection is None:
             say(
                 "A collection's index in Redis still has them: name it with "
                 "--collection."
             )
-    trouble.end(output, facts, _lines(facts, what))
-    if not (facts["records"] or facts["index_entries"]):
-        complain("nothing to remove was found in the files given")
-        raise typer.Exit(ExitCode.NOT_FOUND)
+    shown = trouble.shown(said, _lines(said, what))
+    if said["records"] or said["index_entries"] or shown.code:
+        return shown
+    nothing = "nothing to remove was found in the files given"
+    return replace(shown, faults=[nothing], code=ExitCode.NOT_FOUND)
 
 
 def _lines(facts: dict[str, Any], what: str) -> Iterator[str]:
@@ -194,7 +153,7 @@ class _Removal:
     waczs: Sequence[Unpacked]
     manifests: Path
     """The directory of theirs."""
-    running: Running
+    how: RemoveOptions
     wanted: Wanted
     trouble: Trouble
     dependent: int = 0
@@ -205,8 +164,8 @@ class _Removal:
     near: list[str] = field(default_factory=list)
     """URLs that stay, and are replayed as one that leaves."""
 
-    def run(self, index: FromIndex, *, yes: bool) -> None:
-        """Do it, or with *yes* false find what would be done."""
+    def run(self) -> None:
+        """Do it, or without ``--yes`` find what would be done."""
         from frontier.postcrawl.removal import find, with_urls
 
         if not self._goes_on(0) or not self._all_read():
@@ -214,10 +173,10 @@ class _Removal:
         self.wanted, self.near = with_urls(self.manifests, self.wanted)
         found = find(self.manifests, self.wanted)
         self.same = found.same
-        if not yes:
+        if not self.how.yes:
             self.gone = found.leaving
             self.dependent = sum(map(len, found.dependent.values()))
-            self._leave_index(index, found.leaving, dry=True)
+            self._leave_index(found.leaving)
             return
         if found.dependent:
             if not self._restore(found) or not self._all_read():
@@ -228,7 +187,7 @@ class _Removal:
                 f"{at[0]} of {at[1]} stays: the revisit in {where} needs it"
             )
         leaving = [one for one in found.leaving if one.at not in found.needed]
-        self._leave_index(index, leaving, dry=False)
+        self._leave_index(leaving)
         self._remove(leaving)
 
     def _all_read(self) -> bool:
@@ -241,7 +200,7 @@ class _Removal:
         named = len(self.trouble.files)
         options = Options(self.wanted.algorithm, every=True)
         facts = manifests_of(
-            self.warcs, self.manifests, self.running, self.trouble, options
+            self.warcs, self.manifests, self.how, self.trouble, options
         )
         for fault in facts["faults"]:
             self.trouble.file(fault)
@@ -264,25 +223,24 @@ class _Removal:
         files = [Path(file) for file in found.dependent]
         ids = frozenset(each for some in found.dependent.values() for each in some)
         todo = restoring(self.manifests, files, Selection(ids=ids))
-        done = self.running.performed(todo, files, files, self.trouble)
+        done = self.how.performed(todo, files, files, self.trouble)
         self.dependent, self.written = done["replaced"], done["written"]
         named = len(self.trouble.files)
         self._put_back(set(files), lambda _, __: False)
         return self._goes_on(named)
 
-    def _leave_index(
-        self, index: FromIndex, leaving: Sequence[Leaving], *, dry: bool
-    ) -> None:
-        if index.collection is None:
+    def _leave_index(self, leaving: Sequence[Leaving]) -> None:
+        if self.how.collection is None:
             return
         from frontier.collection.purge import Captures, remove_captures
         from frontier.store.keys import collection_keys
 
         single = frozenset(one.at for one in leaving)
         captures = Captures(self.wanted.urls, single)
-        name = collection_named(index.collection)
-        with index.connected() as store:
+        name = collection_named(self.how.collection)
+        with self.how.connected() as store:
             keys = collection_keys(store, name)
+            dry = not self.how.yes
             self.index_entries = remove_captures(store, keys, captures, dry=dry)
 
     def _remove(self, leaving: Sequence[Leaving]) -> None:
@@ -290,7 +248,7 @@ class _Removal:
 
         files = list(dict.fromkeys(Path(one.file) for one in leaving))
         todo = removing(self.manifests, leaving, self.wanted.reason)
-        done = self.running.performed(todo, files, files, self.trouble)
+        done = self.how.performed(todo, files, files, self.trouble)
         self.written += done["written"]
         kept = done["kept_at"]
         self.gone = [
@@ -351,20 +309,18 @@ class _Removal:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """Which revisits become responses."""
+@options
+class RestoreOptions(Files, Out, Running, Originals):
+    """Which revisits become responses, and where."""
 
-    url_prefix: Annotated[
-        str, typer.Option("--url-prefix", metavar="URL", help="Only of these URLs.")
-    ] = ""
-    cdx: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Only what this CDXJ file lists."),
-    ] = None
+    url_prefix: str = option("", "URL", "Only of these URLs.")
+    cdx: Path | None = option(None, "FILE", "Only what this CDXJ file lists.")
+    with_originals: bool = flag(
+        "Change nothing: write only the selected records and their originals."
+    )
 
     def selection(self) -> Selection:
-        """The same, read."""
+        """The records of ``--url-prefix`` and ``--cdx``."""
         from frontier.postcrawl.selection import Selection, listed
         from frontier.warc.records import escaped
 
@@ -372,49 +328,34 @@ class Selected:
         return Selection(escaped(self.url_prefix), lines)
 
 
-def restore(
-    context: typer.Context,
-    given: Files,
-    out: Out,
-    output: Output,
-    selected: Selected,
-    running: Running,
-    originals: Originals = None,
-    with_originals: Annotated[
-        bool,
-        typer.Option(
-            "--with-originals",
-            help="Change nothing: write only the selected records and their originals.",
-        ),
-    ] = False,
-) -> None:
+def restore(how: RestoreOptions) -> Shown:
     """Make responses of revisits again, with the payloads of their originals.
 
     Originals are looked for in the files that are given, and in --originals.
     """
-    trouble, directory = Trouble(), out / "manifests"
+    trouble, out, directory = Trouble(), how.out, how.out / "manifests"
     from frontier.postcrawl.files import outs_of
     from frontier.postcrawl.manifest import Options
     from frontier.postcrawl.restore import restoring
     from frontier.postcrawl.selection import extracting
 
-    paths = files_given(given, trouble, without=out)
-    selection = selected.selection()
+    paths = files_given(how.given, trouble, without=out)
+    selection, every = how.selection(), how.with_originals
     outs_of(paths, out)  # nothing is begun that cannot be done
-    hold(context, directory)
-    further = originals_of(originals, directory, trouble)
-    read = list(dict.fromkeys([*paths, *further]))
-    options = Options(every=with_originals)
-    for reason in manifests_of(read, directory, running, trouble, options)["undated"]:
-        trouble.record(reason)
-    if with_originals:
-        paths = read
-        todo = extracting(directory, selection, trouble.record)
-    else:
-        todo = restoring(directory, paths, selection)
-    facts = running.performed(todo, paths, outs_of(paths, out), trouble)
-    line = rewritten(facts, "responses")
-    if with_originals:
-        left = facts["left_out"] = facts.pop("replaced")
-        line = f"{facts['written']:,} files written, without {left:,} records"
-    trouble.end(output, facts, [line])
+    with hold(directory):
+        further = originals_of(how.originals, directory, trouble)
+        read = list(dict.fromkeys([*paths, *further]))
+        facts = manifests_of(read, directory, how, trouble, Options(every=every))
+        for reason in facts["undated"]:
+            trouble.record(reason)
+        if every:
+            paths = read
+            todo = extracting(directory, selection, trouble.record)
+        else:
+            todo = restoring(directory, paths, selection)
+        said = how.performed(todo, paths, outs_of(paths, out), trouble)
+    line = rewritten(said, "responses")
+    if every:
+        left = said["left_out"] = said.pop("replaced")
+        line = f"{said['written']:,} files written, without {left:,} records"
+    return trouble.shown(said, [line])
