@@ -7,8 +7,8 @@ What always holds:
 2.  A scrape waits at most `PATIENCE` for the reactor. If a callback blocks that, it
     gets what was read last, and ``frontier_figures_age_seconds`` says how old that is.
 3.  Two nodes have two ports: each has bound its own before it enters the crawl.
-4.  On loopback it answers to names of this machine alone. It only reads, and closes a
-    connection that says nothing.
+4.  On loopback it answers to names of this machine alone. It only reads, closes a
+    connection that says nothing, and has no more than `MOST` at a time.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ PATIENCE = 1.0
 """Seconds that a scrape waits for the reactor."""
 SILENCE = 10.0
 """Seconds after which a connection is closed that says nothing."""
+MOST = 16
+"""Connections at a time; each has a thread."""
 POLL = 0.05
 """Seconds that `Exporter.close` waits at most for the thread that accepts."""
 
@@ -70,6 +72,20 @@ class _Server(ThreadingMixIn, WSGIServer):
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
         self.setup_environ()
+        self._free = threading.BoundedSemaphore(MOST)
+
+    @override
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether it is served; else it is closed at once."""
+        return self._free.acquire(blocking=False)
+
+    @override
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve it, and let another connection have its place."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -68,7 +68,8 @@ def _by_queue(seen: CrawlSnapshot) -> TimeLeft:
         more = f"; {seen.queue.waiting:,} more wait until they are due"
     if not queued:
         return TimeLeft(None if more else 0.0, f"nothing is queued{more}")
-    shrinks, over = pace.done - pace.queued, f"over {duration(span)}"
+    # As it is shown: what would be 0.0/s is no change.
+    shrinks, over = round(pace.done - pace.queued, 1), f"over {duration(span)}"
     if shrinks <= 0:
         what = f"grows by {-shrinks:,.1f}/s" if shrinks else "does not shrink"
         return TimeLeft(None, f"unknown: the queue {what} {over}{more}")

@@ -51,12 +51,11 @@ class Listing:
         self,
         path: Path,
         made: Iterable[bytes] | None = None,
-        of: Path | None = None,
         unlisted: Callable[[BadWarc], None] | None = None,
     ) -> None:
         """Write the index of *path*, a whole file that may still be called ``.open``.
 
-        *made* are its lines, if another knows them. For *of* see `beside_of`.
+        *made* are its lines, if another knows them.
         *unlisted* is told which records no line can be made of.
 
         Raises:
@@ -68,7 +67,7 @@ class Listing:
         if made is None:
             made = self._read(path, final.name, unlisted)
         lines = sorted(made)
-        with published(beside_of(final, of), self._mode) as file:
+        with published(beside_of(final), self._mode) as file:
             if self._rules is not None:
                 file.write(meta_line(self._rules))
             file.writelines(lines)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import http.client
+import socket
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from frontier.errors import ConfigurationError
-from frontier.metrics.exporter import PATIENCE, Exporter
+from frontier.metrics.exporter import MOST, PATIENCE, Exporter
 from frontier.metrics.node import ABOUT, TOP_HOSTS, Reading
 from frontier.settings.config import Config
 from frontier.settings.values import ports, ports_of
@@ -158,6 +159,24 @@ def test_only_metrics_are_served_and_only_to_names_of_this_machine(exporter, loo
     assert ask(served, Host="evil.example")[0] == 421
     assert ask(served, Host=f"localhost:{served.port}")[0] == 200
     assert ask(served, Host="[::1]:1")[0] == 200
+
+
+def test_connections_that_say_nothing_are_limited_in_number(exporter, loop):
+    served = exporter()
+    served.serve(lambda: READING, loop)
+    at = ("127.0.0.1", served.port)
+    with contextlib.ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(at, DEADLINE))
+            for _ in range(MOST + 1)
+        ]
+        assert silent[-1].recv(1) == b""  # closed, and no thread waits for it
+    until = time.monotonic() + DEADLINE
+    while True:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if ask(served)[0] == 200:
+                break
+        assert time.monotonic() < until
 
 
 def test_a_reading_that_fails_is_logged_and_the_last_is_served(exporter, loop, caplog):

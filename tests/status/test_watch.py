@@ -230,6 +230,8 @@ AT_PAGES = "the limit of 1,000 pages (CLOSESPIDER_PAGECOUNT) at 2.0/s"
         ({"queued": 1050, "done": 12}, 87.5, "the queue shrinks by 12.0/s over 60 s"),
         ({"queued": 9, "done": 1, "more": 6}, None, GROWS),
         ({"queued": 7}, None, STILL),
+        ({"queued": 7, "done": 1.0, "more": 1.04}, None, STILL),
+        ({"queued": 7, "done": 1.04, "more": 1.0}, None, STILL),
         ({}, 0.0, "nothing is queued"),
         ({"waiting": 3}, None, WAITS),
         ({"queued": 9, "limits": (PAGES, ITEMS), "pages": 2}, 440, AT_PAGES),
