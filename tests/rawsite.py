@@ -7,6 +7,24 @@ import threading
 import time
 
 
+def answer(body=b"", *headers, status="200 OK"):
+    """What a site says: *headers* are lines of its head."""
+    body = body.encode() if isinstance(body, str) else body
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode("latin-1") + body
+
+
+def page(*links, text=""):
+    """A page of HTML with *links*."""
+    body = text + "".join(f'<a href="{link}">x</a>' for link in links)
+    return answer(body, "Content-Type: text/html")
+
+
+def redirect(location):
+    """What leads to *location*."""
+    return answer(b"", f"Location: {location}", status="302 Found")
+
+
 class RawSite:
     """Serves ``{path: bytes}`` on the loopback; a path it lacks is a short 404.
 

@@ -1,12 +1,13 @@
 """The scheduler in a real crawler, with a real engine, node, site and store."""
 
+import contextlib
 import json
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 import warm
+
+from tests.rawsite import RawSite, page
 
 SCRIPT = """
 import asyncio, json, os, signal, sys
@@ -84,30 +85,12 @@ print(json.dumps({**told, "reason": stats.get("finish_reason")}))
 """
 
 
-class Pages(BaseHTTPRequestHandler):
-    """A page for each path."""
-
-    def do_GET(self):
-        body = b"<title>page</title>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
 @pytest.fixture
 def site():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """A page for each path."""
+    said = page(text="<title>page</title>")
+    with contextlib.closing(RawSite({}, answer=lambda c, _: c.sendall(said))) as made:
+        yield made.origin
 
 
 @pytest.mark.one_server("it stops the process of that server")

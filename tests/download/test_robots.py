@@ -1,10 +1,9 @@
 """Every request that waits for a robots.txt obeys it."""
 
 import asyncio
+import contextlib
 import json
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +12,7 @@ from scrapy import Request
 
 from frontier.download.outcomes import HostBackedOff
 from frontier.download.robots import Known, RobotsTxtMiddleware
+from tests.rawsite import RawSite, answer
 
 SCRIPT = """
 import json, sys
@@ -96,35 +96,17 @@ def test_scrapys_own_middleware_still_needs_ours(base):
     assert fetched(base, scrapys) > 0
 
 
-class Slow(BaseHTTPRequestHandler):
-    """Wants its visitors to wait."""
-
-    def do_GET(self):
-        is_robots = self.path == "/robots.txt"
-        body = b"User-agent: *\nCrawl-delay: 0.25\n" if is_robots else b"x"
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def slow():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """The address of a site that wants its visitors to wait."""
+    pages = {"/robots.txt": answer("User-agent: *\nCrawl-delay: 0.25\n")}
+    site = RawSite(pages, answer=lambda connection, _: connection.sendall(answer("x")))
+    with contextlib.closing(site):
+        yield site.origin
 
 
-def delays(server, **settings):
+def delays(base, **settings):
     """Which delay before the next the slot of requests had as each left it."""
-    base = f"http://127.0.0.1:{server.server_port}"
     middleware = "frontier.download.robots.RobotsTxtMiddleware"
     arguments = [sys.executable, "-c", SCRIPT, base, middleware, json.dumps(settings)]
     done = warm.run(arguments, check=True, capture_output=True)

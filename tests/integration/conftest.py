@@ -33,6 +33,7 @@ from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.urls.partition import partition_of, queue_key
 from tests import topologies
+from tests.harness import commands
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 240.0
@@ -259,10 +260,14 @@ class Cluster:
             **options,
         )
 
-    def ask(self, *words, given="", **options):
-        """Run ``frontier`` on the store to its end."""
-        process = self.command(*words, **options)
-        out, err = process.communicate(given, timeout=DEADLINE)
+    def ask(self, *words, **options):
+        """Run ``frontier`` on the store to its end, in this process."""
+        return commands.run(*words, *self.where, **{"cwd": ROOT, **options})
+
+    def crawl(self, *words, **options):
+        """Run ``frontier crawl run`` to its end; its process starts others."""
+        process = self.command("crawl", "run", *words, **options)
+        out, err = process.communicate(timeout=DEADLINE)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def log_of(self, node_id):

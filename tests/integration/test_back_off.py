@@ -16,7 +16,7 @@ from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page
 
 KEYS = CrawlKeys("frontier", "site-1")
 ONE_BY_ONE = {
@@ -30,14 +30,8 @@ PARTITIONS = 64
 BUSY = "429 Too Many Requests"
 
 
-def said(status, *headers, body=b""):
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
-def page(*paths):
-    body = b"".join(b'<a href="%s">x</a>' % path.encode() for path in paths)
-    return said("200 OK", "Content-Type: text/html", body=body)
+def said(status, *headers):
+    return answer(b"", *headers, status=status)
 
 
 NOTHING = said("404 Not Found")

@@ -13,7 +13,7 @@ from conftest import DEADLINE, until
 from frontier.queue.dead_letters import counted, letters
 from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page
 
 TTL = 3.0
 PAGES = 12
@@ -74,11 +74,6 @@ class Stopping(CachingThreadedResolver):
 """
 
 
-def answer(body):
-    head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
-
-
 class Site(RawSite):
     """Hosts with a page of links, and one page of the first that is not like them."""
 
@@ -100,7 +95,7 @@ class Site(RawSite):
         fields = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
         host = fields["Host"]
         if path == "/robots.txt":
-            connection.sendall(answer(""))
+            connection.sendall(answer())
             return
         self.asked.append((host, path, fields["X-Frontier-Node"], time.monotonic()))
         paths = list(self.paths)
@@ -112,8 +107,7 @@ class Site(RawSite):
             self.neighbours.wait(DEADLINE)
         elif path == self.special and not self.neighbours.is_set():
             until(lambda: self._beside(host), "its neighbours")
-        links = "".join(f'<a href="{path}">' for path in paths)
-        connection.sendall(answer(links if path == "/" else "a page"))
+        connection.sendall(page(*(paths if path == "/" else ())))
 
     def _beside(self, host):
         """Whether all of its neighbours were asked for as often as the special page."""

@@ -1,13 +1,12 @@
 """Chains of requests with ``dont_filter``, whose nodes are killed: none forks."""
 
+import contextlib
 from collections import Counter
-from http.server import BaseHTTPRequestHandler
-from typing import ClassVar
 
 import pytest
-from conftest import serving
 
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, answer, redirect
 
 SPIDER = """
 import asyncio
@@ -70,31 +69,20 @@ class ChainSpider(scrapy.Spider):
 """
 
 
-class ChainSite(BaseHTTPRequestHandler):
+class ChainSite(RawSite):
     """Answers, and counts what it is asked; ``/moved/N`` leads to ``/there/N``."""
 
-    protocol_version = "HTTP/1.1"
-    asked: ClassVar[Counter[str]] = Counter()
+    def __init__(self):
+        self.asked = Counter()
+        super().__init__({"/robots.txt": answer(status="404 No")}, answer=self._say)
 
-    def do_GET(self):
-        if self.path == "/robots.txt":
-            self.send_error(404)
-            return
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        type(self).asked[f"{self.path} {body}".strip()] += 1
-        if self.path.startswith("/moved/"):
-            self.send_response(302)
-            self.send_header("Location", self.path.replace("moved", "there"))
-        else:
-            self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    do_POST = do_GET  # noqa: N815
-
-    def log_message(self, *_):
-        pass
+    def _say(self, connection, received):
+        head, _, body = received.decode().partition("\r\n\r\n")
+        path = head.split(" ")[1]
+        self.asked[f"{path} {body}".strip()] += 1
+        is_moved = path.startswith("/moved/")
+        to = path.replace("moved", "there")
+        connection.sendall(redirect(to) if is_moved else answer("ok"))
 
 
 @pytest.fixture
@@ -106,8 +94,8 @@ def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(
     cluster, chain, tmp_path
 ):
     kills = (5, 12)
-    with serving(ChainSite):
-        args = [f"site={ChainSite.url}", f"kills={' '.join(map(str, kills))}"]
+    with contextlib.closing(ChainSite()) as site:
+        args = [f"site={site.origin}", f"kills={' '.join(map(str, kills))}"]
         args += [f"notes={tmp_path}"]
         options = [word for arg in args for word in ("-a", arg)]
         codes = []
@@ -122,7 +110,7 @@ def test_a_page_that_is_delivered_again_pushes_what_it_forces_once(
             )
             codes += cluster.wait("node-1")
     assert codes == [-9] * len(kills) + [0]
-    asked = ChainSite.asked
+    asked = site.asked
     # What was in flight: two that wait, and what is before them and not acked yet.
     again = {number for kill in kills for number in range(kill - 3, kill + 2)}
     for kind in ("/page/{}", "/moved/{}", "/there/{}", "/form at={}"):

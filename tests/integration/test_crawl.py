@@ -6,7 +6,7 @@ from frontier.testing.oracle import RequestLog
 
 
 def test_two_nodes_and_a_late_third_fetch_every_url_once(serve, cluster):
-    server = serve(urls=300, hosts=5, calendar_months=12, delay=HELD, until=after(50))
+    server = serve(urls=180, hosts=5, calendar_months=12, delay=HELD, until=after(50))
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")

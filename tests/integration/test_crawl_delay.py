@@ -5,24 +5,15 @@ import json
 import pytest
 from conftest import until
 
-from tests.rawsite import RawSite
-
-
-def said(body, kind="text/plain"):
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}"
-    return f"{head}\r\n\r\n{body}".encode()
+from tests.rawsite import RawSite, answer, page
 
 
 @pytest.fixture
 def site():
-    links = "".join(f"<a href='/{n}'>x</a>" for n in range(20))
-    made = RawSite(
-        {
-            "/robots.txt": said("User-agent: *\nCrawl-delay: 1e308\n"),
-            "/": said(links, "text/html"),
-            **{f"/{n}": said("page", "text/html") for n in range(20)},
-        }
-    )
+    paths = [f"/{n}" for n in range(20)]
+    robots = answer("User-agent: *\nCrawl-delay: 1e308\n", "Content-Type: text/plain")
+    made = RawSite({"/robots.txt": robots, "/": page(*paths)})
+    made.pages |= dict.fromkeys(paths, page())
     yield made
     made.close()
 

@@ -1,10 +1,10 @@
 """Requests with a time: real nodes, of which one is killed, and a real site."""
 
+import contextlib
 import json
+import re
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from threading import Event, Thread
 
 import pytest
 from conftest import until
@@ -12,6 +12,7 @@ from conftest import until
 from frontier.node.journal.entries import Acked, read
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, answer, redirect
 
 SPIDER = """
 import datetime as dt
@@ -64,40 +65,29 @@ class AgainSpider(scrapy.Spider):
 HOSTS = [f"127.0.0.{n}" for n in range(2, 10)]
 
 
-class Pages(BaseHTTPRequestHandler):
+class Pages(RawSite):
     """The pages of a test, and when each was asked for."""
 
-    def do_GET(self):
-        server = self.server
-        server.hold.wait(60)
-        url = f"http://{self.headers['Host']}{self.path}"
-        body = server.start if self.path == "/start" else b"[]"
-        server.asked.append((url, time.time()))
-        to = server.redirects.get(self.path)
-        self.send_response(302 if to else 200)
-        if to:
-            self.send_header("Location", to)
-        self.send_header("Content-Type", "text/plain")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def __init__(self):
+        self.asked, self.start, self.redirects = [], "[]", {}
+        super().__init__({}, answer=self._say, address="0.0.0.0")
 
-    def log_message(self, *_):
-        """Say nothing."""
+    def _say(self, connection, received):
+        path = received.split(b" ")[1].decode()
+        host = re.search(rb"(?i)host: (\S+)", received)[1].decode()
+        self.asked.append((f"http://{host}{path}", time.time()))
+        said = answer(
+            self.start if path == "/start" else "[]", "Content-Type: text/plain"
+        )
+        to = self.redirects.get(path)
+        connection.sendall(redirect(to) if to else said)
 
 
 @pytest.fixture
 def site():
-    server = ThreadingHTTPServer(("0.0.0.0", 0), Pages)
-    server.asked, server.hold, server.start, server.redirects = [], Event(), b"[]", {}
-    server.hold.set()
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.hold.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with contextlib.closing(Pages()) as made:
+        yield made
+        made.open.set()
 
 
 @pytest.fixture
@@ -106,13 +96,13 @@ def crawl(site, cluster, tmp_path):
     root = scrapy_project(tmp_path / "project", SPIDER, "ROBOTSTXT_OBEY = False\n")
 
     class Crawl:
-        port = site.server_port
+        port = site.port
 
         def url(self, number, path):
             return f"http://{HOSTS[number % len(HOSTS)]}:{self.port}/{path}"
 
         def start(self, *node_ids, spider="due", **settings):
-            site.start = json.dumps(self.dues).encode()
+            site.start = json.dumps(self.dues)
             where = f"site=http://127.0.0.1:{self.port}"
             for node_id in node_ids:
                 words = ("-a", where)
@@ -132,11 +122,11 @@ def crawl(site, cluster, tmp_path):
 def test_two_nodes_fetch_what_is_due_in_time_though_one_is_killed(cluster, crawl, site):
     waits = {crawl.url(n, f"p{n}"): 1 + (n % 9) / 4 for n in range(72)}
     crawl.dues = list(waits.items())
-    site.hold.clear()
+    site.open.clear()
     crawl.start("node-1", "node-2")
     cluster.join()
     cluster.share("due-1")
-    site.hold.set()
+    site.open.set()
     until(lambda: len(site.asked) > 20, "a few pages")
     cluster.kill("node-1")
     in_flight = set(cluster.reserved("due-1"))

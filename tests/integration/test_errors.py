@@ -100,7 +100,7 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
 
 @pytest.mark.one_server("it is the embedded one that nodes start again")
 def test_the_store_may_die_and_come_back(serve, cluster):
-    server = serve(urls=200, hosts=3, calendar_months=12, delay=HELD, until=after(40))
+    server = serve(urls=140, hosts=3, calendar_months=12, delay=HELD, until=after(40))
     seeds = ",".join(server.seeds)
     cluster.start("node-1", "-a", f"seeds={seeds}")
     cluster.start("node-2", "-a", f"seeds={seeds}")

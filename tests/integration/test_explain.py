@@ -12,7 +12,7 @@ from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page, redirect
 
 KEYS = CrawlKeys("frontier", "asked-1")
 NODES = ("node-1", "node-2")
@@ -38,16 +38,6 @@ FRONTIER_WARC_EXCLUDE = ["url:/left-out"]
 METADATA = "http://169.254.169.254/latest"
 
 
-def answer(status, *headers, body=b""):
-    head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(head).encode() + body
-
-
-def page(*urls, text="a page"):
-    links = "".join(f'<a href="{url}">x</a>' for url in urls)
-    return answer("200 OK", "Content-Type: text/html", body=(text + links).encode())
-
-
 class Sites:
     """Sites whose URLs have reasons of all kinds.
 
@@ -60,11 +50,11 @@ class Sites:
         links = ["/page", "/away", "/private/x", "/a/a/a/a", "/gone", "/left-out"]
         self.main = RawSite(
             {
-                "/robots.txt": answer("200 OK", body=b"User-agent: *\nDisallow: /priv"),
+                "/robots.txt": answer("User-agent: *\nDisallow: /priv"),
                 "/": page(*links, "/late", self.other.url("/linked")),
                 "/page": page("/copy", text="the same"),
                 "/copy": page("/copy", text="the same"),
-                "/away": answer("302 F", f"Location: {self.other.url('/landing')}"),
+                "/away": redirect(self.other.url("/landing")),
                 "/left-out": page(text="left out"),
                 "/late": self._late,
             },
@@ -73,9 +63,10 @@ class Sites:
         numbers = [f"/{number}" for number in range(1, 41)]
         pages = {"/": page(*numbers), **dict.fromkeys(numbers, self._slow)}
         self.slow = RawSite(pages, address="127.0.0.73")
-        busy = answer("429 Too Many Requests", "Retry-After: 3600")
+        busy = answer(b"", "Retry-After: 3600", status="429 Too Many Requests")
         self.busy = RawSite({"/": page("/busy"), "/busy": busy}, address="127.0.0.74")
-        self.broken = RawSite({"/robots.txt": answer("500 Oops")}, address="127.0.0.75")
+        oops = answer(status="500 Oops")
+        self.broken = RawSite({"/robots.txt": oops}, address="127.0.0.75")
         many = [f"/{number}" for number in range(40)]
         pages = {"/": page(*many), **dict.fromkeys(many, page())}
         self.large = RawSite(pages, address="127.0.0.76")

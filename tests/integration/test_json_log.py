@@ -90,10 +90,10 @@ def project(tmp_path):
 
 def test_every_line_of_a_node_is_one_json_object(cluster, project, tmp_path):
     site = RawSite({f"/{name}": PAGE for name in ("says", "raises", "blocks")})
-    words = ["crawl", "run", "--spider", "noisy", "--nodes", "1"]
+    words = ["--spider", "noisy", "--nodes", "1"]
     words += ["-a", f"site={site.origin}", "-a", f"logs={tmp_path}"]
     words += ["--warc-dir", str(cluster.warc_dir)]
-    done = cluster.ask(*words, cwd=project)
+    done = cluster.crawl(*words, cwd=project)
     site.close()
 
     assert done.returncode == 0, done.stderr

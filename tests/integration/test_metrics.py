@@ -96,7 +96,7 @@ def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
     serve, cluster, prometheus, running
 ):
     start, judge = prometheus
-    server = held(serve, cluster, *BOTH, urls=300, pages=20, FRONTIER_METRICS_PORT="0")
+    server = held(serve, cluster, *BOTH, urls=200, pages=20, FRONTIER_METRICS_PORT="0")
     cluster.share("site-1")
     ports = [
         int(until(lambda n=n: url_of(cluster, n), "a port").split(":")[2].split("/")[0])
@@ -113,7 +113,7 @@ def test_prometheus_finds_both_nodes_of_a_crawl_and_says_their_pages_per_second(
     until(lambda: nodes_of('up{job="frontier-nodes"}') == set(BOTH), "two targets")
     until(lambda: len(judge.query("frontier_pages_total")) == 2, "their pages")
     until(lambda: judge.query("frontier_crawl_pages_total"), "the crawl's pages")
-    server.until = after(250)  # by then each has fetched pages of its own hosts
+    server.until = after(160)  # by then each has fetched pages of its own hosts
     rate = "rate(frontier_pages_total[5m])"
     until(lambda: nodes_of(rate) == set(BOTH), "pages per second of both")
     until(

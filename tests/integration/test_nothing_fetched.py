@@ -8,19 +8,13 @@ from conftest import DEADLINE, until
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page, redirect
 
 QUICK = {"RETRY_ENABLED": "False"}
 IS_IN = "is in crawl site-1"
 
 
-def said(body, *headers, status="200 OK"):
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
-PAGE = said(b"<p>", "Content-Type: text/html")
-ROBOTS = said(b"User-agent: *\nDisallow: /", "Content-Type: text/plain")
+ROBOTS = answer(b"User-agent: *\nDisallow: /", "Content-Type: text/plain")
 
 
 @pytest.fixture
@@ -86,7 +80,7 @@ def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites):
 
 
 def test_a_site_that_forbids_all_is_no_success(cluster, sites):
-    site = sites({"/robots.txt": ROBOTS, "/": PAGE})
+    site = sites({"/robots.txt": ROBOTS, "/": page()})
     start(cluster, site.url("/"))
 
     assert cluster.wait() == [1]
@@ -94,16 +88,15 @@ def test_a_site_that_forbids_all_is_no_success(cluster, sites):
     report = cluster.ask("crawl", "status").stdout
     assert "It has fetched nothing: 1 request, 1 disallowed by robots.txt" in report
     # It is closed: who starts again when the rules have changed gets a new crawl.
-    site.pages["/robots.txt"] = said(b"")
+    site.pages["/robots.txt"] = answer()
     start(cluster, site.url("/"), nodes=["node-2"])
     assert cluster.wait("node-2") == [0]
     assert "is in crawl site-2" in cluster.text_of("node-2")
 
 
 def test_a_seed_that_redirects_out_of_scope_is_no_success(cluster, sites):
-    other = sites({"/": PAGE})
-    there = said(b"", f"Location: {other.url('/')}", status="302 Found")
-    site = sites({"/": there})
+    other = sites({"/": page()})
+    site = sites({"/": redirect(other.url("/"))})
     start(cluster, site.url("/"))
 
     assert cluster.wait() == [1]
@@ -113,7 +106,7 @@ def test_a_seed_that_redirects_out_of_scope_is_no_success(cluster, sites):
 
 
 def test_one_answer_is_enough_also_for_a_node_that_got_none(cluster, sites):
-    held = Held(said(b"", status="404 Not Found"))
+    held = Held(answer(status="404 Not Found"))
     site = sites({"/": held})
     both = ("node-1", "node-2")
     start(cluster, site.url("/"), nodes=both, FRONTIER_WARC_ENABLED="False")

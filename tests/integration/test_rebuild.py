@@ -20,7 +20,7 @@ def rebuild(cluster, *journals, **options):
 
 def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     """Also with what a node had done that was killed before."""
-    server = serve(urls=300, hosts=4, calendar_months=12, delay=HELD, until=after(60))
+    server = serve(urls=220, hosts=4, calendar_months=12, delay=HELD, until=after(60))
     seeds = ",".join(server.seeds)
     journals = [tmp_path / "j1", tmp_path / "j2"]
     for node, journal in zip(("node-1", "node-2"), journals, strict=True):

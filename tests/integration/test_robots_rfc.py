@@ -12,23 +12,10 @@ import pytest
 from conftest import DEADLINE, FAST, until
 
 from frontier.urls.robots import LIMIT
-from tests.rawsite import SLOW, RawSite
+from tests.rawsite import SLOW, RawSite, answer, page, redirect
 
 PAGES = ("/no", "/yes")
 release = threading.Event()
-
-
-def said(body, *headers, status="200 OK"):
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
-def page(text=""):
-    return said(text.encode(), "Content-Type: text/html")
-
-
-def redirect(location):
-    return said(b"", f"Location: {location}", status="302 Found")
 
 
 class Endless:
@@ -68,17 +55,16 @@ def cut_in_a_rule():
 def sites():
     """Sites whose start pages lead to `PAGES`, by name."""
     made = {}
-    links = "".join(f"<a href='{path}'>x</a>" for path in PAGES)
 
     def add(name, robots):
-        pages = {"/": page(links), "/no": page(), "/yes": page()}
+        pages = {"/": page(*PAGES), "/no": page(), "/yes": page()}
         site = RawSite(pages, address=SLOW if robots is hang else "127.0.0.1")
         if robots is not None:
             site.pages["/robots.txt"] = robots
         made[name] = site
         return site
 
-    rules = said(b"User-agent: *\nDisallow: /no\n")
+    rules = answer(b"User-agent: *\nDisallow: /no\n")
     last = add("plain", rules)
     last.pages["/hop4"] = redirect(last.url("/rules"))
     last.pages["/rules"] = rules
@@ -92,14 +78,14 @@ def sites():
     inside = redirect("http://169.254.169.254/robots.txt")
     for name, robots in {
         "missing": None,
-        "forbidden": said(b"", status="403 Forbidden"),
-        "broken": said(b"", status="503 Service Unavailable"),
-        "busy": said(b"", status="429 Too Many Requests"),
+        "forbidden": answer(b"", status="403 Forbidden"),
+        "broken": answer(b"", status="503 Service Unavailable"),
+        "busy": answer(b"", status="429 Too Many Requests"),
         "hanging": hang,
         "inside": inside,
         "endless": Endless(),
-        "bomb": said(bomb(), "Content-Encoding: gzip"),
-        "cut": said(cut_in_a_rule()),
+        "bomb": answer(bomb(), "Content-Encoding: gzip"),
+        "cut": answer(cut_in_a_rule()),
     }.items():
         add(name, robots)
     yield made

@@ -5,25 +5,13 @@ import json
 import pytest
 from conftest import until
 
-from tests.rawsite import RawSite
-
-PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%b"
-
-
-def page(text):
-    return PAGE % (len(text), text.encode())
-
-
-def redirect(location):
-    return (
-        f"HTTP/1.1 302 F\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
-    )
+from tests.rawsite import RawSite, page, redirect
 
 
 @pytest.fixture
 def other():
     paths = ("/", "/out", "/refreshed", "/seeded", "/put")
-    site = RawSite(dict.fromkeys(paths, page("out")))
+    site = RawSite(dict.fromkeys(paths, page()))
     yield site
     site.close()
 
@@ -33,12 +21,12 @@ def site(other):
     refresh = '<meta http-equiv="refresh" content="0; url={}">'
     made = RawSite(
         {
-            "/": page("".join(f"<a href='/{n}'>x</a>" for n in ("a", "b", "c", "d"))),
+            "/": page("/a", "/b", "/c", "/d"),
             "/a": redirect(other.url("/out")),
-            "/b": page(refresh.format(other.url("/refreshed"))),
+            "/b": page(text=refresh.format(other.url("/refreshed"))),
             "/c": redirect("/in"),
-            "/d": page(f"<a href='{other.url('/')}'>x</a>"),
-            "/in": page("in"),
+            "/d": page(other.url("/")),
+            "/in": page(),
             "/seed": redirect(other.url("/seeded")),
         }
     )

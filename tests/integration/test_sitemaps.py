@@ -11,12 +11,12 @@ from conftest import until
 from frontier.feeds.items import SIZE
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
+from tests import rawsite
 from tests.rawsite import RawSite
 
 
 def answer(body, kind="application/xml"):
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}"
-    return head.encode() + b"\r\n\r\n" + body
+    return rawsite.answer(body, f"Content-Type: {kind}")
 
 
 def urlset(*urls, attributes=""):

@@ -1,17 +1,18 @@
 """Hosts that want to be left alone for long do not keep a node from the others."""
 
+import contextlib
 import itertools
+import re
 import signal
-import threading
 import time
 from collections import defaultdict
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from conftest import until
 
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, answer
 
 DELAYS = {"127.1.0": 300.0, "127.2.0": 1.5, "127.3.0": None}
 """Crawl-delays of three kinds of hosts, by what their addresses begin with."""
@@ -38,34 +39,18 @@ def site():
     """Hosts on loopback, and when which page of each was asked for."""
     asked = defaultdict(list)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def say(connection, received):
+        path = received.split(b" ")[1].decode()
+        host = re.search(rb"(?i)host: ([^:]+)", received)[1].decode()
+        body = "page"
+        if path == "/robots.txt":
+            delay = DELAYS[host.rpartition(".")[0]]
+            body = "User-agent: *\n" + (f"Crawl-delay: {delay}\n" if delay else "")
+        asked[host].append((path, time.monotonic()))
+        connection.sendall(answer(body, "Content-Type: text/plain"))
 
-        def do_GET(self):
-            host = self.headers["Host"].partition(":")[0]
-            body = b"page"
-            if self.path == "/robots.txt":
-                delay = DELAYS[host.rpartition(".")[0]]
-                asks = f"Crawl-delay: {delay}\n" if delay else ""
-                body = f"User-agent: *\n{asks}".encode()
-            asked[host].append((self.path, time.monotonic()))
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("0.0.0.0", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield asked, server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with contextlib.closing(RawSite({}, answer=say, address="0.0.0.0")) as made:
+        yield asked, made.port
 
 
 def of(kind):

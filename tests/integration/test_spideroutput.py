@@ -1,12 +1,13 @@
 """Links that are seen are dropped early, and nobody can tell."""
 
+import contextlib
 import json
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 import warm
+
+from tests.rawsite import RawSite, page
 
 SCRIPT = """
 import json, sys
@@ -86,30 +87,12 @@ print(json.dumps([stats, sorted(crawler.spider.sources), witnessed]))
 """
 
 
-class Two(BaseHTTPRequestHandler):
-    """Two pages, each with a link to the other."""
-
-    def do_GET(self):
-        body = b'<a href="/%s">there</a>' % (b"" if self.path == "/b" else b"b")
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def two():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Two)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """The address of two pages, each with a link to the other."""
+    site = RawSite({"/": page("/b"), "/b": page("/")})
+    with contextlib.closing(site):
+        yield site.url("/")
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def has_reports(seen):
 def test_what_is_known_of_a_crawl_is_described_while_it_runs_and_afterwards(
     serve, cluster
 ):
-    server = serve(urls=300, hosts=6, nodes=BOTH, calendar_months=2, until=after(40))
+    server = serve(urls=200, hosts=6, nodes=BOTH, calendar_months=2, until=after(40))
     for node in BOTH:
         cluster.start(node, "-a", f"seeds={','.join(server.seeds)}", **SHORT)
     cluster.share("site-1")

@@ -9,7 +9,7 @@ from conftest import until
 
 from frontier.store.embedded import EmbeddedStore
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, page
 
 SPIDERS = """
 import scrapy
@@ -36,14 +36,9 @@ class FilesSpider(scrapy.Spider):
 """
 
 
-def page(body=b"x"):
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
-
-
 @pytest.fixture
 def site():
-    pages = {"/": page(), "/next": page(), "/file": page(b"its file")}
+    pages = {"/": page(), "/next": page(), "/file": page(text="its file")}
     with contextlib.closing(RawSite(pages)) as site:
         yield site
 

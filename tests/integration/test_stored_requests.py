@@ -1,8 +1,7 @@
 """What a stored request may steer, and that projects with a proxy run as they are."""
 
-import threading
+import contextlib
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from conftest import until
@@ -15,6 +14,7 @@ from frontier.seen.config import seen_config
 from frontier.seen.seen_set import stored_crawl
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, answer, page, redirect
 
 HOST = "http://site.example"
 PAGES = 12
@@ -44,47 +44,35 @@ class ProxiedSpider(scrapy.Spider):
 """
 
 
-class Proxy(BaseHTTPRequestHandler):
+class Proxy(RawSite):
     """A proxy that is all of one site: what it is asked for has a host."""
 
-    def do_GET(self):
-        self.server.asked[self.path] += 1
-        number = int(self.path.rpartition("/")[2])
-        status, body = 200, b""
-        if number % 4 == 1 and self.server.asked[self.path] == 1:
-            status = 503
-        elif number % 4 == 2 and "/to/" not in self.path:
-            status = 302
-        else:
-            links = [f"<a href=/{n}>" for n in range(number, min(number + 4, PAGES))]
-            body = "".join(links).encode()
-        self.send_response(status)
-        if status == 302:
-            self.send_header("Location", f"/to/{number}")
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+    def __init__(self):
+        self.asked = Counter()
+        super().__init__({}, answer=self._say)
 
-    def log_message(self, *_):
-        pass
+    def _say(self, connection, received):
+        url = received.split(b" ")[1].decode()
+        self.asked[url] += 1
+        number = int(url.rpartition("/")[2])
+        said = page(*(f"/{n}" for n in range(number, min(number + 4, PAGES))))
+        if number % 4 == 1 and self.asked[url] == 1:
+            said = answer(status="503 Busy")
+        elif number % 4 == 2 and "/to/" not in url:
+            said = redirect(f"/to/{number}")
+        connection.sendall(said)
 
 
 @pytest.fixture
 def proxy():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
-    server.asked = Counter()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with contextlib.closing(Proxy()) as made:
+        yield made
 
 
 @pytest.fixture
 def start(cluster, proxy, tmp_path):
     def start(*, own, **settings):
-        address = f"http://127.0.0.1:{proxy.server_port}"
+        address = proxy.origin
         text = SPIDER.format(proxy=address, own=own, host=HOST)
         scrapy_project(tmp_path, text)
         quick = {"FRONTIER_BACKOFF_MIN": "0.05", **settings}

@@ -2,14 +2,7 @@
 
 import json
 
-from tests.rawsite import RawSite
-
-HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
-
-
-def page(*paths):
-    body = b"".join(b'<a href="%b">x</a>' % path.encode() for path in paths)
-    return HTML + b"Content-Length: %d\r\n\r\n" % len(body) + body
+from tests.rawsite import RawSite, page
 
 
 def traps_of(cluster):
