@@ -122,12 +122,12 @@ def purge(
                     found, *(Call.command("HSETNX", to, d, crawl_id) for d, _ in found)
                 )
             sums.update(counted(store, keys.counts(crawl_id)))
-        step([])
-        _forget(store, keys, planned)
         facts = [each for pair in sums.items() if pair[1] for each in pair]
         facts += ["updateProgress", 1]  # of removed crawls nothing, as Browsertrix
         sums_of = keys.allcounts()
-        store.run([Call.command("DEL", sums_of), Call.command("HSET", sums_of, *facts)])
+        step([], Call.command("DEL", sums_of), Call.command("HSET", sums_of, *facts))
+        # Last: without these names a second run would find nothing to do.
+        _forget(store, keys, planned)
         note_change(store, keys)
     return int(store.call(Call.command("HLEN", keys.alldupes())))
 
