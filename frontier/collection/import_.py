@@ -294,6 +294,6 @@ def conserved(
     )
     total = 0
     for (each, _), value in zip(owned, values, strict=True):
-        original = decode(value) if value else None
-        total += max(0, original.length - each.size) if original is not None else 0
+        if (original := decode(value or b"")) is not None:
+            total += max(0, original.length - each.size)
     return total

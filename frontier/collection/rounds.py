@@ -317,6 +317,7 @@ class Collection(OpenRound):
         """
         if not digests or not self._revisits:
             return {}
+        keys = self._keys
         owners, own = self._owners(digests)
         asked = [(d, self._crawl_id, v) for d, v in zip(digests, own, strict=True)]
         others = [
@@ -324,14 +325,19 @@ class Collection(OpenRound):
             for digest, owner in zip(digests, owners, strict=True)
             if owner is not None
         ]
-        values = self._store.run(
-            [Call.command("HGET", self._keys.crawl(c), d) for d, c in others]
+        crawls = sorted({crawl_id for _, crawl_id in others} - {self._crawl_id})
+        replies = self._store.run(
+            [Call.command("HGET", keys.crawl(c), d) for d, c in others]
+            + [Call.command("SISMEMBER", keys.minted(), c) for c in crawls]
         )
-        asked += [(*other, v) for other, v in zip(others, values, strict=True)]
+        asked += [(*other, v) for other, v in zip(others, replies, strict=False)]
+        is_ours = dict(zip(crawls, replies[len(others) :], strict=True))
         found = {}
         for digest, crawl_id, value in asked:
-            if value is not None and (known := decode(value)) is not None:
-                found[digest] = known.original(crawl_id)
+            minted = bool(is_ours.get(crawl_id))
+            known = decode(value or b"", crawl_id, minted=minted)
+            if known is not None:
+                found[digest] = known
         return found
 
     def _owners(

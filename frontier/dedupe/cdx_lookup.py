@@ -21,8 +21,8 @@ import logging
 import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from frontier.cdx.lines import sort_key
@@ -30,13 +30,13 @@ from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse
 from frontier.dedupe.digest_index import decode
 from frontier.dedupe.revisit_policy import Match, canonical
-from frontier.model import Original
 from frontier.warc.records import digits, target_uri, warc_date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from frontier.cdx.lines import Capture
+    from frontier.model import Original
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ MAX_URL = 4_000
 """Characters of a URL that is asked for: servers refuse long request lines."""
 
 
-Found = tuple[str, Original]
+Found: TypeAlias = "tuple[str, Original]"
 """An original, and that of the payload's digests by which it was found."""
 
 
@@ -193,7 +193,7 @@ class CdxServers:
             return None
         if value.date[:19] > warc_date(wanted.started)[:19]:
             return None  # an original is not later than what refers to it
-        return Original(value.url, value.date, "", value.length, source=server.name)
+        return replace(value, source=server.name)
 
     def _is_match(self, wanted: Wanted, url: str) -> bool:
         if url == wanted.url:

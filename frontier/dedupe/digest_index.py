@@ -65,28 +65,18 @@ class Index(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A decoded value of the index."""
-
-    wacz_index: int
-    date: str
-    """WARC-Date, as precise as the value was."""
-    url: str
-    length: int
-
-    def original(self, crawl_id: str, *, minted: bool = False) -> Original:
-        """Return the capture, given the crawl whose key held the value."""
-        return Original(self.url, self.date, crawl_id, self.length, minted)
+def encode(date: str, url: str, length: int) -> str:
+    """Return the value of an original of a crawl that runs, given its WARC-Date."""
+    return f"0 {digits(date)} {escaped(url)} {length}"
 
 
-def encode(date: str, url: str, length: int, wacz_index: int = 0) -> str:
-    """Return the value of an original, given its WARC-Date."""
-    return f"{wacz_index} {digits(date)} {escaped(url)} {length}"
+def decode(
+    value: str | bytes, crawl_id: str = "", *, minted: bool = False
+) -> Original | None:
+    """Return the original that *value* says, or ``None`` if it is not in the layout.
 
-
-def decode(value: str | bytes) -> Value | None:
-    """Return what *value* says, or ``None`` if it is not in the layout.
+    *crawl_id* is that whose key held it, and *minted* whether we wrote its records:
+    of those with a whole date the id can be computed.
 
     Other tools write to the index too: whatever cannot be right is treated as
     absent, which costs one more copy of a payload and nothing else.
@@ -103,7 +93,8 @@ def decode(value: str | bytes) -> Value | None:
         return None
     if not url or url != escaped(url) or not _is_date(date):
         return None
-    return Value(int(number), dated(date), url, int(length))
+    whole = dated(date)
+    return Original(url, whole, crawl_id, int(length), minted and "." in whole)
 
 
 def _is_date(date: str) -> bool:

@@ -52,76 +52,51 @@ class Visibility:
         self._store = store
         self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
-        self._committed: dict[str, int] = {}
-        """Crawls that are committed, which they stay, and the last known round."""
 
-    def of(self, ids: Iterable[str]) -> set[str]:
-        """Those of *ids*, crawls or rounds, that are this crawl's or committed."""
+    def of(self, ids: Iterable[str]) -> dict[str, bool]:
+        """Those of *ids*, crawls or rounds, that are this crawl's or committed.
+
+        And of each whether it is another crawl whose records we wrote.
+        """
         asked = {each: round_of(each) for each in ids}
-        new = {crawl for each, (crawl, _) in asked.items() if not self._knows(each)}
-        calls = []
-        for crawl_id in new:
-            rounds = self._keys.commit_rounds(crawl_id)
-            calls.append(Call.command("SISMEMBER", self._keys.committed(), crawl_id))
-            calls.append(Call.command("HGET", rounds, "committed"))
-        replies = self._store.run(calls)
-        for crawl_id, is_committed, last in zip(
-            new, replies[::2], replies[1::2], strict=True
+        others = sorted({crawl for crawl, _ in asked.values()} - {self._crawl_id})
+        keys, last, is_ours = self._keys, {self._crawl_id: 0}, {self._crawl_id: False}
+        calls = [
+            call
+            for crawl in others
+            for call in (
+                Call.command("SISMEMBER", keys.committed(), crawl),
+                Call.command("HGET", keys.commit_rounds(crawl), "committed"),
+                Call.command("SISMEMBER", keys.minted(), crawl),
+            )
+        ]
+        replies = iter(self._store.run(calls)) if calls else iter(())
+        for crawl, is_committed, number, minted in zip(
+            others, replies, replies, replies, strict=True
         ):
-            if is_committed and (last is None or (last.isdigit() and len(last) < 16)):
-                self._committed[crawl_id] = int(last or 0)
-        return {each for each in asked if self._knows(each)}
-
-    def _knows(self, each: str) -> bool:
-        """Whether *each* is known to be visible.
-
-        What a crawl added before it had rounds is of its first one.
-        """
-        crawl_id, number = round_of(each)
-        if crawl_id == self._crawl_id:
-            return True
-        last = self._committed.get(crawl_id)
-        if last is None:
-            return False
-        return number is None if not last else (number or 1) <= last
-
-
-class Minters:
-    """Which crawls of a collection had their records written by us."""
-
-    def __init__(self, store: BlockingStore, name: str) -> None:
-        self._store = store
-        self._key = collection_keys(store, name).minted()
-        self._known: dict[str, bool] = {}
-
-    def begin(self, crawl_id: str) -> None:
-        """Say it of *crawl_id*, before its first digest is in the index."""
-        self._store.call(Call.command("SADD", self._key, crawl_id))
-
-    def mark(self, found: dict[str, Original]) -> dict[str, Original]:
-        """*found*, with the originals that we wrote marked as such.
-
-        Asked once for each crawl: it was said before the crawl had any originals.
-        """
-        owners = {original.crawl_id for original in found.values()}
-        new = sorted(owners - self._known.keys())
-        calls = [Call.command("SISMEMBER", self._key, each) for each in new]
-        for crawl_id, answer in zip(new, self._store.run(calls), strict=True):
-            self._known[crawl_id] = bool(answer)
+            if is_committed and (number is None or number.isdigit()):
+                last[crawl], is_ours[crawl] = int(number or 0), bool(minted)
         return {
-            key: replace(original, minted=True)
-            if self._known[original.crawl_id] and "." in original.date
-            else original
-            for key, original in found.items()
+            each: is_ours[crawl]
+            for each, (crawl, number) in asked.items()
+            if crawl == self._crawl_id
+            or (crawl in last and _is_committed(number, last[crawl]))
         }
+
+
+def _is_committed(number: int | None, last: int) -> bool:
+    """Whether the round *number* of a crawl is, of which *last* was the last one.
+
+    What a crawl added before it had rounds is of its first one.
+    """
+    return (number or 1) <= last if last else number is None
 
 
 class MatchedIndex:
     """An `Index` that knows originals by digest, and by URL and digest.
 
     *index* answers for the digests of the own collection; *further* are indexes
-    that are only read, each with its own `Minters`. *round_id* is what the crawl's
-    entries are said to be of.
+    that are only read. *round_id* is what the crawl's entries are said to be of.
     """
 
     def __init__(
@@ -130,31 +105,28 @@ class MatchedIndex:
         name: str,
         crawl_id: str,
         index: Index,
-        further: Sequence[tuple[Index, Minters]] = (),
+        further: Sequence[Index] = (),
         round_id: Callable[[], str] | None = None,
     ) -> None:
         self._store = store
-        self._key = collection_keys(store, name).urls()
+        self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
         self._round_id = round_id or (lambda: crawl_id)
         self._visibility = Visibility(store, name, crawl_id)
-        self._minters = Minters(store, name)
         self._index = index
         self._further = further
 
     def begin(self) -> None:
-        """Say that this crawl's records are ours."""
-        self._minters.begin(self._crawl_id)
+        """Say that we write this crawl's records, before the index has any of them."""
+        self._store.call(Call.command("SADD", self._keys.minted(), self._crawl_id))
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
         """Return the originals of those of *digests*, or URL keys, that are known."""
         by_url = [key for key in digests if key.startswith(URL_KEY)]
         plain = [key for key in digests if not key.startswith(URL_KEY)]
-        found = self._minters.mark(self._index.lookup(plain) | self._by_url(by_url))
-        for index, minters in self._further:
-            missing = [key for key in plain if key not in found]
-            if missing:
-                found |= minters.mark(index.lookup(missing))
+        found = self._index.lookup(plain) | self._by_url(by_url)
+        for index in self._further:
+            found |= index.lookup([key for key in plain if key not in found])
         return found
 
     def add(self, entries: Sequence[Entry]) -> None:
@@ -164,7 +136,7 @@ class MatchedIndex:
         taken = self._by_url(list(by_key))
         self._store.run(
             [
-                Call.command("HSET", self._key, key, self._value(entry))
+                Call.command("HSET", self._keys.urls(), key, self._value(entry))
                 for key, entry in by_key.items()
                 if key not in taken
             ]
@@ -177,15 +149,18 @@ class MatchedIndex:
     def _by_url(self, keys: Sequence[str]) -> dict[str, Original]:
         if not keys:
             return {}
-        values = self._store.call(Call.command("HMGET", self._key, *keys))
-        read = {}
-        for key, value in zip(keys, values, strict=True):
-            owner, _, rest = (value or b"").decode("utf-8", "replace").partition(" ")
-            decoded = decode(f"0 {rest}")
-            if decoded is not None:
-                read[key] = owner, decoded.original(round_of(owner)[0])
-        seen = self._visibility.of(owner for owner, _ in read.values())
-        return {key: each for key, (owner, each) in read.items() if owner in seen}
+        values = self._store.call(Call.command("HMGET", self._keys.urls(), *keys))
+        read = {
+            key: (value or b"").decode("utf-8", "replace").partition(" ")
+            for key, value in zip(keys, values, strict=True)
+        }
+        seen = self._visibility.of(owner for owner, _, rest in read.values() if rest)
+        found = {
+            key: decode(f"0 {rest}", round_of(owner)[0], minted=seen[owner])
+            for key, (owner, _, rest) in read.items()
+            if owner in seen
+        }
+        return {key: each for key, each in found.items() if each is not None}
 
 
 _UNSAFE_NAME = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
@@ -315,16 +290,15 @@ def _write(past: LastCapture, owner: str) -> str:
 def _read(value: bytes, url: str) -> LastCapture | None:
     try:
         facts: dict[str, Any] = json.loads(value)
-        known = decode(str(facts["original"]))
+        owner, minted = str(facts["crawl"]), facts["minted"] is True
+        original = decode(str(facts["original"]), owner, minted=minted)
         digest = spelled(str(facts["digest"]))
         file, offset = str(facts["file"]), int(facts["offset"])
         etag, modified = str(facts["etag"]), str(facts["modified"])
-        owner, minted = str(facts["crawl"]), facts["minted"] is True
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
     safe = file.endswith(".warc.gz") and not _UNSAFE_NAME.search(file)
     valid = all(not each or _VALIDATOR.fullmatch(each) for each in (etag, modified))
-    if known is None or facts.get("url") != url or not (safe and valid):
+    if original is None or facts.get("url") != url or not (safe and valid):
         return None
-    original = known.original(owner, minted=minted)
     return LastCapture(url, original, digest, etag, modified, file, max(offset, 0))

@@ -18,7 +18,7 @@ from frontier.collection.rounds import Collection, Committed
 from frontier.dedupe.cdx_lookup import CdxServers
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.revisit_policy import Match, Policy, Rules
-from frontier.dedupe.url_history import History, MatchedIndex, Minters
+from frontier.dedupe.url_history import History, MatchedIndex
 from frontier.errors import (
     ArchiveError,
     CollectionInUse,
@@ -162,8 +162,7 @@ def matched_index(
     further = []
     for name in _names(config.revisit_read_collections):
         known = "" if name == UNNAMED else name
-        read = Collection(store, known, crawl_id, revisits=True)
-        further.append((read, Minters(store, known)))
+        further.append(Collection(store, known, crawl_id, revisits=True))
     name = config.collection
     return MatchedIndex(store, name, crawl_id, own, further, lambda: own.round_id)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.dedupe.digest_index import Value, decode, encode
+from frontier.dedupe.digest_index import decode, encode
 from frontier.model import Original
 from frontier.warc.records import dated, digits
 
@@ -13,22 +13,21 @@ def test_a_value_has_the_layout_of_browsertrix():
 
 
 def test_what_was_encoded_is_decoded():
-    value = decode(encode(DATE, URL, 1234, wacz_index=3).encode())
+    value = encode(DATE, URL, 1234).encode()
 
-    assert value == Value(3, DATE, URL, 1234)
-    assert value.original("crawl") == Original(URL, DATE, "crawl", 1234)
+    assert decode(value, "crawl") == Original(URL, DATE, "crawl", 1234)
 
 
 def test_a_url_keeps_its_place_although_it_has_spaces():
     value = decode(encode(DATE, "http://example.com/a b\n", 1))
 
-    assert value == Value(0, DATE, "http://example.com/a%20b%0A", 1)
+    assert value == Original("http://example.com/a%20b%0A", DATE, "", 1)
 
 
 def test_an_imported_date_stays_as_precise_as_it_was():
-    assert decode(f"0 20260101000000 {URL} 1") == Value(
-        0, "2026-01-01T00:00:00Z", URL, 1
-    )
+    found = decode(f"7 20260101000000 {URL} 1", minted=True)
+    assert found == Original(URL, "2026-01-01T00:00:00Z", "", 1)
+    assert not found.minted
     assert digits("2026-01-01T00:00:00Z") == "20260101000000"
     assert dated("20260101000000123") == DATE
 

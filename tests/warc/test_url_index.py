@@ -6,7 +6,7 @@ import pytest
 
 from frontier.collection.rounds import Collection
 from frontier.dedupe.revisit_policy import Match, Rules
-from frontier.dedupe.url_history import MatchedIndex, Minters
+from frontier.dedupe.url_history import MatchedIndex
 from frontier.warc.batch import ArchiveConfig, BatchWriter
 from tests.warc.judges import assert_sound
 from tests.warc.samples import NOON, an_exchange, members, warc_headers
@@ -25,10 +25,7 @@ def crawls(blocking, unique, new_writer, tmp_path):
         own = Collection(store, f"{unique}{name}", crawl_id, revisits=True)
         own.begin()
         further = [
-            (
-                Collection(store, f"{unique}{each}", crawl_id, revisits=True),
-                Minters(store, f"{unique}{each}"),
-            )
+            Collection(store, f"{unique}{each}", crawl_id, revisits=True)
             for each in read
         ]
         index = MatchedIndex(store, f"{unique}{name}", crawl_id, own, further)
