@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 from io import FileIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.files import (
     FILE_MODE,
@@ -33,8 +34,10 @@ from frontier.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+logger = logging.getLogger(__name__)
 
 _WAITING = 1 << 17
 """Bytes from which on they are written: more do not stay in the CPU's cache."""
@@ -126,11 +129,60 @@ class AppendFile:
             self._waiting_size = len(view)
 
 
-def lock_left(path: Path, refused: Callable[[Path, str], object]) -> FileIO | None:
-    """The ``.open`` file *path*, open and locked, if it has lost its writer.
+class Closed(NamedTuple):
+    """A file that had lost its writer."""
 
-    ``None`` if it has not, or is gone. *refused* is called for what is no regular file,
-    a link included, and for a file whose final name is taken.
+    path: Path
+    """Its final one."""
+    kept: int
+    """Bytes that it has; with none it is removed."""
+    cut: int
+    """Bytes that were behind them."""
+
+
+def close_left(
+    paths: Iterable[Path],
+    whole: Callable[[Path, FileIO], int],
+    ready: Callable[[Path], object] = lambda _: None,
+    refused: Callable[[Path, str], object] | None = None,
+) -> list[Closed]:
+    """Close those of *paths*, ``.open`` files, that have lost their writers.
+
+    Each is cut to the bytes that *whole* finds in it, and gets its final name. In
+    between *ready* is called with the path that it has. What is no regular file, a link
+    included, or has a final name that is taken is left alone: *refused* is called, or
+    the log names it.
+
+    Raises:
+        OSError: A file cannot be read or changed.
+    """
+    closed = []
+    for path in paths:
+        file = _locked(path, refused or _log_refusal)
+        if file is None:
+            continue
+        with file:
+            end = whole(path, file)
+            size = os.fstat(file.fileno()).st_size
+            final = path.with_name(path.name.removesuffix(OPEN))
+            if end:
+                os.ftruncate(file.fileno(), end)
+                os.fsync(file.fileno())
+                ready(path)
+                path.rename(final)
+            else:
+                path.unlink()
+            sync_directory(path.parent)
+        closed.append(Closed(final, end, size - end))
+    return closed
+
+
+def _log_refusal(path: Path, reason: str) -> None:
+    logger.error("%s was not repaired: %s", path, reason)
+
+
+def _locked(path: Path, refused: Callable[[Path, str], object]) -> FileIO | None:
+    """The ``.open`` file *path*, open and locked; ``None`` if it is not to be closed.
 
     Raises:
         OSError: It cannot be opened.
@@ -158,28 +210,3 @@ def lock_left(path: Path, refused: Callable[[Path, str], object]) -> FileIO | No
         raise
     file.close()
     return None
-
-
-def close_left(
-    path: Path,
-    file: FileIO,
-    end: int,
-    ready: Callable[[Path], object] = lambda _: None,
-) -> Path | None:
-    """Cut the file *path*, locked as *file*, to *end* bytes; give it its final name.
-
-    In between *ready* is called with *path*. Return the final path; ``None`` if nothing
-    is left of the file, which is removed.
-
-    Raises:
-        OSError: It cannot be changed.
-    """
-    if not end:
-        path.unlink()
-        return None
-    os.ftruncate(file.fileno(), end)
-    os.fsync(file.fileno())
-    ready(path)
-    final = path.with_name(path.name.removesuffix(OPEN))
-    path.rename(final)
-    return final

@@ -24,14 +24,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.append_file import close_left, lock_left
+from frontier.append_file import close_left
 from frontier.dedupe.digest import labelled
-from frontier.files import OPEN, sync_directory
+from frontier.files import OPEN
 from frontier.model import Attempt
 from frontier.warc.births import NOTE, URL
-from frontier.warc.file_rotation import Series, safe_name
+from frontier.warc.file_rotation import Series, named_in
 from frontier.warc.records import escaped, target_uri, warc_date
-from frontier.warc.repair import log_refusal
 from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ logger = logging.getLogger(__name__)
 SUFFIX = ".crawl.log"
 MAX_BYTES = 100_000_000
 """Of a file, after which the next is begun: some 400,000 lines."""
-_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.crawl\.log\.open")
 _BLOCK = 1 << 16
 _TRUNCATED = {"length": "lenTrunc", "time": "timeTrunc"}
 """Reason of WARC-Truncated to Heritrix's annotation."""
@@ -194,34 +192,24 @@ class CrawlLog:
 
 
 def repair_logs(
-    directory: Path, refused: Callable[[Path, str], None] = log_refusal
+    directory: Path, refused: Callable[[Path, str], None] | None = None
 ) -> list[Path]:
     """Close the logs in *directory* whose writer died, each after its last whole line.
 
-    Those of live nodes are locked, and left alone. *refused* is called for what is no
-    regular file, and for a log whose final name is taken.
+    Those of live nodes are locked, and left alone. For *refused* see
+    `frontier.append_file.close_left`.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
     """
-    found = sorted(directory.glob(f"*{SUFFIX}{OPEN}"))
-    ours = (path for path in found if _NAME.fullmatch(path.name))
-    closed = []
-    for path in ours:
-        if (file := lock_left(path, refused)) is not None:
-            with file:
-                final = close_left(path, file, _whole(file))
-            closed += [final] if final is not None else []
-    if closed:
-        sync_directory(directory)
-    return closed
+    left = named_in(directory, f"{SUFFIX}{OPEN}")
+    closed = close_left(left, lambda _, file: _whole(file), refused=refused)
+    return [each.path for each in closed if each.kept]
 
 
 def logs_of(directory: Path, crawl_id: str) -> list[Path]:
     """The closed logs in *directory*; with *crawl_id* only those of that crawl."""
-    begin = re.escape(safe_name(crawl_id)) if crawl_id else ".+"
-    name = re.compile(rf"{begin}-[0-9]{{17}}-[0-9]{{5,}}-.+\.crawl\.log")
-    return [p for p in sorted(directory.glob(f"*{SUFFIX}")) if name.fullmatch(p.name)]
+    return named_in(directory, SUFFIX, crawl_id)
 
 
 def _whole(file: FileIO) -> int:

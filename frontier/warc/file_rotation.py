@@ -351,6 +351,19 @@ def file_name(crawl_id: str, seconds: float, serial: int, node_id: str) -> str:
     return f"{safe_name(crawl_id)}-{digits}-{serial:05}-{safe_name(node_id)}"
 
 
+def named_in(
+    directory: Path, ending: str, crawl_id: str = "", node_id: str | None = None
+) -> list[Path]:
+    """The files in *directory* that nodes gave a name with *ending*.
+
+    With *crawl_id* those of that crawl alone, with *node_id* those of that node.
+    """
+    crawl = re.escape(safe_name(crawl_id)) if crawl_id else ".+"
+    node = ".+" if node_id is None else re.escape(safe_name(node_id))
+    named = re.compile(rf"{crawl}-[0-9]{{17}}-[0-9]{{5,}}-{node}{re.escape(ending)}")
+    return [p for p in sorted(directory.glob(f"*{ending}")) if named.fullmatch(p.name)]
+
+
 def safe_name(text: str) -> str:
     """Return *text* with all but ``A-Z a-z 0-9 . _ -`` replaced by ``_``.
 

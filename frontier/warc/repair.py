@@ -12,17 +12,15 @@ ours are left alone, too: other tools use the suffix with other locks.
 from __future__ import annotations
 
 import logging
-import os
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.append_file import close_left, lock_left
+from frontier.append_file import close_left
 from frontier.cdx.lines import INDEXED
 from frontier.errors import BadWarc
-from frontier.files import OPEN, sync_directory
-from frontier.warc.file_rotation import safe_name
+from frontier.files import OPEN
+from frontier.warc.file_rotation import named_in
 from frontier.warc.reader import records_in
 from frontier.warc.records import MADE_BY
 
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     from frontier.warc.reader import Found
 
 logger = logging.getLogger(__name__)
-
-_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-(?P<node>.+)\.warc\.gz\.open")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,38 +60,17 @@ def repair(
     Each is cut back to its last whole record. Only the files of *node_id* are
     looked at, or all if it is ``None``. *ready* is called with the ``.open`` path
     of each file that was cut, before it gets its final name, while it is locked;
-    what it raises is logged. What has such a name and is not a regular file, a link
-    included, or whose final name is taken, is left alone: *refused* is called, or the
-    log names it.
+    what it raises is logged. For *refused* see `frontier.append_file.close_left`.
 
     Raises:
         OSError: A file or the directory cannot be read or changed.
     """
-    if not directory.is_dir():
-        return []
-    node_id = None if node_id is None else safe_name(node_id)
-    repaired = []
-    for path in sorted(directory.glob(f"*{OPEN}")):
-        named = _NAME.fullmatch(path.name)
-        if named and node_id in {None, named["node"]}:
-            outcome = _repair_file(path, ready, refused or log_refusal)
-            if outcome is not None:
-                repaired.append(outcome)
-    if repaired:
-        sync_directory(directory)
-    return repaired
+    counts: dict[Path, int] = {}
 
+    def whole(path: Path, file: FileIO) -> int:
+        counts[path.with_name(path.name.removesuffix(OPEN))], end = _kept(file)
+        return end
 
-def log_refusal(path: Path, reason: str) -> None:
-    """Say that a file is not repaired, and why."""
-    logger.error("%s was not repaired: %s", path, reason)
-
-
-def _repair_file(
-    path: Path,
-    ready: Callable[[Path], None] | None,
-    refused: Callable[[Path, str], None],
-) -> Repaired | None:
     def closing(path: Path) -> None:
         try:
             if ready is not None:
@@ -105,24 +80,21 @@ def _repair_file(
                 "%s is whole, but has no index: %s", path, error
             )
 
-    file = lock_left(path, refused)
-    if file is None:
-        return None
-    with file:
-        records, kept = _kept(file)
-        cut = os.fstat(file.fileno()).st_size - kept
-        close_left(path, file, kept, closing)
-    if records == 0:
-        logger.warning("%s had no whole record (%d bytes); removed", path, cut)
-    else:
-        logger.warning(
-            "%s was left open; closed with %d records, %d bytes cut off",
-            path,
-            records,
-            cut,
-        )
-    name = path.name.removesuffix(OPEN)
-    return Repaired(name, records, kept, cut, removed=records == 0)
+    left = named_in(directory, f".warc.gz{OPEN}", node_id=node_id)
+    repaired = []
+    for path, kept, cut in close_left(left, whole, closing, refused):
+        records = counts[path]
+        if records:
+            logger.warning(
+                "%s was left open; closed with %d records, %d bytes cut off",
+                path,
+                records,
+                cut,
+            )
+        else:
+            logger.warning("%s had no whole record (%d bytes); removed", path, cut)
+        repaired.append(Repaired(path.name, records, kept, cut, removed=not records))
+    return repaired
 
 
 def _kept(file: FileIO) -> tuple[int, int]:

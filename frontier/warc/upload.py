@@ -16,7 +16,6 @@ name and size.
 from __future__ import annotations
 
 import logging
-import re
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -26,6 +25,8 @@ from frontier.files import sync_directory
 from frontier.group_commit import GroupCommit
 from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
+from frontier.warc.crawl_log import SUFFIX as LOG
+from frontier.warc.file_rotation import named_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +38,6 @@ LONGEST_DELAY = 60.0
 """Seconds between two attempts: at first, and at most."""
 LAST_TRIES = 2
 """Attempts after a failed one that a node which closes still makes, at once."""
-
-_NAME = re.compile(r".+-[0-9]{17}-[0-9]{5,}-.+\.(?:warc\.gz|crawl\.log)")
 
 
 class Uploader(GroupCommit["Path"]):
@@ -68,9 +67,8 @@ class Uploader(GroupCommit["Path"]):
             raise ConfigurationError(
                 f"FRONTIER_WARC_UPLOAD = {self._url!r}: {error}"
             ) from None
-        for path in sorted(directory.glob("*")):
-            if _NAME.fullmatch(path.name):
-                self._add(path)
+        for path in [*named_in(directory, LOG), *named_in(directory, ".warc.gz")]:
+            self._add(path)
         self._thread.start()
 
     def add(self, path: Path) -> None:

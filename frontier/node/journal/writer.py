@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from frontier.append_file import AppendFile, close_left, lock_left
+from frontier.append_file import AppendFile, close_left
 from frontier.errors import ArchiveError, ConfigurationError, WriterStopped
 from frontier.files import FILE_MODE, OPEN, make_directory, sync_directory
 from frontier.group_commit import GroupCommit
@@ -196,28 +196,16 @@ def mend(directory: Path) -> list[tuple[Path, int]]:
     Raises:
         OSError: A file cannot be read or changed.
     """
-
-    def refused(path: Path, reason: str) -> None:
-        logger.error("the journal %s is skipped: %s", path, reason)
-
-    mended = []
-    for path in sorted(directory.glob(f"*{SUFFIX}{OPEN}")):
-        file = lock_left(path, refused)
-        if file is None:
-            continue
-        with file:
-            end = whole_bytes(path)
-            cut = path.stat().st_size - end
-            close_left(path, file, end)
-            sync_directory(directory)
+    left = sorted(directory.glob(f"*{SUFFIX}{OPEN}"))
+    mended = close_left(left, lambda path, _: whole_bytes(path))
+    for path, _, cut in mended:
         logger.warning(
             "the journal %s was left open; its last %d bytes, an "
             "incomplete entry, are cut off",
             path,
             cut,
         )
-        mended.append((path.with_name(path.name.removesuffix(OPEN)), cut))
-    return mended
+    return [(path, cut) for path, _, cut in mended]
 
 
 def others_of(directory: Path, keys: CrawlKeys) -> dict[str, list[Path]]:
