@@ -35,24 +35,23 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from frontier.errors import BadWarc
 from frontier.warc.reader import (
-    GZIP,
     LENIENT,
     LINE_END,
     WARC,
     Head,
-    Members,
     Source,
     blocks_of,
     by_length,
+    members_of,
     of_members,
 )
 from frontier.warc.records import NAMESPACE, escaped
-from frontier.warc.zstd import frames_of, is_zstd
+from frontier.warc.zstd import is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from frontier.warc.reader import Begin, Found
+    from frontier.warc.reader import Begin, Found, Members
 
 
 _WARC = b"WARC/"
@@ -86,43 +85,32 @@ def packing_of(file: IO[bytes]) -> Packing:
     """
     file.seek(0)
     begin = file.read(len(BEGIN))
-    if not (is_zstd(begin) or begin.startswith(GZIP)):
-        return Packing(PLAIN, begin == BEGIN)
-    is_arc, is_own = False, True
+    is_arc, is_own = begin == BEGIN, True
+
+    def first(source: Source) -> Head | None:
+        nonlocal is_arc
+        is_arc = source.peek(len(BEGIN)) == BEGIN
+        return (ARC if is_arc else LENIENT)(source)
+
     try:
-        members = _members_of(file, "")
-        if members.next():
-            is_arc = Source("", members).peek(len(BEGIN)) == BEGIN
-            is_own = _is_record(_members_of(file, ""), ARC if is_arc else LENIENT)
+        members = members_of(file, "")
+        if members is None:
+            return Packing(PLAIN, is_arc)
+        if (found := next(of_members(members, first), None)) is not None:
+            found.finish()
+            # Fewer line ends than usual are behind its block, if it has less than is
+            # wanted: they may be in the next member.
+            is_own = found.fault is None and (
+                is_arc
+                or members.given >= members.wanted
+                or not members.next()
+                or members.peek(len(_WARC)).upper() == _WARC
+            )
     except BadWarc:
         pass  # whoever reads the records tells what is wrong
     if is_zstd(begin):
         return Packing(ZSTD_RECORDS if is_own else ZSTD_WHOLE, False)
     return Packing(GZIP_RECORDS if is_own else GZIP_WHOLE, is_arc)
-
-
-def _is_record(members: Members, form: Begin) -> bool:
-    """Whether the first of *members* is a record of its own.
-
-    Raises:
-        BadWarc: It is damaged, or has no record.
-    """
-    found = next(of_members("", members, form))
-    found.finish()
-    if found.fault is not None:
-        return False
-    if form is ARC or members.given >= members.wanted or not members.next():
-        return True
-    # Fewer line ends than usual are behind its block: they may be in the next one.
-    return Source("", members).peek(len(_WARC)).upper() == _WARC
-
-
-def _members_of(file: IO[bytes], name: str) -> Members:
-    file.seek(0)
-    if is_zstd(file.read(len(BEGIN))):
-        frames = frames_of(file, name)
-        return Members(name, blocks_of(file, frames.start), frames.member, frames.start)
-    return Members(name, blocks_of(file))
 
 
 def every_record(
@@ -143,19 +131,20 @@ def every_record(
     """
     container, is_arc = packing_of(file)
     form = ARC if is_arc else LENIENT if is_lenient else WARC
-    if container in {GZIP_RECORDS, ZSTD_RECORDS}:
-        return of_members(name, _members_of(file, name), form, wrong)
-    if container == PLAIN:
+    members = members_of(file, name)
+    if members is None:
         source = Source(name, blocks_of(file))
+    elif container in BY_OFFSET:
+        return of_members(members, form, wrong)
     else:
-        source = Source(f"{name} (unpacked)", _content(_members_of(file, name)))
+        source = Source(f"{name} (unpacked)", _content(members))
     return by_length(source, form, is_strict=not is_arc)
 
 
 def _content(members: Members) -> Iterator[bytes]:
     """What is in all *members*."""
     while members.next():
-        yield from members
+        yield from members.rest()
 
 
 BEGIN = b"filedesc:"

@@ -29,12 +29,15 @@ import sys
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from isal import isal_zlib
+from typing_extensions import override
 
 from frontier.errors import BadWarc
-from frontier.warc.zstd import FRAME, BadFrame, frames_of, is_zstd
+from frontier.warc.zstd import FRAME, frames_of, is_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from frontier.warc.zstd import Frames
 
 
 GAP = 64
@@ -122,6 +125,10 @@ class Source:
         self._buffer = b""
         self._at = 0
 
+    def _more(self) -> bytes:
+        """The next block; empty at the end."""
+        return next(self._blocks, b"")
+
     def peek(self, size: int) -> bytes:
         """The next *size* bytes, or what there is of them; they are not taken."""
         self._have(size)
@@ -146,7 +153,7 @@ class Source:
         have = len(self._buffer) - self._at
         if have < size:
             parts = [self._buffer[self._at :]] if have else []
-            while have < size and (block := next(self._blocks, b"")):
+            while have < size and (block := self._more()):
                 parts.append(block)
                 have += len(block)
             self._buffer, self._at = b"".join(parts), 0
@@ -356,23 +363,27 @@ def gzip_member() -> Any:
     return isal_zlib.decompressobj(_GZIP)
 
 
-class Members:
-    """What is in the members of the file *name*, one after the other.
+class Members(Source):
+    """What is in the gzip members, or zstd frames, of a file: one after the other.
 
-    To iterate over it is to get what is left of one member; `next` goes on to the next.
+    All that is taken is of one member, until `next` goes on to the next one.
     """
 
     def __init__(
         self,
         name: str,
         blocks: Iterable[bytes],
-        new: Callable[[], Any] = gzip_member,
         start: int = 0,
+        frames: Frames | None = None,
         check: Callable[[int, int], None] | None = None,
     ) -> None:
-        """*check* is called with what came out of the file so far and what went in."""
-        self.offset = start
-        """Of the member."""
+        """*check* is called with what came out of the file so far and what went in.
+
+        *frames* say how it is packed, if it is not gzip.
+        """
+        super().__init__(name, _pieces(blocks), start)
+        self.member = start
+        """Where the member is in the file."""
         self.size = 0
         """Of what was read of the member, in the file."""
         self.given = 0
@@ -380,14 +391,12 @@ class Members:
         self.wanted = 0
         """What a record in zstd frames comes to: if one has less, the next is read as
         if it were the same."""
-        self._name = name
-        self._pieces = _pieces(blocks)
-        self._new = new
-        self._joins = new is not gzip_member
+        self.frames = frames
+        self._new = gzip_member if frames is None else frames.member
+        self._errors = _ZlibError if frames is None else frames.error
         self._check = check
         self._inflate: Any = None
         self._data = b""
-        self._first = b""
         self._begin = b""
         self._is_full = False
         self._total = 0
@@ -395,69 +404,70 @@ class Members:
     def next(self) -> bool:
         """Go to the next member, behind what was read; ``False`` if there is none.
 
+        Frames with nothing in them are passed over.
+
         Raises:
             BadWarc: What is there is none.
         """
-        self.offset += self.size
-        self.size = self.given = self.wanted = 0
-        self._data = self._data or next(self._pieces, b"")
-        if not self._data:
-            return False
-        self._begin = self._data[: len(GZIP)]
-        self._inflate = self._new()
-        self._first = self._inflated(self._inflate)
-        return self._inflate.eof or bool(self._first)
+        while True:
+            self.member += self.size
+            self.size = self.given = self.wanted = 0
+            self._data = self._data or next(self._blocks, b"")
+            if not self._data:
+                return False
+            self._begin = self._data[: len(GZIP)]
+            self._inflate = self._new()
+            self._buffer, self._at = self._inflated(), 0
+            self.offset = self.member
+            if self._buffer or self.frames is None:
+                return True
 
-    def __iter__(self) -> Iterator[bytes]:
-        """What is left of the member, in parts.
+    @override
+    def _more(self) -> bytes:
+        """The next bytes of the member.
 
         Raises:
             BadWarc: It is cut off or damaged.
         """
-        while self._inflate is not None:
-            part, self._first = self._first or self._inflated(self._inflate), b""
-            if part:
-                yield part
-            elif self._joins and self.given < self.wanted:
-                self._inflate = self._new()
-            else:
-                return
+        while not (part := self._inflated()):
+            if self.frames is None or self.given >= self.wanted:
+                return b""
+            self._inflate = self._new()
+        return part
 
     def skip(self) -> None:
         """Read what is left of the member, and of no other."""
-        self._first = b""
-        while self._inflate is not None and self._inflated(self._inflate):
+        self._at = len(self._buffer)
+        while self._inflated():
             pass
 
-    def _inflated(self, inflate: Any) -> bytes:
+    def _inflated(self) -> bytes:
+        inflate = self._inflate
         while not inflate.eof:
-            data = self._data or next(self._pieces, b"")
+            data = self._data or next(self._blocks, b"")
             if not data and not self._is_full:
-                if self.given or (self.size and getattr(inflate, "is_begun", True)):
-                    raise BadWarc(self._name, self.offset, self._no_end())
-                return b""
+                raise BadWarc(self.name, self.member, self._no_end())
             try:
                 out = inflate.decompress(data, BLOCK)
-            except (BadFrame, _ZlibError) as error:
-                reason = str(error)
-                if not isinstance(error, BadFrame):
-                    reason = f"not a gzip member ({reason})"
-                raise BadWarc(self._name, self.offset, reason) from None
+            except self._errors as error:
+                kind = "gzip member" if self.frames is None else "zstd frame"
+                reason = f"not a {kind} ({error})"
+                raise BadWarc(self.name, self.member, reason) from None
             is_end = inflate.eof
             size = len(out)
             self._is_full = size == BLOCK and not is_end  # more is held back
             self._data = left = (
-                inflate.unused_data if is_end else inflate.unconsumed_tail
+                inflate.unused_data
+                if is_end
+                else b""  # zstd keeps it
+                if self.frames
+                else inflate.unconsumed_tail
             )
             self.size += len(data) - len(left)
-            if self._joins and size and not self.given:  # of frames that are empty
-                skipped = getattr(inflate, "skipped", 0)
-                self.offset += skipped
-                self.size -= skipped
             self.given += size
             if self._check is not None:
                 self._total += size
-                self._check(self._total, self.offset + self.size + len(left))
+                self._check(self._total, self.member + self.size + len(left))
             if out:
                 return cast("bytes", out)
         return b""
@@ -476,21 +486,21 @@ def _pieces(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def of_members(
-    name: str,
     members: Members,
     begin: Begin = WARC,
     wrong: Callable[[BadWarc], None] | None = None,
 ) -> Iterator[Found]:
-    """Yield the records of the file *name*, each of a member of its own.
+    """Yield the records of a file, each of a member of its own.
 
     *wrong* gets what is wrong with one record, and the next ones follow.
 
     Raises:
         BadWarc: The file is cut off, is not packed so, or has a record without headers.
     """
+    name = members.name
 
     def end(found: Found) -> None:
-        behind = source.peek(GAP + 1)
+        behind = members.peek(GAP + 1)
         members.skip()
         found.length = members.size
         lies = found.missing or len(behind) > GAP or behind.strip(_LINE_ENDS)
@@ -504,19 +514,18 @@ def of_members(
         found.fault = BadWarc(name, found.offset, reason)
 
     while members.next():
-        offset = members.offset
-        source = Source(name, members, offset)
+        offset = members.member
         fault: BadWarc | None = None
         try:
-            headers = begin(source)
+            headers = begin(members)
             if headers is None:
                 raise BadWarc(name, offset, "no WARC record")  # noqa: TRY301
         except BadWarc as error:
             members.skip()
             fault = error
         else:
-            members.wanted = source.offset - offset + headers.size + len(_END)
-            found = Found.begin(offset, headers, source, end)
+            members.wanted = members.offset - offset + headers.size + len(_END)
+            found = Found.begin(offset, headers, members, end)
             yield found
             found.finish()
             fault = found.fault
@@ -571,12 +580,38 @@ def records(name: str, blocks: Iterable[bytes], start: int = 0) -> Iterator[Foun
     Raises:
         BadWarc: See `of_members`.
     """
-    return whole(of_members(name, Members(name, blocks, start=start)))
+    return whole(of_members(Members(name, blocks, start)))
 
 
 def plain_records(name: str, blocks: Iterable[bytes]) -> Iterator[Found]:
     """The same of a file that is not compressed."""
     return whole(by_length(Source(name, blocks)))
+
+
+def members_of(
+    file: IO[bytes],
+    name: str,
+    offset: int = 0,
+    check: Callable[[int, int], None] | None = None,
+) -> Members | None:
+    """The members of *file* from *offset* on; ``None`` if it is not compressed.
+
+    For *check* see `Members`. What is in *file* says how it is packed, not its name.
+
+    Raises:
+        BadWarc: Its dictionary is damaged or too large.
+        ConfigurationError: The package for zstd is not installed.
+        OSError: It cannot be read.
+    """
+    file.seek(0)
+    begin = file.read(len(FRAME))
+    if begin.startswith(GZIP):
+        return Members(name, blocks_of(file, offset), offset, None, check)
+    if not is_zstd(begin):
+        return None
+    frames = frames_of(file, name)
+    at = max(offset, frames.start)
+    return Members(name, blocks_of(file, at), at, frames, check)
 
 
 def pulled_from(
@@ -593,17 +628,10 @@ def pulled_from(
         BadWarc: It is cut off, or is no WARC file; what is before that was given.
         OSError: It cannot be read.
     """
-    file.seek(0)
-    begin = file.read(len(FRAME))
-    if is_zstd(begin):
-        frames = frames_of(file, name)
-        at = max(offset, frames.start)
-        members = Members(name, blocks_of(file, at), frames.member, at, check)
-    elif begin.startswith(GZIP):
-        members = Members(name, blocks_of(file, offset), gzip_member, offset, check)
-    else:
+    members = members_of(file, name, offset, check)
+    if members is None:
         return by_length(Source(name, blocks_of(file, offset), offset))
-    return of_members(name, members)
+    return of_members(members)
 
 
 def records_in(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from frontier.errors import BadWarc, ConfigurationError
 
@@ -38,10 +38,6 @@ _HEAD = 8
 _PART = 1 << 20
 
 
-class BadFrame(ValueError):
-    """What is no frame, or none that can be unpacked."""
-
-
 class Frames:
     """How the frames of one file are unpacked and packed."""
 
@@ -50,9 +46,16 @@ class Frames:
         self.start = start
         self._dictionary = _loaded(dictionary) if dictionary else None
 
-    def member(self) -> Member:
+    @property
+    def error(self) -> type[Exception]:
+        """What `member` raises of what is no frame, or needs more than it may have."""
+        return cast("type[Exception]", _zstd().ZstdError)
+
+    def member(self) -> Any:
         """Unpacks one frame."""
-        return Member(self._dictionary)
+        zstd = _zstd()
+        options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
+        return zstd.ZstdDecompressor(self._dictionary, options)
 
     def compressed(self, parts: Iterable[Body]) -> Iterator[bytes]:
         """*parts* as one frame, with the fields that the specification asks for."""
@@ -64,54 +67,6 @@ class Frames:
             for at in range(0, len(part), _PART):
                 yield packer.compress(part[at : at + _PART])
         yield packer.flush()
-
-
-class Member:
-    """Unpacks a frame that has something in it, and skips those in front of it."""
-
-    unconsumed_tail = b""
-
-    def __init__(self, dictionary: Any = None) -> None:
-        self._dictionary = dictionary
-        self._frame: Any = self._new()
-        self._has_given = False
-        self.eof = False
-        self.unused_data = b""
-        self.is_begun = False
-        """Whether a frame has begun that has not ended."""
-        self.skipped = 0
-        """Bytes of the frames in front, which have nothing in them."""
-        self._taken = 0
-
-    def decompress(self, data: bytes, size: int, /) -> bytes:
-        """Return up to *size* bytes; what is not returned yet is kept.
-
-        Raises:
-            BadFrame: It is no frame, needs a larger window or another dictionary.
-        """
-        out: bytes = b""
-        self._taken += len(data)
-        while data or self.is_begun:
-            self.is_begun = True
-            try:
-                out = self._frame.decompress(data, size)
-            except _zstd().ZstdError as error:
-                raise BadFrame(f"not a zstd frame ({error})") from None
-            self._has_given |= bool(out)
-            if not self._frame.eof:
-                return out
-            self.is_begun = False
-            if self._has_given:
-                self.eof, self.unused_data = True, self._frame.unused_data
-                return out
-            data, self._frame = self._frame.unused_data, self._new()
-            self.skipped = self._taken - len(data)
-        return out
-
-    def _new(self) -> Any:
-        zstd = _zstd()
-        options = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
-        return zstd.ZstdDecompressor(self._dictionary, options)
 
 
 def is_zstd(begin: bytes) -> bool:
@@ -137,7 +92,7 @@ def frames_of(file: IO[bytes], name: str) -> Frames:
     data = file.read(size)
     try:
         if len(data) < size:
-            raise BadFrame("cut off")
+            raise ValueError("cut off")  # noqa: TRY301
         return Frames(_unpacked(data), _HEAD + size)
     except ValueError as error:
         raise BadWarc(name, 0, f"a dictionary that cannot be used ({error})") from None
@@ -147,14 +102,18 @@ def _unpacked(data: bytes) -> bytes:
     """The dictionary in *data*, which may be a frame.
 
     Raises:
-        BadFrame: It is damaged or too large.
+        ValueError: It is damaged or too large.
     """
     if not data.startswith(FRAME):
         return data
-    member = Member()
-    found = member.decompress(data, DICTIONARY_LIMIT + 1)
+    frames = Frames()
+    member = frames.member()
+    try:
+        found: bytes = member.decompress(data, DICTIONARY_LIMIT + 1)
+    except frames.error as error:
+        raise ValueError(str(error)) from None
     if not member.eof or member.unused_data or len(found) > DICTIONARY_LIMIT:
-        raise BadFrame("damaged, or too large")
+        raise ValueError("damaged, or too large")
     return found
 
 
