@@ -82,11 +82,11 @@ class ListOptions(Output):
 )
 def list_all(how: ListOptions) -> None:
     """List the captures in WARC files: date, status, type, file and offset, URL."""
-    from frontier.warc.captures import Wanted, captures, warcs_in
+    from frontier.warc.captures import Wanted, captures
 
     wanted = Wanted(how.url, statuses_named(how.status), how.mime.lower())
-    paths = warcs_in(_there(how.given), _unfinished)
     wrong: list[Path] = []
+    paths = _files_in(how.given, wrong)
     separator = ""
     if how.as_json:
         begin_object()
@@ -204,7 +204,7 @@ def repair(how: RepairOptions) -> Shown:
 def _one(where: str, what: str) -> Listed:
     """The record that *where* and *what* name."""
     from frontier.cdx.lines import INDEXED
-    from frontier.warc.captures import at, captures, warcs_in
+    from frontier.warc.captures import at, captures
     from frontier.warc.records import target_uri
 
     name, _, offset = where.rpartition(":")
@@ -217,7 +217,7 @@ def _one(where: str, what: str) -> Listed:
     wanted = f"<{what.strip('<>')}>" if by_id else target_uri(what)
     found: list[Listed] = []
     count, wrong = 0, list[Path]()
-    for path in warcs_in(_there([Path(where)]), _unfinished):
+    for path in _files_in([Path(where)], wrong):
         for one in _readable(path, captures(path, () if by_id else INDEXED), wrong):
             if wanted == (one.capture.record_id if by_id else one.capture.url):
                 count += 1
@@ -238,8 +238,15 @@ def _there(paths: list[Path]) -> list[Path]:
     return paths
 
 
-def _unfinished(path: Path) -> None:
-    say(f"{path} is still being written, or needs repair; it was not read")
+def _files_in(given: list[Path], wrong: list[Path]) -> list[Path]:
+    """*given* files, and those below *given* directories."""
+    from frontier.postcrawl.files import files_in
+
+    def failed(text: str) -> None:
+        complain(text)
+        wrong.append(Path())
+
+    return files_in(_there(given), say, failed, say, (".warc.gz", ".warc"))
 
 
 def _told(path: Path, error: Exception) -> str:

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from frontier.errors import SourceBroken
 from frontier.files import read_input
+from frontier.postcrawl.files import files_in
 from frontier.postcrawl.remote_files import is_url, read_remote
 from frontier.store.keys import names_a_crawl
 
@@ -138,11 +139,13 @@ def sources(
     """
     crawl, is_listed = crawl_id or target, bool(crawl_id)
     if not is_url(target) and Path(target).is_dir():
-        paths = [
-            path
-            for path in sorted(Path(target).rglob("*"))
-            if path.name.lower().endswith((".warc", ".warc.gz", ".wacz"))
-        ]
+        paths = files_in(
+            [Path(target)],
+            lambda _: None,
+            lambda text: broken(SourceBroken(target, text)),
+            lambda _: None,
+            (".warc", ".warc.gz", ".wacz"),
+        )
         if not paths:
             raise SourceBroken(target, "no .warc, .warc.gz or .wacz is below it")
     elif kind_of(target) is not Kind.MANIFEST:

@@ -26,7 +26,7 @@ from frontier.warc.reader import body_of, parts_of, pulled_from, records_in
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+    from collections.abc import Collection, Generator, Iterator
     from pathlib import Path
 
     from frontier.warc.reader import Found
@@ -92,24 +92,6 @@ class Wanted:
             return False
         url = target_uri(self.url)
         return not url or one.url == url or fnmatch.fnmatchcase(one.url, url)
-
-
-def warcs_in(given: Iterable[Path], unfinished: Callable[[Path], None]) -> list[Path]:
-    """*given* files, and for a directory those in it.
-
-    *unfinished* is called for those in a directory that are still being written.
-    """
-    found = []
-    for path in given:
-        if not path.is_dir():
-            found.append(path)
-            continue
-        for each in sorted(path.iterdir()):
-            if each.name.endswith((".warc.gz", ".warc")):
-                found.append(each)
-            elif each.name.endswith((".warc.gz.open", ".warc.open")):
-                unfinished(each)
-    return found
 
 
 def captures(path: Path, kinds: Collection[str] = INDEXED) -> Iterator[Listed]:

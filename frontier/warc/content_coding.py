@@ -72,49 +72,45 @@ def _decode(coding: bytes, body: Body) -> Body:
             zstd: Any = import_module(_ZSTD)  # Scrapy needs it, too
             return _inflated(body, zstd.ZstdDecompressor, is_joined=True)
         if coding == b"br":
-            return _brotli(body)
+            return _inflated(body, _Brotli)
     except Exception:  # noqa: BLE001 - each library has its own
         raise _Undecodable from None
     raise _Undecodable
+
+
+class _Brotli:
+    """Brotli's decompressor, with the methods of the others."""
+
+    unused_data = b""
+
+    def __init__(self) -> None:
+        self._brotli: Any = import_module("brotli").Decompressor()
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._brotli.is_finished())
+
+    def decompress(self, data: bytes, size: int) -> bytes:
+        part: bytes = self._brotli.process(data, output_buffer_limit=size)
+        return part
 
 
 def _inflated(body: Body, new: Callable[[], Any], *, is_joined: bool = False) -> bytes:
     """What one member, or frame, of *body* has; if it *is_joined*, what all have."""
     parts, size, inflate = [], 0, new()
     for start in range(0, len(body), _BLOCK):
-        data = bytes(body[start : start + _BLOCK])
-        while True:
-            if inflate.eof and is_joined and data:
+        data = part = bytes(body[start : start + _BLOCK])
+        while data or part:
+            if inflate.eof and data:
+                if not is_joined:
+                    raise _Undecodable
                 inflate = new()
-            part = inflate.decompress(data, _BLOCK)
+            part = b"" if inflate.eof else inflate.decompress(data, _BLOCK)
             size += len(part)
             if size > LIMIT:
                 raise _Undecodable
             parts.append(part)
             data = inflate.unused_data or getattr(inflate, "unconsumed_tail", b"")
-            if inflate.eof and data and not is_joined:
-                raise _Undecodable
-            if not (data or len(part) == _BLOCK) or (inflate.eof and not data):
-                break
     if not inflate.eof:
-        raise _Undecodable
-    return b"".join(parts)
-
-
-def _brotli(body: Body) -> bytes:
-    decompressor = import_module("brotli").Decompressor()
-    parts, size = [], 0
-    for start in range(0, len(body), _BLOCK):
-        data = bytes(body[start : start + _BLOCK])
-        while True:
-            part = decompressor.process(data, output_buffer_limit=_BLOCK)
-            size += len(part)
-            if size > LIMIT:
-                raise _Undecodable
-            parts.append(part)
-            data = b""
-            if not part or decompressor.is_finished():
-                break
-    if not decompressor.is_finished():
         raise _Undecodable
     return b"".join(parts)

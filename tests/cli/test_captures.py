@@ -234,7 +234,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_listed(warcs):
     lines = err.splitlines()
     assert len(lines) == 3
     assert sum("cut.warc.gz" in each or "none.warc.gz" in each for each in lines) == 2
-    assert "still being written" in "".join(lines)
+    assert "is not closed" in "".join(lines)
 
 
 @pytest.mark.parametrize(

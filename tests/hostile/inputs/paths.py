@@ -91,7 +91,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("warc", "list", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("not a regular file") == 3
+    assert said.err.count("not a regular file") == 2  # one is a directory
     assert "http://a.example/1" in said.out
 
 
@@ -100,7 +100,7 @@ def _(given):
     where, _ = odd_directory(given, "")
     said = given.command("collection", "import", where)
     assert said.code == ExitCode.INCOMPLETE
-    assert said.err.count("not a regular file") == 3
+    assert said.err.count("not a regular file") == 2  # one is a directory
     assert given.imported == 1
 
 
