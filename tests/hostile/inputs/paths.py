@@ -120,7 +120,7 @@ def _(given):
     path = given.file("a.warc.gz", bomb(head, 128, b"\r\n\r\n"))
     said = given.command("collection", "import", path)
     assert said.code == ExitCode.INCOMPLETE
-    assert "grows more than 100 times" in said.err
+    assert "inflates to more than 100 times" in said.err
 
 
 @hostile_each("path", {f"import-of-a-bomb{end}": (end,) for end in (".cdxj", ".log")})
@@ -128,7 +128,7 @@ def _(given, end):
     path = given.file(f"a{end}.gz", bomb(b"", 128))
     said = given.command("collection", "import", path)
     assert said.code == ExitCode.INCOMPLETE
-    assert "grows more than 100 times" in said.err
+    assert "inflates to more than 100 times" in said.err
 
 
 @hostile("path/escapes-in-a-reason-and-in-headers")
