@@ -112,7 +112,7 @@ class Bulk:
             )
             for (partition, pushes), reply in zip(batches, replies, strict=True):
                 try:
-                    done = pushed(reply, pushes)
+                    done = pushed(reply[0], pushes)
                 except LayoutStale as stale:
                     self._layouts[partition] = stale.layout
                     again.append((partition, pushes))

@@ -65,6 +65,7 @@ class PushingNode(Node):
         kind = Outbox if self.queues else MarkingOutbox
         self.outbox = kind(
             self.outage_retry,
+            self.keys,
             Pusher(self.keys, seen_config(self.config)),
             on_verdicts=self.on_verdicts,
             on_became_ready=lambda _: [],  # the partitions are its own

@@ -130,7 +130,7 @@ def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
     begin, length = time.perf_counter(), 0
     for partition, pushes in _batches(sizes, soon):
         call = push_call(keys.partition(partition), TIERS, SeenLayout(), pushes)
-        pushed(store.call(call), pushes)
+        pushed(store.call(call)[0], pushes)
         length += sum(len(push.tag) for push in pushes)
     seconds = time.perf_counter() - begin
     used = (settled(server) - before - length) / sizes.urls

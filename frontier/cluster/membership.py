@@ -161,6 +161,8 @@ class View:
     """The version of what an operator wants of the crawl; empty if that is nothing."""
     now_ms: int = 0
     """By the clock of the server that has the map."""
+    went_back: bool = False
+    """Whether the map has forgotten this node's last heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +384,7 @@ class Membership:
             order.decode(),
             controls.decode("utf-8", "replace"),
             self._at,
+            went_back,
         )
 
     def _read_map(self, told: Sequence[bytes]) -> None:

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frontier.errors import KeyDamaged, LeaseLost, StoreUnavailable
-from frontier.queue.damage import is_number
 from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
 from frontier.store.outage_retry import ASK_AGAIN
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from frontier.node.inbox import Inbox
     from frontier.queue.due import Moved
     from frontier.store.client import Call
+from frontier.store.damage import is_number
 
 logger = logging.getLogger(__name__)
 

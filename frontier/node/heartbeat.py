@@ -221,6 +221,8 @@ class Heartbeat:
             busy=self._node.is_busy(), report=self._node.report()
         )
         self._clock.note(view.now_ms, asked_at)
+        if view.went_back:
+            self._outage_retry.doubt()
         if view.controls != self._controls:
             await self._node.on_controls(view.controls)
             self._controls = view.controls

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -214,6 +213,7 @@ class Kernel(Reporting):
         self.seen = seen_config(config)
         self.outbox = Outbox(
             outage_retry,
+            keys,
             Pusher(keys, self.seen, server_ms=self.context.clock),
             on_verdicts=self.on_verdicts,
             on_became_ready=self._on_became_ready,
@@ -258,14 +258,8 @@ class Kernel(Reporting):
         )
         self.heartbeat.on_leases = self.due_times.note_waiting
         self.lending.on_change = self.heartbeat.hurry
-        self._failover = Failover(
-            self.context,
-            self.store,
-            self.inbox,
-            self.outbox,
-            on_forgotten=partial(self.parts.call, Part.went_back),
-        )
-        self.outage_retry.on_change(self._examine)
+        failover = Failover(self.context, self.store, self.inbox, self.outbox)
+        self.outage_retry.on_change(failover.start_over)
 
     def _make_guards(self) -> None:
         """What looks after all of it."""
@@ -349,11 +343,6 @@ class Kernel(Reporting):
                 self.inbox.note_ready(partition, [queue])
         hints = hints_of(became_ready, self.membership.ring, self.config.node_id)
         return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
-
-    async def _examine(self) -> None:
-        await self._failover.examine()
-        self.hosts.went_back()
-        self.fetched.went_back()
 
     def on_uplink(self) -> None:
         """Start nothing while no host answers, and leave the crawl to other nodes."""

@@ -53,13 +53,13 @@ from frontier.node.host_politeness import Concurrency
 from frontier.node.kernel import NOTHING, Kernel, NodeServer, answer_time
 from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_crawl import remove_frontier
-from frontier.queue.damage import is_number
 from frontier.seen.imported_filter import about_call
 from frontier.settings.values import end_ms
 from frontier.status.figures import PACES
 from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
 from frontier.store.client import BlockingStore, Call, Store, check_server
+from frontier.store.damage import is_number
 from frontier.store.outage_retry import OutageRetry, pauses
 
 if TYPE_CHECKING:
@@ -481,7 +481,6 @@ class Node(Kernel):
         # Others take what is not given back from who is off the map.
         with contextlib.suppress(StoreUnavailable):
             await self._despite(leases.release(held))
-        await self._despite(self.run(self.outbox.pusher.leave()))
         await self.parts.wait(Part.finish)
         await self._despite(self.claims.leave())
         return report

@@ -9,10 +9,11 @@ What always holds:
 3.  `flush` returns when everything put before it is in the store, and has been
     handed to the journal if there is one. All of it is, also what was seen: the
     node that had the verdict "new" may have died before its journal had it.
-4.  What was stored can be put once more, should the store have forgotten it, until its
-    own server has stored something `KEPT` seconds later: that and nothing else. It gets
-    no second verdict.
-5.  A push whose reply was lost is done once, and has the verdicts of the first time.
+4.  What was stored is kept until its own server has stored something `KEPT` seconds
+    later, and is put once more if the store has gone back: that and nothing else. It
+    gets no second verdict.
+5.  A push whose reply was lost is sent again, and queued once. What was new the first
+    time is seen the second.
 
 Hints: word to who holds a partition that one of its queues is not empty now.
 """
@@ -26,9 +27,12 @@ import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.errors import PushForgotten, StoreUnavailable
+from frontier.errors import StoreUnavailable
+from frontier.queue.due import DUE
+from frontier.queue.push import CLAIM, CLAIMED, NEW
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
+from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -99,7 +103,6 @@ class _Kept(NamedTuple):
 
     stored: float
     partition: int
-    number: int
     pushes: Sequence[Push]
 
 
@@ -109,6 +112,7 @@ class Outbox:
     def __init__(
         self,
         outage_retry: OutageRetry,
+        keys: CrawlKeys,
         pusher: Pusher,
         *,
         on_verdicts: Callable[[Sequence[Push], str], None],
@@ -116,6 +120,7 @@ class Outbox:
         journal: Callable[[int, Sequence[Push]], None] | None = None,
     ) -> None:
         self._outage_retry = outage_retry
+        self._keys = keys
         self.pusher = pusher
         self._on_verdicts = on_verdicts
         self._on_became_ready = on_became_ready
@@ -131,10 +136,7 @@ class Outbox:
         """By the servers that have it: one that is dead says nothing of what it had,
         whatever the others have stored since."""
         self._kept_count = 0
-        self._let_go: dict[int, int] = {}
         self._resends = False
-        self._late: set[asyncio.Task[None]] = set()
-        """What servers have not answered; no more than one of a partition."""
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -145,11 +147,6 @@ class Outbox:
         self._some.set()
         if self.pending >= MAX_PER_FLIGHT:
             self._urgent.set()
-
-    def put_again(self, partition: int, push: Push) -> None:
-        """Add *push*, which somebody has made before; it gets no verdict."""
-        self._resends = True
-        self.put(partition, push._replace(tag=AGAIN))
 
     async def flush(self) -> None:
         """Return when everything that was put so far is in the store."""
@@ -170,36 +167,23 @@ class Outbox:
         finally:
             self._flushes -= 1
 
-    def resend(self, forgotten: Mapping[int, int]) -> tuple[int, int]:
-        """Put again what was stored lately, and is not any more.
-
-        *forgotten* tells which partitions lack pushes, and the last number that
-        each has. Returns how many pushes that is, and in how many partitions
-        something is forgotten that is not kept here any more.
-        """
-        self.pusher.went_back(forgotten)
+    def resend(self) -> int:
+        """Put again what was stored lately; return how many pushes that is."""
+        self.pusher.went_back()
         kept, self._kept, self._kept_count = self._kept, defaultdict(deque), 0
-        now, count = time.monotonic(), 0
-        for one in itertools.chain.from_iterable(kept.values()):
-            if one.number <= forgotten.get(one.partition, one.number):
-                # Another server may have it now, which has had it for this moment.
-                self._hold(one._replace(stored=now))
-                continue
+        again = [*itertools.chain.from_iterable(kept.values())]
+        self._resends = bool(again) or self._resends
+        for one in again:
             for push in one.pushes:
-                self.put_again(one.partition, push)
-            count += len(one.pushes)
-        gone = sum(self._let_go.get(p, 0) > last for p, last in forgotten.items())
-        return count, gone
-
-    def _hold(self, one: _Kept) -> deque[_Kept]:
-        server = self._outage_retry.server_of(self.pusher.key(one.partition))
-        self._kept[server].append(one)
-        self._kept_count += len(one.pushes)
-        return self._kept[server]
+                self.put(one.partition, push._replace(tag=AGAIN))
+        return sum(len(one.pushes) for one in again)
 
     def _keep(self, partition: int, pushes: Sequence[Push]) -> None:
-        now, number = time.monotonic(), self.pusher.confirmed(partition)
-        here = self._hold(_Kept(now, partition, number, pushes))
+        now = time.monotonic()
+        server = self._outage_retry.server_of(self._keys.partition(partition).counts)
+        here = self._kept[server]
+        here.append(_Kept(now, partition, pushes))
+        self._kept_count += len(pushes)
         since = now - (KEPT if self._outage_retry.alone else KEPT_BY_CLUSTER)
         while here[0].stored < since:
             self._drop_first(here)
@@ -207,11 +191,7 @@ class Outbox:
             self._drop_first(max(self._kept.values(), key=len))
 
     def _drop_first(self, kept: deque[_Kept]) -> None:
-        gone = kept.popleft()
-        self._kept_count -= len(gone.pushes)
-        # Of a partition that has moved, two servers' are let go in any order.
-        before = self._let_go.get(gone.partition, 0)
-        self._let_go[gone.partition] = max(gone.number, before)
+        self._kept_count -= len(kept.popleft().pushes)
 
     def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
         if self._resends and any(push.tag is AGAIN for push in pushes):
@@ -226,7 +206,6 @@ class Outbox:
         try:
             while True:
                 await self._some.wait()
-                self._late = _going(self._late)
                 if not self._flushes and self.pending < MAX_PER_FLIGHT:
                     await self._linger()
                 self._some.clear()
@@ -240,7 +219,6 @@ class Outbox:
                         flights = _going(flights)
                 flights = _going(flights)
         finally:
-            flights |= self._late
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
@@ -267,62 +245,47 @@ class Outbox:
                 break
         return batches
 
-    async def _send(
-        self,
-        batches: list[tuple[int, list[Push]]],
-        calls: list[Call] | None = None,
-    ) -> None:
-        """Push *batches*, with *calls* if these were made before.
-
-        What one of several servers does not answer is no flight any more, which
-        the others' have to wait for.
-        """
+    async def _send(self, batches: list[tuple[int, list[Push]]]) -> None:
+        """Push *batches*, until the store has all of them."""
         became_ready: list[tuple[int, str]] = []
         while batches:
-            if calls is None and not self._outage_retry.alone:
-                calls = self._calls(batches)
-                replies = await self._outage_retry.partial(calls, copied=True)
-                batches, calls, replies = self._leave(batches, calls, replies)
-            else:
-                replies = await self._outage_retry.retry(
-                    calls or self._calls(batches), copied=True
-                )
-            calls = None
+            plans = [self.pusher.plan(*batch) for batch in batches]
+            calls = joined(plans, alone=self._outage_retry.alone)
+            replies, is_repeated = await self._push(calls)
             every = itertools.chain.from_iterable(replies)
-            batches = self._note_replies(batches, every, became_ready)
+            again: list[tuple[int, list[Push]]] = []
+            for (partition, pushes), reply in zip(batches, every, strict=True):
+                done = self.pusher.pushed(partition, reply, pushes)
+                if done is None:
+                    again.append((partition, pushes))
+                    continue
+                verdicts, ready = done.verdicts, done.became_ready
+                if is_repeated:
+                    verdicts = _own_claims(pushes, verdicts)
+                    ready = tuple({DUE if push.due else push.queue for push in pushes})
+                became_ready += [(partition, queue) for queue in ready if queue]
+                self._land(partition, pushes)
+                self._keep(partition, pushes)
+                self._tell(pushes, verdicts)
+            batches = again
         async with self._stored_more:
             self._stored_more.notify_all()
-        if hints := self._on_became_ready(became_ready):
-            # A renewal says what is ready if a hint is lost.
-            with contextlib.suppress(StoreUnavailable):
-                await self._outage_retry.call(hints)
+        after = self._on_became_ready(became_ready) + self.pusher.forget_calls()
+        # A look at all partitions finds what is ready if a hint is lost.
+        with contextlib.suppress(StoreUnavailable):
+            await self._outage_retry.call(after)
 
-    def _note_replies(
-        self,
-        batches: list[tuple[int, list[Push]]],
-        replies: Iterable[Any],
-        became_ready: list[tuple[int, str]],
-    ) -> list[tuple[int, list[Push]]]:
-        """Note what was stored; return what is to be sent again.
-
-        Adds to *became_ready*.
-        """
-        again: list[tuple[int, list[Push]]] = []
-        for (partition, pushes), reply in zip(batches, replies, strict=True):
+    async def _push(self, calls: Sequence[Call]) -> tuple[list[Any], bool]:
+        """The replies to *calls*, and whether some may have been executed before."""
+        waits, is_repeated = pauses(), False
+        while True:
             try:
-                done = self.pusher.pushed(partition, reply, pushes)
-            except PushForgotten:
-                done = None
-                if not self.pusher.is_outdated(partition):
-                    self._outage_retry.doubt()
-            if done is None:
-                again.append((partition, pushes))
-                continue
-            became_ready += [(partition, queue) for queue in done.became_ready]
-            self._land(partition, pushes)
-            self._keep(partition, pushes)
-            self._tell(pushes, done.verdicts)
-        return again
+                replies = await self._outage_retry.call(calls, copied=True)
+            except StoreUnavailable:
+                is_repeated = True
+                await asyncio.sleep(next(waits))
+            else:
+                return replies, is_repeated
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:
         """Count *pushes* as stored."""
@@ -332,27 +295,16 @@ class Outbox:
         if self._journal is not None:
             self._journal(partition, pushes)
 
-    def _leave(
-        self,
-        batches: list[tuple[int, list[Push]]],
-        calls: list[Call],
-        replies: list[Any],
-    ) -> tuple[list[tuple[int, list[Push]]], list[Call], list[Any]]:
-        """What was answered; what was not is sent again, as it was, by another task."""
-        every = list(zip(batches, calls, replies, strict=True))
-        late = [one for one in every if isinstance(one[2], StoreUnavailable)]
-        if late:
-            there, sent = [batch for batch, _, _ in late], [call for _, call, _ in late]
-            task = asyncio.create_task(self._send(there, sent))
-            task.add_done_callback(lambda _: self._some.set())
-            self._late.add(task)
-        rest = [one for one in every if not isinstance(one[2], StoreUnavailable)]
-        return [b for b, _, _ in rest], [c for _, c, _ in rest], [r for _, _, r in rest]
 
-    def _calls(self, batches: list[tuple[int, list[Push]]]) -> list[Call]:
-        """The calls that push *batches*, in their order, few of them."""
-        plans = [self.pusher.plan(partition, pushes) for partition, pushes in batches]
-        return joined(plans, alone=self._outage_retry.alone)
+def _own_claims(pushes: Sequence[Push], verdicts: str) -> str:
+    """*verdicts* of what was sent twice: a claim that is there may be this one.
+
+    Else its request would be made by nobody.
+    """
+    return "".join(
+        NEW if push.mode == CLAIM and verdict == CLAIMED else verdict
+        for push, verdict in zip(pushes, verdicts, strict=True)
+    )
 
 
 def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

@@ -23,7 +23,6 @@ from frontier.cluster import controls
 from frontier.cluster.crawls import STATES
 from frontier.cluster.membership import ttl_of
 from frontier.errors import CodecError, CrawlInUse, KeyDamaged
-from frontier.queue.damage import is_last_push, is_number
 from frontier.queue.due import read_waiting
 from frontier.queue.hosts import is_record
 from frontier.queue.priority import readable, split_name
@@ -34,7 +33,7 @@ from frontier.seen.imported_filter import FIELD, GUARD, about_call
 from frontier.seen.seen_set import LAYOUT, stored_crawl
 from frontier.status.snapshot import beats_of
 from frontier.store.client import Call
-from frontier.store.damage import wrong_type
+from frontier.store.damage import is_number, wrong_type
 from frontier.store.keys import CrawlKeys, names_in
 from frontier.store.scripts import PARTITION_REPAIR
 
@@ -47,10 +46,7 @@ if TYPE_CHECKING:
 
 WAITING = 500
 """URLs that wait, per call."""
-VALUES: dict[str, Callable[[bytes], bool]] = {
-    "hosts": is_record,
-    "pushers": is_last_push,
-}
+VALUES: dict[str, Callable[[bytes], bool]] = {"hosts": is_record}
 """What the values of hashes have to be."""
 COUNTED = ("born", "ready", "waiting", "pushed", "seq", "acked", "dead", "skipped")
 """Fields of `counts` that are counted again."""

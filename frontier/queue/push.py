@@ -1,11 +1,5 @@
 """Pushing: one script call per partition tests, marks and queues its URLs.
 
-A store can go back in time, by a failover or a restart, and others push to it at
-once: no count that is shared tells what is missing then. So each push of a process
-has a number, which the script keeps in the partition (`PartitionKeys.pushers`) in the
-same step. What a server does is lost from the end, so where the last number of this
-process is, there is all that it had pushed before, and all that it was told was seen.
-
 What always holds:
 
 1.  A URL is never marked as seen without being queued: both are one script.
@@ -16,25 +10,18 @@ What always holds:
     since that there is no room for it: the caller tries again with the layout that it
     returned. Where there is no room at all, the plan is one of growth.
 3.  Any node may push to any partition; no lease is needed.
-4.  A push that has a `Turn` is done once, however often it is sent, and not at all
-    where the store has forgotten an earlier one of the same process.
-5.  A number is given to one push only, and is greater than those given before; the
-    same push that is sent again has the same. One push of a partition is under way at
-    a time.
-6.  A push that was confirmed longer than `CONFIRMED_FOR` seconds ago is not asked for:
-    the store keeps the numbers of processes that are silent for an hour at least.
+4.  What a `Pusher` sends again, as no reply came, is queued once: by the mark of what
+    is tested, which is seen then, and by an id of what is not.
 """
 
 from __future__ import annotations
 
 import secrets
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import KeyDamaged, PushForgotten
-from frontier.queue.damage import is_number
 from frontier.queue.due import DUE, waiting_element, wall_ms
 from frontier.seen import intset
 from frontier.seen.config import (
@@ -52,7 +39,7 @@ from frontier.store.scripts import QUEUE_PUSH
 from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from frontier.seen.config import SeenConfig
     from frontier.store.client import BlockingStore
@@ -62,6 +49,7 @@ TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
 on; always, and nothing is remembered; if it is new, and only one process has its
 request (see `frontier.queue.item`)."""
+UNTESTED = MARK + FORCE
 GONE = "0123456789"
 """The mode of a mark that was claimed by a process that is gone, by the number of
 times that it was delivered: the next push of it finds it new."""
@@ -109,16 +97,6 @@ class Forced:
         return seen_hash(b"%d %b %b" % (ordinal, fingerprint, self._parent))
 
 
-class Turn(NamedTuple):
-    """Which push of which process to a partition it is."""
-
-    process: str
-    number: int
-    """Greater than that of each earlier push of the process."""
-    before: int
-    """The last that the store has confirmed there; 0 if it need not have it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pushed:
     """What a push did."""
@@ -136,14 +114,12 @@ def push_call(
     tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
-    turn: Turn | None = None,
 ) -> Call:
     """The call that pushes *pushes*, at most `MAX_URLS`, to one partition.
 
-    Or that makes room for them, where there is none: see `push_plan`. Without a *turn*
-    it may be done twice if it is sent twice.
+    Or that makes room for them, where there is none: see `push_plan`.
     """
-    (call,) = joined([push_plan(keys, tiers, layout, pushes, turn)], alone=False)
+    (call,) = joined([push_plan(keys, tiers, layout, pushes)], alone=False)
     return call
 
 
@@ -156,7 +132,6 @@ def push_plan(
     tiers: SeenConfig,
     layout: SeenLayout,
     pushes: Sequence[Push],
-    turn: Turn | None = None,
     clock: Callable[[], float] = wall_ms,
 ) -> Plan:
     """What `joined` needs to push *pushes*, at most `MAX_URLS`, to one partition.
@@ -174,7 +149,7 @@ def push_plan(
         return grow_plan(keys, tiers, layout, wanted, urls, begins=begins)
     made = PlanKeys(keys, layout.era)
     filters = [(each.bits, each.hashes) for each in tiers.generations(layout)]
-    made.names += [keys.counts, keys.queues, keys.seen, keys.pushers, keys.claimed]
+    made.names += [keys.counts, keys.queues, keys.seen, keys.claimed]
     made.names += [keys.bloom(number) for number in range(len(filters))]
     is_tested = tiers.has_set or tiers.has_bloom
     texts = [str(mark) for mark in marks] if is_tested else []
@@ -189,7 +164,7 @@ def push_plan(
         made.names.append(keys.forced)
         forced = (len(made.names), [str(one) if one else "" for one in ids])
     known = (layout.buckets, layout.blooms, layout.era)
-    head = (len(made.names), keys.born, turn or (), known, tiers.room(layout))
+    head = (len(made.names), keys.born, known, tiers.room(layout))
     columns = ("".join(modes), texts, places, targets)
     packed = pack((*head, filters, lists, *columns, items if targets else (), forced))
     return Plan(QUEUE_PUSH, made.names, packed, urls)
@@ -212,7 +187,7 @@ def push_to(
         StoreError: The store does not answer, or refuses.
     """
     while True:
-        reply = store.call(push_call(keys, tiers, layout, pushes))
+        (reply,) = store.call(push_call(keys, tiers, layout, pushes))
         try:
             return pushed(reply, pushes)
         except LayoutStale as stale:
@@ -220,23 +195,15 @@ def push_to(
 
 
 def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
-    """What *reply* to the call that pushed *pushes*, and nothing else, says.
+    """What the *reply* to the plan that pushed *pushes* says.
 
     Raises:
         LayoutStale: Nothing was done; the error has the current layout.
         CrawlLost: Nothing was done; the store has lost what was in the partition.
-        PushForgotten: Nothing was done.
     """
-    return pushed_one(reply[0], pushes)
-
-
-def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
-    """What the reply to one of several plans says; raises as `pushed` does."""
     layout = layout_of(reply)
     if reply[0] == 0:
         raise LayoutStale(layout)
-    if reply[0] == 2:
-        raise PushForgotten
     became_ready: tuple[str, ...] = ()
     if reply[7]:
         now = (push.queue for push in pushes if push.queue and not push.due)
@@ -248,48 +215,40 @@ def pushed_one(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
     return Pushed(layout, reply[6].decode("ascii"), became_ready)
 
 
-CONFIRMED_FOR = 600.0
-"""Seconds; a replica that is so far behind is not promoted."""
 EMPTY = SeenLayout()
 
 
-def new_pusher() -> str:
-    """A name for the pushes of one process, which no other has."""
-    return secrets.token_urlsafe(6)
-
-
 class Pusher:
-    """Numbers the pushes of one process to the partitions of one crawl."""
+    """Pushes of one process to the partitions of one crawl, one at a time to each."""
 
     def __init__(
         self,
         keys: CrawlKeys,
         tiers: SeenConfig,
-        clock: Callable[[], float] = time.monotonic,
-        process: str = "",
         server_ms: Callable[[], float] = wall_ms,
     ) -> None:
         self._keys = keys
         self._tiers = tiers
-        self._clock = clock
         self._server_ms = server_ms
         self._layouts: dict[int, SeenLayout] = {}
-        self._last = 0
-        self._sent: dict[int, Turn] = {}
-        self._confirmed: dict[int, tuple[int, float]] = {}
-        self.process = process or new_pusher()
-        """What the store knows this process by."""
+        self._drawn: dict[int, list[int]] = {}
+        """Ids for what is under way to a partition, untested and of no parent."""
+        self._done: list[tuple[int, list[int]]] = []
 
     def plan(self, partition: int, pushes: Sequence[Push]) -> Plan:
-        """What pushes *pushes*, with the next number; or makes room for them."""
-        before = self.confirmed(partition)
-        turn = Turn(self.process, self._last + 1, before)
+        """What pushes *pushes*; or makes room for them."""
         layout = self._layouts.get(partition, EMPTY)
         keys = self._keys.partition(partition)
-        plan = push_plan(keys, self._tiers, layout, pushes, turn, self._server_ms)
-        if plan.script is QUEUE_PUSH:
-            self._sent[partition], self._last = turn, turn.number
-        return plan
+        lacking = [
+            n for n, p in enumerate(pushes) if p.mode in UNTESTED and not p.forced
+        ]
+        if lacking:
+            drawn = [secrets.randbits(62) + 1 for _ in lacking]
+            drawn = self._drawn.setdefault(partition, drawn)
+            pushes = list(pushes)
+            for place, one in zip(lacking, drawn, strict=True):
+                pushes[place] = pushes[place]._replace(forced=one)
+        return push_plan(keys, self._tiers, layout, pushes, self._server_ms)
 
     def pushed(
         self, partition: int, reply: list[Any], pushes: Sequence[Push]
@@ -297,11 +256,10 @@ class Pusher:
         """What became of the last plan; ``None`` if it is to be made again.
 
         Raises:
-            PushForgotten: Nothing was done, as an earlier push is missing.
             KeyDamaged: Nothing was done; a value in the partition cannot be.
         """
         try:
-            done = pushed_one(reply, pushes)
+            done = pushed(reply, pushes)
         except LayoutStale as stale:
             if not self._tiers.allows(stale.layout):
                 reason = "its numbers do not fit each other"
@@ -310,74 +268,38 @@ class Pusher:
             self._layouts[partition] = stale.layout
             return None
         self._layouts[partition] = done.layout
-        self._confirmed[partition] = (self.number(partition), self._clock())
+        if partition in self._drawn:
+            self._done.append((partition, self._drawn.pop(partition)))
         return done
 
-    def key(self, partition: int) -> str:
-        """The key of *partition* that has the numbers."""
-        return self._keys.partition(partition).pushers
+    def forget_calls(self) -> list[Call]:
+        """The calls that remove the ids that were drawn for what is done.
 
-    def number(self, partition: int) -> int:
-        """The number of the last push to *partition* that was planned."""
-        return self._sent[partition].number
-
-    def confirmed(self, partition: int) -> int:
-        """The number of the last push that *partition* must have; 0 if of none."""
-        number, when = self._confirmed.get(partition, (0, 0.0))
-        return number if when > self._clock() - CONFIRMED_FOR else 0
-
-    def is_outdated(self, partition: int) -> bool:
-        """Whether the last plan asks for a push that is known to be forgotten."""
-        return self._sent[partition].before > self.confirmed(partition)
-
-    def ask(self) -> dict[int, Call]:
-        """The calls that ask partitions for the last number that they have."""
-        return {
-            partition: last_push(self._keys, partition, self.process)
-            for partition in self._confirmed
-            if self.confirmed(partition)
-        }
-
-    def forgotten(self, replies: Mapping[int, bytes | None]) -> dict[int, int]:
-        """Partitions that lack pushes, with the last number that they have.
-
-        *replies* are those to the calls of `ask`.
+        They may be forgotten: an id that nobody removes takes some bytes.
         """
-        has = {partition: number_of(reply) for partition, reply in replies.items()}
-        return {p: number for p, number in has.items() if number < self.confirmed(p)}
+        done, self._done = self._done, []
+        return [
+            Call.command("SREM", self._keys.partition(partition).forced, *ids)
+            for partition, ids in done
+        ]
 
-    def went_back(self, forgotten: Mapping[int, int]) -> None:
-        """Count on no more than what partitions have, and on no layout."""
+    def went_back(self) -> None:
+        """Count on no layout."""
         self._layouts.clear()
-        for partition, number in forgotten.items():
-            self._confirmed[partition] = (number, self._clock())
 
-    def end(self, run: Callable[[Sequence[Call]], list[Any]]) -> None:
-        """Ask whether all that was confirmed is there, and `leave`; waits for *run*.
+
+class Unbroken:
+    """Tells a command whether the store has all that it pushed, which may be much."""
+
+    def __init__(self, store: BlockingStore) -> None:
+        self._store = store
+        self._runs = store.runs()
+
+    def require(self) -> None:
+        """Make sure that the servers are those of the beginning.
 
         Raises:
-            PushForgotten: It is not.
+            PushForgotten: They are not, and may lack what others had confirmed.
         """
-        calls = self.ask()
-        if self.forgotten(dict(zip(calls, run(list(calls.values())), strict=True))):
+        if self._store.runs() != self._runs:
             raise PushForgotten
-        run(self.leave())
-
-    def leave(self) -> list[Call]:
-        """The calls that take this process out of the partitions.
-
-        Only when nothing of it is under way, and it will not compare any more.
-        """
-        names = [self._keys.partition(partition).pushers for partition in self._sent]
-        return [Call.command("HDEL", name, self.process) for name in names]
-
-
-def last_push(keys: CrawlKeys, partition: int, process: str) -> Call:
-    """The call that asks *partition* for the last push of *process*."""
-    return Call.command("HGET", keys.partition(partition).pushers, process)
-
-
-def number_of(reply: bytes | None) -> int:
-    """The number in the *reply* to `last_push`; 0 if there is none."""
-    number = (reply or b"0").split(b" ", 1)[0]
-    return int(number) if is_number(number) else 0

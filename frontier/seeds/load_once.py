@@ -7,9 +7,9 @@ What always holds:
 2.  One command at a time loads a list, by a lock that ends by itself. With the
     lock is stored how many lines of the list are in the store: whoever loads it
     next begins after these. A line counts only after it was pushed.
-3.  A push that is sent again, as its reply was lost, is done and counted once. Seeds
-    that a failover has made the store forget, while they were loaded, are noticed:
-    no line of the list counts then.
+3.  A push that is sent again, as its reply was lost, is done once. If a server was
+    started again or replaced while seeds were loaded, it may have forgotten some: no
+    line of the list counts then.
 4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
     time to find what was queued.
 """
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import CrawlClosed, CrawlLost
 from frontier.node.outbox import hint_calls
-from frontier.queue.push import ARE_SEEN, NEW, Pusher
+from frontier.queue.push import ARE_SEEN, NEW, Pusher, Unbroken
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.keys import node_of
@@ -114,6 +114,7 @@ class Seeder:
         self._store = store
         self._keys = keys
         self._pusher = Pusher(keys, tiers)
+        self._unbroken = Unbroken(store)
         self.queued = 0
         """Seeds that were new."""
         self.seen = 0
@@ -123,7 +124,6 @@ class Seeder:
         """Store *pushes*, each with its partition, and tell who holds that.
 
         Raises:
-            PushForgotten: The store has gone back in time since an earlier push.
             StoreError: The store does not answer, or refuses. Some may be stored.
         """
         waiting: dict[int, list[Push]] = defaultdict(list)
@@ -147,15 +147,16 @@ class Seeder:
                 del waiting[number][:MAX_URLS]
                 if not waiting[number]:
                     del waiting[number]
+            self._store.run(self._pusher.forget_calls())
             tell_holders(self._store, self._keys, became_ready)
 
     def leave(self) -> None:
         """End; nothing is pushed any more.
 
         Raises:
-            PushForgotten: The store has not all that was pushed.
+            PushForgotten: The store may not have all that was pushed.
         """
-        self._pusher.end(self._store.run)
+        self._unbroken.require()
 
 
 def tell_holders(

@@ -476,6 +476,13 @@ class BlockingStore:
         """Send one call and return its reply; raises as `run` does."""
         return self.run([call])[0]
 
+    def runs(self) -> str:
+        """What tells the runs of its servers from others; raises as `run` does.
+
+        Others may have forgotten what these had confirmed.
+        """
+        return str(self.call(Call.command("INFO", "server"))["run_id"])
+
     def scan(self, pattern: str) -> Iterator[bytes]:
         """The keys that *pattern* matches, some perhaps twice; raises as `run` does.
 

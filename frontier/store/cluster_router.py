@@ -290,6 +290,8 @@ def merged(name: str, replies: list[Any]) -> Any:
         return [key for reply in replies for key in reply]
     if name == "INFO" and all(isinstance(reply, dict) for reply in replies):
         whole = dict(replies[0])
+        if "run_id" in whole:
+            whole["run_id"] = " ".join(sorted(reply["run_id"] for reply in replies))
         whole["memory_share"] = max(
             reply.get("used_memory", 0) / (reply.get("maxmemory", 0) or math.inf)
             for reply in replies

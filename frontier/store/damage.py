@@ -34,6 +34,8 @@ _TOLD = re.compile(r"BADKEY (\d+) ([^\r\n]{1,200})")
 _CODES = re.compile(r"^(?:ERR )?|(?:,? ?script: .*|,? on @user_script.*)$", re.DOTALL)
 _TAGGED = re.compile(r"\{([^}]*)\}:([a-z_]+)(?::.*)?", re.DOTALL)
 
+DIGITS = 15
+"""Of any number in the store: Lua's are exact up to 2^53."""
 HASH, LIST, SET, ZSET, STRING = "hash", "list", "set", "zset", "string"
 OF_A_PARTITION: Mapping[str, str] = {
     "lease": HASH,
@@ -52,7 +54,6 @@ OF_A_PARTITION: Mapping[str, str] = {
     "forced": SET,
     "groups": HASH,
     "items": HASH,
-    "pushers": HASH,
     "bloom": STRING,
     "set": SET,
 }
@@ -185,3 +186,8 @@ def _outliving(name: str) -> str:
 
 def _text(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def is_number(value: bytes) -> bool:
+    """Whether *value* is a number as scripts write them: digits, and not too many."""
+    return 0 < len(value) <= DIGITS and value.isdigit()

@@ -642,17 +642,6 @@ class PartitionKeys:
         """
         return f"{self.tag}:items"
 
-    @property
-    def pushers(self) -> str:
-        """Hash: process to `<number> <time, s> <verdicts>` of its last push here.
-
-        By it a process finds out that a failover lost what it had pushed
-        ([why](decisions/store.md)), and a push that is sent again is done once. A
-        process removes its entry when it ends. Entries of killed processes are removed
-        when there are more than 16 and they were silent for an hour.
-        """
-        return f"{self.tag}:pushers"
-
     def bloom(self, generation: int) -> str:
         """Bitmap of one Bloom generation.
 

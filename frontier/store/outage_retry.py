@@ -234,7 +234,7 @@ class OutageRetry:
         self._store.watched = True
 
     def doubt(self) -> None:
-        """Compare before the next call: something that the store had is not there."""
+        """Start over before the next call: the store lacks what it had."""
         self._store.doubt()
 
     def stop(self) -> None:

@@ -87,13 +87,13 @@ def never_reclaims(engine):
     Heartbeat._reclaim = reclaim
 
 
-def never_compares(engine):
+def never_starts_over(engine):
     """A server that had forgotten its last writes was taken for the same."""
 
-    async def examine(self):
+    async def start_over(self):
         pass
 
-    Failover.examine = examine
+    Failover.start_over = start_over
 
 
 def hands_over_what_is_started(engine):
@@ -160,7 +160,11 @@ def takes_from_whom_it_never_met(engine):
 
 
 def counts_on_for_ever(engine):
-    """A node counted on its leases however long ago its last heartbeat was."""
+    """A node counted on its leases however long ago its last heartbeat was.
+
+    It would give them up if it saw that the server went back.
+    """
+    never_starts_over(engine)
     Membership.deadline = property(
         lambda self: -math.inf if self._is_spent else math.inf
     )
@@ -179,7 +183,7 @@ MUTANTS = {
         stays_unserved,
         never_recovers,
         never_reclaims,
-        never_compares,
+        never_starts_over,
         hands_over_what_is_started,
         acks_before_its_links,
         keeps_nothing,

@@ -119,6 +119,7 @@ class Parts:
         self.leases = Leases(self.outage_retry.some, crawl, self.membership)
         self.outbox = Outbox(
             self.outage_retry,
+            crawl,
             Pusher(crawl, options.get("shape", SHAPE)),
             on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
                 zip(pushes, verdicts, strict=True)

@@ -62,7 +62,6 @@ OF_A_PARTITION = {
     "seen": ("hash", ["buckets", "count", "blooms", "last", "era", "claims"]),
     "claimed": ("hash", ["1"]),
     "forced": ("set", []),
-    "pushers": ("hash", []),
     "items": ("hash", []),
     "bloom": ("string", []),
     "bucket": ("set", []),

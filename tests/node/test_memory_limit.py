@@ -29,6 +29,7 @@ class Crawl:
         self.verdicts = {}
         self.outbox = Outbox(
             outage_retry,
+            keys,
             Pusher(keys, shape),
             on_verdicts=self._note,
             on_became_ready=lambda _: [],

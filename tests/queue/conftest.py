@@ -37,7 +37,7 @@ class Client:
         while True:
             call = push_call(self.keys, self.shape, self.layout, pushes)
             try:
-                done = pushed(self.store.call(call), pushes)
+                done = pushed(self.store.call(call)[0], pushes)
             except LayoutStale as error:
                 assert error.layout != self.layout, "the same again would be for ever"
                 self.layout = error.layout

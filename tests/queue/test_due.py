@@ -148,16 +148,10 @@ def test_only_what_is_due_before_all_else_is_told(client, due_push, server_ms):
 
 
 def test_a_push_that_is_sent_again_waits_once(client, due_push, server_ms):
-    from frontier.queue.push import Turn, push_call, pushed
-
-    node, pushes = client(), [due_push(b"1", server_ms() + HOUR)]
+    node, push = client(), due_push(b"1", server_ms() + HOUR)
     node.push([due_push(b"0", server_ms() + HOUR)])
-    for _ in range(2):
-        turn = Turn("process", 1, 0)
-        call = push_call(node.keys, node.shape, node.layout, pushes, turn)
-        done = pushed(node.store.call(call), pushes)
 
-    assert (done.verdicts, done.became_ready) == ("n", (due.DUE,))
+    assert [node.push([push]).verdicts for _ in range(2)] == ["n", "s"]
     assert node.scan().waiting == 2
 
 
@@ -175,7 +169,6 @@ def test_a_node_whose_clock_is_behind_has_nothing_be_ready_early(
         node.shape,
         node.layout,
         [due_push(b"1", behind + 60_000)],
-        None,
         lambda: behind,
     )
     (call,) = joined([plan], alone=False)

@@ -142,7 +142,7 @@ def test_a_stale_layout_changes_nothing_and_brings_the_current_one(
     call = push_call(keys, shapes["bloom+set"], SeenLayout(), [new_push(b"new")])
 
     with pytest.raises(LayoutStale) as caught:
-        pushed(blocking().call(call), [new_push(b"new")])
+        pushed(blocking().call(call)[0], [new_push(b"new")])
 
     assert caught.value.layout == node.layout
     assert node.scan() == before

@@ -84,7 +84,7 @@ class Client:
             layout = self.layouts.get(partition, SeenLayout())
             reply = self.store.call(push_call(keys, self.shape, layout, pushes))
             try:
-                done = pushed(reply, pushes)
+                done = pushed(reply[0], pushes)
             except LayoutStale as error:
                 self.layouts[partition] = error.layout
                 self.stale += 1

@@ -38,7 +38,7 @@ from frontier.node.journal.entries import (
 )
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
-from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher
+from frontier.queue.push import FORCE, NEW, TEST, Push, Pusher, Unbroken
 from frontier.seen.config import MAX_URLS, joined, seen_config
 from frontier.seen.seen_set import checked_shape
 from frontier.store.client import Call
@@ -400,6 +400,7 @@ class _Sender:
     ) -> None:
         self._store = store
         self._pusher = Pusher(keys, shape)
+        self._unbroken = Unbroken(store)
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._count = 0
         self.marked = 0
@@ -424,6 +425,7 @@ class _Sender:
         for partition, pushes in self._waiting.items():
             for i in range(0, len(pushes), MAX_URLS):
                 self._send(partition, pushes[i : i + MAX_URLS])
+        self._store.run(self._pusher.forget_calls())
         self._waiting.clear()
         self._count = 0
 
@@ -431,9 +433,9 @@ class _Sender:
         """End; nothing is pushed any more.
 
         Raises:
-            PushForgotten: The store has gone back in time, and lacks some of it.
+            PushForgotten: The store has gone back in time, and may lack some of it.
         """
-        self._pusher.end(self._store.run)
+        self._unbroken.require()
 
     def _send(self, partition: int, pushes: list[Push]) -> None:
         done = None

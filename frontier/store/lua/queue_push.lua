@@ -1,20 +1,17 @@
 -- queue_push: queue the URLs that were not seen, and mark them, in one step.
 -- include: numbers layout bloom bloom_note claims seen_test waiting_lists ready_lists
--- include: turns push plans
+-- include: push plans
 --
 -- KEYS[1...]  those of the first plan, then those of the next. In each plan 1 is
 --             `counts`, the hash {born, ready, pushed, ...}, 2 `queues`, the sorted set
 --             of queues that have ready URLs, 3 `seen`, the hash {buckets, count, blooms,
---             last, era, claims}, 4 `pushers`, the hash process to '<number> <time, s>
---             <verdicts>' of its last push, 5 `claimed`, the hash of marks whose requests
---             only one process has or had; from 6 on the Bloom generations, then buckets
---             of the set, ready lists, lists of what waits, and `due`
--- ARGV[1...]  plans, a partition each, msgpack [keys, born, turn, layout, room, made,
---             lists, modes, marks, places, targets, items, forced]:
+--             last, era, claims}, 4 `claimed`, the hash of marks whose requests only one
+--             process has or had; from 5 on the Bloom generations, then buckets of the
+--             set, ready lists, lists of what waits, and `due`
+-- ARGV[1...]  plans, a partition each, msgpack [keys, born, layout, room, made, lists,
+--             modes, marks, places, targets, items, forced]:
 --    keys     how many of the KEYS are the plan's
 --    born     the mark of the crawl, as `counts` has it; '' if none
---    turn     {process, number, before}: the number of this push, which only grows, and
---             that of the last one here that the process knows of, or 0; or empty
 --    layout   {buckets, blooms, era}, as the caller knows it
 --    room     URLs that the set may have, and the last Bloom generation
 --    made     {bits, hashes} of each generation; none, and Bloom is neither asked nor
@@ -30,18 +27,17 @@
 --             if that holds for all
 --    items    of each URL, as targets; '<queue>\n<item>' of one that waits
 --    forced   empty, or {key, ids}: the place of `forced`, the set of the ids of forced
---             pushes whose parents are not acked, and the id of each URL's push, or ''
+--             pushes that may come again, and the id of each URL's push, or ''
 --
 -- Returns a reply per plan:
 -- {1, buckets, count, blooms, last, era, verdicts, became_ready}, with a letter per URL (n new,
 -- s seen, b seen as Bloom says, c seen and claimed, now or before, f queued untested, o
 -- noted) and the `lists` that were empty before, or are due next now. What `forced` has
--- is s, and not queued: its parent was delivered before, and had pushed it. A claimed URL whose
--- process is gone is new to the next push of it. A push that has the number of the last
--- one was done already: its verdicts are told again, and all its lists.
+-- is s, and not queued: it was pushed before, as its parent was delivered or no reply came. A
+-- claimed URL whose process is gone is new to the next push of it.
 -- Or nothing of the plan is done, and the reply is
 -- {0, buckets, count, blooms, last, era} if the caller's layout is not the current one or
--- leaves too little room (see seen_grow); {2, ...} if the push `before` is forgotten;
+-- leaves too little room (see seen_grow);
 -- {-1} if the partition is not marked as of that crawl: what was in it is lost. If a value
 -- is not what it has to be, no URL of its plan is marked in the set or queued.
 

@@ -13,41 +13,30 @@ local function check_lists(keys, lists)
   end
 end
 
-local function push(keys, verdicts, born, turn, known, room, made, lists, modes, marks,
-    places, targets, items, forced)
+local function push(keys, verdicts, born, known, room, made, lists, modes, marks, places,
+    targets, items, forced)
   local counts = redis.call('HMGET', keys[1], 'born', 'ready', 'pushed', 'waiting')
   if not is_of(born, counts[1]) then return {-1} end
   local why = no_number(1, {'ready', 'pushed', 'waiting'}, {unpack(counts, 2, 4)})
   if why then error(why) end
   local layout = read_layout(keys, 3)
-  local number, earlier = last_push(keys, turn)
-  if turn[1] and number == turn[2] then
-    note_push(keys, turn, earlier, true) -- a write, for who waits until it is copied
-    local every = {}
-    for i = 1, #lists do every[i] = i end
-    return told(1, layout, earlier, every)
-  elseif turn[1] and number < turn[3] then
-    return told(2, layout)
-  end
-  local count, last = layout[2], layout[4]
-  if not is_at(layout, known) or count + #modes > room[1] or last + #modes > room[2] then
+  if not is_at(layout, known) or layout[2] + #modes > room[1]
+      or layout[4] + #modes > room[2] then
     return told(0, layout)
   end
   check_lists(keys, lists)
-  local tries = seen_test(verdicts, keys, layout, {unpack(keys, 6, 5 + #made)}, made, modes,
+  local tries = seen_test(verdicts, keys, layout, {unpack(keys, 5, 4 + #made)}, made, modes,
     marks, places, forced)
   local became_ready = {}
   if #targets > 0 then became_ready = queue(keys, lists, targets, items, verdicts, tries) end
-  if count ~= layout[2] or last ~= layout[4] then
-    redis.call('HSET', keys[3], 'buckets', layout[1], 'count', layout[2], 'blooms', layout[3],
-      'last', layout[4])
-  end
-  local letters = table.concat(verdicts)
-  note_push(keys, turn, letters, number > 0)
-  return told(1, layout, letters, became_ready)
+  -- Also where nothing was new: a write, for who waits until it is copied. The push before
+  -- may have been the same, and not copied yet.
+  redis.call('HSET', keys[3], 'buckets', layout[1], 'count', layout[2], 'blooms', layout[3],
+    'last', layout[4])
+  return told(1, layout, table.concat(verdicts), became_ready)
 end
 
-local function unmark(keys, verdicts, _, _, _, _, _, _, _, marks, places, _, _, forced)
+local function unmark(keys, verdicts, _, _, _, _, _, _, marks, places, _, _, forced)
   for i, verdict in ipairs(verdicts) do
     local place = verdict == 'n' and places[i]
     if place then redis.call('SREM', keys[place], marks[i]) end

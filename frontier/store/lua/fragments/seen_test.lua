@@ -48,7 +48,7 @@ local function seen_test(verdicts, keys, layout, filters, made, modes, marks, pl
       claim(keys, layout, mark, '')
     elseif layout[6] and (verdict == 's' or verdict == 'b') and mode ~= 109
         and not is_again then
-      verdict, tries[i] = claimed(keys[5], mark, verdict)
+      verdict, tries[i] = claimed(keys[4], mark, verdict)
     end
     verdicts[i] = mode == 109 and not is_again and 'f' or verdict -- m
   end
