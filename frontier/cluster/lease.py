@@ -155,8 +155,6 @@ class Leases:
                 for partition, former, reply in zip(
                     batch, before, replies, strict=True
                 ):
-                    if isinstance(reply, StoreUnavailable):
-                        continue
                     found = self._taken(partition, former, name, reply)
                     if found is None:
                         moved.append(partition)  # noqa: B023 (of this turn)
@@ -213,8 +211,6 @@ class Leases:
             ]
             replies = await self._run(calls)
             for lease, reply in zip(batch, replies, strict=True):
-                if isinstance(reply, StoreUnavailable):
-                    continue
                 if self._held.get(lease.partition) is not lease:
                     continue  # it was lost, or given back, meanwhile
                 if reply[0] < 0:
@@ -246,8 +242,6 @@ class Leases:
             leases = [self._held[p] for p in batch if p in self._held]
             calls = [self._looking(lease) for lease in leases]
             for lease, reply in zip(leases, await self._run(calls), strict=True):
-                if isinstance(reply, StoreUnavailable):
-                    continue
                 if self._held.get(lease.partition) is not lease:
                     continue  # it was given back meanwhile, say
                 if reply is None:
@@ -288,12 +282,11 @@ class Leases:
         ended: list[Lease] = []
 
         async def end(batch: list[Lease]) -> None:
-            replies = await self._run([self.release_call(lease) for lease in batch])
-            for lease, reply in zip(batch, replies, strict=True):
-                if not isinstance(reply, StoreUnavailable):
-                    self.doubtful.discard(lease.partition)
-                    self._seen[lease.partition] = Seen("", lease.token + 1)
-                    ended.append(lease)
+            await self._run([self.release_call(lease) for lease in batch])
+            for lease in batch:
+                self.doubtful.discard(lease.partition)
+                self._seen[lease.partition] = Seen("", lease.token + 1)
+                ended.append(lease)
 
         await _each(end, _batches(leases), lambda: ended)
 

@@ -28,12 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.due import again_calls, put_again
 from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
 from frontier.store.client import Argument, Call
-from frontier.store.outage_retry import ASK_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 
 
 MOST = 5000
-"""Marks of one partition per call, and while its server does not answer."""
+"""Marks of one partition per call."""
 
 
 class DeliveryMarks(Part):
@@ -63,7 +61,6 @@ class DeliveryMarks(Part):
         self._begun: dict[int, list[int]] = defaultdict(list)
         self._ended: dict[int, list[int]] = defaultdict(list)
         self._some = asyncio.Event()
-        self._unsent = False
 
     @override
     def begin(self, reservation: Reservation) -> None:
@@ -88,25 +85,12 @@ class DeliveryMarks(Part):
             ended, self._ended = self._ended, defaultdict(list)
             marks = [(p, ids, True) for p, ids in begun.items()]
             marks += [(p, ids, False) for p, ids in ended.items()]
-            calls = [self._call(*one) for one in marks]
-            for one, reply in zip(
-                marks, await self._outage_retry.partial(calls), strict=True
-            ):
-                if isinstance(reply, StoreUnavailable):
-                    self._put_back(*one)
-            if self._unsent:
-                self._unsent = False
-                await asyncio.sleep(ASK_AGAIN)
-
-    def _put_back(self, partition: int, ids: list[int], begun: bool) -> None:
-        where = self._begun if begun else self._ended
-        where[partition] = (ids + where[partition])[-MOST:]
-        self._unsent = True
-        self._some.set()
-
-    def _call(self, partition: int, ids: list[int], begun: bool) -> Call:
-        keys = self._keys.partition(partition)
-        return marks_call(keys, ids[-MOST:], begun=begun)
+            await self._outage_retry.retry(
+                [
+                    marks_call(self._keys.partition(p), ids[-MOST:], begun=is_begun)
+                    for p, ids, is_begun in marks
+                ]
+            )
 
 
 def marks_call(keys: PartitionKeys, ids: Sequence[int], *, begun: bool) -> Call:

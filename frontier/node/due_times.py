@@ -22,10 +22,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frontier.errors import KeyDamaged, LeaseLost, StoreUnavailable
+from frontier.errors import KeyDamaged, LeaseLost
 from frontier.queue.due import due_call, moved
 from frontier.queue.priority import readable
-from frontier.store.outage_retry import ASK_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +42,8 @@ AT_ONCE = 64
 """Partitions that are looked at in one round trip."""
 PAUSE = 0.01
 """Seconds between two looks, in which more becomes due."""
+NOT_RELIED_ON = 0.2
+"""The same while leases that are held cannot be relied on."""
 
 
 @dataclass(slots=True)
@@ -109,19 +110,16 @@ class DueTimes:
             asked = [(p, lease) for p in due if (lease := self._leases.current(p))]
             for first_of in range(0, len(asked), AT_ONCE):
                 await self._look(asked[first_of : first_of + AT_ONCE])
-            await asyncio.sleep(PAUSE if len(asked) == len(due) else ASK_AGAIN)
+            await asyncio.sleep(PAUSE if len(asked) == len(due) else NOT_RELIED_ON)
 
     async def _look(self, asked: Sequence[tuple[int, Lease]]) -> None:
         """Move what is due in the partitions *asked*, and learn what is next."""
         calls = [self._call(partition, lease) for partition, lease in asked]
         asked_at = time.monotonic()
-        replies = await self._outage_retry.partial(calls)
+        replies = await self._outage_retry.retry(calls)
         for (partition, lease), reply in zip(asked, replies, strict=True):
             known = self._next.get(partition)
             if known is None:
-                continue
-            if isinstance(reply, StoreUnavailable):
-                known.at = asked_at + ASK_AGAIN
                 continue
             try:
                 found = moved(reply, lease)

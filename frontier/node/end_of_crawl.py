@@ -62,8 +62,6 @@ AT_LEAST = 10.0
 """Seconds between scans where all that is left waits until it is due."""
 LOOK = 0.05
 """Seconds between questions to this node whether it is idle, which cost no call."""
-LOOKS = 3
-"""Scans in a row that find a partition unchanged, not done, before it is doubted."""
 MAX_ORIGIN = 300
 """Characters of the origin of a page."""
 MAX_ORIGINS = 2_000
@@ -94,8 +92,6 @@ class EndOfCrawl:
         self._idle = idle
         self._on_end = on_end
         self._rank = rank
-        self._odd: dict[int, tuple[Scan, int]] = {}
-        """Those whose figures do not fit each other, and how often in a row."""
         self._say_idle = say_idle
         """Has other nodes know that this one is not busy, if they think so."""
         self._clock = context.clock
@@ -198,7 +194,6 @@ class EndOfCrawl:
     async def _scan(self) -> int | None:
         """How many URLs were ever queued; ``None`` if some are not done."""
         total, later, open_, next_due = 0, 0, False, math.inf
-        odd: dict[int, tuple[Scan, int]] = {}
         for first in range(0, self._partitions, BATCH):
             batch = range(first, min(first + BATCH, self._partitions))
             calls = [scan_call(self._keys.partition(p)) for p in batch]
@@ -214,25 +209,15 @@ class EndOfCrawl:
                 later += scan.waiting
                 if scan.waiting or scan.due:
                     next_due = min(next_due, self._waits(partition, scan))
-                if waits and self._leases.current(partition):
-                    await self._inbox.load_queues([partition])
-                waits = waits and not (scan.ready and scan.queues)
-                if scan.reserved or waits or (scan.waiting and not scan.due):
-                    odd[partition] = (scan, self._times(partition, scan))
-        self._odd = odd  # at once: there may be another scan
+                if self._leases.current(partition):
+                    self._require_counts(partition, scan)
+                    if waits:
+                        await self._inbox.load_queues([partition])
         self._later = later
         waits = math.isfinite(next_due) and next_due <= self.until
         self._next_due = next_due if waits and not open_ else 0.0
         open_ = open_ or waits
-        for partition, (scan, times) in odd.items():
-            if times >= LOOKS:
-                await self._doubt(partition, scan)
         return None if open_ else total
-
-    def _times(self, partition: int, scan: Scan) -> int:
-        """How often in a row *scan* has been found there."""
-        before, times = self._odd.get(partition, (scan, 0))
-        return times + 1 if before == scan else 1
 
     def _waits(self, partition: int, scan: Scan) -> int:
         """When something there is due; 0 if what is counted does not fit."""
@@ -240,26 +225,17 @@ class EndOfCrawl:
             self._inbox.on_due(partition)  # nobody else would look
         return scan.due if scan.waiting else 0
 
-    async def _doubt(self, partition: int, scan: Scan) -> None:
-        """See to a partition in which nothing happens, though it is not done.
-
-        What is reserved, and nobody has, is put back. Where URLs are counted that no
-        queue has, the counts are not what they were.
+    def _require_counts(self, partition: int, scan: Scan) -> None:
+        """Stop at counts of URLs that no queue has: they would keep the crawl open.
 
         Raises:
             KeyDamaged: The counts.
         """
-        lease = self._leases.current(partition)
-        if lease is None or partition in self._inbox.busy_partitions():
-            return
-        if scan.reserved:
-            await self._inbox.recover([lease])
-        elif scan.ready and not scan.queues:
-            counts = self._keys.partition(partition).counts
+        counts = self._keys.partition(partition).counts
+        if scan.ready and not scan.queues:
             reason = f"its ready is {scan.ready}, and no queue has anything"
             raise KeyDamaged("", counts, reason)
-        elif scan.waiting and not scan.due:
-            counts = self._keys.partition(partition).counts
+        if scan.waiting and not scan.due:
             reason = f"its waiting is {scan.waiting}, and there is no list of it"
             raise KeyDamaged("", counts, reason)
 

@@ -148,8 +148,7 @@ class Heartbeat:
             except StoreUnavailable:
                 due = time.monotonic() + min(QUICK_BEAT, self._beat)
             else:
-                # It tells what is ready, where hints cannot.
-                due = began + (self._beat if self._inbox.deaf else pause)
+                due = began + pause
 
     async def _wait_until(self, due: float) -> None:
         """Wait until *due*, or for a moment after partitions were taken.
@@ -309,7 +308,7 @@ class Heartbeat:
             self._wanted[partition] = now
             holder = refused[partition].split("/")[0]
             hints.setdefault(holder, []).append(f"{partition} {WANTED}")
-        await self._outage_retry.partial(
+        await self._outage_retry.call(
             hint_calls(self._keys, hints, int(self._ttl * 2000))
         )
 

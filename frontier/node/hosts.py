@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from frontier.cluster.controls import ALL_HOSTS
-from frontier.errors import CodecError, KeyDamaged, StoreUnavailable
+from frontier.errors import CodecError, KeyDamaged
 from frontier.node.context import Part
 from frontier.node.host_politeness import LONG
 from frontier.queue.hosts import (
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NOTE_INTERVAL = 0.2
-"""Seconds between two rounds of notes, or tries to write them."""
+"""Seconds between two rounds of notes."""
 AT_ONCE = 500
 """Records that one call writes."""
 PRUNE = 10.0
@@ -499,74 +499,56 @@ class Hosts(Part):
                     self._note(name)
                 self._drop(name)
 
-    async def flush(self) -> bool:
-        """Tell the store what it does not know; whether no ack has to wait for it."""
+    async def flush(self) -> None:
+        """Tell the store what it does not know."""
         async with self._writing:
             self._some.clear()
-            is_told, was_urgent, self._is_urgent = True, self._is_urgent, False
             unwritten, self._unwritten = self._unwritten, set()
-            by_lease: dict[Lease, list[tuple[int, int, str]]] = defaultdict(list)
-            for one in unwritten:
-                lease = self._leases.held.get(one[0])
-                if lease is not None and lease.token == one[1]:
-                    by_lease[lease].append(one)
+            self._is_urgent = False
+            by_lease: dict[Lease, list[str]] = defaultdict(list)
+            for partition, token, name in unwritten:
+                lease = self._leases.held.get(partition)
+                if lease is not None and lease.token == token:
+                    by_lease[lease].append(name)
             ahead = self._clock() / 1000 - time.monotonic()
-            for lease in await self._complete(by_lease, ahead):
-                self._unwritten.update(by_lease.pop(lease))
-                self._some.set()
-                is_told = not was_urgent
-            parts = [
-                (lease, every[first : first + AT_ONCE])
-                for lease, every in by_lease.items()
-                for first in range(0, len(every), AT_ONCE)
-            ]
-            calls = [
-                note_call(
-                    self._keys.partition(lease.partition),
-                    lease,
-                    {name: self._stored(name, ahead) for *_, name in some},
-                    for_ever=self.has_quotas,
-                )
-                for lease, some in parts
-            ]
-            replies = await self._outage_retry.partial(calls)
-            for (_, some), reply in zip(parts, replies, strict=True):
-                if isinstance(reply, StoreUnavailable):
-                    self._unwritten.update(some)
-                    self._some.set()
-                    is_told = not was_urgent
-            self._is_urgent = self._is_urgent or not is_told
-            return is_told
+            await self._complete(by_lease, ahead)
+            await self._outage_retry.retry(
+                [
+                    note_call(
+                        self._keys.partition(lease.partition),
+                        lease,
+                        {n: self._stored(n, ahead) for n in names[i : i + AT_ONCE]},
+                        for_ever=self.has_quotas,
+                    )
+                    for lease, names in by_lease.items()
+                    for i in range(0, len(names), AT_ONCE)
+                ]
+            )
 
     async def _complete(
-        self, by_lease: Mapping[Lease, Sequence[tuple[int, int, str]]], ahead: float
-    ) -> list[Lease]:
-        """Add what the store knows of hosts; return leases of which it says nothing.
+        self, by_lease: Mapping[Lease, Sequence[str]], ahead: float
+    ) -> None:
+        """Add what the store knows of hosts to what was begun here.
 
         They have failed before anything of them was reserved: media, or robots.txt.
         """
         asked = {
-            lease: names
-            for lease, some in by_lease.items()
-            if (names := [n for *_, n in some if self._of(n) and not self._is_whole(n)])
+            lease: some
+            for lease, names in by_lease.items()
+            if (some := [n for n in names if self._of(n) and not self._is_whole(n)])
         }
-        replies = await self._outage_retry.partial(
+        replies = await self._outage_retry.retry(
             [
                 Call.command("HMGET", self._keys.partition(one.partition).hosts, *names)
                 for one, names in asked.items()
             ]
         )
-        silent = []
         for (lease, names), values in zip(asked.items(), replies, strict=True):
-            if isinstance(values, StoreUnavailable):
-                silent.append(lease)
-                continue
             for name, value in zip(names, values, strict=True):
                 if value is not None:
                     self._learn(lease, name, value, ahead)
                 elif (known := self._of(name)) is not None:
                     known.is_whole = True
-        return silent
 
     def _stored(self, name: str, ahead: float) -> Record | None:
         """The record of *name* on the server's clock; `None` if it says nothing."""
@@ -578,13 +560,12 @@ class Hosts(Part):
     async def before_ack(self, reservations: Sequence[Reservation] = ()) -> None:
         """Return when the store knows of what has failed, and what was had, so far."""
         if self._is_urgent or self._writing.locked():
-            await self.leaving()
+            await self.flush()
 
     @override
     async def leaving(self) -> None:
         """Return when the store knows what was noted so far."""
-        while not await self.flush():  # noqa: ASYNC110 (it is what is waited for)
-            await asyncio.sleep(NOTE_INTERVAL)
+        await self.flush()
 
     @override
     def went_back(self) -> None:

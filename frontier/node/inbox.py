@@ -11,13 +11,11 @@ What always holds:
 3.  Nothing is reserved that another process has to make, see
     `frontier.queue.item`; the queues of others are known apart.
 4.  A reservation is known here from the reply that made it until `forget`. If
-    a reply was lost, what it reserved is found and put back, and until then
-    nothing is reserved from that partition.
+    a reply was lost, what it reserved is found and put back before anything else is
+    reserved.
 5.  Queues of hosts that are left alone, or wait for their next turn, are set apart
     until they may be asked again, and what was reserved of them goes back. So hosts
     that wait take no room from others. Of a host over its quota nothing is reserved.
-6.  One of several servers that does not answer keeps nobody from what the others
-    have: neither what waits here nor the room for it.
 """
 
 from __future__ import annotations
@@ -47,7 +45,6 @@ from frontier.queue.reserve import (
     unknown_of,
 )
 from frontier.store.client import Call
-from frontier.store.outage_retry import ASK_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,12 +122,9 @@ class Inbox:
         self.handing_over: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
         self._unsure: dict[int, Lease] = {}
-        """Partitions of which a reply may have been lost."""
+        """Partitions of which a reply may have been lost, and their leases then."""
         self._wanted: set[int] = set()
         """Partitions that this node has, as others see it, and should not."""
-        self._ask_again = 0.0
-        self.deaf = False
-        """Whether hints cannot be read: their server does not answer."""
         self.stopped = False
         self.paused = False
         """Whether nothing is reserved for now."""
@@ -360,12 +354,11 @@ class Inbox:
                 continue
             if self._withdrawn:
                 await self._put_back_withdrawn()
-            if self._unsure and time.monotonic() >= self._ask_again:
+            if self._unsure:
                 await self._recover()
             if self.paused or self._usable() > self._size // 2:
                 continue
-            if not self.deaf or time.monotonic() >= self._ask_again:
-                await self._read_hints()
+            await self._read_hints()
             while not (self.stopped or self.paused):
                 wanted = self._choose()
                 is_less = bool(self._over) and await self._skip()
@@ -392,11 +385,7 @@ class Inbox:
     async def _read_hints(self) -> None:
         key = self._keys.hints(self._node_id)
         call = Call.command("LPOP", key, MAX_QUEUES)
-        (hints,) = await self._outage_retry.partial([call])
-        self.deaf = isinstance(hints, StoreUnavailable)
-        if self.deaf:
-            self._ask_again = time.monotonic() + ASK_AGAIN
-            return
+        (hints,) = await self._outage_retry.retry([call])
         for hint in hints or ():
             try:
                 partition, _, queue = hint.decode().partition(" ")
@@ -482,7 +471,7 @@ class Inbox:
         found: list[tuple[int, int, str, str]] = []
         for partition in partitions[first:] + partitions[:first]:
             self._turn += 1
-            if partition in self.handing_over or partition in self._unsure:
+            if partition in self.handing_over:
                 continue
             lease = self._leases.current(partition)
             if lease is None:
@@ -512,12 +501,14 @@ class Inbox:
             names = unread[partition] = self._hosts.unread(queues)
             calls.append(reserve_call(keys, lease, self._order, queues, names))
         self._became_ready.clear()
-        replies = await self._outage_retry.partial(calls)
+        try:
+            replies = await self._outage_retry.call(calls)
+        except StoreUnavailable:  # what a second call would reserve, too
+            self._unsure |= leases
+            self._wake.set()
+            return 0
         found, learned, refused = 0, 0, []
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
-            if isinstance(reply, StoreUnavailable):
-                self._unsure[partition] = leases[partition]
-                continue
             try:
                 made, left = reserved(reply, leases[partition], queues)
             except LeaseLost:
@@ -558,12 +549,8 @@ class Inbox:
 
     async def recover(self, leases: Iterable[Lease]) -> None:
         """Put back what a lost reply may have reserved; waits until that is done."""
-        asked = {lease.partition: lease for lease in leases}
-        self._unsure |= asked
+        self._unsure |= {lease.partition: lease for lease in leases}
         await self._recover()
-        while any(self._unsure.get(p) is lease for p, lease in asked.items()):
-            await asyncio.sleep(ASK_AGAIN)
-            await self._recover()
 
     def doubt(self, partitions: Iterable[int]) -> None:
         """Have what may be reserved in *partitions*, and is not known here, put back.
@@ -576,38 +563,27 @@ class Inbox:
             self._wake.set()
 
     async def _recover(self) -> None:
-        """Put back what lost replies may have reserved, where that can be known."""
-        held = self._leases.held
-        for partition, lease in list(self._unsure.items()):
-            if held.get(partition) is None or held[partition].token != lease.token:
-                self._unsure.pop(partition, None)
-        asked = list(self._unsure.items())
-        keys = [self._keys.partition(partition) for partition, _ in asked]
-        replies = await self._outage_retry.partial(
-            [list_reserved(each) for each in keys]
-        )
-        for (partition, lease), each, reply in zip(asked, keys, replies, strict=True):
-            if isinstance(reply, StoreUnavailable):
-                continue
+        """Put back what lost replies may have reserved."""
+        asked, self._unsure = self._unsure, {}
+        keys = {p: self._keys.partition(p) for p in asked}
+        calls = [list_reserved(each) for each in keys.values()]
+        replies = await self._outage_retry.retry(calls)
+        back: list[tuple[Lease, Call]] = []
+        queues: dict[int, set[str]] = {}
+        for (partition, lease), reply in zip(asked.items(), replies, strict=True):
             try:
                 unknown = unknown_of(reply, lease, self.open)
             except CodecError as error:
-                raise KeyDamaged("", each.reserved, str(error)) from None
-            calls = requeue_calls(each, lease, self._order, unknown, delivered=False)
-            if await self._run_under(lease, calls):
-                self._unsure.pop(partition, None)
-                self.note_ready(lease.partition, {queue for _, queue in unknown})
-        self._ask_again = time.monotonic() + ASK_AGAIN
-
-    async def _run_under(self, lease: Lease, calls: list[Call]) -> bool:
-        """Whether *calls*, which may be repeated, were run under *lease*."""
-        replies = await self._outage_retry.partial(calls)
-        if any(isinstance(reply, StoreUnavailable) for reply in replies):
-            return False
-        if None in replies:
-            self.lose_lease(lease)
-            return False
-        return True
+                raise KeyDamaged("", keys[partition].reserved, str(error)) from None
+            queues[partition] = {queue for _, queue in unknown}
+            calls = requeue_calls(
+                keys[partition], lease, self._order, unknown, delivered=False
+            )
+            back += ((lease, call) for call in calls)
+        await self.send_fenced(back, requeued)
+        for partition, ready in queues.items():
+            if self._leases.held.get(partition) is not None:
+                self.note_ready(partition, ready)
 
     def _drop(self, reservation: Reservation) -> None:
         self.finish(reservation)

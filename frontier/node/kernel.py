@@ -169,7 +169,7 @@ class Kernel(Reporting):
         self.membership = Membership(
             outage_retry.call, keys, member, config.partitions, ttl=ttl
         )
-        self.leases = Leases(outage_retry.some, keys, self.membership)
+        self.leases = Leases(outage_retry.call, keys, self.membership)
         self.context = NodeContext(
             outage_retry,
             keys,

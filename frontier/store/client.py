@@ -126,9 +126,6 @@ class Store:
         """How often a server took another's place, or was started again."""
         self.watched = False
         """Whether a call fails that would be the first after such a change."""
-        self._silent: dict[Server, float] = {}
-        self._deaf: dict[Server, asyncio.Future[None]] = {}
-        self._left: set[asyncio.Task[Outcome]] = set()
         servers.check = self._check
         self.copies = Copies()
         """What there has to be of each write of a run that is to be `copied`."""
@@ -161,13 +158,10 @@ class Store:
         """Take the servers for others from now on, though no connection told so."""
         self.changes += 1
 
-    async def run(
-        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
-    ) -> list[Any]:
+    async def run(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Send *calls* together and return their replies.
 
-        With *partial* the error stands in place of what one of several servers did
-        not answer. With *copied* an answer is one only once there are the `copies`.
+        With *copied* an answer is one only once there are the `copies`.
 
         Raises:
             StoreUnavailable: The store did not answer, or has changed if that is
@@ -177,7 +171,7 @@ class Store:
         """
         began = self.changes
         _began.set(began)
-        run = self._router.run(calls, partial=partial)
+        run = self._router.run(calls)
         outcomes: list[Outcome] | None = None
         replaced = self._router.replaced
         try:
@@ -195,7 +189,7 @@ class Store:
                     outcomes = await self._send_all(wanted, copied=copied)
         except StopIteration as end:
             self._require_unchanged(began, end.value)
-            replies, bad = _checked(end.value, self.where, calls, partial=partial)
+            replies, bad = _checked(end.value, self.where, calls)
         except (*UNAVAILABLE, redis.exceptions.RedisError) as error:
             raise _failed(error, self.where) from error
         for place in bad:
@@ -233,11 +227,11 @@ class Store:
         """Ask each server again and again whether it lives, until cancelled.
 
         One that hangs ends no connection, and says nothing for as long as calls
-        may wait. *on_silent* is called for one that has not answered for *silence*
-        seconds. From then on, of several, no call waits for it: it counts as
-        unanswered at once, so that the others' calls go on.
+        may wait. *on_silent* is called, once, for one that has not answered for
+        *silence* seconds.
         """
         asked: dict[Server, tuple[asyncio.Task[bool], float]] = {}
+        silent: set[Server] = set()
         try:
             while True:
                 for server in self._router.servers:
@@ -253,21 +247,17 @@ class Store:
                     if asking.done():
                         del asked[server]
                         if asking.result():
-                            self._silent.pop(server, None)
-                    elif (
-                        time.monotonic() - since >= silence
-                        and server not in self._silent
-                    ):
-                        self._fall_silent(server, since)
-                        on_silent(StoreUnavailable(self.where, self._told(server)))
+                            silent.discard(server)
+                        continue
+                    waited = time.monotonic() - since
+                    if waited >= silence and server not in silent:
+                        silent.add(server)
+                        named = "it" if server == HERE else f"{server[0]}:{server[1]}"
+                        why = f"{named} has said nothing for {waited:.1f} s"
+                        on_silent(StoreUnavailable(self.where, why))
         finally:
             for asking, _ in asked.values():
                 asking.cancel()
-
-    @property
-    def hangs(self) -> bool:
-        """Whether a server is silent, as far as `pulse` knows."""
-        return bool(self._silent)
 
     def server_of(self, key: str) -> Server | None:
         """The server that has *key*, as far as is known."""
@@ -283,17 +273,6 @@ class Store:
         except (redis.exceptions.RedisError, OSError):
             return True
         return True
-
-    def _fall_silent(self, server: Server, since: float) -> None:
-        self._silent[server] = since
-        waiting = self._deaf.pop(server, None)
-        if waiting is not None:
-            waiting.set_result(None)
-
-    def _told(self, server: Server) -> str:
-        waited = time.monotonic() - self._silent[server]
-        what = f"{server[0]}:{server[1]} has" if server != HERE else "it has"
-        return f"{what} said nothing for {waited:.1f} s"
 
     async def close(self) -> None:
         """Close the connections; there are no others from now on.
@@ -330,30 +309,9 @@ class Store:
         self, batches: Sequence[Batch], *, copied: bool
     ) -> list[Outcome]:
         if len(batches) == 1:
-            return [await self._send(batches[0], copied=copied)]
-        sending = (self._send(batch, copied=copied) for batch in batches)
-        return await asyncio.gather(*sending)
-
-    async def _send(self, batch: Batch, *, copied: bool) -> Outcome:
-        """What a server answers; of one of several that falls silent, no more."""
-        server = batch.server
-        if self.alone:
-            return await self._ask(batch, copied=copied)
-        if server not in self._silent:
-            loop = asyncio.get_running_loop()
-            deaf = self._deaf.setdefault(server, loop.create_future())
-            asking = asyncio.create_task(self._ask(batch, copied=copied))
-            try:
-                waited: set[asyncio.Future[Any]] = {asking, deaf}
-                await asyncio.wait(waited, return_when="FIRST_COMPLETED")
-            except asyncio.CancelledError:
-                asking.cancel()
-                raise
-            if asking.done():
-                return asking.result()
-            self._left.add(asking)  # it ends with its time-out, or a late answer
-            asking.add_done_callback(self._left.discard)
-        return redis.exceptions.ConnectionError(self._told(server))
+            return [await self._ask(batches[0], copied=copied)]
+        asking = (self._ask(batch, copied=copied) for batch in batches)
+        return await asyncio.gather(*asking)
 
     async def _ask(self, batch: Batch, *, copied: bool) -> Outcome:
         pipeline = self._servers.client(batch.server).pipeline(transaction=False)
@@ -737,14 +695,11 @@ def _described(call: Call) -> str:
 
 
 def _checked(
-    replies: list[Any], where: str, calls: Sequence[Call], *, partial: bool = False
+    replies: list[Any], where: str, calls: Sequence[Call]
 ) -> tuple[list[Any], list[int]]:
     """*replies*, and the places of those that complain of a value."""
     bad = []
     for place, reply in enumerate(replies):
-        if partial and isinstance(reply, UNAVAILABLE):
-            replies[place] = StoreUnavailable(where, str(reply))
-            continue
         if not isinstance(reply, redis.exceptions.RedisError):
             continue
         text = str(reply)

@@ -8,7 +8,7 @@ What always holds:
 
 1.  A call is sent again only where the server said that it was not executed:
     MOVED, ASK, TRYAGAIN, CLUSTERDOWN, NOSCRIPT. An answer that is missing ends
-    the run, unless the caller takes what the other servers answer.
+    the run.
 2.  The calls of one slot go to one server together and in their order. Those
     that are sent again come after the others: while a slot is being moved, or
     after somebody flushed the scripts, the order within a run is not kept.
@@ -105,12 +105,11 @@ class Router:
         """The server that has *key*, as far as is known."""
         return self.seeds[0] if self.alone else self._owners[key_slot(key.encode())]
 
-    def run(self, calls: Sequence[Call], *, partial: bool = False) -> Run:
+    def run(self, calls: Sequence[Call]) -> Run:
         """Yield batches, or seconds to wait; return the replies to *calls*.
 
         What is sent in are the replies to each batch, errors among them, or the
-        error that kept it from being answered, which is raised again; or if it is
-        *partial*, is the reply to each call of the batch.
+        error that kept it from being answered, which is raised again.
         """
         answers: list[list[Any]] = [[] for _ in calls]
         if self._stale and calls:
@@ -128,7 +127,7 @@ class Router:
         rounds, pause, deadline = 0, FIRST_PAUSE, time.monotonic() + PATIENCE
         while jobs:
             again = []
-            for job, reply, server in (yield from self._send(jobs, partial)):
+            for job, reply, server in (yield from self._send(jobs)):
                 if self._goes_again(job, reply, server):
                     again.append(job)
                 else:
@@ -168,7 +167,7 @@ class Router:
         return jobs
 
     def _send(
-        self, jobs: Sequence[_Job], partial: bool
+        self, jobs: Sequence[_Job]
     ) -> Generator[list[Batch], list[Outcome], list[tuple[_Job, Any, Server]]]:
         groups: dict[Server, list[_Job]] = {}
         nobodys = []
@@ -189,7 +188,6 @@ class Router:
         for (server, group), outcome in zip(groups.items(), outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 self._distrust(server)
-                found += [(job, outcome, server) for job in group if partial]
                 failure = failure or outcome
                 continue
             extra = len(outcome) - sum(1 + job.asked for job in group)
@@ -199,7 +197,7 @@ class Router:
                 if job.asked:
                     next(replies)
                 found.append((job, next(replies), server))
-        if failure is not None and not partial:
+        if failure is not None:
             raise failure
         return found
 

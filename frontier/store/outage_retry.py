@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 FIRST_DELAY = 0.1
 """Seconds after which what has failed is tried again, the first time."""
 LONGEST_DELAY = 2.0
-ASK_AGAIN = 0.2
-"""Seconds after which one of several servers, which did not answer, is asked again."""
 ROOMY = 5.0
 """Seconds after the last refusal when a full store is said to have room again, and one
 that refused writes to take them again.
@@ -110,17 +108,7 @@ class OutageRetry:
             except StoreUnavailable:
                 await asyncio.sleep(next(waits))
 
-    async def some(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
-        """Run *calls* once; what a server did not answer is `StoreUnavailable`.
-
-        Raises:
-            StoreUnavailable: None of them did.
-        """
-        return await self.call(calls, partial=True, copied=copied)
-
-    async def call(
-        self, calls: Sequence[Call], *, partial: bool = False, copied: bool = False
-    ) -> list[Any]:
+    async def call(self, calls: Sequence[Call], *, copied: bool = False) -> list[Any]:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
@@ -130,10 +118,7 @@ class OutageRetry:
             return []
         await self._compare()
         try:
-            options = {"partial": True} if partial else {}
-            if copied:
-                options["copied"] = True
-            replies = await self._store.run(calls, **options)
+            replies = await self._store.run(calls, copied=copied)
         except KeyDamaged as error:
             self.on_damaged(error)
             raise
@@ -144,10 +129,6 @@ class OutageRetry:
             self.note_silence(error)
             self._try_to_revive()
             raise
-        for reply in replies if partial else ():
-            if isinstance(reply, StoreUnavailable):
-                self.note_silence(reply)
-                return replies
         if self._full_since is not None:
             self._note_room(self._full_since)
         if self._since is not None:
@@ -163,20 +144,11 @@ class OutageRetry:
             self.outages += 1
             logger.warning("%s; waiting for it", error)
 
-    async def partial(
-        self, calls: Sequence[Call], *, copied: bool = False
-    ) -> list[Any]:
-        """As `some`, but where no server answers, no call is answered."""
-        try:
-            return await self.some(calls, copied=copied)
-        except StoreUnavailable as error:
-            return [error] * len(calls)
-
     def _note_answer(self, since: float) -> None:
         now = time.monotonic()
         if self._refuses and now - self._failed_at <= ROOMY:
             return  # it is a read that was answered
-        if not self.alone and (now - self._failed_at < QUIET or self._store.hangs):
+        if not self.alone and now - self._failed_at < QUIET:
             return
         self._since = None
         is_exact = self.alone and not self._refuses

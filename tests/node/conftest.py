@@ -116,7 +116,7 @@ class Parts:
         # As if a heartbeat had been answered. The first that is finds another name.
         self.membership._number, self.membership._is_spent = 1, False
         self.membership._beaten = self.clock()
-        self.leases = Leases(self.outage_retry.some, crawl, self.membership)
+        self.leases = Leases(self.outage_retry.call, crawl, self.membership)
         self.outbox = Outbox(
             self.outage_retry,
             crawl,
@@ -265,7 +265,6 @@ class Flaky:
         self._left = run_number
         self.where = store.where
         self.alone = store.alone
-        self.hangs = store.hangs
         self.call = store.call
         self.server_of = store.server_of
 

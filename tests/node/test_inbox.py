@@ -128,14 +128,6 @@ async def test_as_many_queues_of_a_partition_are_known_as_may_be(
     assert set(node.inbox._known[0]) == {"0:0.example", "0:1.example"}
 
 
-async def test_hints_are_asked_for_again_after_they_could_not_be_read(ready, until):
-    node = await ready({0: []})
-    node.inbox.deaf = True
-    node.inbox.note_ready(0, ["0:a.example"])
-
-    await until(lambda: not node.inbox.deaf, "the next time")
-
-
 async def test_a_partition_whose_lease_is_not_current_hides_no_other(ready, until):
     node = await ready({partition: [] for partition in range(4)})
     for partition in (1, 3):

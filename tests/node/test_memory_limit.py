@@ -38,7 +38,7 @@ class Crawl:
             outage_retry,
             keys,
             Leases(
-                outage_retry.some,
+                outage_retry.call,
                 keys,
                 Membership(
                     outage_retry.call, keys, Member("a", 1), PARTITIONS, ttl=60.0

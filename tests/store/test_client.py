@@ -132,12 +132,13 @@ async def test_a_server_that_says_nothing_is_told(connect, own_server):
     pulse = asyncio.create_task(store.pulse(0.5, told.put_nowait))
     own_server.pause()
 
-    error = await told.get()
-    assert "has said nothing for" in str(error)
-    assert store.hangs
+    for _ in range(2):
+        error = await told.get()
+        assert "has said nothing for" in str(error)
+        own_server.resume()
+        await patiently(store, Call.command("PING"))
+        own_server.pause()
     own_server.resume()
-    while store.hangs:
-        await asyncio.sleep(0)
     pulse.cancel()
 
 
