@@ -116,8 +116,6 @@ class Inbox:
         """What is in flight of hosts with a long delay, and was sent."""
         self.open: dict[tuple[int, int, int], Reservation] = {}
         """Reservations that are neither acked nor given back, by their keys."""
-        self.highest: dict[tuple[int, int], int] = {}
-        """The highest id of a reservation that was made, by partition and token."""
         self._wake = asyncio.Event()
         self.handing_over: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
@@ -258,7 +256,6 @@ class Inbox:
         self.others.pop(lease.partition, None)
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
-        self.highest.pop(which, None)
         here = (*self._waiting, *self._withdrawn)
         waiting = {id(r) for r in here if r.key[:2] == which}
         self._withdrawn = [r for r in self._withdrawn if id(r) not in waiting]
@@ -543,8 +540,6 @@ class Inbox:
         """Count *made* as in flight here, until `finish`, and open, until `forget`."""
         for reservation in made:
             self.open[reservation.key] = reservation
-            which = reservation.key[:2]
-            self.highest[which] = max(reservation.id, self.highest.get(which, 0))
             self._in_flight[self._host_of(reservation.queue)] += 1
 
     async def recover(self, leases: Iterable[Lease]) -> None:

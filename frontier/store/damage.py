@@ -39,7 +39,6 @@ DIGITS = 15
 HASH, LIST, SET, ZSET, STRING = "hash", "list", "set", "zset", "string"
 OF_A_PARTITION: Mapping[str, str] = {
     "lease": HASH,
-    "fence": STRING,
     "counts": HASH,
     "queues": ZSET,
     "ready": LIST,
