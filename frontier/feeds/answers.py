@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
@@ -77,6 +77,19 @@ VALIDATOR = 1_000
 """Longest ETag or Last-Modified that is kept, in characters."""
 
 
+class Known(NamedTuple):
+    """What the store knows of a feed, and of its site."""
+
+    record: FeedRecord
+    items: bytes | None
+    """What is remembered of its items; ``None`` before its first answer."""
+    wait_s: int
+    implied: list[str]
+    """Its implied pages."""
+    pages: Mapping[bytes, FailedPage]
+    """What is to be asked for again of the site, by fingerprints."""
+
+
 class Answers:
     """Reads what the sites of feeds answer to the requests of rounds."""
 
@@ -94,19 +107,17 @@ class Answers:
     async def of_feed(self, response: Response) -> AsyncIterator[Request]:
         """The requests of what is new in a feed; it is noted what is known of it."""
         request: Any = response.request
-        status = response.status
-        place = place_of(request)
-        if place is None:
-            return
-        record, known, _ = await self._known(place)
+        place, status = Place(*request.meta[META]), response.status
+        known = await self._known(place)
+        record, now = known.record, int(time.time())
         digest = hashlib.sha256(response.body).hexdigest()
         if status == 304 and record.digest:
             digest = record.digest
         elif status != 200:
             more = ": it is gone for good" if status == 410 else ""
-            await self._fail_feed(request, f"it answers {status}{more}")
+            self._fail_feed(request, place, known, f"it answers {status}{more}")
             return
-        now = int(time.time())
+        pages = {k: p for k, p in known.pages.items() if p.feed == place.feed}
         moved = _moved(response)
         if moved and moved != record.moved:
             where = f"{moved}: configure that in its place"
@@ -117,8 +128,7 @@ class Answers:
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
             self._note_feed(request, record)
-            again = self._again(await self._failed_pages(place), place)
-            for made in await self._ours(again, place):
+            for made in await self._ours(self._again(pages, place), place):
                 yield made
             return
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
@@ -126,16 +136,17 @@ class Answers:
         try:
             parsed = await in_worker(self._session.workers, *given)
         except NotAFeed as error:
-            await self._fail_feed(request, str(error))
+            self._fail_feed(request, place, known, str(error))
             return
         items, faults = list(parsed.items), list(parsed.faults)
         links = {item.link: self._fingerprint(item.link) for item in items if item.link}
-        if parsed.is_cut and known is not None:
+        if parsed.is_cut and known.items is not None:
             del items[-1:]  # the whole of it comes with the whole feed
-        told = new_items(items, known, links.__getitem__)
+        told = new_items(items, known.items, links.__getitem__)
         if told.redated:
-            all_ = told.redated
-            faults.append(f"all its {all_} known items have other dates: no news")
+            faults.append(
+                f"all its {told.redated} known items have other dates: no news"
+            )
         if told.renamed:
             faults.append(
                 f"has other {told.renamed} at each request: its items are known "
@@ -155,7 +166,6 @@ class Answers:
             newest=max([record.newest, *dates]),
             items=record.items + len(told.new),
         )
-        pages = await self._failed_pages(place)
         there = set(links.values())
         gone = {
             key: page
@@ -174,12 +184,12 @@ class Answers:
         for item in told.new:
             if item.link:
                 made = self._request(item.link, place._replace(kind=LINK))
-                is_first = known is None
+                is_first = known.items is None
                 found.append(made.replace(priority=BACKLOG) if is_first else made)
             embedded = place._replace(kind=DERIVED, embeds=1)
             found += [self._request(url, embedded) for url in item.embeds]
         found += self._again({k: pages[k] for k in pages if k not in gone}, place)
-        for url in await self._implied(place) if told.new else ():
+        for url in known.implied if told.new else ():
             found.append(self._request(url, place._replace(kind=IMPLIED)))
         for made in await self._ours(found, place):
             yield made
@@ -207,7 +217,7 @@ class Answers:
         """
         place, reason = place_of(request), str(error) or type(error).__name__
         if place is not None and place.kind == FEED:
-            await self._fail_feed(request, reason)
+            self._fail_feed(request, place, await self._known(place), reason)
         elif not isinstance(error, IgnoreRequest) or isinstance(error, NO_ANSWER):
             await self._note_page(request, place, reason)
 
@@ -217,38 +227,33 @@ class Answers:
         """What the page at *url* is known by."""
         return self._session.fingerprints.of(Request(url))
 
-    async def _get(self, *calls: Call) -> list[Any]:
-        return await self._session.node.run(calls)
-
-    async def _known(self, place: Place) -> tuple[FeedRecord, bytes | None, int]:
-        """What is known of the feed of *place*, of its items, and its site's wait."""
-        field, site = feed_field(place.feed), self._session.node.keys.site(place.site)
-        names = (f"feed:{field}", f"items:{field}", "wait")
-        ((record, items, wait),) = await self._get(Call.command("HMGET", site, *names))
-        return read_feed(place.feed, record), items, int(wait or 0)
-
-    async def _implied(self, place: Place) -> list[str]:
-        """The implied pages of the feed of *place*."""
-        site = self._session.node.keys.site(place.site)
-        (packed,) = await self._get(Call.command("HGET", site, "config"))
-        return read_config(packed).get(place.feed, [])
-
-    async def _failed_pages(self, place: Place) -> dict[bytes, FailedPage]:
-        """The pages of items of the feed of *place* that are to be asked for again."""
-        key = self._session.node.keys.failed(place.site)
-        (found,) = await self._get(Call.command("HGETALL", key))
-        pages = read_pages(found).items()
-        return {key: page for key, page in pages if page.feed == place.feed}
+    async def _known(self, place: Place) -> Known:
+        """What is known of the feed of *place*, and of its site."""
+        keys, field = self._session.node.keys, feed_field(place.feed)
+        names = ("wait", "config", f"feed:{field}", f"items:{field}")
+        (wait, config, record, items), pages = await self._session.node.run(
+            [
+                Call.command("HMGET", keys.site(place.site), *names),
+                Call.command("HGETALL", keys.failed(place.site)),
+            ]
+        )
+        return Known(
+            read_feed(place.feed, record),
+            items,
+            int(wait or 0),
+            read_config(config).get(place.feed, []),
+            read_pages(pages),
+        )
 
     async def _ours(self, requests: list[Request], place: Place) -> list[Request]:
         """Those of *requests* that no other feed of the site queues, each once."""
         pages = {self._fingerprint(r.url): r for r in requests if r.dont_filter}
         every, ours = list(pages), [r for r in requests if not r.dont_filter]
-        keys = self._session.node.keys
+        given = self._session.node.keys, place.site, place.number, place.feed
         for first in range(0, len(every), MOST_IDS):
             some = every[first : first + MOST_IDS]
-            claim = claim_call(keys, place.site, place.number, place.feed, some)
-            (letters,) = await self._get(claim)
+            claim = claim_call(*given, some)
+            (letters,) = await self._session.node.run([claim])
             for page, letter in zip(some, letters.decode(), strict=True):
                 ours += [pages[page]] if letter == "y" else []
         return ours
@@ -293,13 +298,11 @@ class Answers:
             known += [f"items:{field}", items]
         self._rounds.keep(request, Note(known, pages or {}))
 
-    async def _fail_feed(self, request: Request, reason: str) -> None:
+    def _fail_feed(
+        self, request: Request, place: Place, known: Known, reason: str
+    ) -> None:
         """Note that the feed that *request* asked for cannot be had, and say why."""
-        place = place_of(request)
-        if place is None:
-            return
-        record, _, wait_s = await self._known(place)
-        record = failed(record, reason, place.number, wait_s)
+        record = failed(known.record, reason, place.number, known.wait_s)
         self._crawler.stats.inc_value("frontier/feeds/failed")
         when = _again_in(record.resume - place.number)
         self._warn(
@@ -318,16 +321,11 @@ class Answers:
         if not reason:
             self._rounds.keep(request, Note(pages={key: None}))
             return
-        keys = self._session.node.keys
-        packed, wait = await self._get(
-            Call.command("HGET", keys.failed(place.site), key),
-            Call.command("HGET", keys.site(place.site), "wait"),
-        )
-        known = read_pages({key: packed} if packed else {}).get(key)
-        known = known or FailedPage(url, place.feed)
-        page = failed(known, reason, place.number, int(wait or 0))
+        known = await self._known(place)
+        before = known.pages.get(key) or FailedPage(url, place.feed)
+        page = failed(before, reason, place.number, known.wait_s)
         self._crawler.stats.inc_value("frontier/feeds/pages_failed")
-        level = logging.INFO if known.failures else logging.WARNING
+        level = logging.INFO if before.failures else logging.WARNING
         when = _again_in(page.resume - place.number)
         what = printable(f"{url} cannot be fetched: {reason}")
         logger.log(level, "%s (failure %d, %s)", what, page.failures, when)
