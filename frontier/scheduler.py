@@ -796,10 +796,10 @@ class Scheduler(BaseScheduler, Owner):
         if self._nothing_left:
             logger.info("no start URL came for long enough; the crawl stays open")
             return
-        is_over = self._feed is not None and self._feed.is_over(now - self._idle_since)
-        if self._feed is not None and is_over and not self._asking:
+        feed, idle = self._feed, now - self._idle_since
+        if feed is not None and feed.has_waited(idle) and not self._asking:
             self._asking = True
-            self._do_aside(self._ask_whether_to_stay(self._feed))
+            self._do_aside(self._ask_whether_to_stay(feed))
         raise DontCloseSpider
 
     async def _ask_whether_to_stay(self, feed: StartFeed) -> None:

@@ -20,8 +20,6 @@ What always holds:
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +28,6 @@ from weakref import WeakKeyDictionary
 from scrapy import Request
 from typing_extensions import override
 
-from frontier.errors import FrontierError, StoreUnavailable
 from frontier.feeds.round_state import (
     MOST_IDS,
     due_call,
@@ -48,6 +45,7 @@ from frontier.node.context import Part
 from frontier.queue.push import ARE_SEEN
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
+from frontier.session.emitter import PAUSE, Emitter
 from frontier.session.session import session_of
 from frontier.settings.live_source import Live
 from frontier.store.client import Call
@@ -79,8 +77,6 @@ BACKLOG = 15
 rounds does not wait for them."""
 REDIRECTS = {FEED: 5, LINK: 1, IMPLIED: 1, DERIVED: 0}
 """Times that a request may be redirected."""
-PAUSE = 1.0
-"""Seconds between two looks for sites that are due, unless one is due before."""
 LEAST_PAUSE = 0.02
 TAKEN = 20
 """Sites that a node takes before it looks again."""
@@ -90,8 +86,6 @@ UNANSWERED_S = 3600
 """Seconds in which a feed may answer before a round asks for it again. Other feeds do
 not wait for it: so it need but be longer than any back-off that a server asks for as a
 rule, and shorter than a day, of which most sites have rounds."""
-CLOSE_TIMEOUT = 10.0
-"""Seconds that a closing node waits for the round that it is emitting."""
 
 
 class Place(NamedTuple):
@@ -137,7 +131,7 @@ def admitted(request: Request) -> Place | None:
     return place
 
 
-class Rounds(Part):
+class Rounds(Part, Emitter):
     """Begins and accounts for rounds, on one node.
 
     Built by `Session.component`; it does nothing before `open`.
@@ -152,54 +146,34 @@ class Rounds(Part):
         """By how many more URLs of a round are queued than the store knows."""
         self._notes: WeakKeyDictionary[Request, Note] = WeakKeyDictionary()
         self._done: dict[tuple[int, int, int], tuple[Place, Note]] = {}
-        self._stopped = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for what is due."""
-        self._node, self._spider = node, spider
+        self._spider = spider
         self._live = Live(sites, node.config.feeds_refresh)
         self._keys = node.keys
         node.parts.add(self)  # last of all, see `before_ack`
         self._live.start()
-        self._task = asyncio.create_task(self._run())
+        self.start_looking(self._crawler, node)
 
     @override
     def busy(self) -> bool:
         """Whether rounds are still to begin: the crawl has not ended then."""
-        return self._task is not None and not self._stopped.is_set()
+        return not self._stopped.is_set()
 
-    def stop(self) -> None:
-        """Begin nothing more."""
-        self._stopped.set()
-
+    @override
     async def close(self) -> None:
         """Stop, and wait for what is being emitted."""
-        self.stop()
         self._live.stop()
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
-            self._task.cancel()
+        await super().close()
 
-    async def _run(self) -> None:
-        """Look for what is due, until stopped."""
-        while not self._stopped.is_set():
-            pause = PAUSE
-            try:
-                if self._crawler.engine.running:  # else nothing can be emitted
-                    await self._configure()
-                    pause = await self._look()
-                    await self._count()
-            except StoreUnavailable:
-                pass  # the node says so
-            except Exception as error:
-                if not isinstance(error, FrontierError):
-                    logger.exception("the rounds of this node cannot go on")
-                self._node.fail(error)
-                return
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._stopped.wait()
+    @override
+    async def look(self) -> float:
+        """Begin the rounds that are due; return the seconds until the next look."""
+        await self._configure()
+        pause = await self._look()
+        await self._count()
+        return pause
 
     # The configuration.
 

@@ -13,8 +13,6 @@ What always holds:
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import json
 import logging
@@ -22,10 +20,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import FormRequest, Request, signals
+from typing_extensions import override
 
 from frontier.errors import FrontierError
 from frontier.requests.stored_request import Allowed
 from frontier.seeds.load_once import done_call, hold_call
+from frontier.session.emitter import PAUSE, Emitter
 from frontier.status.validate import printable
 from frontier.store.client import Call
 
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PAUSE = 1.0
-"""Seconds between looks at a key that was empty, or that another node reads."""
-CLOSE_TIMEOUT = 10.0
-"""Seconds that a closing node waits for the entries that it is taking."""
 BATCH = 500
 """Entries that are taken together, unless ``REDIS_START_URLS_BATCH_SIZE`` says."""
 KINDS = {
@@ -51,13 +47,11 @@ KINDS = {
 """How the entries of a key are counted, read and removed."""
 
 
-class StartFeed:
+class StartFeed(Emitter):
     """Takes entries from one key and hands their requests to the engine."""
 
     def __init__(self, crawler: Crawler, node: Node, spider: Spider, key: str) -> None:
         settings = crawler.settings
-        self._crawler = crawler
-        self._node = node
         self._spider = spider
         self._key = key
         self._allowed = Allowed.of(node.config)
@@ -69,10 +63,10 @@ class StartFeed:
         self._kind = next(asked, "list")
         list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._lock = (node.keys, list_id, node.config.node_id)
-        self._stopped = asyncio.Event()
-        self._task = asyncio.create_task(self._run())
+        logger.info("start URLs are taken from the %s %r", self._kind, key)
+        self.start_looking(crawler, node)
 
-    def is_over(self, idle: float) -> bool:
+    def has_waited(self, idle: float) -> bool:
         """Whether the spider waits no longer than *idle* seconds.
 
         That is scrapy-redis's ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
@@ -86,45 +80,22 @@ class StartFeed:
         What another node has may lead to more, and be this one's if that dies.
         """
         try:
-            if not self._task.done() and await self._count():
+            if not self.is_over and await self._count():
                 return False
             return await self._node.end_of_crawl.nothing_left()
         except FrontierError:  # the node learns of it
             return False
 
-    def stop(self) -> None:
-        """Take nothing more."""
-        self._stopped.set()
-
-    async def close(self) -> None:
-        """Stop, and wait for what is being taken to be removed."""
-        self.stop()
-        await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)
-        self._task.cancel()
-
-    async def _run(self) -> None:
-        logger.info("start URLs are taken from the %s %r", self._kind, self._key)
-        while not self._stopped.is_set():
-            found = 0
-            try:
-                if self._crawler.engine.running:  # else pipelines may not be open
-                    found = await self._look()
-            except FrontierError as error:
-                self._node.fail(error)
-                return
-            if not found:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(PAUSE):
-                        await self._stopped.wait()
-
-    async def _look(self) -> int:
+    @override
+    async def look(self) -> float:
+        """Take what is there; return the seconds until the next look."""
         if not await self._count():
-            return 0
+            return PAUSE
         ((state, _),) = await self._node.run([hold_call(*self._lock)])
         if state != b"yours":
-            return 0
+            return PAUSE
         try:
-            return await self._take()
+            return 0.0 if await self._take() else PAUSE
         finally:
             await self._node.run([done_call(*self._lock)])
 
