@@ -30,8 +30,8 @@ from frontier.seen.config import (
     PlanKeys,
     SeenLayout,
     grow_plan,
+    grown,
     joined,
-    layout_of,
     pack,
 )
 from frontier.store.client import Call
@@ -201,7 +201,7 @@ def pushed(reply: list[Any], pushes: Sequence[Push]) -> Pushed:
         LayoutStale: Nothing was done; the error has the current layout.
         CrawlLost: Nothing was done; the store has lost what was in the partition.
     """
-    layout = layout_of(reply)
+    layout = grown(reply)
     if reply[0] == 0:
         raise LayoutStale(layout)
     became_ready: tuple[str, ...] = ()

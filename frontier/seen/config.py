@@ -244,14 +244,6 @@ def grow_plan(
     return Plan(SEEN_GROW, made.names, packed, urls)
 
 
-def grow_call(
-    keys: PartitionKeys, tiers: SeenConfig, layout: SeenLayout, total: int
-) -> Call:
-    """The call that gives a partition's set *total* buckets; see `grown`."""
-    (call,) = joined([grow_plan(keys, tiers, layout, total, urls=0)], alone=False)
-    return call
-
-
 def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
     """Few calls for *plans*, of different partitions.
 
@@ -279,16 +271,11 @@ def joined(plans: Sequence[Plan], *, alone: bool) -> list[Call]:
 
 
 def grown(reply: list[Any]) -> SeenLayout:
-    """The layout after the call of `grow_call`, as its *reply* says.
+    """The layout that the *reply* to a plan has.
 
     Raises:
         CrawlLost: The store has lost what was in the partition.
     """
-    return layout_of(reply[0])
-
-
-def layout_of(reply: list[Any]) -> SeenLayout:
-    """The layout that the reply to a plan has; raises as `grown` does."""
     if reply[0] < 0:
         raise CrawlLost
     return SeenLayout(*reply[1:6])

@@ -36,7 +36,14 @@ from frontier.errors import ConfigurationError, InputBroken
 from frontier.files import mode_of_environment, open_input, published
 from frontier.queue.push import NEW, TEST, Push, push_to
 from frontier.seen import intset
-from frontier.seen.config import MAX_BLOOMS, MAX_URLS, SeenLayout, grow_call, grown
+from frontier.seen.config import (
+    MAX_BLOOMS,
+    MAX_URLS,
+    SeenLayout,
+    grow_plan,
+    grown,
+    joined,
+)
 from frontier.seen.seen_set import checked_shape, in_bloom, layout_call, layout_of
 from frontier.settings.values import NAME
 from frontier.store.client import Call
@@ -233,23 +240,26 @@ class Import:
         yield header
         for message in unpacked:
             match message:
-                case ["end", int(marks)]:
+                case ["end", int(marks)] if marks == read:
                     for _ in unpacked:
                         self._fail("there is more after its end")
-                    if marks == read:
-                        return
+                    return
+                case ["end", int()]:
                     break
-                case ["marks", int(number), [int(), *_] as marks]:
-                    is_known = number >= 0 and _are_marks(marks)
+                case ["marks", int(number), [int(), *_] as marks] if (
+                    number >= 0
+                    and {type(mark) for mark in marks} == {int}
+                    and LEAST_MARK <= min(marks) <= max(marks) < 2 * LEAST_MARK
+                ):
                     read += len(marks)
-                case ["partition", int(), int(), int(blooms), int()]:
-                    is_known = min(message[1:]) >= 0 and blooms <= MAX_BLOOMS
-                case ["bits", int(), int(), int(), bytes()]:
-                    is_known = min(message[1:4]) >= 0
+                case ["partition", int(), int(), int(blooms), int()] if (
+                    min(message[1:]) >= 0 and blooms <= MAX_BLOOMS
+                ):
+                    pass
+                case ["bits", int(), int(), int(), bytes()] if min(message[1:4]) >= 0:
+                    pass
                 case _:
-                    is_known = False
-            if not is_known:
-                self._fail("it has a message that is none")
+                    self._fail("it has a message that is none")
             yield message
         self._fail("it is cut off")
 
@@ -296,11 +306,22 @@ class Import:
         for kind, number, *rest in messages:
             keys = crawl.keys.partition(number)
             if kind == "partition":
-                layouts[number] = reserve(store, keys, marked, rest[0])
-                if rest[1]:
-                    _write_filters(store, keys, tiers, *rest[1:])
+                count, blooms, last = rest
+                layouts[number] = reserve(store, keys, marked, count)
+                if blooms:
+                    fields = ["blooms", blooms, "last", last]
+                    if tiers.has_set:  # what only they have is as if it was given up
+                        inside = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
+                        fields += ["era", 1, "lost_from", inside]
+                    store.call(Call.command("HSET", keys.seen, *fields))
             elif kind == "bits":
-                self._write_bits(store, keys, tiers, number, *rest)
+                generation, at, data = rest
+                blooms, _ = self._filters.get(number, (0, 0))
+                bits = tiers.generation(generation).bits if generation < blooms else 0
+                if at + len(data) > -(-bits // 8):
+                    reason = "has bits outside of its filters"
+                    raise ConfigurationError(f"{self._path} {reason}")
+                store.call(Call.command("SETRANGE", keys.bloom(generation), at, data))
             else:
                 for first in range(0, len(rest[0]), MAX_URLS):
                     marks = rest[0][first : first + MAX_URLS]
@@ -335,44 +356,12 @@ class Import:
             if (layout.blooms, layout.last) not in ((0, 0), known):
                 raise _refused(name, NOT_EMPTY)
 
-    def _write_bits(
-        self,
-        store: BlockingStore,
-        keys: PartitionKeys,
-        tiers: SeenConfig,
-        number: int,
-        generation: int,
-        first: int,
-        data: bytes,
-    ) -> None:
-        blooms, _ = self._filters.get(number, (0, 0))
-        size = -(-tiers.generation(generation).bits // 8) if generation < blooms else 0
-        if first + len(data) > size:
-            raise ConfigurationError(f"{self._path} has bits outside of its filters")
-        store.call(Call.command("SETRANGE", keys.bloom(generation), first, data))
-
     def _same(self, what: str, has: object, wanted: object) -> None:
         if has != wanted:
             self._fail(f"made with {what} {has!r}, but {wanted!r} is needed")
 
     def _fail(self, reason: str) -> NoReturn:
         raise InputBroken(self._path, f"{reason}; nothing was imported") from None
-
-
-def _are_marks(marks: list[Any]) -> bool:
-    within = {type(mark) for mark in marks} == {int} and min(marks) >= LEAST_MARK
-    return within and max(marks) < 2 * LEAST_MARK
-
-
-def _write_filters(
-    store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, blooms: int, last: int
-) -> None:
-    fields = {"blooms": blooms, "last": last}
-    if tiers.has_set:  # what only the filters have is as if it was given up
-        fields["era"] = 1
-        fields["lost_from"] = in_bloom(tiers, SeenLayout(blooms=blooms, last=last))
-    pairs = [part for pair in fields.items() for part in pair]
-    store.call(Call.command("HSET", keys.seen, *pairs))
 
 
 def reserve(
@@ -385,7 +374,9 @@ def reserve(
         if total <= layout.buckets:
             break
         total = min(total, layout.buckets + MAX_SPLITS)
-        layout = grown(store.call(grow_call(keys, tiers, layout, total)))
+        plan = grow_plan(keys, tiers, layout, total, urls=0)
+        ((reply,),) = store.run(joined([plan], alone=False))
+        layout = grown(reply)
     return layout
 
 

@@ -11,11 +11,14 @@ What always holds:
 
 from __future__ import annotations
 
+import itertools
 import json
+import operator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from frontier.cluster.crawls import BY_FINGERPRINT
 from frontier.errors import (
     ConfigurationError,
     KeyDamaged,
@@ -39,8 +42,6 @@ CANNOT_FORGET = (
     "the crawl {} keeps no set of what it saw, and a Bloom filter cannot forget; only "
     "a crawl with 'set' in FRONTIER_SEEN_TIERS can"
 )
-BY_FINGERPRINT = "fingerprint"
-"""``FRONTIER_QUEUE_KEY`` in the settings of a crawl of the duplicate filter alone."""
 MAX_MEMBERS = 500
 """Members per call: more would keep the server for longer than a push does."""
 LAYOUT = ("buckets", "count", "blooms", "last", "era")
@@ -183,7 +184,8 @@ def look(
         calls += asked
         in_set, *bits, current = store.run([*calls, layout_call(keys)])
         found = layout_of(current)
-        if _same_keys(found, layout):
+        grown = (found.buckets, found.blooms, found.era)
+        if grown == (layout.buckets, layout.blooms, layout.era):
             break
         layout = found  # it grew in between
     answers = iter(bits)
@@ -206,11 +208,6 @@ def in_bloom(tiers: SeenConfig, layout: SeenLayout) -> int:
     """URLs in the Bloom tier of a partition, at most."""
     full = tiers.generations(layout)[:-1]
     return sum(each.capacity for each in full) + layout.last
-
-
-def _same_keys(one: SeenLayout, other: SeenLayout) -> bool:
-    names = ("buckets", "blooms", "era")
-    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def forget(
@@ -321,21 +318,20 @@ def partition_state(
 def crawl_state(tiers: SeenConfig, partitions: Sequence[PartitionState]) -> SeenState:
     """What *partitions* are together; errors are those of the mean new URL."""
     urls = [_urls(tiers, each) for each in partitions]
-    total = sum(urls)
-    shares = [count / total for count in urls] if total else [0.0 for _ in urls]
-    pairs = list(zip(partitions, shares, strict=True))
-    made = [_room(tiers, each) for each in partitions]
-    room = sum(room for room, _ in made)
-    in_filters = sum(in_bloom(tiers, each.layout) for each in partitions)
+    layouts = [each.layout for each in partitions]
+    filters = [made for layout in layouts for made in tiers.generations(layout)]
+    room = sum(made.capacity for made in filters)
+    in_filters = sum(in_bloom(tiers, layout) for layout in layouts)
+    wrong = map(bloom_error, itertools.repeat(tiers), layouts)
     return SeenState(
-        urls=total,
-        set_urls=sum(each.layout.count for each in partitions),
+        urls=sum(urls),
+        set_urls=sum(layout.count for layout in layouts),
         set_bytes=sum(each.set_bytes for each in partitions),
         bloom_urls=in_filters,
-        bloom_bytes=sum(size for _, size in made),
+        bloom_bytes=sum(-(-made.bits // 8) for made in filters),
         bloom_fill=in_filters / room if room else 0.0,
-        bloom_error=sum(bloom_error(tiers, e.layout) * share for e, share in pairs),
-        generations=max((each.layout.blooms for each in partitions), default=0),
+        bloom_error=sum(map(operator.mul, wrong, urls)) / (sum(urls) or 1),
+        generations=max((layout.blooms for layout in layouts), default=0),
         given_up=sum(each.given_up for each in partitions),
         lost=sum(lost(tiers, each) for each in partitions),
     )
@@ -354,9 +350,3 @@ def _urls(tiers: SeenConfig, state: PartitionState) -> int:
     if tiers.has_set and (state.given_up or not state.layout.era):
         return state.given_up + state.layout.count
     return in_bloom(tiers, state.layout)  # at most; a generation may end early
-
-
-def _room(tiers: SeenConfig, state: PartitionState) -> tuple[int, int]:
-    """URLs that the Bloom tier has room for, and the bytes that it takes."""
-    made = tiers.generations(state.layout)
-    return sum(each.capacity for each in made), sum(-(-each.bits // 8) for each in made)
