@@ -16,7 +16,7 @@ from frontier.download.sitemaps import Sitemaps, sitemaps_of
 from frontier.seeds.read import read_seeds
 from frontier.session.session import one_message
 from frontier.urls.scope import Scope
-from frontier.urls.sitemaps import host_of
+from frontier.urls.split import split
 from frontier.urls.traps import ON_FOR_SITE
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SiteSpider(scrapy.Spider):
                 meta={"dont_obey_robotstxt": True},  # RFC 9309, 2.2.2
             )
         for url in self.sitemaps:
-            yield self._sitemap(url, [host_of(url)], 0)
+            yield self._sitemap(url, [split(url).authority], 0)
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         """Yield what the page leads to, and the page itself, if it is one."""
@@ -89,7 +89,7 @@ class SiteSpider(scrapy.Spider):
     async def parse_robots(self, response: Response) -> AsyncIterator[Any]:
         """Yield the sitemaps that a robots.txt names, which speak for its host."""
         for url in self.reader.of_robots(response):
-            yield self._sitemap(url, [host_of(response.url)], 0)
+            yield self._sitemap(url, [split(response.url).authority], 0)
 
     async def parse_sitemap(
         self, response: Response, hosts: list[str], level: int

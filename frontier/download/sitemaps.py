@@ -31,7 +31,8 @@ from frontier.session.session import one_message, session_of
 from frontier.store.client import Call
 from frontier.store.keys import is_same
 from frontier.urls.robots import first_part
-from frontier.urls.sitemaps import GZIP, host_of, read_sitemap
+from frontier.urls.sitemaps import GZIP, read_sitemap
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -111,7 +112,8 @@ class Sitemaps:
     ) -> AsyncIterator[Found]:
         url, faults = response.url, []
         try:
-            async for part in self._parts(response, sorted({*hosts, host_of(url)})):
+            speaks_for = sorted({*hosts, split(url).authority})
+            async for part in self._parts(response, speaks_for):
                 faults = part.get("faults", [])
                 is_index = bool(part.get("is_index"))
                 if is_index and level >= LEVELS:
@@ -181,12 +183,10 @@ class Sitemaps:
         named = sitemap_urls_from_robots(body, base_url=response.url)
         found: dict[str, None] = {}
         for url in named:
-            try:
-                host_of(url)
-            except ValueError:
-                self._fault(response.url, f"names {url[:200]!r}, which is no URL")
-            else:
+            if split(url).is_web:
                 found[url] = None
+            else:
+                self._fault(response.url, f"names {url[:200]!r}, which is no URL")
         if len(found) > MOST_IN_ROBOTS:
             self._fault(response.url, f"names more than {MOST_IN_ROBOTS:,} sitemaps")
         if not found:
@@ -204,7 +204,7 @@ class Sitemaps:
 
     def _say(self, url: str, line: str, fault: str) -> None:
         """Warn of *fault* at *url*; of many at one host only in numbers."""
-        host = host_of(url)
+        host = split(url).authority
         count = self._said[host] = self._said.get(host, 0) + 1
         logger.log(logging.DEBUG if count > SAID else logging.WARNING, line, url, fault)
         if count in MILESTONES:
@@ -228,10 +228,9 @@ def sitemaps_of(given: str, seeds: Iterable[str]) -> tuple[list[str], list[str]]
         return [f"{root}/robots.txt" for root in roots], []
     urls = given.split(",")
     for url in urls:
-        try:
-            host_of(url)
-        except ValueError as error:
+        if not split(url).is_web:
             raise ConfigurationError(
-                f"sitemaps={given[:200]!r} is neither 1 nor URLs of sitemaps: {error}"
-            ) from None
+                f"sitemaps={given[:200]!r} is neither 1 nor URLs of sitemaps: "
+                f"{url[:200]!r} is not a URL of http or https"
+            )
     return [], urls

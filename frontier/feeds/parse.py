@@ -25,11 +25,10 @@ from codecs import BOM_UTF8
 from collections import Counter
 from email.utils import parsedate
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urljoin
 
 from frontier.errors import NotAFeed, WorkerFailed
 from frontier.urls.sitemaps import iso_date
-from frontier.urls.split import split
+from frontier.urls.split import split, web_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,8 +56,6 @@ feedparser has ``&lang=en`` be a bracket. Or a CDATA section, where it may stand
 _LINK_URI = re.compile(rb"(<link\s[^<>]{0,999}?\b)uri=")
 """An attribute of a link that feedparser takes for its URL, such as ``at://...``."""
 _HTML = re.compile(rb"<(?:!doctype )?(?:html|head|body)\b", re.IGNORECASE)
-_NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
-"""What begins as a URL and is none; joined, it would be another page of the site."""
 
 
 class Item(NamedTuple):
@@ -261,13 +258,7 @@ def _urls(given: Iterable[object], base: str, faults: Counter[str]) -> list[str]
     """Those of *given* that can be crawled, absolute, each once, at most `EMBEDS`."""
     urls: dict[str, None] = {}
     for one in dict.fromkeys(one for one in given if isinstance(one, str) and one):
-        try:
-            url = urljoin(base, one.strip()).replace(" ", "%20")
-        except ValueError:
-            url = ""
-        if _NO_HOST.match(one) or not split(url).is_web or not url.isprintable():
-            url = ""
-        if url and len(url) <= LONGEST_URL:
+        if url := web_url(base, one.strip().replace(" ", "%20"), LONGEST_URL):
             urls[url] = None
         else:
             faults["links are no URLs of http or https"] += 1

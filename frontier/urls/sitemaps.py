@@ -28,12 +28,12 @@ import zlib
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from io import BytesIO
+from itertools import islice
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
 from lxml import etree
 
-from frontier.urls.split import split
+from frontier.urls.split import split, web_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,18 +83,6 @@ def iso_date(text: str) -> datetime:
     return date.replace(microsecond=0).astimezone(UTC)
 
 
-def host_of(url: str) -> str:
-    """Host and port of *url*, without the port that its scheme has by default.
-
-    Raises:
-        ValueError: It is not a URL of http or https.
-    """
-    parts = split(url)
-    if not parts.is_web:
-        raise ValueError(f"{url[:200]!r} is not a URL of http or https")
-    return parts.authority
-
-
 def read_sitemap(
     body: bytes, url: str, hosts: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
@@ -105,19 +93,14 @@ def read_sitemap(
     URLs of other hosts.
     """
     sitemap = _Sitemap(url, frozenset(hosts))
-    unpacked = sitemap.unpacked(body)
-    has_elements = b"<" in unpacked[:1000]
-    found = sitemap.elements(unpacked) if has_elements else sitemap.lines(unpacked)
-    for entry in found:
-        if sitemap.taken >= MOST_URLS:
-            sitemap.faults.append(f"has more than {MOST_URLS:,} URLs; {REST}")
-            break
-        sitemap.take(entry)
-        if len(sitemap.entries) >= MANY:
-            yield sitemap.part()
-    if sitemap.entries:
-        yield sitemap.part()
-    yield sitemap.sum()
+    found = filter(None, map(sitemap.checked, sitemap.entries(body)))
+    count = 0
+    while part := list(islice(found, min(MANY, MOST_URLS - count))):
+        yield {"is_index": sitemap.is_index, "entries": part}
+        count += len(part)
+    if next(found, None) is not None:
+        sitemap.faults.append(f"has more than {MOST_URLS:,} URLs; {REST}")
+    yield {"faults": sitemap.all_faults(), "refused": len(sitemap.refused)}
 
 
 def sitemap_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
@@ -130,29 +113,30 @@ class _Sitemap:
 
     def __init__(self, url: str, hosts: frozenset[str]) -> None:
         self.faults: list[str] = []
-        self.entries: list[Entry] = []
-        self.taken = 0
+        self.refused: list[str] = []
+        self.is_index = False
         self._url = url
         self._hosts = hosts
-        self._is_index = False
-        self._refused: list[str] = []
         self._bad_dates = self._bad_urls = 0
 
-    def part(self) -> dict[str, Any]:
-        entries, self.entries = self.entries, []
-        return {"is_index": self._is_index, "entries": entries}
-
-    def sum(self) -> dict[str, Any]:
-        if self._refused:
+    def all_faults(self) -> list[str]:
+        """What is wrong, once all was read; each a clause."""
+        if self.refused:
             self.faults.append(
-                f"names {len(self._refused):,} URLs of hosts that it does not speak "
-                f"for, first {self._refused[0][:200]}"
+                f"names {len(self.refused):,} URLs of hosts that it does not speak "
+                f"for, first {self.refused[0][:200]}"
             )
         if self._bad_urls:
             self.faults.append(f"{self._bad_urls:,} of its URLs are none of http(s)")
         if self._bad_dates:
             self.faults.append(f"{self._bad_dates:,} of its dates cannot be read")
-        return {"faults": self.faults, "refused": len(self._refused)}
+        return self.faults
+
+    def entries(self, body: bytes) -> Iterator[Entry]:
+        """What *body* names, as it is written there."""
+        unpacked = self.unpacked(body)
+        has_elements = b"<" in unpacked[:1000]
+        return self.elements(unpacked) if has_elements else self.lines(unpacked)
 
     def unpacked(self, body: bytes) -> bytes:
         """*body* without gzip, as far as it goes."""
@@ -169,22 +153,16 @@ class _Sitemap:
             self.faults.append(f"has more than {MOST_BYTES:,} bytes; {REST}")
         return body[:MOST_BYTES]
 
-    def take(self, entry: Entry) -> None:
-        """Note what was read, if it is a URL of the hosts."""
-        url, host = entry[0], ""
-        try:
-            url = urljoin(self._url, url)
-            if len(url) <= LONGEST_URL and url.isprintable() and " " not in url:
-                host = host_of(url)
-        except ValueError:
-            pass
-        if host in self._hosts:
-            self.taken += 1
-            self.entries.append((url, entry[1]))
-        elif host:
-            self._refused.append(url)
+    def checked(self, entry: Entry) -> Entry | None:
+        """*entry* with an absolute URL, if it is one of the hosts."""
+        url = web_url(self._url, entry[0], LONGEST_URL)
+        if url and split(url).authority in self._hosts:
+            return url, entry[1]
+        if url:
+            self.refused.append(url)
         else:
             self._bad_urls += 1
+        return None
 
     def lines(self, body: bytes) -> Iterator[Entry]:
         if not body.strip():
@@ -229,7 +207,7 @@ class _Sitemap:
     def _item_of(self, root: Any) -> str:
         """What items are called that stand in *root*; nothing if it is no sitemap."""
         name = _name(root)
-        self._is_index = name == "sitemapindex"
+        self.is_index = name == "sitemapindex"
         if name not in _ITEMS:
             kind = "an HTML page" if name == "html" else f"<{name[:50]}>"
             self.faults.append(f"is {kind}, and no sitemap")

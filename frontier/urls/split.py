@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 WEB = ("http", "https")
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -13,6 +13,8 @@ _USUAL = re.compile(
     r"(https?)://([a-z0-9-]++(?:\.[a-z0-9-]++)*+)(/[!-\"$->@-~]*+)(?:\?([!-\"$-~]*+))?+"
 )
 """A link as it mostly is, in half of the time."""
+_NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
+"""What begins as a URL and is none; joined, it would be another page of the site."""
 NO_PORT = 0
 """The port of a URL that names one which cannot be."""
 
@@ -58,3 +60,17 @@ def split(url: str) -> Parts:
     if host and port is not None:
         authority += f":{port}"
     return Parts(parts.scheme, host, port, authority, parts.path, parts.query)
+
+
+def web_url(base: str, text: str, longest: int) -> str:
+    """The URL that *text* says in a document at *base*; empty if it can be none.
+
+    It is of http or https, of *longest* characters at most, and can be printed.
+    """
+    try:
+        url = urljoin(base, text)
+    except ValueError:
+        return ""
+    is_one = split(url).is_web and not _NO_HOST.match(text)
+    fits = len(url) <= longest and url.isprintable() and " " not in url
+    return url if is_one and fits else ""
