@@ -37,6 +37,7 @@ from frontier.store.keys import (
     check_schema,
     is_same,
 )
+from frontier.store.lock import hold_calls, is_held, release_call
 from frontier.store.scripts import (
     CRAWL_ALLOT,
     CRAWL_CANCEL,
@@ -44,7 +45,6 @@ from frontier.store.scripts import (
     CRAWL_FINISH,
     CRAWL_OPEN,
     CRAWL_REOPEN,
-    START_ACQUIRE,
 )
 
 if TYPE_CHECKING:
@@ -454,9 +454,8 @@ class StartLock:
     ) -> None:
         self._run = run
         self._keys = keys
-        self._names = [keys.seed_lists(), keys.start_lock(start_id), keys.meta()]
-        self._start_id = start_id
-        self._node_id = node_id
+        self._lists, self._start_id = keys.seed_lists(), start_id
+        self._lock = keys.start_lock(start_id), node_id
         self._ttl_ms = int(ttl * 1000)
         self.start_salt = b""
         """The salt of `carry_call`, once it was asked; empty for other crawls."""
@@ -467,20 +466,25 @@ class StartLock:
         Raises:
             CrawlLost: The crawl is not in the store any more.
         """
-        args: list[Argument] = [self._start_id, self._node_id, self._ttl_ms]
-        args.append(self._keys.born)
-        take = Call.to(START_ACQUIRE, self._names, args)
-        salt = Call.command("HGET", self._names[2], "start_salt")
-        reply, carried = await self._run([take, salt])
-        if reply == b"lost":
+        fields = ("state", "born", "start_salt")
+        *held, about, state = await self._run(
+            [
+                *hold_calls(*self._lock, self._ttl_ms),
+                Call.command("HMGET", self._keys.meta(), *fields),
+                Call.command("HGET", self._lists, self._start_id),
+            ]
+        )
+        if about[0] is None or (about[1] or b"").decode() != self._keys.born:
             raise CrawlLost(self._keys.crawl_id)
-        self.start_salt = carried or b""
-        return str(reply.decode())
+        self.start_salt = about[2] or b""
+        if state is not None:
+            await self._run([release_call(*self._lock)])
+            return "done"
+        return "yours" if is_held(held) else "taken"
 
     async def done(self) -> None:
         """Say that every seed is in the store."""
-        lists, lock, _ = self._names
-        note = [("HSET", lists, self._start_id, "done"), ("DEL", lock)]
+        note = [("HSET", self._lists, self._start_id, "done"), ("DEL", self._lock[0])]
         await self._run([Call.txn(is_same(self._keys), note)])
 
 

@@ -32,10 +32,10 @@ from frontier.dedupe.digest_index import decode, encode
 from frontier.errors import CollectionInUse, CrawlCanceled, KeyDamaged, NotUncommitted
 from frontier.store.client import Call
 from frontier.store.keys import collection_keys, round_id, round_of
+from frontier.store.lock import hold_calls, is_held, release_call
 from frontier.store.scripts import (
     COLLECTION_ADD,
     COLLECTION_ENTER,
-    COLLECTION_HOLD,
     COMMIT_BEGIN,
     COMMIT_CANCEL,
     COMMIT_MOVE,
@@ -415,7 +415,7 @@ class Hold:
             CollectionInUse: Somebody else may have had it meanwhile.
         """
         holder = self._store.call(Call.command("GET", self._key))
-        if holder != self._token.encode() or not self._ask(HOLD_MS):
+        if holder != self._token.encode() or not self._is_taken():
             raise CollectionInUse(BUSY)
 
     def __enter__(self) -> Self:
@@ -425,7 +425,7 @@ class Hold:
             CollectionInUse: Somebody else has it for too long.
         """
         limit = time.monotonic() + WAIT_S
-        while not self._ask(HOLD_MS):
+        while not self._is_taken():
             if time.monotonic() > limit:
                 raise CollectionInUse(BUSY)
             time.sleep(PAUSE_S)
@@ -433,8 +433,7 @@ class Hold:
 
     def __exit__(self, *_: object) -> None:
         """Leave it; others need not wait for the time to be over."""
-        self._ask(0)
+        self._store.call(release_call(self._key, self._token))
 
-    def _ask(self, ttl_ms: int) -> bool:
-        call = Call.to(COLLECTION_HOLD, [self._key], [self._token, ttl_ms])
-        return bool(self._store.call(call))
+    def _is_taken(self) -> bool:
+        return is_held(self._store.run(hold_calls(self._key, self._token, HOLD_MS)))

@@ -20,7 +20,6 @@ from frontier.store.scripts import (
     QUEUE_REQUEUE,
     QUEUE_RESERVE,
     ROUND_NOTE,
-    START_ACQUIRE,
 )
 from tests.topologies import (
     DEADLINE,
@@ -95,8 +94,9 @@ async def test_keys_on_both_sides_are_waited_for(
     keys = [f"{{{unique}}}:seed_lists", f"{{{unique}}}:lock", f"{{{unique}}}:meta"]
     await cluster.call(Call.command("SET", f"{{{unique}}}", "of another test"))
     await cluster.call(Call.command("HSET", keys[2], "state", "open"))
-    take = Call.to(START_ACQUIRE, keys, ["seeds", "me", 60_000, ""])
-    assert await cluster.call(take) == b"yours"
+    note = [("HSET", keys[0], "seeds", "done"), ("SET", keys[1], "me")]
+    take = Call.txn([(("HGET", keys[2], "state"), "open")], note)
+    assert await cluster.call(take) == [1, b"OK"]
     await cluster.call(Call.command("HSET", keys[0], "others", "done"))
     slot = slot_of(unique)
     target = other(primaries, primaries.owner(slot))
@@ -111,7 +111,7 @@ async def test_keys_on_both_sides_are_waited_for(
     assert not waiting.done()
     primaries.move_keys(slot, source, target)
     primaries.end_move(slot, target)
-    assert await waiting == b"yours"
+    assert await waiting == [0, b"OK"]
 
 
 def refused(server):

@@ -1,0 +1,28 @@
+"""Locks in the store: one holder at a time, which renews its lock or loses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frontier.store.calls import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def hold_calls(key: str, holder: str, ttl_ms: int) -> list[Call]:
+    """The calls that take the lock *key* for *ttl_ms*, or renew it; see `is_held`."""
+    return [
+        Call.command("SET", key, holder, "NX", "PX", ttl_ms),
+        Call.txn([(("GET", key), holder)], [("PEXPIRE", key, ttl_ms)]),
+    ]
+
+
+def is_held(replies: Sequence[Any]) -> bool:
+    """Whether the holder has the lock, given the *replies* to `hold_calls`."""
+    return replies[1] is not None
+
+
+def release_call(key: str, holder: str) -> Call:
+    """The call that gives the lock *key* back, if *holder* has it."""
+    return Call.txn([(("GET", key), holder)], [("DEL", key)])
