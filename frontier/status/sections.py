@@ -548,9 +548,10 @@ def seen_test(tiers: Tiers | None, totals: Figures) -> Iterator[Row]:
     by_tier = [
         f"{count:,} {tier} ({percent(count, every)})"
         for tier, count in asdict(totals.seen).items()
-        if count or tier != "imported"
+        if count
     ]
-    yield Row("Seen, by tier", ", ".join(by_tier))
+    if by_tier:
+        yield Row("Seen, by tier", ", ".join(by_tier))
     if tiers is None or not tiers.state.urls:
         return
     state = tiers.state
@@ -614,8 +615,10 @@ def archive(totals: Figures) -> Iterator[Row]:
             ("of an equivalent one", had.canonical_url, had.canonical_url_bytes),
             ("of another", had.digest, had.digest_bytes),
         )
+        if count
     ]
-    yield Row("Originals found", ", ".join(kinds))
+    if kinds:
+        yield Row("Originals found", ", ".join(kinds))
     each = had.lookup_us / had.handled
     yield Row("Looked up", f"{had.handled:,} payloads, {each:,.0f} us each")
     if had.unmodified:

@@ -20,6 +20,7 @@ from frontier.status.figures import (
     SeenFigures,
     ShareFigures,
 )
+from frontier.status.sections import archive, seen_test
 from frontier.status.snapshot import (
     crawl_entered,
     list_crawls,
@@ -44,6 +45,28 @@ REPORT = {
         "mimes": ["no mapping"],
     },
 }
+
+
+def test_a_first_crawl_has_no_lines_of_zeros():
+    first = Figures(new=30, archive=ArchiveFigures(originals=30, handled=30))
+    later = Figures(
+        seen=SeenFigures(recent=3),
+        archive=ArchiveFigures(revisits=3, handled=3, exact_url=3, exact_url_bytes=9),
+    )
+
+    def titles(figures):
+        return {
+            row.name: row.text for row in [*seen_test(None, figures), *archive(figures)]
+        }
+
+    assert titles(first).keys() == {
+        "URLs found",
+        "Payloads",
+        "Bytes saved",
+        "Looked up",
+    }
+    assert titles(later)["Seen, by tier"] == "3 recent (100%)"
+    assert titles(later)["Originals found"] == "3 of the same URL (9 B)"
 
 
 @pytest.fixture
