@@ -24,7 +24,6 @@ from frontier.cli.output import (
     ExitCode,
     complain,
     forget_what_was_told,
-    note,
     show_refusal,
 )
 from frontier.errors import FrontierError
@@ -120,9 +119,6 @@ class _Commands(TyperGroup):
         except BrokenPipeError:
             _discard_output()
             raise typer.Exit(ExitCode.OK) from None
-        except UsageError as error:
-            note(error.format_message())
-            raise
 
 
 UsageError: Any = typer.BadParameter.__base__
@@ -170,11 +166,18 @@ def main() -> None:
 def _run() -> int:
     try:
         try:
-            app()
+            return int(app(standalone_mode=False) or 0)
         finally:
             sys.stdout.flush()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
+    except UsageError as error:
+        if said := error.format_message().strip():  # else the help was shown
+            command = error.ctx.command_path if error.ctx else app.info.name
+            complain(f"{said} ({command} -h)")
+        return ExitCode.USAGE
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
     except FrontierError as error:
         complain(str(error))
         return error.code
@@ -188,7 +191,6 @@ def _run() -> int:
         where = error.filename or "the output"
         complain(f"{where}: {error.strerror or error}")
         return ExitCode.UNWRITABLE
-    return ExitCode.OK
 
 
 def _discard_output() -> None:

@@ -121,7 +121,7 @@ class Known:
     @property
     def crawl_id(self) -> str:
         """The crawl's, as a word of a command."""
-        return shlex.quote(printable(self.store.crawl.summary.crawl_id))
+        return shlex.quote(printable(self.store.crawl.view.crawl_id))
 
     @property
     def url(self) -> str:
@@ -151,7 +151,7 @@ class Known:
 
     def again(self, change: str = "") -> str:
         """What has it fetched, after *change* of a setting also what is found."""
-        if self.store.crawl.summary.state != "open":
+        if self.store.crawl.view.state != "open":
             return "make it a seed of the next crawl"
         text = f"frontier crawl seed {self.url} --crawl {self.crawl_id} queues it"
         if self.is_seen:
@@ -193,7 +193,7 @@ def explain(k: Known) -> Explanation:
     best = max(found, key=lambda one: one.weight)
     gaps = list(_gaps(k, best))
     return Explanation(
-        k.store.crawl.summary.crawl_id,
+        k.store.crawl.view.crawl_id,
         k.subject.url,
         best.reason,
         k.is_fetched,
@@ -209,7 +209,7 @@ def _gaps(k: Known, best: Finding) -> Iterator[Gap]:
     """What was not looked at; it decides where nothing that is recorded does."""
     is_unsure = best.weight <= UNSURE
     crawl = k.store.crawl
-    damaged = [f"{one.key}: {one.reason}" for one in crawl.harmed]
+    damaged = [f"{one.key}: {one.reason}" for one in crawl.view.harmed]
     for what in (*damaged, *crawl.controls.strange):
         how = f"frontier crawl repair --crawl {k.crawl_id} mends damaged keys"
         yield Gap(printable(what), how, decides=True)
@@ -428,7 +428,7 @@ def _discovery(k: Known) -> Iterator[Finding]:
 
 
 def _queue(k: Known) -> Iterator[Finding]:
-    store, state = k.store, k.store.crawl.summary.state
+    store, state = k.store, k.store.crawl.view.state
     for one in store.places:
         text = place_of(one)
         if (method := one.record.get("method", "GET")) != "GET":
@@ -450,7 +450,7 @@ def _queue(k: Known) -> Iterator[Finding]:
     elif state != "open":
         yield _of_end(k)
     elif place.kind == WAITING:
-        is_due = place.due_ms <= store.crawl.taken_ms
+        is_due = place.due_ms <= store.crawl.view.taken_ms
         word = "is due since" if is_due else "waits until it is due,"
         text = f"It is queued, and {word} {at(place.due_ms)}."
         how = f"frontier recrawl now {k.url} --crawl {k.crawl_id} has it fetched"
@@ -465,7 +465,7 @@ def _queue(k: Known) -> Iterator[Finding]:
 
 def _of_end(k: Known) -> Finding:
     """Of a URL that was queued when the crawl ended."""
-    state = k.store.crawl.summary.state
+    state = k.store.crawl.view.state
     reason, why = "crawl_ended", f"the crawl has ended ({state}) before its turn"
     if state == "limit":
         reason, why = "crawl_limit", f"the crawl {_limit(k)}"
@@ -476,14 +476,14 @@ def _of_end(k: Known) -> Finding:
 
 
 def _limit(k: Known) -> str:
-    crawl = k.store.crawl
-    return f"ended at its limit, {described(f'{crawl.limit} {crawl.limit_value}')}"
+    view = k.store.crawl.view
+    return f"ended at its limit, {described(f'{view.limit} {view.limit_value}')}"
 
 
 def _of_nothing(k: Known) -> Iterator[Finding]:
     """Of a URL that is nowhere in its partition."""
     reason, how = "not_found", k.again()
-    if k.store.crawl.removed_ms:
+    if k.store.crawl.view.removed_ms:
         reason = "removed"
         text = "It is not known: what the crawl had seen and queued is removed."
     elif k.is_seen:
@@ -500,14 +500,17 @@ def _of_nothing(k: Known) -> Iterator[Finding]:
     elif k.store.answer is None:
         text = "It is not queued, and the crawl does not store what it has seen."
     else:
-        when = " so far" if k.store.crawl.summary.state == "open" else ""
+        when = " so far" if k.store.crawl.view.state == "open" else ""
         text = f"It was not found{when}: no page that was fetched led to it."
     yield Finding("queued", "nowhere in its partition", STORE, reason, text, how)
 
 
 def _host(k: Known) -> Iterator[Finding]:
-    store, is_open = k.store, k.store.crawl.summary.state == "open"
-    told, is_held = store.failing, store.failing.until * 1000 > store.crawl.taken_ms
+    store, is_open = k.store, k.store.crawl.view.state == "open"
+    told, is_held = (
+        store.failing,
+        store.failing.until * 1000 > store.crawl.view.taken_ms,
+    )
     if told.failures:
         why = MEANINGS.get(told.reason, told.reason)
         times = "1 time" if told.failures == 1 else f"{told.failures:,} times"
@@ -533,8 +536,8 @@ def _host(k: Known) -> Iterator[Finding]:
 
 def _crawl(k: Known) -> Iterator[Finding]:
     store, crawl = k.store, k.store.crawl
-    is_queued = store.place is not None and crawl.summary.state == "open"
-    text, reason, answer, how = crawl.summary.state, "", "", ""
+    is_queued = store.place is not None and crawl.view.state == "open"
+    text, reason, answer, how = crawl.view.state, "", "", ""
     if text == "limit":
         text = _limit(k)
     many = "node" if len(store.live) == 1 else "nodes"

@@ -24,9 +24,8 @@ from frontier.queue.reserve import deliveries, read_reserved
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import look as look_at_tiers
 from frontier.settings.config import PREFIX, Config
-from frontier.settings.live import LIVE, value_of
-from frontier.status.reports import read_reports
-from frontier.status.snapshot import beats_of, read_crawl
+from frontier.settings.live import value_of
+from frontier.status.snapshot import read_crawl
 from frontier.status.validate import printable, text, whole
 from frontier.store.client import Call
 from frontier.store.keys import node_of
@@ -164,14 +163,9 @@ def look(
     """
     keys, config = shape.keys.partition(subject.partition), shape.config
     crawl = read_crawl(store, shape.keys)
-    beats, oldest = beats_of(crawl.members), crawl.taken_ms - crawl.ttl_ms
+    beats, oldest = crawl.nodes.beats, crawl.view.taken_ms - crawl.ttl_ms
     live = {name for name, (beat, _) in beats.items() if beat > oldest}
-    reports = read_reports(crawl.single).values()
-    newest = max(reports, key=lambda one: one.opened, default=None)
-    own = newest.own if newest is not None else {}
-    settings = {name: own[name] for name in LIVE if name in own}
-    for (name, host), (value, _) in crawl.controls.settings.items():
-        settings |= {} if host else {name: value}
+    settings = crawl.settings
     host = subject.queue_key.partition("~")[0]  # without a slot
     host = host_of_shard(host) if config.host_shards > 1 else host
     holder, records, claimed, said = store.run(
@@ -183,7 +177,7 @@ def look(
         ]
     )
     tiers, answer = {"set", "bloom"} & {*config.seen_tiers}, None
-    if tiers and not crawl.removed_ms:
+    if tiers and not crawl.view.removed_ms:
         try:
             answer = look_at_tiers(store, keys, subject.mark, seen_config(config))
         except ValueError:
@@ -193,7 +187,7 @@ def look(
         config,
         tuple(sorted(live)),
         tuple(sorted(beats.keys() - live)),
-        own,
+        crawl.nodes.own,
         settings,
         {kind: text(how) for kind, how in zip(SAID, said, strict=True) if how},
         _traps(store, shape, settings, subject.url),

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from frontier.errors import CodecError, KeyDamaged, OtherSchema
 from frontier.metrics.exposition import label
 from frontier.settings.values import HOST
-from frontier.status.reports import read_reports
-from frontier.status.snapshot import beats_of, list_crawls, read_crawl
+from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
@@ -50,9 +49,8 @@ def find(
         except (CodecError, KeyDamaged, OtherSchema) as error:
             left_out.append(str(error))
             continue
-        figures = read_reports(crawl.single)
-        for node in sorted(beats_of(crawl.members))[:MOST_NODES]:
-            told = figures.get(node)
+        for node in sorted(crawl.nodes.beats)[:MOST_NODES]:
+            told = crawl.nodes.figures.get(node)
             name = f"node {node} of crawl {summary.crawl_id}"
             if told is None or not told.metrics_port:
                 left_out.append(f"{name} serves no metrics (FRONTIER_METRICS_PORT)")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from frontier.cluster.controls import calls, read
 from frontier.errors import UnknownCrawl
-from frontier.status.reports import read_reports
-from frontier.status.snapshot import beats_of
+from frontier.status.snapshot import Nodes, node_calls
 from frontier.store.client import Call
 from frontier.store.keys import check_schema
 
@@ -52,16 +51,9 @@ def wanted_of(store: BlockingStore, keys: CrawlKeys) -> Controls:
 
 def own_settings(store: BlockingStore, keys: CrawlKeys) -> dict[str, dict[str, str]]:
     """What each node on the map was started with, of what can be changed."""
-    nodes, reports = store.run(
-        [
-            Call.command("HGETALL", keys.nodes()),
-            Call.command("HGETALL", keys.reports()),
-        ],
-        tolerant=True,
-    )
-    beats = beats_of(nodes) if isinstance(nodes, dict) else {}
-    known = read_reports(reports) if isinstance(reports, dict) else {}
-    return {name: known[name].own for name in sorted(beats) if name in known}
+    nodes = Nodes.of(*store.run(node_calls(keys), tolerant=True))
+    there = sorted(nodes.beats.keys() & nodes.figures.keys())
+    return {name: nodes.figures[name].own for name in there}
 
 
 def reach(
@@ -70,16 +62,10 @@ def reach(
     """Wait until all nodes that beat have *version* in force, or *seconds* are over."""
     until = time.monotonic() + seconds
     while True:
-        nodes, reports, now = store.run(
-            [
-                Call.command("HGETALL", keys.nodes()),
-                Call.command("HGETALL", keys.reports()),
-                Call.command("TIME"),
-            ],
-            tolerant=True,
-        )
-        beats = beats_of(nodes) if isinstance(nodes, dict) else {}
-        known = read_reports(reports) if isinstance(reports, dict) else {}
+        calls = [*node_calls(keys), Call.command("TIME")]
+        members, reports, now = store.run(calls, tolerant=True)
+        nodes = Nodes.of(members, reports)
+        beats, known = nodes.beats, nodes.figures
         has = {
             name for name in beats if name in known and known[name].controls >= version
         }

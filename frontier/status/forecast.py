@@ -18,8 +18,7 @@ from frontier.status.views import LimitProgress
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frontier.cluster.controls import Controls
-    from frontier.status.figures import Figures, Pace
+    from frontier.status.figures import Pace
     from frontier.status.views import CrawlSnapshot
 
 LEAST_S = 30.0
@@ -115,24 +114,19 @@ def held_up(seen: CrawlSnapshot) -> str:
 
 
 def limits_of(
-    spent: Sequence[Any], controls: Controls, reports: Mapping[str, Figures]
+    spent: Sequence[Any], settings: Mapping[str, str]
 ) -> tuple[LimitProgress, ...]:
-    """How far a crawl is to its limits.
+    """How far a crawl is to its limits, which are among its *settings*.
 
-    *spent* are the values of `SPENT`. A limit is what an operator has set, or else what
-    the node was started with that came last.
+    *spent* are the values of `SPENT`.
     """
     from frontier.node.ends import LIMITS, TIME  # brings the rules of URLs
 
     used = dict(zip(SPENT, map(whole, spent), strict=True))
-    latest = max(reports.values(), key=lambda one: one.opened, default=None)
     found = []
     for name, limit in LIMITS.items():
         setting = limit.setting
-        text = latest.own.get(setting, "") if latest is not None else ""
-        if (setting, "") in controls.settings:
-            text = controls.settings[setting, ""][0]
-        value = _amount(text, 1000 if name == TIME else 1)
+        value = _amount(settings.get(setting, ""), 1000 if name == TIME else 1)
         if value:
             done = used["active_ms" if name == TIME else name]
             share = round(min(1.0, done / value), 4)

@@ -41,7 +41,7 @@ from frontier.model import Member
 from frontier.queue.reserve import Scan
 from frontier.settings.values import NAME
 from frontier.status import back_offs
-from frontier.status.figures import figures_of, sum_of, together
+from frontier.status.figures import Figures, figures_of, sum_of, together
 from frontier.status.forecast import SPENT, limits_of
 from frontier.status.partitions import dead_letters, look_at
 from frontier.status.reports import read_reports, without_sum
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 
     from frontier.cluster.controls import Controls
     from frontier.seen.config import SeenConfig
-    from frontier.status.figures import Figures
     from frontier.status.partitions import PartitionLook
     from frontier.status.views import DeadLetter
     from frontier.store.client import BlockingStore
@@ -155,7 +154,8 @@ def snapshot(store: BlockingStore, namespace: str, crawl_id: str) -> CrawlSnapsh
     """
     keys = CrawlKeys(namespace, crawl_id)
     crawl = read_crawl(store, keys)
-    looks = list(look_at(store, keys, range(crawl.partitions), crawl.tiers))
+    partitions = range(crawl.view.partitions)
+    looks = list(look_at(store, keys, partitions, crawl.tiers))
     return assembled(crawl, looks, dead_letters(store, keys, looks, MAX_LETTERS))
 
 
@@ -165,52 +165,26 @@ def assembled(
     letters: tuple[DeadLetter, ...],
 ) -> CrawlSnapshot:
     """What *crawl* looks like, given its partitions and dead letters."""
-    figures, held = read_reports(crawl.single), Counter(look.holder for look in looks)
-    gone = crawl.gone
-    every = [*figures.values(), *([figures_of(gone)] if gone else [])]
-    there = [figures[name] for name in beats_of(crawl.members) if name in figures]
-    summary = crawl.summary
-    running_ms = 0 if summary.finished_ms else crawl.taken_ms - summary.created_ms
+    view, nodes = crawl.view, crawl.nodes
+    held = Counter(look.holder for look in looks)
+    running_ms = 0 if view.finished_ms else view.taken_ms - view.created_ms
     marks = [look.mark for look in looks if look.mark is not None]
-    return CrawlSnapshot(
-        **_as_a_whole(crawl),
-        nodes=_views(crawl, figures, held),
-        totals=together(every, there),
-        gone=whole(gone.get("nodes")),
+    return replace(
+        view,
+        nodes=_views(crawl, held),
+        totals=nodes.totals,
+        gone=nodes.gone,
         queue=_queue([look.scan for look in looks]),
         dead_letters=letters,
         tiers=tiers_of(crawl.tiers, looks, running_ms / 1000),
         lost=sum(mark != crawl.mark for mark in marks) if crawl.mark else 0,
-        harmed=(*crawl.harmed, *(one for look in looks for one in look.harmed)),
+        harmed=(*view.harmed, *(one for look in looks for one in look.harmed)),
         controls=ControlsView.of(crawl.controls),
-        limits=limits_of(crawl.spent, crawl.controls, figures) if crawl.spent else (),
+        limits=limits_of(crawl.spent, crawl.settings) if crawl.spent else (),
         back_offs=back_offs.together(
-            [(look.scan, look.left_alone) for look in looks], crawl.taken_ms
+            [(look.scan, look.left_alone) for look in looks], view.taken_ms
         ),
     )
-
-
-def _as_a_whole(crawl: StoredCrawl) -> dict[str, Any]:
-    """What a snapshot has of *crawl* without its nodes and partitions."""
-    summary = crawl.summary
-    return {
-        "crawl_id": summary.crawl_id,
-        "spider": summary.spider,
-        "state": summary.state,
-        "kind": summary.kind,
-        "created_ms": summary.created_ms,
-        "finished_ms": summary.finished_ms,
-        "taken_ms": crawl.taken_ms,
-        "shape": crawl.settings,
-        "partitions": crawl.partitions,
-        "limit": crawl.limit,
-        "limit_value": crawl.limit_value,
-        "fetched": crawl.fetched,
-        "removed_ms": crawl.removed_ms,
-        "twice": crawl.twice,
-        "twice_ms": crawl.twice_ms,
-        "memory_share": crawl.memory_share,
-    }
 
 
 def _queue(scans: Sequence[Scan]) -> Scan:
@@ -221,36 +195,70 @@ def _queue(scans: Sequence[Scan]) -> Scan:
 
 
 @dataclass(frozen=True, slots=True)
+class Nodes:
+    """Which nodes a crawl has, and what they report."""
+
+    beats: Mapping[str, tuple[int, int]]
+    """Of each node on the membership map, its last beat and its weight."""
+    figures: Mapping[str, Figures]
+    """Of single nodes, also of some that are gone."""
+    rest: Figures | None
+    """The sum of those of nodes that are gone; ``None`` if there is none."""
+    gone: int
+    """How many nodes these are."""
+
+    @classmethod
+    def of(cls, members: Any, reports: Any) -> Nodes:
+        """Those that are in the map, and in the reports, of the store."""
+        single, gone = without_sum(_known(reports, {}))
+        beats, figures = beats_of(_known(members, {})), read_reports(single)
+        rest = figures_of(gone) if gone else None
+        return cls(beats, figures, rest, whole(gone.get("nodes")))
+
+    @property
+    def totals(self) -> Figures:
+        """What all of them did, and what those on the map have now."""
+        every = [*self.figures.values(), *([self.rest] if self.rest else [])]
+        there = [self.figures[name] for name in self.beats if name in self.figures]
+        return together(every, there)
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """What the node that came last was started with, of what can be changed."""
+        known = self.figures.values()
+        return max(known, key=lambda one: one.opened, default=Figures()).own
+
+
+@dataclass(frozen=True, slots=True)
 class StoredCrawl:
     """What the store says of a crawl as a whole."""
 
-    summary: CrawlSummary
-    settings: dict[str, Any]
-    """Those that all nodes share, for people."""
+    view: CrawlSnapshot
+    """Without its nodes, and without what is in its partitions."""
     tiers: SeenConfig | None
     """Of its seen test; ``None`` if they are not this version's."""
-    partitions: int
-    members: Mapping[bytes, bytes]
-    single: Mapping[bytes, bytes]
-    """The reports of single nodes."""
-    gone: Mapping[str, Any]
-    """The sum of those of nodes that are gone; empty if there is none."""
-    taken_ms: int
-    removed_ms: int
-    limit: str
-    limit_value: int
+    nodes: Nodes
     mark: bytes
     """What each partition has that is not lost; empty if not all were marked."""
-    fetched: bool
-    twice: str
-    twice_ms: int
     ttl_ms: int
     """Milliseconds of silence after which its nodes count as dead."""
-    harmed: tuple[Harmed, ...]
     controls: Controls
     spent: Sequence[Any]
     """What it has had of what `SPENT` names; nothing without a limit."""
-    memory_share: float
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What holds for all hosts of what can be changed: set, or from the start."""
+        changed = self.controls.settings.items()
+        return {
+            **self.nodes.own,
+            **{name: value for (name, host), (value, _) in changed if not host},
+        }
+
+
+def node_calls(keys: CrawlKeys) -> list[Call]:
+    """The calls whose replies `Nodes.of` reads."""
+    return [Call.command("HGETALL", key) for key in (keys.nodes(), keys.reports())]
 
 
 def _crawl_calls(keys: CrawlKeys) -> list[Call]:
@@ -259,8 +267,7 @@ def _crawl_calls(keys: CrawlKeys) -> list[Call]:
         *_summary_calls(keys),
         Call.command("HGET", keys.meta(), "shape"),
         Call.command("HMGET", keys.spent(), *SPENT),
-        Call.command("HGETALL", keys.nodes()),
-        Call.command("HGETALL", keys.reports()),
+        *node_calls(keys),
         Call.command("TIME"),
         Call.command("INFO", "memory"),
         Call.command("HMGET", keys.meta(), *MORE),
@@ -282,28 +289,38 @@ def read_crawl(store: BlockingStore, keys: CrawlKeys) -> StoredCrawl:
     removed, limit, born, marked, fetched, twice, ttl = more
     twice_ms, _, twice_id = text(twice).partition(" ")
     reached, _, value = text(limit).partition(" ")
-    single, gone = without_sum(_known(reports, {}))
-    return StoredCrawl(
-        summary=_summary(keys.crawl_id, meta, nodes),
-        settings=settings,
-        tiers=tiers_in(mapping(shape)),
-        partitions=partitions,
-        members=_known(members, {}),
-        single=single,
-        gone=gone,
+    summary = _summary(keys.crawl_id, meta, nodes)
+    view = CrawlSnapshot(
+        crawl_id=summary.crawl_id,
+        spider=summary.spider,
+        state=summary.state,
+        kind=summary.kind,
+        created_ms=summary.created_ms,
+        finished_ms=summary.finished_ms,
         taken_ms=int(time[0]) * 1000 + int(time[1]) // 1000,
-        removed_ms=whole(removed),
+        shape=settings,
+        partitions=partitions,
+        nodes=(),
+        totals=Figures(),
+        queue=Scan(),
+        dead_letters=(),
         limit=reached,
         limit_value=whole(value.encode()),
-        mark=born if born and marked else b"",
         fetched=fetched is not None,
+        removed_ms=whole(removed),
         twice=twice_id if NAME.fullmatch(twice_id) else "",
         twice_ms=whole(twice_ms.encode()),
-        ttl_ms=ttl_of(ttl),
+        memory_share=memory_share(memory),
         harmed=_harmed_keys(keys, replies),
+    )
+    return StoredCrawl(
+        view=view,
+        tiers=tiers_in(mapping(shape)),
+        nodes=Nodes.of(members, reports),
+        mark=born if born and marked else b"",
+        ttl_ms=ttl_of(ttl),
         controls=controls.read(keys, wanted),
         spent=spent if any(_known(spent, ())) else (),
-        memory_share=memory_share(memory),
     )
 
 
@@ -377,18 +394,15 @@ def beats_of(reply: Mapping[bytes, bytes]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _views(
-    crawl: StoredCrawl,
-    figures: Mapping[str, Figures],
-    holders: Mapping[str, int],
-) -> tuple[NodeView, ...]:
-    beats, oldest_beat = beats_of(crawl.members), crawl.taken_ms - crawl.ttl_ms
+def _views(crawl: StoredCrawl, holders: Mapping[str, int]) -> tuple[NodeView, ...]:
+    beats, figures = crawl.nodes.beats, crawl.nodes.figures
+    oldest_beat = crawl.view.taken_ms - crawl.ttl_ms
     live = tuple(
         Member(node_id, weight)
         for node_id, (beat, weight) in sorted(beats.items())
         if beat >= oldest_beat
     )
-    shares = _shares(live, crawl.partitions)
+    shares = _shares(live, crawl.view.partitions)
     views = []
     for node_id in sorted({*beats, *figures}, key=_natural):
         if node_id in shares:
@@ -548,18 +562,12 @@ class OverviewWatch:
         ]
         for key in heapq.nsmallest(AT_ONCE, asked, key=seen):
             keys = CrawlKeys(self._namespace, key[0])
-            calls = [Call.command("HGETALL", k) for k in (keys.nodes(), keys.reports())]
-            nodes, reports = self._store.run(calls, tolerant=True)
-            pace = _pace(there[key], _known(nodes, {}), reports)
+            replies = self._store.run(node_calls(keys), tolerant=True)
+            pace = _pace(there[key], Nodes.of(*replies).totals)
             self._paces[key] = now, pace
 
 
-def _pace(crawl: CrawlSummary, nodes: Mapping[bytes, bytes], reports: Any) -> CrawlPace:
-    single, gone = without_sum(_known(reports, {}))
-    figures = read_reports(single)
-    every = [*figures.values(), *([figures_of(gone)] if gone else [])]
-    there = [figures[name] for name in beats_of(nodes) if name in figures]
-    totals = together(every, there)
+def _pace(crawl: CrawlSummary, totals: Figures) -> CrawlPace:
     rate = totals.lately.pages if crawl.state == "open" else totals.rate
     return CrawlPace(totals.pages, round(rate, 3), totals.errors)
 

@@ -165,14 +165,14 @@ class Watch:
     def _look(self) -> Watched:
         store, keys = self._store, self._keys
         crawl = read_crawl(store, keys)
-        count = crawl.partitions
+        count = crawl.view.partitions
         if self._is_due("partitions", count / SCANNED_A_SECOND):
             self._looks = list(look_at(store, keys, range(count), crawl.tiers))
             self._scanned = self._clock()
         if self._is_due("queues", QUEUES_S):
             self._top = longest_queues(store, keys, self._looks, FULLEST, MOST_HOSTS)
         if self._is_due("slow", SLOW_S):
-            self._see_rest(crawl.taken_ms)
+            self._see_rest(crawl.view.taken_ms)
         if not any(look.scan.waiting for look in self._looks):
             self._recrawl, self._due["recrawl"] = None, -math.inf
         elif self._is_due("recrawl", RECRAWL_S):

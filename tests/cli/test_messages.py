@@ -170,22 +170,58 @@ def test_a_command_that_is_no_more_says_what_to_use(words, instead):
     assert instead in " ".join(done.stderr.split())
 
 
+USAGE, NO_STORE, NOT_FOUND = 2, 3, 4
 REFUSED = [
-    (["crawl", "status", "--store-dir", "nowhere"], 3, "there is no store"),
-    (["crawl", "list", "--redis-url", "redis://127.0.0.1:1/0"], 3, "127.0.0.1:1"),
-    (["crawl", "status", "--hostz"], 2, "--hostz"),
-    (["crawl", "delete"], 2, "No crawl was named"),
-    (["seen", "plan", "--urls", "x"], 2, "x"),
-    (["wacz", "create", "x.wacz", "nowhere"], 4, "nowhere"),
-    (["crawl", "cancel", "x"], 2, "crawl end --discard"),
+    ("crawls", USAGE, "Did you mean 'crawl'"),
+    ("crawl statu", USAGE, "Did you mean 'status'"),
+    ("crawl status --hostz", USAGE, "--hosts"),
+    ("crawl status x --crawl y", USAGE, "Two crawls were named"),
+    ("crawl status --log --hosts", USAGE, "--log cannot be combined"),
+    ("crawl status --every 0", USAGE, "'--every': Input should be greater"),
+    ("crawl status --store-dir nowhere", NO_STORE, "the first crawl makes it"),
+    ("crawl status --redis-url http://x", USAGE, "redis://, rediss://, unix://"),
+    ("crawl list --redis-url redis://127.0.0.1:1/0", NO_STORE, "127.0.0.1:1"),
+    ("crawl list --redis-url redis://a --store-dir .", USAGE, "name two stores"),
+    ("crawl delete", USAGE, "No crawl was named"),
+    ("crawl delete nosuch --yes", NO_STORE, "there is no store"),
+    ("crawl cancel x", USAGE, "crawl end --discard"),
+    ("crawl requeue", USAGE, "needs either URLs or --all"),
+    ("crawl retry", USAGE, "needs either hosts or --all"),
+    ("crawl set", USAGE, "give NAME=VALUE, or --unset NAME, or --list"),
+    ("crawl items a.jsonl", USAGE, "Missing option '--out'"),
+    ("crawl items nowhere.jsonl --out x", NOT_FOUND, "nowhere.jsonl is missing"),
+    ("crawl rebuild x", USAGE, "Missing option '--journal'"),
+    ("crawl seed", USAGE, "Missing argument 'URL|FILE|-'"),
+    ("crawl seed nowhere.txt", USAGE, "neither a URL nor a file"),
+    ("recrawl now", USAGE, "Missing argument 'URL|PREFIX'"),
+    ("seen plan", USAGE, "Missing option '--urls'"),
+    ("seen plan --urls x", USAGE, "write 2000, 50M or 1.5G"),
+    ("seen plan --urls 1M --tiers moon", USAGE, "the tiers are recent, bloom, set"),
+    ("seen forget nowhere.txt", USAGE, "neither a URL nor a file"),
+    ("seen import x", USAGE, "--crawl CRAWL_ID or --new NAME"),
+    ("feeds list --feeds nowhere.toml", USAGE, "nowhere.toml: cannot be read"),
+    ("collection status --collection h", USAGE, "--collection 'h'"),
+    ("collection import x --compat moon", USAGE, "the only value is browsertrix"),
+    ("collection import x --digest md4", USAGE, "sha256, sha1, blake3"),
+    ("warc list nowhere", NOT_FOUND, "there is no such file"),
+    ("warc dedupe x", USAGE, "Missing option '--out'"),
+    ("warc dedupe nowhere --out y", NOT_FOUND, "there is no such file"),
+    ("warc apply nowhere", USAGE, "give --out DIR or --in-place"),
+    ("wacz create x.zip y", USAGE, "has to end in .wacz"),
+    ("wacz create x.wacz nowhere", NOT_FOUND, "nowhere"),
+    ("canon explain http://a/ --rules moon", USAGE, "there are scrapy, heritrix"),
+    ("explain", USAGE, "Missing argument 'URL'"),
+    ("migrate scrapy-redis --spider x", USAGE, "there is no Scrapy project here"),
 ]
 
 
 @pytest.mark.parametrize(("words", "code", "error"), REFUSED)
-def test_a_refusal_is_json_too_if_that_is_asked_for(words, code, error, tmp_path):
-    done = run(*words, "--json", cwd=tmp_path)
+def test_a_refusal_is_one_line_and_json_if_that_is_asked_for(
+    words, code, error, tmp_path
+):
+    done = run(*words.split(), "--json", cwd=tmp_path)
 
     said = json.loads(done.stdout)
     assert (done.returncode, said["exit_code"]) == (code, code)
     assert error in said["error"]
-    assert done.stderr
+    assert one_line(done) == f"frontier: {said['error']}"
