@@ -368,11 +368,11 @@ def _revive(store: BlockingStore, given: RequeueOptions, wanted: set[str]) -> _R
         done.open_crawl = _reopen(store, found.crawl) or done.open_crawl
         _have_asked(store, found.crawl, chosen)
         # As for seeds: the crawl must not end while they are on their way.
-        lock = SeedLock(store, keys, f"requeue-{secrets.token_hex(8)}", "requeue")
-        lock.hold(0)
+        lock = SeedLock(keys, f"requeue-{secrets.token_hex(8)}")
+        lock.hold(store)
         count, became_ready = revive(store, keys, chosen)
         tell_holders(store, keys, became_ready)
-        lock.done()
+        store.call(lock.done_call())
         done.requeued += count
         if not count or not done.left:
             return done

@@ -108,20 +108,19 @@ def scrapy_redis(given: TakeOver) -> Shown:
             origin, _keys(crawler, given), has_filter=not given.no_dupefilter
         )
         there = server or {"REDIS_URL": store.where}
-        migration = Migration(crawler, config, store, there, source, left)
+        migration = Migration(crawler, config, store, there, source, left, _waits)
         migration.require_known()
         marked = Marked()
         if given.dry_run:
             with bar("requests", source.queued) as progress:
                 migration.look(progress)
         else:
-            keys = migration.enter()
-            marked.crawl_id = keys.crawl_id
+            marked.crawl_id = migration.enter().crawl_id
             if source.seen:
                 with bar("fingerprints", source.seen) as progress:
-                    migration.fill_seen(keys, progress, _waits)
+                    migration.fill_seen(progress)
             with bar("requests", source.queued) as progress:
-                migration.fill(keys, progress, _waits)
+                migration.fill(progress)
             if given.seen_urls is not None:
                 _mark(store, migration, given.seen_urls, marked)
         said = _facts(source, migration, marked, left, dry=given.dry_run)
@@ -168,7 +167,7 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) 
             yield found.partition, Push(TEST, found.mark, "", 0, b"")
 
     with bar("URLs", None) as progress:
-        migration.mark(crawl.keys, pushes())
+        migration.mark(pushes())
 
 
 def _facts(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import queue
 import secrets
-import socket
 import sys
 import threading
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from frontier.queue.push import Push
-    from frontier.seeds.load_once import Seeder, SeedLock
+    from frontier.seeds.load_once import Seeder
     from frontier.seeds.read import Seed
     from frontier.seen.seen_set import StoredCrawl
     from frontier.settings.config import Config
@@ -95,17 +93,17 @@ def seed(given: SeedOptions) -> Shown:
         config = Config.from_settings(get_project_settings())
         pushes_of = _pushes_of(store, crawl, config)
         _wait_for_copies(store, config)
-        holder = f"seed-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        lock = SeedLock(store, crawl.keys, list_id, holder)
+        lock = SeedLock(crawl.keys, list_id, on_wait=_waits)
         seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
         with bar("seeds", None) as progress:
             try:
-                counts = _load(
-                    _lines_of(given.targets), pushes_of, seeder, lock, progress
-                )
+                hold = partial(lock.hold, store)
+                lines = _lines_of(given.targets)
+                counts = _load(lines, pushes_of, seeder, hold, progress)
             except PushForgotten:
-                lock.start_over()
+                store.call(lock.start_over_call())
                 raise
+        store.call(lock.done_call())
     said = {
         "crawl_id": chosen,
         "queued": seeder.queued,
@@ -120,16 +118,12 @@ def _load(
     lines: Iterator[Line | None],
     pushes_of: PushesOf,
     seeder: Seeder,
-    lock: SeedLock,
+    hold: Callable[[int], int],
     progress: Callable[[int], None],
 ) -> Counts:
     """Push what *lines* say; ``None`` among them means that no more has come yet."""
     counts = Counts()
-
-    def wait() -> None:
-        say("another command loads this list; waiting for it")
-
-    counts.skipped = lock.hold(0, wait)
+    counts.skipped = hold(0)
     waiting: list[tuple[int, Push]] = []
     for line in lines:
         if line is not None:
@@ -139,12 +133,15 @@ def _load(
         if line is None or len(waiting) >= BATCH:
             seeder.push(waiting)
             waiting = []
-            lock.hold(counts.lines, wait)
+            hold(counts.lines)
             progress(counts.lines)
     seeder.push(waiting)
     seeder.leave()
-    lock.done()
     return counts
+
+
+def _waits() -> None:
+    say("another command loads this list; waiting for it")
 
 
 def _of(line: Line, pushes_of: PushesOf, counts: Counts) -> list[tuple[int, Push]]:

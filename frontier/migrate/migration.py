@@ -19,9 +19,6 @@ import asyncio
 import base64
 import hashlib
 import json
-import os
-import secrets
-import socket
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -152,6 +149,7 @@ class Migration:
         server: Mapping[str, Any],
         source: Source,
         left: LeftOut,
+        on_wait: Callable[[], None],
     ) -> None:
         check_server(store.call(Call.command("INFO", "memory")), store.where)
         self._crawler = crawler
@@ -159,8 +157,7 @@ class Migration:
         self._server = server
         self._source = source
         self._left = left
-        host = socket.gethostname()
-        self._holder = f"migrate-{host}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._on_wait = on_wait
         self.config = config
         self.queue = Queue(source.queued)
         self.filter = Filter(source.seen)
@@ -177,7 +174,7 @@ class Migration:
 
         config, settings = self.config, dict(self._crawler.settings)
         claiming = partial(claim, config, self._server)
-        keys: CrawlKeys = asyncio.run(
+        self._keys: CrawlKeys = asyncio.run(
             crawls.enter(
                 run,
                 config.namespace,
@@ -187,7 +184,12 @@ class Migration:
                 claim=claiming if config.warc_enabled else None,
             )
         )
-        return keys
+        name = f"{self._source.where} {self._source.keys.queue}"
+        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+        # The right to take over this source, which keeps the crawl open.
+        list_id = f"migrate-{digest[:16]}"
+        self._lock = SeedLock(self._keys, list_id, on_wait=self._on_wait)
+        return self._keys
 
     def require_known(self) -> None:
         """Refuse a filter that has none of the queue's requests, which it should have.
@@ -212,21 +214,16 @@ class Migration:
                 "with URLs from logs or feed exports"
             )
 
-    def fill_seen(
-        self,
-        keys: CrawlKeys,
-        progress: Callable[[int], None],
-        on_wait: Callable[[], None],
-    ) -> None:
-        """Make the filter's fingerprints the imported filter of the crawl of *keys*.
+    def fill_seen(self, progress: Callable[[int], None]) -> None:
+        """Make the filter's fingerprints the imported filter of the crawl.
 
-        Nodes that run ask it from then on. *on_wait* is as of `fill`.
+        Nodes that run ask it from then on.
 
         Raises:
             CrawlClosed: The crawl has ended.
         """
-        store, lock, read, found = self._store, self._lock(keys), 0, self.filter
-        lock.hold(0, on_wait)
+        store, keys, read, found = self._store, self._keys, 0, self.filter
+        self._lock.hold(store)
         store.run(begin_calls(keys))
         what = f"{found.source} fingerprints of {self._source.keys.seen}"
         version, _ = change(store, keys, Change(IMPORTED, what), operator())
@@ -235,17 +232,17 @@ class Migration:
             marks = [mark for mark in map(mark_of, some) if mark is not None]
             found.left_out += len(some) - len(marks)
             found.added += sum(store.run([*add_calls(keys, marks)]))
-            lock.hold(0, on_wait)
+            self._lock.hold(store)
             read += len(some)
             progress(min(read, found.source))
 
-    def mark(self, keys: CrawlKeys, pushes: Iterator[tuple[int, Push]]) -> None:
-        """Have the crawl of *keys* have seen *pushes*, which name no queue.
+    def mark(self, pushes: Iterator[tuple[int, Push]]) -> None:
+        """Have the crawl have seen *pushes*, which name no queue.
 
         Raises:
             StoreError: The store does not answer. Some may be stored.
         """
-        seeder = Seeder(self._store, keys, seen_config(self.config))
+        seeder = Seeder(self._store, self._keys, seen_config(self.config))
         while some := list(islice(pushes, BATCH)):
             seeder.push(some)
         seeder.leave()
@@ -255,28 +252,21 @@ class Migration:
         for pushes, _ in self._read(progress):
             self.queue.queued += len(pushes)
 
-    def fill(
-        self,
-        keys: CrawlKeys,
-        progress: Callable[[int], None],
-        on_wait: Callable[[], None],
-    ) -> None:
-        """Put the requests of the queue into the crawl of *keys*.
-
-        *on_wait* is told, once, that another command takes over the same queue.
+    def fill(self, progress: Callable[[int], None]) -> None:
+        """Put the requests of the queue into the crawl.
 
         Raises:
             CrawlClosed: The crawl has ended.
             PushForgotten: The store has gone back in time; it is to be repeated.
             StoreError: The store does not answer. Some may be stored.
         """
-        store, lock = self._store, self._lock(keys)
+        store, keys = self._store, self._keys
         seeder = Seeder(store, keys, seen_config(self.config))
-        lock.hold(0, on_wait)
+        self._lock.hold(store)
         for pushes, faults in self._read(progress):
             seeder.push(pushes)
-            self._forget(keys, faults)
-            lock.hold(0, on_wait)
+            self._forget(faults)
+            self._lock.hold(store)
         seeder.leave()
         names = self._source.keys.queue, self._source.keys.seen
         fields = [part for name in names for part in (taken(name), "yes")]
@@ -284,7 +274,7 @@ class Migration:
         # Nodes know by these that the source is no leftover.
         _, members = store.run([Call.command("HSET", keys.meta(), *fields), size])
         self.filter.imported = max(0, members - 1)  # without the guard
-        lock.done()
+        store.call(self._lock.done_call())
         self.queue.queued, self.queue.seen_already = seeder.queued, seeder.seen
 
     def _read(
@@ -326,17 +316,11 @@ class Migration:
             push = push._replace(mark=seen_hash(digest))
         return partition, push
 
-    def _forget(self, keys: CrawlKeys, faults: Iterable[ItemFault]) -> None:
+    def _forget(self, faults: Iterable[ItemFault]) -> None:
         """Take what is left out, and was not fetched, out of the imported filter."""
         tested = [fault.tested for fault in faults if fault.tested is not None]
         made = [one for facts in tested for one in others_fingerprints(*facts)]
         marks = [mark for mark in map(mark_of, made) if mark is not None]
         if marks:
-            call = Call.command("SREM", keys.imported(), *marks)
+            call = Call.command("SREM", self._keys.imported(), *marks)
             self.filter.unfetched += self._store.call(call)
-
-    def _lock(self, keys: CrawlKeys) -> SeedLock:
-        """The right to take over this source, which keeps the crawl open."""
-        name = f"{self._source.where} {self._source.keys.queue}"
-        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
-        return SeedLock(self._store, keys, f"migrate-{digest[:16]}", self._holder)

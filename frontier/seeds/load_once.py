@@ -16,6 +16,9 @@ What always holds:
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -46,37 +49,48 @@ PAUSE = 0.5
 """Seconds between two attempts to take a lock that another command has."""
 
 
-def hold_call(keys: CrawlKeys, list_id: str, holder: str, lines: int = 0) -> Call:
-    """The call that takes or renews the lock of a list, of which *lines* are done.
-
-    It returns ``yours`` and how many really are; or ``taken``, ``closed`` or ``lost``.
-    """
-    names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
-    return Call.to(SEED_HOLD, names, [list_id, holder, LOCK_MS, lines])
-
-
-def done_call(keys: CrawlKeys, list_id: str, holder: str) -> Call:
-    """The call that says that the whole list is in the store, and gives the lock back.
-
-    The list is forgotten.
-    """
-    names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
-    return Call.to(SEED_DONE, names, [list_id, holder, GRACE_MS])
-
-
 class SeedLock:
-    """The right to load one seed list into a crawl."""
+    """The right of *holder*, or of this object, to load a seed list into a crawl.
+
+    *on_wait* is told, once, that another command has it.
+    """
 
     def __init__(
-        self, store: BlockingStore, keys: CrawlKeys, list_id: str, holder: str
+        self,
+        keys: CrawlKeys,
+        list_id: str,
+        holder: str = "",
+        on_wait: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store = store
-        self._given = (keys, list_id, holder)
+        self._crawl_id = keys.crawl_id
+        self._names = [keys.meta(), keys.seed_lists(), keys.start_lock(list_id)]
+        unique = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._given = [list_id, holder or unique]
+        self._on_wait = on_wait
 
-    def hold(self, lines: int, on_wait: Callable[[], None] = lambda: None) -> int:
+    def hold_call(self, lines: int = 0) -> Call:
+        """The call that takes or renews it, with *lines* of the list done.
+
+        It returns ``yours`` and how many really are; or ``taken``, ``closed`` or
+        ``lost``.
+        """
+        return Call.to(SEED_HOLD, self._names, [*self._given, LOCK_MS, lines])
+
+    def done_call(self) -> Call:
+        """The call that says that the whole list is in the store, and gives it back.
+
+        The list is forgotten.
+        """
+        return Call.to(SEED_DONE, self._names, [*self._given, GRACE_MS])
+
+    def start_over_call(self) -> Call:
+        """The call after which who loads the list next begins with its first line."""
+        return Call.command("HDEL", self._names[1], self._given[0])
+
+    def hold(self, store: BlockingStore, lines: int = 0) -> int:
         """Take or renew it, with *lines* done; return how many really are.
 
-        Waits while another command has it; *on_wait* is told so, once.
+        Waits while another command has it.
 
         Raises:
             CrawlClosed: The crawl has ended.
@@ -84,25 +98,15 @@ class SeedLock:
         """
         waited = False
         while True:
-            state, known = self._store.call(hold_call(*self._given, lines))
+            state, known = store.call(self.hold_call(lines))
             if state == b"yours":
                 return int(known)
             if state != b"taken":
-                ended = CrawlLost if state == b"lost" else CrawlClosed
-                raise ended(self._given[0].crawl_id)
+                raise (CrawlLost if state == b"lost" else CrawlClosed)(self._crawl_id)
             if not waited:
                 waited = True
-                on_wait()
+                self._on_wait()
             time.sleep(PAUSE)
-
-    def start_over(self) -> None:
-        """Count no line as done: whoever loads the list next begins with the first."""
-        keys, list_id, _ = self._given
-        self._store.call(Call.command("HDEL", keys.seed_lists(), list_id))
-
-    def done(self) -> None:
-        """Say that the whole list is in the store, and give the lock back."""
-        self._store.call(done_call(*self._given))
 
 
 class Seeder:

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from frontier.errors import FrontierError
 from frontier.requests.stored_request import Allowed
-from frontier.seeds.load_once import done_call, hold_call
+from frontier.seeds.load_once import SeedLock
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.status.validate import printable
 from frontier.store.client import Call
@@ -62,7 +62,7 @@ class StartFeed(Emitter):
         )
         self._kind = next(asked, "list")
         list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        self._lock = (node.keys, list_id, node.config.node_id)
+        self._lock = SeedLock(node.keys, list_id, node.config.node_id)
         logger.info("start URLs are taken from the %s %r", self._kind, key)
         self.start_looking(crawler, node)
 
@@ -91,13 +91,13 @@ class StartFeed(Emitter):
         """Take what is there; return the seconds until the next look."""
         if not await self._count():
             return PAUSE
-        ((state, _),) = await self._node.run([hold_call(*self._lock)])
+        ((state, _),) = await self._node.run([self._lock.hold_call()])
         if state != b"yours":
             return PAUSE
         try:
             return 0.0 if await self._take() else PAUSE
         finally:
-            await self._node.run([done_call(*self._lock)])
+            await self._node.run([self._lock.done_call()])
 
     async def _count(self) -> int:
         """How many entries there are."""

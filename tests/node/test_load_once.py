@@ -71,25 +71,26 @@ def test_a_list_that_is_to_be_loaded_again_begins_with_its_first_line(
     blocking, crawl, db
 ):
     db("HSET", crawl.meta(), "state", "open")
-    lock = SeedLock(blocking(), crawl, "list", "me")
-    assert lock.hold(0) == 0
-    assert lock.hold(2) == 2
-    lock.start_over()
+    store, lock = blocking(), SeedLock(crawl, "list", "me")
+    assert lock.hold(store) == 0
+    assert lock.hold(store, 2) == 2
+    store.call(lock.start_over_call())
 
-    assert SeedLock(blocking(), crawl, "list", "me").hold(0) == 0
+    assert SeedLock(crawl, "list", "me").hold(store) == 0
 
 
 def test_a_list_that_is_loaded_cuts_no_other_ones_time(blocking, crawl, db):
     db("HSET", crawl.meta(), "state", "open")
-    one, other = (SeedLock(blocking(), crawl, name, name) for name in ("one", "other"))
-    one.hold(0)
-    other.hold(0)
+    store = blocking()
+    one, other = (SeedLock(crawl, name, name) for name in ("one", "other"))
+    one.hold(store)
+    other.hold(store)
     until = int(db("HGET", crawl.meta(), "seeding_ms"))
-    other.done()
+    store.call(other.done_call())
     assert int(db("HGET", crawl.meta(), "seeding_ms")) >= until
 
     db("HSET", crawl.meta(), "seeding_ms", 0)  # a while later
-    one.hold(1)
+    one.hold(store, 1)
     until = int(db("HGET", crawl.meta(), "seeding_ms"))
-    one.done()
+    store.call(one.done_call())
     assert int(db("HGET", crawl.meta(), "seeding_ms")) < until
