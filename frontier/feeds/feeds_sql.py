@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from frontier.feeds.model import Site
 
+    Row = Mapping[str, Any]
+    """By the names of columns, in lower case."""
+
 STATEMENT = """
 SELECT Site.*, Feed.id AS feed_id, Feed.URI AS feed_uri, ImpliedPage.URI AS page_uri
 FROM Site
@@ -43,7 +46,6 @@ ORDER BY Site.id, Feed.id, ImpliedPage.id
 """
 NEEDED = ("id", "name", "minwaitperiod", "active")
 """Columns of the table Site; a database names any other that it lacks by itself."""
-OPTIONAL = ("maxwaitperiod", "paused")
 DRIVERS = {
     "postgresql": {
         "connect_timeout": 5,
@@ -102,7 +104,7 @@ class SqlSites:
             ) from None
         self.notes: tuple[str, ...] = ()
         """What the last reading left out, and why."""
-        self._rows: Sequence[Any] | None = None
+        self._rows: Sequence[Row] | None = None
         self._sites: Mapping[str, Site] = {}
 
     def read(self) -> Mapping[str, Site]:
@@ -124,8 +126,8 @@ class SqlSites:
             self._rows, self.notes = rows, tuple(notes)
         return self._sites
 
-    def _selected(self) -> Sequence[Any]:
-        """What `STATEMENT` finds: `NEEDED`, `OPTIONAL`, a feed's id and URI, a page."""
+    def _selected(self) -> Sequence[Row]:
+        """What `STATEMENT` finds."""
         from sqlalchemy import text
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -135,36 +137,35 @@ class SqlSites:
             with self._engine.connect() as connection:
                 found = connection.execute(text(STATEMENT))
                 # Each database has its own spelling of a name without quotes.
-                there = {name.lower(): at for at, name in enumerate(found.keys())}
-                rows = found.fetchall()
+                names = list(map(str.lower, found.keys()))
+                rows = [dict(zip(names, row, strict=True)) for row in found]
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             line = (str(cause).strip() or type(cause).__name__).splitlines()[0][:300]
             line = line.replace(self._password, "***") if self._password else line
             raise InputBroken(self.where, line) from None
-        if missing := [name for name in NEEDED if name not in there]:
+        if missing := [name for name in NEEDED if name not in names]:
             raise InputBroken(self.where, f"Site lacks the column {missing[0]}")
-        places = [there.get(name) for name in (*NEEDED, *OPTIONAL)]
-        return [
-            (*(None if at is None else row[at] for at in places), *row[-3:])
-            for row in rows
-        ]
+        return rows
 
 
-def _tables(rows: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _tables(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """What *rows*, in their order, say of each site, as a file would."""
-    for _, group in groupby(rows, itemgetter(0)):
-        of_site = list(group)
-        _, name, wait, active, longest, paused, *_ = of_site[0]
-        feeds = []
-        for feed, of_feed in groupby(of_site, itemgetter(-3)):
-            if feed is not None:
-                *_, urls, pages = zip(*of_feed, strict=True)
-                implied = [page for page in pages if page is not None]
-                feeds.append({"url": urls[0], "implied": implied})
-        table = {"name": name, "feeds": feeds, "wait": wait, "wait_max": longest}
-        states = {"paused": _truth(paused), "ended": not _truth(active)}
-        yield {key: value for key, value in table.items() if value} | states
+    for _, of_site in groupby(rows, itemgetter("id")):
+        feeds: dict[Any, dict[str, Any]] = {}
+        for row in of_site:
+            if row["feed_id"] is not None:
+                feed = {"url": row["feed_uri"], "implied": []}
+                implied = feeds.setdefault(row["feed_id"], feed)["implied"]
+                implied += [] if row["page_uri"] is None else [row["page_uri"]]
+        wait, longest = row["minwaitperiod"], row.get("maxwaitperiod")
+        said = {"name": row["name"], "wait": wait, "wait_max": longest}
+        states = {
+            "paused": _truth(row.get("paused")),
+            "ended": not _truth(row["active"]),
+            "feeds": list(feeds.values()),
+        }
+        yield {key: value for key, value in said.items() if value} | states
 
 
 def _truth(value: object) -> bool:

@@ -186,34 +186,25 @@ def after(
     *mark* is that of the page, where *answer* is one. The state is ``None`` where the
     URL leaves the schedule.
     """
-    interval = schedule.within(schedule.interval if state is None else state.interval)
-    before = None if state is None else state.mark
+    state = state or State(schedule.interval)
+    interval, before, gone = schedule.within(state.interval), state.mark, state.gone
+    longer = schedule.within(interval * schedule.growth)
     if answer is Answer.FAILED:
-        gone = 0 if state is None else state.gone
         return Finding.FAILED, State(interval, before, gone)
     if answer is Answer.GONE:
-        gone = 1 + (0 if state is None else state.gone)
-        if gone >= GONE_AFTER:
+        if gone + 1 >= GONE_AFTER:
             return Finding.LEFT, None
-        return Finding.GONE, State(interval, before, gone)
+        return Finding.GONE, State(interval, before, gone + 1)
     if answer is Answer.SAME:
         if before is None:
             return Finding.FIRST, State(interval)
-        return Finding.UNCHANGED, State(_longer(schedule, interval), before)
+        return Finding.UNCHANGED, State(longer, before)
     if before is None or mark is None or before.of_text != mark.of_text:
         # Marks of payload and of text are not compared with each other.
         return Finding.FIRST, State(interval, mark or before)
     if before.digest == mark.digest:
-        return Finding.UNCHANGED, State(_longer(schedule, interval), mark)
-    return Finding.CHANGED, State(_shorter(schedule, interval), mark)
-
-
-def _longer(schedule: Schedule, interval: float) -> float:
-    return schedule.within(interval * schedule.growth)
-
-
-def _shorter(schedule: Schedule, interval: float) -> float:
-    return schedule.within(interval / schedule.decay)
+        return Finding.UNCHANGED, State(longer, mark)
+    return Finding.CHANGED, State(schedule.within(interval / schedule.decay), mark)
 
 
 def schedule_of(config: Config) -> Schedule:
