@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from frontier.errors import InvalidURL
-from frontier.settings.values import UNITS, seconds_of
+from frontier.settings.values import UNITS, seconds_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -82,13 +82,13 @@ def parse_wait(text: Any) -> int:
         seconds = 0.5
     if seconds != int(seconds):
         raise ValueError(
-            f"{_shown(text)} is not a wait: write weeks, days, hours, minutes and "
+            f"{shown(text)} is not a wait: write weeks, days, hours, minutes and "
             "seconds in that order, such as 40 days, 1h30m or 90s; a number alone is "
             "seconds"
         )
     if not LEAST_WAIT_S <= seconds <= MOST_WAIT_S:
         raise ValueError(
-            f"the wait {_shown(text)} is too short or too long: it is from "
+            f"the wait {shown(text)} is too short or too long: it is from "
             f"{LEAST_WAIT_S}s to {_DAYS}d"
         )
     return int(seconds)
@@ -117,15 +117,15 @@ def canonical_url(url: object) -> str:
     except InvalidURL:
         made = ""
     if not made.startswith(("http://", "https://")):
-        raise ValueError(f"{_shown(url)} is not a URL of http or https")
+        raise ValueError(f"{shown(url)} is not a URL of http or https")
     user, at, _ = made.split("/", 3)[2].rpartition("@")
     if at:
         raise ValueError(
-            f"{_shown(made.replace(user, '...', 1))} has a user or a password in it; "
+            f"{shown(made.replace(user, '...', 1))} has a user or a password in it; "
             "use HttpAuthMiddleware"
         )
     if len(made) > MAX_URL:
-        raise ValueError(f"{_shown(url)} has more than {MAX_URL:,} characters")
+        raise ValueError(f"{shown(url)} has more than {MAX_URL:,} characters")
     return made
 
 
@@ -139,7 +139,7 @@ def site_name(name: object) -> str:
         raise ValueError("a site needs a name")
     if len(name) > MAX_NAME or not name.isprintable() or name != name.strip():
         raise ValueError(
-            f"{_shown(name)} is not a name: at most {MAX_NAME} printable characters, "
+            f"{shown(name)} is not a name: at most {MAX_NAME} printable characters, "
             "without blanks around them"
         )
     return name
@@ -220,10 +220,3 @@ def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError("write a list, in square brackets")  # noqa: TRY004
     return value
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, int) and value.bit_length() > 64:
-        return "a huge number"
-    text = repr(value[:201] if isinstance(value, str) else value)
-    return text if len(text) <= 200 else f"{text[:200]}..."

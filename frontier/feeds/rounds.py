@@ -247,7 +247,10 @@ class Rounds(Part, Emitter):
             packed, at, was_asked = found[3 * number : 3 * number + 3]
             known = read_feed(url, packed)
             is_out = exclusions is not None and exclusions.why(url) is not None
-            is_waited_for = self._is_waited_for(at, was_asked, taken.now_ms)
+            # It was asked for, has not answered since, and may still do so.
+            round_, asked_ms = map(int, (was_asked or b"0 0").split(b" "))
+            age_ms = taken.now_ms - asked_ms
+            is_waited_for = round_ > int(at or 0) and age_ms < UNANSWERED_S * 1000
             if known.resume > taken.number or is_waited_for or is_out:
                 self._crawler.stats.inc_value("frontier/feeds/left_out")
                 continue
@@ -262,17 +265,6 @@ class Rounds(Part, Emitter):
         logger.log(
             told, "round %d of the site %s: feeds: %d", taken.number, name, len(asked)
         )
-
-    def _is_waited_for(
-        self, at: bytes | None, asked: bytes | None, now_ms: int
-    ) -> bool:
-        """Whether a feed that was asked for has not answered, and may still do so.
-
-        *at* is the round in which it answered last; *asked* that which has asked for
-        it, and when.
-        """
-        number, asked_ms = map(int, (asked or b"0 0").split(b" "))
-        return number > int(at or 0) and now_ms - asked_ms < UNANSWERED_S * 1000
 
     def _feed_request(self, place: Place, known: FeedRecord) -> Request:
         headers = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}

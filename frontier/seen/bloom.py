@@ -45,22 +45,11 @@ class Generation:
     hashes: int
 
 
-def sized(capacity: int, error_rate: float) -> Generation:
-    """A filter for *capacity* URLs at *error_rate*, small and quick to write."""
-    hashes = _hashes(error_rate)
-    bits = max(math.ceil(capacity * _bits_per_url(error_rate)), 64)
-    return Generation(capacity, error_rate, bits, hashes)
-
-
 def _hashes(error_rate: float) -> int:
     least = -math.log(error_rate) / math.log(2) ** 2
     best = max(1, round(-math.log2(error_rate)))
     enough = (k for k in range(1, best) if _bits_for(error_rate, k) <= SPARE * least)
     return next(enough, best)
-
-
-def _bits_per_url(error_rate: float) -> float:
-    return _bits_for(error_rate, _hashes(error_rate))
 
 
 def _bits_for(error_rate: float, hashes: int) -> float:
@@ -90,11 +79,16 @@ def share(capacity: int, partitions: int) -> int:
 
 @functools.cache
 def generation(number: int, capacity: int, error_rate: float) -> Generation:
-    """Generation *number*, from 0, of a filter whose first holds *capacity*."""
+    """Generation *number*, from 0, of a filter whose first holds *capacity*.
+
+    It is small, and quick to write.
+    """
     # The errors sum to 0.91 of the bound: some luck is worse than expectation.
     rate = error_rate * 0.68 / 4**number
-    most = int(MAX_BITS / _bits_per_url(rate))
-    return sized(min(capacity * GROWTH**number, most), rate)
+    hashes = _hashes(rate)
+    per_url = _bits_for(rate, hashes)
+    holds = min(capacity * GROWTH**number, int(MAX_BITS / per_url))
+    return Generation(holds, rate, max(math.ceil(holds * per_url), 64), hashes)
 
 
 def false_rate(bits: int, hashes: int, urls: float) -> float:

@@ -80,12 +80,6 @@ class SeenConfig:
     """URLs that a partition's first Bloom generation holds."""
     error_rate: float
 
-    @property
-    def first(self) -> int:
-        """URLs for which a partition's first generation is made."""
-        # At least a whole push, so that none begins with more than it may hold.
-        return max(self.capacity, MAX_URLS)
-
     def allows(self, layout: SeenLayout) -> bool:
         """Whether a seen-set that was only pushed to may have *layout*."""
         least = intset.wanted(layout.count)
@@ -94,7 +88,9 @@ class SeenConfig:
 
     def generation(self, number: int) -> bloom.Generation:
         """Bloom generation *number* of a partition, from 0."""
-        return bloom.generation(number, self.first, self.error_rate)
+        # At least a whole push, so that none begins with more than it may hold.
+        first = max(self.capacity, MAX_URLS)
+        return bloom.generation(number, first, self.error_rate)
 
     def generations(self, layout: SeenLayout) -> list[bloom.Generation]:
         """The Bloom generations of a partition of *layout*."""

@@ -54,7 +54,10 @@ Parser = Callable[[Any], Any]
 
 def shown(value: Any) -> str:
     """*value* as a message has it: its first 200 characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of so many digits
+        text = "a huge number"
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
