@@ -29,6 +29,7 @@ from frontier.errors import (
     NoCrawlYet,
     RunOver,
 )
+from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
 from frontier.store.keys import (
     SCHEMA,
@@ -333,8 +334,7 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
         CrawlLost: One has another crawl's mark: the store has lost what else
             there was of that one.
     """
-    for first in range(0, partitions, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
+    for numbers in batches(range(partitions), BATCH):
         counts = [keys.partition(number).counts for number in numbers]
         calls = [Call.command("HSETNX", key, "born", keys.born) for key in counts]
         new = await run(calls)
@@ -347,8 +347,7 @@ async def mark_all(run: Run, keys: CrawlKeys, partitions: int) -> None:
 
 def mark_now(store: BlockingStore, keys: CrawlKeys, partitions: int) -> None:
     """Give each partition the crawl's mark, whatever mark it has."""
-    for first in range(0, partitions, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
+    for numbers in batches(range(partitions), BATCH):
         counts = [keys.partition(number).counts for number in numbers]
         calls = [Call.command("HSET", key, "born", keys.born) for key in counts]
         store.run(calls)
@@ -365,8 +364,7 @@ def lost_partitions(store: BlockingStore, keys: CrawlKeys, partitions: int) -> i
     """
     born, marked = store.call(Call.command("HMGET", keys.meta(), "born", "marked"))
     lost = 0
-    for first in range(0, partitions if born and marked else 0, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
+    for numbers in batches(range(partitions if born and marked else 0), BATCH):
         counts = [keys.partition(number).counts for number in numbers]
         calls = [Call.command("HGET", key, "born") for key in counts]
         found = store.run(calls, tolerant=True)

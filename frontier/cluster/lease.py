@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
+from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import LEASE_ACQUIRE, LEASE_LOOK, LEASE_RELEASE
 
@@ -161,7 +162,7 @@ class Leases:
                     else:
                         taken.append(found)
 
-            await _each(take, _batches(asked), lambda: taken)
+            await _each(take, asked, lambda: taken)
             asked = {p: seen for p in moved if (seen := self._known(p))}
             self.refused |= {p: self._seen[p].holder for p in moved if p not in asked}
         return taken
@@ -224,7 +225,7 @@ class Leases:
                     lost.append(lease)
 
         stale = [lease for lease in self._held.values() if lease.holder != name]
-        await _each(tell, _batches(stale), lambda: stale)
+        await _each(tell, stale, lambda: stale)
         return lost
 
     async def look(
@@ -252,8 +253,8 @@ class Leases:
                     self._note_waiting(lease.partition, waiting)
                     found[lease.partition] = Look(ready, reserved)
 
-        batches = _batches(self._held if partitions is None else partitions)
-        await _each(see, batches, lambda: found or lost)
+        asked = self._held if partitions is None else partitions
+        await _each(see, asked, lambda: found or lost)
         return found, lost
 
     def _looking(self, lease: Lease) -> Call:
@@ -288,7 +289,7 @@ class Leases:
                 self._seen[lease.partition] = Seen("", lease.token + 1)
                 ended.append(lease)
 
-        await _each(end, _batches(leases), lambda: ended)
+        await _each(end, leases, lambda: ended)
 
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""
@@ -316,18 +317,14 @@ def acquire_call(
 
 async def _each(
     do: Callable[[list[T]], Awaitable[None]],
-    batches: list[list[T]],
+    things: Iterable[T],
     found: Callable[[], object],
 ) -> None:
-    """Do all *batches*; what the store did not answer counts if nothing was *found*."""
-    results = await asyncio.gather(*map(do, batches), return_exceptions=True)
+    """Do all *things*; what the store did not answer counts if nothing was *found*."""
+    doing = (do([*batch]) for batch in batches([*things], BATCH))
+    results = await asyncio.gather(*doing, return_exceptions=True)
     for failure in results:
         if failure is not None and not (
             isinstance(failure, StoreUnavailable) and found()
         ):
             raise failure
-
-
-def _batches(things: Iterable[T]) -> list[list[T]]:
-    every = list(things)
-    return [every[i : i + BATCH] for i in range(0, len(every), BATCH)]

@@ -39,6 +39,7 @@ from frontier.cluster.crawls import STATES
 from frontier.cluster.ring import Ring
 from frontier.errors import CrawlLost, InUse, KeyDamaged, NodeReplaced, NotFound
 from frontier.model import Member
+from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import (
     LEASE_RELEASE,
@@ -132,8 +133,7 @@ def remove(
             "or remove it with --force"
         )
     ended = 0
-    for first in range(0, partitions, BATCH):
-        numbers = range(first, min(first + BATCH, partitions))
+    for numbers in batches(range(partitions), BATCH):
         leases = [keys.partition(number).lease for number in numbers]
         asked = [Call.command("HMGET", lease, "holder", "token") for lease in leases]
         found = zip(leases, store.run(asked), strict=True)

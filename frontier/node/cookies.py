@@ -23,6 +23,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import StoreUnavailable
 from frontier.node.context import Part
 from frontier.store.client import Call
@@ -71,9 +73,14 @@ class Cookies(Part):
         self._last = 0
         self._looked_at: float | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._changed: float | None = None
         self.era = 0
         """Grows when the store may have forgotten cookies."""
+
+    @override
+    def went_back(self) -> None:
+        """Read everything again."""
+        self._versions.clear()
+        self._last, self._looked_at, self.era = 0, None, self.era + 1
 
     def is_current(self, jar: Jar) -> bool:
         """Whether *jar* may be used without asking the store."""
@@ -121,8 +128,7 @@ class Cookies(Part):
 
     def _is_fresh(self) -> bool:
         looked = self._looked_at
-        same = self._changed == self._outage_retry.changed
-        return same and looked is not None and time.monotonic() - looked < FRESH
+        return looked is not None and time.monotonic() - looked < FRESH
 
     def _is_stale(self, jar: Jar) -> bool:
         known = self._versions.get(jar.name, 0)
@@ -143,11 +149,6 @@ class Cookies(Part):
         return self._looking
 
     async def _do_look(self) -> None:
-        changed = self._outage_retry.changed
-        if changed != self._changed:
-            self._changed = changed
-            self._versions.clear()
-            self._last, self._looked_at, self.era = 0, None, self.era + 1
         run = (
             self._outage_retry.retry
             if self._looked_at is None

@@ -39,18 +39,21 @@ from frontier.cluster import crawls
 from frontier.errors import CrawlLost, KeyDamaged, StoreUnavailable
 from frontier.node.context import Part
 from frontier.queue.reserve import Scan, scan_call
+from frontier.store.calls import batches
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_FETCHED
 from frontier.urls.partition import origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
+
+    Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +71,22 @@ MAX_ORIGINS = 2_000
 """Characters of all that are remembered."""
 BATCH = 128
 """Partitions per round trip."""
+
+
+async def scans(
+    run: Run, keys: CrawlKeys, partitions: int
+) -> AsyncIterator[tuple[int, Scan]]:
+    """What each partition has.
+
+    Raises:
+        CrawlLost: The store has lost what was in one of them.
+    """
+    for batch in batches(range(partitions), BATCH):
+        replies = await run([scan_call(keys.partition(number)) for number in batch])
+        for number, (*figures, born) in zip(batch, replies, strict=True):
+            if born.decode("utf-8", "replace") != keys.born:
+                raise CrawlLost(keys.crawl_id)
+            yield number, Scan(*figures)
 
 
 class EndOfCrawl:
@@ -183,41 +202,32 @@ class EndOfCrawl:
     async def left(self) -> int:
         """How many requests are queued, or under way."""
         count = 0
-        for first in range(0, self._partitions, BATCH):
-            batch = range(first, min(first + BATCH, self._partitions))
-            calls = [scan_call(self._keys.partition(p)) for p in batch]
-            replies = await self._outage_retry.retry(calls)
-            for scan in (Scan(*reply[:-1]) for reply in replies):
-                count += scan.ready + scan.waiting + scan.reserved
+        async for _, scan in self._scans(self._outage_retry.retry):
+            count += scan.ready + scan.waiting + scan.reserved
         return count
 
     async def _scan(self) -> int | None:
         """How many URLs were ever queued; ``None`` if some are not done."""
         total, later, open_, next_due = 0, 0, False, math.inf
-        for first in range(0, self._partitions, BATCH):
-            batch = range(first, min(first + BATCH, self._partitions))
-            calls = [scan_call(self._keys.partition(p)) for p in batch]
-            replies = await self._outage_retry.call(calls)
-            for partition, reply in zip(batch, replies, strict=True):
-                *figures, born = reply
-                if born.decode("utf-8", "replace") != self._keys.born:
-                    raise CrawlLost(self._keys.crawl_id)
-                scan = Scan(*figures)
-                total += scan.pushed
-                waits = scan.ready > 0 or scan.queues > 0
-                open_ = open_ or waits or scan.reserved > 0
-                later += scan.waiting
-                if scan.waiting or scan.due:
-                    next_due = min(next_due, self._waits(partition, scan))
-                if self._leases.current(partition):
-                    self._require_counts(partition, scan)
-                    if waits:
-                        await self._inbox.load_queues([partition])
+        async for partition, scan in self._scans(self._outage_retry.call):
+            total += scan.pushed
+            waits = scan.ready > 0 or scan.queues > 0
+            open_ = open_ or waits or scan.reserved > 0
+            later += scan.waiting
+            if scan.waiting or scan.due:
+                next_due = min(next_due, self._waits(partition, scan))
+            if self._leases.current(partition):
+                self._require_counts(partition, scan)
+                if waits:
+                    await self._inbox.load_queues([partition])
         self._later = later
         waits = math.isfinite(next_due) and next_due <= self.until
         self._next_due = next_due if waits and not open_ else 0.0
         open_ = open_ or waits
         return None if open_ else total
+
+    def _scans(self, run: Run) -> AsyncIterator[tuple[int, Scan]]:
+        return scans(run, self._keys, self._partitions)
 
     def _waits(self, partition: int, scan: Scan) -> int:
         """When something there is due; 0 if what is counted does not fit."""
@@ -249,7 +259,7 @@ class Fetched(Part):
 
     def __init__(
         self,
-        run: Callable[[Sequence[Call]], Awaitable[list[Any]]],
+        run: Run,
         keys: CrawlKeys,
         partitions: int,
     ) -> None:
@@ -297,10 +307,6 @@ class Fetched(Part):
         if told is not None:
             return None
         queued = dead = 0
-        for first in range(0, self._partitions, BATCH):
-            batch = range(first, min(first + BATCH, self._partitions))
-            calls = [scan_call(self._keys.partition(p)) for p in batch]
-            replies = await self._run(calls)
-            for scan in (Scan(*reply[:-1]) for reply in replies):
-                queued, dead = queued + scan.pushed, dead + scan.dead
+        async for _, scan in scans(self._run, self._keys, self._partitions):
+            queued, dead = queued + scan.pushed, dead + scan.dead
         return queued, dead

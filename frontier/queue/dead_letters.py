@@ -17,6 +17,7 @@ from frontier.errors import CodecError
 from frontier.queue.item import decode
 from frontier.queue.priority import split_name
 from frontier.queue.reserve import deliveries
+from frontier.store.calls import batches
 from frontier.store.client import Argument, Call
 from frontier.store.scripts import QUEUE_REVIVE
 
@@ -52,8 +53,7 @@ class Letter:
 def counted(store: BlockingStore, keys: CrawlKeys, partitions: int) -> dict[int, int]:
     """How many letters there are in each partition that has any."""
     found: dict[int, int] = {}
-    for first in range(0, partitions, BATCH):
-        batch = range(first, min(first + BATCH, partitions))
+    for batch in batches(range(partitions), BATCH):
         calls = [Call.command("LLEN", keys.partition(p).dead) for p in batch]
         replies = store.run(calls)
         found |= {p: n for p, n in zip(batch, replies, strict=True) if n}

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost
 from frontier.queue.priority import readable, split_name
-from frontier.store.calls import Call
+from frontier.store.calls import Call, batches
 from frontier.store.scripts import QUEUE_AGAIN, QUEUE_DUE
 
 if TYPE_CHECKING:
@@ -152,8 +152,7 @@ def buckets_in(
 
     *run* makes calls, and gives what is damaged as a reply.
     """
-    for first in range(0, len(numbers), BATCH):
-        batch = numbers[first : first + BATCH]
+    for batch in batches(numbers, BATCH):
         parts = [keys.partition(number) for number in batch]
         last = MOST_BUCKETS - 1
         calls = [Call.command("ZRANGE", p.due, 0, last, "WITHSCORES") for p in parts]

@@ -24,6 +24,7 @@ from frontier.errors import CodecError
 from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
 from frontier.queue.priority import process_of, readable, split_name
+from frontier.store.calls import batches
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PURGE
 from frontier.urls.partition import host_of_shard
@@ -204,8 +205,7 @@ class Purge:
             StoreError: The store does not answer. What is done stays done.
         """
         partitions = self._config.partitions
-        for first in range(0, partitions, BATCH):
-            batch = range(first, min(first + BATCH, partitions))
+        for batch in batches(range(partitions), BATCH):
             calls = [
                 Call.command(
                     "ZRANGE", self._keys.partition(p).queues, 0, MAX_QUEUES - 1

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from frontier.seen.seen_set import crawl_state, in_bloom, partition_state, state_call
+from frontier.store.calls import batches
 from frontier.store.client import Call
 from frontier.store.scripts import SEEN_GIVE_UP
 
@@ -90,8 +91,7 @@ class SeenMemoryLimit:
 
     async def _states(self) -> dict[int, PartitionState]:
         found = {}
-        for first in range(0, self._partitions, BATCH):
-            numbers = range(first, min(first + BATCH, self._partitions))
+        for numbers in batches(range(self._partitions), BATCH):
             calls = [state_call(self._keys.partition(number)) for number in numbers]
             replies = await self._outage_retry.retry(calls)
             for number, reply in zip(numbers, replies, strict=True):

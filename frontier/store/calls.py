@@ -18,13 +18,13 @@ What always holds:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from frontier.errors import ConfigurationError
 from frontier.store.scripts import TXN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frontier.store.address import Server
     from frontier.store.scripts import Script
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 
 Argument = str | bytes | int | float
 _Parts = tuple[Argument, ...]
+T = TypeVar("T")
+
+
+def batches(things: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """*things* in their order, so many in each batch at most."""
+    return (things[first : first + size] for first in range(0, len(things), size))
+
 
 EVERYWHERE = frozenset(("CONFIG", "INFO", "KEYS", "SCRIPT", "WAIT", "WAITAOF"))
 """Commands that go to all primaries of a cluster."""

@@ -69,8 +69,6 @@ class OutageRetry:
         self._examine: Callable[[], Awaitable[None]] | None = None
         self._examined = 0
         self._examining: asyncio.Task[None] | None = None
-        self.changed: float | None = None
-        """When the store was last compared with what is known of it."""
         self.outages = 0
         """How often the store went away."""
         self.on_damaged: Callable[[KeyDamaged], None] = lambda _: None
@@ -228,7 +226,6 @@ class OutageRetry:
         try:
             await examine()
             self._examined = changes
-            self.changed = time.monotonic()
         finally:
             self._examining = None
 

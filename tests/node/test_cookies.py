@@ -139,13 +139,12 @@ async def test_of_a_crawl_that_is_not_there_nothing_is_stored(node, db, crawl):
     assert not db("EXISTS", crawl.cookies())
 
 
-async def test_after_a_change_of_the_store_all_is_read_again(store, crawl):
-    outage_retry = OutageRetry(store)
-    a, jar = Cookies(outage_retry, crawl), Jar("x")
+async def test_after_a_change_of_the_store_all_is_read_again(node):
+    a, jar = node(), Jar("x")
     await a.write(jar, {"one": "0 1"})
     assert await read(a, jar) is None
     era = jar.era
-    outage_retry.changed = 5.0
+    a.went_back()
 
     assert not a.is_current(jar)
     assert await a.refresh(jar) == {"one": "0 1"}
