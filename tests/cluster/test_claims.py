@@ -45,7 +45,7 @@ async def test_the_second_store_takes_the_next_number(machine, caplog):
     assert (first.crawl_id, second.crawl_id) == ("site-1", "site-2")
     assert again == [first, second] * 2
     (told,) = [each for each in caplog.messages if "takes the next number" in each]
-    assert "site-1 of another store" in told
+    assert "has a crawl site-1 already" in told
 
 
 async def test_nodes_that_come_at_once_are_in_one_crawl_of_their_store(machine):
@@ -73,7 +73,7 @@ async def test_the_next_crawls_do_not_meet_either(machine, store):
 async def test_a_name_that_was_given_is_refused_and_not_changed(machine, db):
     await machine("a", "mine")
 
-    with pytest.raises(ConfigurationError, match="crawl mine of another store"):
+    with pytest.raises(ConfigurationError, match="has a crawl mine already"):
         await machine("b", "mine")
     assert (await machine("a", "mine")).crawl_id == "mine"
 

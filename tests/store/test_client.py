@@ -209,7 +209,7 @@ async def test_a_server_that_may_forget_is_refused(connect, own_server):
 def test_what_a_server_says_is_understood_in_either_form():
     check_server({"maxmemory_policy": "noeviction"}, "here")
     check_server(b"# Memory\r\nused_memory:1\r\n", "here")
-    with pytest.raises(StoreRefused, match="at here runs under"):
+    with pytest.raises(StoreRefused, match="at here has maxmemory-policy"):
         check_server({"maxmemory_policy": "volatile-ttl"}, "here")
 
 
