@@ -1,4 +1,3 @@
-import logging
 import os
 
 import pytest
@@ -6,7 +5,6 @@ import pytest
 from frontier.errors import InputBroken
 from frontier.recrawl.rules import MAX_BYTES, MAX_RULES, rules_file
 from frontier.recrawl.schedule import Kind, Schedule
-from frontier.settings.live_source import Live
 
 DEFAULT = Schedule(interval=86_400)
 TEXT = """
@@ -119,28 +117,3 @@ def test_a_file_that_is_too_large_or_none_is_refused(written, tmp_path):
     os.mkfifo(tmp_path / "fifo.toml")
     with pytest.raises(InputBroken):
         rules_file(tmp_path / "fifo.toml", DEFAULT).read()
-
-
-def test_a_bad_edit_while_running_keeps_the_last_good_rules(written, caplog):
-    path = written("[[rule]]\ngrowth = 2\n")
-    live = Live(rules_file(path, DEFAULT), 10)
-    live.refresh()
-    caplog.set_level(logging.INFO)
-
-    written("[[rule]]\ngrwoth = 3.25\n")
-    live.refresh()
-    live.refresh()
-
-    assert live.value.of("http://a.example/").growth == 2
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert f"{path}:2: " in said
-    assert "did you mean 'growth'" in said
-    assert "goes on with what it has read before" in said
-
-    path.unlink()
-    live.refresh()
-    assert live.value.of("http://a.example/").growth == 2
-    written("[[rule]]\ngrowth = 4.125\n")
-    live.refresh()
-    assert live.value.of("http://a.example/").growth == 4.125
-    assert f"{path} has changed, and is in effect" in caplog.text
