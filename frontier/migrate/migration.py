@@ -19,6 +19,7 @@ import asyncio
 import base64
 import hashlib
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from io import BufferedWriter
     from pathlib import Path
-    from typing import Self
 
     from scrapy.crawler import Crawler
 
@@ -97,23 +97,17 @@ class Filter:
     """Nodes that run, and have not said that they ask for these."""
 
 
-class LeftOut:
+class LeftOut(ExitStack):
     """The file of what is left out, a JSON object a line; none if that is nothing."""
 
     def __init__(self, path: Path | None) -> None:
+        super().__init__()
         self._path = path
         self._file: BufferedWriter | None = None
         self.reasons: dict[str, int] = {}
         """How many there are of each of some reasons."""
-
-    def __enter__(self) -> Self:
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)  # of an earlier run
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+        if path is not None:
+            path.unlink(missing_ok=True)  # of an earlier run
 
     def add(self, item: Item, fault: ItemFault) -> None:
         """Write down *item*, which is left out."""
@@ -122,7 +116,7 @@ class LeftOut:
             return
         if self._file is None:
             opener = creating(SECRET)
-            self._file = open(self._path, "wb", opener=opener)  # noqa: SIM115 (as above)
+            self._file = self.enter_context(open(self._path, "wb", opener=opener))  # noqa: SIM115
         line = {
             "number": item.number,
             "url": fault.url or None,

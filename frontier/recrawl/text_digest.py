@@ -27,13 +27,8 @@ MOST_BYTES = 4_000_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 """Media types that have such a text."""
 
-_UNSEEN = {
-    b"script": b"</script",
-    b"style": b"</style",
-    b"template": b"</template",
-    b"noscript": b"</noscript",
-}
-"""Elements whose content nobody reads, and what ends each."""
+_UNSEEN = frozenset((b"script", b"style", b"template", b"noscript"))
+"""Elements whose content nobody reads."""
 _NAME = re.compile(rb"[a-z]{1,12}")
 _MONTH = rb"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
 _DAY = rb"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6},? )?"
@@ -92,7 +87,6 @@ def _end_of(page: bytes, tag: int) -> int:
     if end < 0:
         return -1
     name = _NAME.match(page, tag + 1)
-    closing = _UNSEEN.get(name[0]) if name else None
-    if closing is None or page[end - 1 : end] == b"/":
+    if name is None or name[0] not in _UNSEEN or page[end - 1 : end] == b"/":
         return end + 1
-    return page.find(closing, end + 1)
+    return page.find(b"</" + name[0], end + 1)
