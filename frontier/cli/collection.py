@@ -55,7 +55,7 @@ MAX_SHOWN = 10
 ROOT = "Directory that paths may not leave (default: the manifest's)."
 NOT_DONE = "nothing was done; add --yes to do it"
 
-app = Commands("Look after the digest index that crawls share.")
+app = Commands("Look after the digest index that the crawls of a collection share.")
 
 
 def collection_named(name: str) -> str:
@@ -208,8 +208,8 @@ class ImportOptions(Output, OneCollection, CrawlsOptions):
 def import_sources(given: ImportOptions) -> Shown:
     """Add the payloads of a WACZ, WARC, CDX or crawl.log to the index.
 
-    A TARGET is the path or the URL of one, or of a manifest that lists WACZ files, or
-    a directory of WARC and WACZ files.
+    A TARGET is the path or URL of such a file or of a manifest that lists WACZ files,
+    or a directory of WARC and WACZ files.
 
     Skips what is in the index already. To finish an interrupted import, run it again.
     """
@@ -249,10 +249,10 @@ class OneOfItsCrawls(Consent, OneCollection, CrawlsOptions):
 
 @app.command()
 def commit(given: OneOfItsCrawls) -> Shown:
-    """Offer a crawl's payloads to all crawls.
+    """Offer a crawl's payloads to all crawls of its collection.
 
     The last node of a crawl does it by itself. To finish an interrupted commit, run it
-    again. Of a crawl that runs, and commits in rounds, it commits one now.
+    again. If the crawl runs and commits in rounds, this commits a round now.
     """
     from frontier.collection.rounds import Committer, has_rounds
     from frontier.collection.summary import look, runs
@@ -284,7 +284,7 @@ def commit(given: OneOfItsCrawls) -> Shown:
 
 @app.command()
 def cancel(given: OneOfItsCrawls) -> Shown:
-    """Remove from the index what a crawl has added uncommitted. WARC files stay.
+    """Remove a crawl's uncommitted payloads from the index. WARC files stay.
 
     If the crawl is open, its last node does it when it ends.
     """
@@ -322,8 +322,8 @@ class PurgeOptions(Consent, OneCollection):
 def purge(given: PurgeOptions) -> Shown:
     """Remove from the index the crawls that a manifest does not list.
 
-    Shows its plan first; add --yes to do it. Refused while a crawl runs, unless it
-    commits in rounds: that one stays.
+    Shows its plan first; add --yes to do it. It refuses while a crawl runs, unless that
+    commits in rounds; such a crawl stays.
     """
     from frontier.collection.purge import plan, require_quiet
     from frontier.collection.purge import purge as run_purge

@@ -313,7 +313,7 @@ class RequeueOptions(DeadOptions):
 def requeue(given: RequeueOptions) -> Shown:
     """Queue dead letters again: those of a URL, or all. Their hosts are asked now.
 
-    A crawl that is finished is open again then: start its spider to go on with it.
+    A finished crawl is open again then: start its spider to go on with it.
     """
     wanted = {url.strip() for url in given.urls}
     if bool(wanted) == given.every:

@@ -36,10 +36,11 @@ class ControlOptions(Output, CrawlOptions):
 
 
 def pause(given: ControlOptions) -> Shown:
-    """Have all nodes of a crawl send nothing more until `resume`.
+    """Stop all nodes of a crawl from sending until `resume`.
 
-    Requests in flight end. Nodes stay, keep what they hold, and lose nothing; those
-    that come later are paused, too. The crawl does not end, and its time stands still.
+    Requests in flight are finished. Nodes keep what they hold, and nodes that come
+    later are paused, too. The crawl does not end, and a limit of its time does not
+    count the pause.
     """
     from frontier.cluster.controls import PAUSED, Change
 
@@ -47,7 +48,7 @@ def pause(given: ControlOptions) -> Shown:
 
 
 def resume(given: ControlOptions) -> Shown:
-    """Have all nodes of a paused crawl go on."""
+    """Let all nodes of a paused crawl go on."""
     from frontier.cluster.controls import RESUMED, Change
 
     return _switched(given, Change(RESUMED), "resumed")
@@ -77,9 +78,9 @@ class RetryOptions(ControlOptions):
 
 
 def retry(given: RetryOptions) -> Shown:
-    """Have hosts that are left alone be asked again now.
+    """Ask hosts that are left alone again now.
 
-    One that still does not answer is left alone again, as after a first failure.
+    A host that still does not answer is left alone again, as after a first failure.
     """
     from frontier.cluster.controls import ALL_HOSTS, RETRIED, Change
     from frontier.queue.hosts import forget
@@ -109,10 +110,11 @@ class ExcludeOptions(Consent, CrawlOptions):
 
 
 def exclude(given: ExcludeOptions) -> Shown:
-    """Have no node fetch a host or some URLs, and skip what is queued of them.
+    """Stop fetching a host, or some URLs, and skip those that are queued.
 
-    Without --yes it changes nothing, and says how many queued requests would not be
-    fetched. Give nothing to list what is excluded. To go on after Ctrl-C, run it again.
+    Without --yes it changes nothing, and says how many queued requests would be
+    skipped. Without arguments it lists the exclusions. After Ctrl-C, run it again to go
+    on.
     """
     from frontier.cluster.controls import include
 

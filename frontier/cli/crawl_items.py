@@ -37,11 +37,11 @@ class ItemsOptions(Overwriting, Output, CrawlOptions):
 
 
 def items(given: ItemsOptions) -> Shown:
-    """Join the feed files of all nodes, in JSON lines or CSV, without doubles.
+    """Join the feed files of all nodes, in JSON lines or CSV, without duplicates.
 
-    A page that was fetched again after a kill has its items there twice: those of its
-    last delivery are taken. In a FILE, %(frontier_node)s stands for each node of the
-    crawl, and files that are missing are named.
+    A page that was fetched again after a kill has its items there twice: it takes those
+    of the last delivery. In a FILE, %(frontier_node)s stands for each node of the
+    crawl. Missing files are named.
     """
     from frontier.files import mode_of_environment, published
     from frontier.item_files import join, require_readable

@@ -50,8 +50,8 @@ class RebuildOptions(Output, OneCrawl):
 def rebuild(given: RebuildOptions) -> Shown:
     """Restore a crawl from its nodes' journals after its store was lost.
 
-    Queues what was pushed and not acked; everything counts as seen. Nodes that are
-    started afterwards go on with the crawl.
+    Queues what was pushed and not acked; everything counts as seen. Start nodes
+    afterwards: they go on with the crawl.
     """
     from frontier.node.journal.rebuild import Rebuild
 

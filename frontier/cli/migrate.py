@@ -86,8 +86,8 @@ def scrapy_redis(given: TakeOver) -> Shown:
 
     Run it in the Scrapy project, when scrapy-redis has stopped. The requests go to
     the open crawl of the spider, or to a new one, with their priorities, callbacks
-    and meta. What is more than plain data is left out and named. Running it again
-    queues nothing twice.
+    and meta. Requests with more than plain data are left out and named. Running it
+    again queues nothing twice.
     """
     from frontier.cli.crawl import parse_pairs
     from frontier.cli.project import crawler_of

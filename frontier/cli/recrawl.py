@@ -40,7 +40,7 @@ class StatusOptions(Output, CrawlOptions):
 
 @app.command()
 def status(given: StatusOptions) -> Shown:
-    """Show what waits until it is due, and at which intervals.
+    """Show how many pages wait, when they are due, and their intervals.
 
     Counts are of all pages; hosts and intervals are of a sample.
     """
@@ -128,9 +128,10 @@ class NowOptions(Output, CrawlOptions):
 
 @app.command()
 def now(given: NowOptions) -> Shown:
-    """Make a page due at once, on whatever node, or all whose URLs begin so.
+    """Make a page due now, or all pages whose URLs begin with a prefix.
 
-    If no page has exactly this URL, it is taken for a prefix. Intervals stay.
+    A URL that no page has exactly, or with * at its end, is taken for a prefix.
+    Intervals stay as they are.
     """
     from frontier.seeds.load_once import tell_holders
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CHOICES = ("recent,set", "recent,bloom,set", "recent,bloom")
 """Tiers that a plan compares when none are named."""
 
-app = Commands("Plan the seen test, copy what it knows to another crawl.")
+app = Commands("Plan the seen test, or copy what a crawl has seen to another one.")
 
 
 @options

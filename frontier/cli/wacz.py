@@ -135,7 +135,7 @@ class CheckOptions(WaczOptions):
 
 @app.command()
 def check(given: CheckOptions) -> Shown:
-    """Show what is wrong with WACZ files. WACZ they require are sought beside them."""
+    """Show what is wrong with WACZ files. Reads required ones that lie beside them."""
     from frontier.wacz.check import check as judge
 
     found, notes = {}, dict[str, list[str]]()

@@ -120,7 +120,7 @@ class ShowOptions:
 def show_one(how: ShowOptions) -> None:
     """Print one record: its headers, and its body, decoded, if it is text.
 
-    Of several captures of a URL it shows the last. A record id may be of any record.
+    Of several captures of a URL it shows the last. An id may be that of any record.
     """
     from frontier.warc.captures import raw as bytes_of
     from frontier.warc.captures import shown

@@ -127,10 +127,10 @@ class ManifestOptions(Files, Out, Planning):
 
 
 def manifest(how: ManifestOptions) -> Shown:
-    """Note each capture in WARC files, with its payload's digest, as Parquet.
+    """List each capture in WARC files, with its payload's digest, in Parquet files.
 
-    Run it again to go on after a kill, or with more files: what is noted of a file that
-    has not changed is kept.
+    Run it again after a kill, or with more files: lists of files that have not changed
+    are kept.
     """
     trouble = Trouble()
     from frontier.postcrawl.manifest import Options
@@ -271,8 +271,8 @@ class VerifyOptions(Running, Originals):
 def verify(how: VerifyOptions) -> Shown:
     """Prove that AFTER has every capture of BEFORE, byte for byte.
 
-    Reads all files of both. A record is what it was, or a revisit of the same bytes,
-    which AFTER has, or --originals.
+    Reads all files of both. A record must be unchanged, or a revisit of the same bytes,
+    which must be in AFTER or --originals.
     """
     trouble = Trouble()
     from frontier.postcrawl.manifest import Options
