@@ -164,7 +164,7 @@ class Looks:
         except Exception as failed:  # whatever it meets, others are looked at
             error = FrontierError(f"the page has a fault ({failed!r}), see its log")
             if str(error) != str(before.error):
-                logger.exception("the status page cannot be made of what the store has")
+                logger.exception("the status page cannot show what is in the store")
         if error is not None:
             view = before.view
             contents = {} if view is None else sight.render(view, error)

@@ -90,7 +90,7 @@ class Answering:
     def _tell(self, maker: str, response: Response) -> None:
         if maker == MIDDLEWARE or not RENDERED.isdisjoint(response.flags):
             logger.info(
-                "what %s makes is archived as resource records: no server sent it",
+                "what %s returns is archived as resource records, as no server sent it",
                 maker,
             )
         else:

@@ -47,7 +47,7 @@ FAILURES = {
     -8: ("host_given_up", "its host is given up, as it has not answered"),
     -61: ("robots_unreachable", "the robots.txt of its host could not be fetched"),
     -5000: ("out_of_scope", "it is out of scope"),
-    -5001: ("address", "it leads to an address that is not connected to"),
+    -5001: ("address", "it leads to an address to which nodes do not connect"),
     -5002: ("refused", "a downloader middleware of the project refused it"),
     -9998: ("robots", "robots.txt forbids it"),
 }
@@ -253,7 +253,10 @@ def _identity(k: Known) -> Iterator[Finding]:
         "partition", f"{subject.partition}, {holder}; queue key {subject.queue_key}"
     )
     if k.is_unknown and not subject.url.startswith(("http://", "https://")):
-        text = "It was not fetched: nodes take http and https, unless told otherwise."
+        text = (
+            "It was not fetched: nodes fetch http and https alone, unless "
+            "FRONTIER_SCHEMES has more."
+        )
         how = "FRONTIER_SCHEMES allows others in a new crawl"
         yield Finding("", "", COMPUTED, "scheme", text, how)
 
@@ -382,7 +385,7 @@ def _robots(k: Known) -> Iterator[Finding]:
         yield Finding("robots.txt", text, source)
         return
     answer = (
-        "It was found, and not fetched, by all that is known: robots.txt forbids it. "
+        "As far as is known, it was found and not fetched: robots.txt forbids it. "
         "This is computed, not recorded."
     )
     yield Finding("robots.txt", text, source, "robots", answer)
@@ -396,7 +399,7 @@ def _discovery(k: Known) -> Iterator[Finding]:
             said.append(f"the set says {'yes' if answer.in_set else 'no'}")
         if answer.filters:
             said.append(f"Bloom says {'yes' if any(answer.filters) else 'no'}")
-        error = f"and it does so of {answer.bloom_error:.2g} of all new URLs"
+        error = f"which it does for {answer.bloom_error:.2g} of all new URLs"
         if answer.only_bloom:
             said.append(error)
         text = f"{'yes' if answer.seen else 'no'}: {', '.join(said)}"
@@ -453,7 +456,7 @@ def _queue(k: Known) -> Iterator[Finding]:
         is_due = place.due_ms <= store.crawl.view.taken_ms
         word = "is due since" if is_due else "waits until it is due,"
         text = f"It is queued, and {word} {at(place.due_ms)}."
-        how = f"frontier recrawl now {k.url} --crawl {k.crawl_id} has it fetched"
+        how = f"frontier recrawl now {k.url} --crawl {k.crawl_id} fetches it now"
         yield Finding("", "", STORE, "waiting", text, f"{how} at once")
     elif place.kind == READY:
         text = f"It is queued, and not fetched yet: {place_of(place)}."
@@ -471,7 +474,7 @@ def _of_end(k: Known) -> Finding:
         reason, why = "crawl_limit", f"the crawl {_limit(k)}"
     elif state == "canceled":
         reason, why = "crawl_canceled", "an operator canceled the crawl"
-    how = "raise or lift what ended it, and start the next crawl"
+    how = "start the next crawl; if a limit ended this one, raise it first"
     return Finding("", "", STORE, reason, f"It was not fetched: {why}.", how)
 
 
@@ -485,7 +488,7 @@ def _of_nothing(k: Known) -> Iterator[Finding]:
     reason, how = "not_found", k.again()
     if k.store.crawl.view.removed_ms:
         reason = "removed"
-        text = "It is not known: what the crawl had seen and queued is removed."
+        text = "It is not known: the queues and the seen-set of the crawl are removed."
     elif k.is_seen:
         reason, how = "done", ""
         text = (
@@ -495,7 +498,8 @@ def _of_nothing(k: Known) -> Iterator[Finding]:
         if k.store.is_claimed and k.is_gone:
             reason, how = "claimed", "wait"
             text = (
-                "It was found by a process that is gone, and is found again from there."
+                "It was found by a process that is gone; the pages that led to it "
+                "are fetched again."
             )
     elif k.store.answer is None:
         text = "It is not queued, and the crawl does not store what it has seen."
@@ -527,7 +531,8 @@ def _host(k: Known) -> Iterator[Finding]:
         text = f"{had.pages:,} pages and {had.size:,} bytes; "
         text += f"{skipped:,} URLs were skipped"
         answer = (
-            f"It was not fetched, by all that is known: its host had its quota, {text}."
+            "As far as is known, it was not fetched: its host had used up its quota, "
+            f"{text}."
         )
         reason = "host_quota" if skipped and k.is_gone and k.is_seen else ""
         how = k.again("FRONTIER_HOST_MAX_PAGES=N")
@@ -591,7 +596,7 @@ def _of_failure(k: Known) -> Finding:
         for note in entry.notes:
             if note.startswith("address:"):
                 kind = note.partition(":")[2]
-                why = f"it leads to a {kind} address, and such are not connected to"
+                why = f"it leads to a {kind} address, to which nodes do not connect"
     tries = "" if k.logs.count == 1 else f", the last of {k.logs.count:,} times"
     text = f"It was not fetched: {why} ({of_log(entry.ended)}{tries})."
     return Finding("", "", entry.source, reason, text, how, FAILED)

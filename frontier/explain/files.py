@@ -88,7 +88,7 @@ def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFil
             is_warc = path.name.removesuffix(OPEN).endswith(WARCS)
             (found.warcs if is_warc else found.logs).append(path)
         else:
-            others[f"another crawl that was called {printable(keys.crawl_id)}"] += 1
+            others[f"another crawl with the id {printable(keys.crawl_id)}"] += 1
         bare = str(path).removesuffix(".gz").removesuffix(".zst").removesuffix(".warc")
         indexed |= {bare + INDEX: path, str(path) + INDEX: path}
     for index in list(found.indexes):
@@ -111,7 +111,7 @@ def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFil
                 printable(", ".join(dict.fromkeys([*warcs, *logs]))) or "no directory"
             )
             text = f"no {what} of the crawl were found ({where})"
-            how = f"{option} says where they are, also on the machines of other nodes"
+            how = f"name them with {option}, those of other nodes' machines too"
             found.gaps.append(Gap(text, how, decides=True))
     return found
 

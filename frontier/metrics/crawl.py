@@ -157,7 +157,7 @@ _CRAWLS: tuple[Metric[CrawlSnapshot], ...] = (
     ),
     Metric(
         "partitions_lost",
-        "Partitions of which the store has lost what was in them.",
+        "Partitions whose contents the store has lost.",
         "lost",
     ),
     Metric(
@@ -194,7 +194,8 @@ CRAWL: tuple[Metric[Reading], ...] = (
     ),
     Metric(
         "frontier_store_memory_limit_bytes",
-        "Memory that they may use (maxmemory); none if one of them has no limit.",
+        "Memory that the servers of the store may use (maxmemory); none if one has "
+        "no limit.",
         lambda reading: reading.memory.limit or None if reading.memory else None,
     ),
     *(

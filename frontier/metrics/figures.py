@@ -98,7 +98,7 @@ _ROWS = (
     ),
     (
         *("archive_original_bytes_total", "archive.original_bytes"),
-        "Their bytes, before compression.",
+        "Bytes of payloads that were stored in full, before compression.",
     ),
     (
         *("archive_revisits_total", "archive.revisits"),
@@ -106,7 +106,7 @@ _ROWS = (
     ),
     (
         *("archive_revisit_bytes_total", "archive.revisit_bytes"),
-        "Their bytes, before compression: what was not stored again.",
+        "Bytes of payloads that were not stored again, before compression.",
     ),
     (
         *("archive_written_bytes_total", "archive.written_bytes"),
@@ -164,7 +164,7 @@ _LABELED = (
     ),
     Metric[Figures](
         "archive_cdx_seconds_total",
-        "Seconds that the writer waited for these servers.",
+        "Seconds that the writer waited for CDX servers.",
         lambda f: f.archive.cdx_us / 1e6,
     ),
 )

@@ -81,7 +81,10 @@ def _stats(reading: Reading) -> Samples:
 _MOMENT = (
     (
         *("lease_seconds", "lease_seconds"),
-        "Until the node counts on its leases no more, without another heartbeat.",
+        (
+            "For how long the node still relies on its leases if no heartbeat is "
+            "answered."
+        ),
     ),
     ("epoch", "membership_epoch", "The epoch of the membership that the node knows."),
     ("nodes", "membership_nodes", "Live nodes of the crawl, as this one knows it."),
@@ -101,7 +104,7 @@ _MOMENT = (
     ),
     (
         *("uplink_pause", "uplink_pause_seconds"),
-        "For how long the node has paused, as no host answers it; 0 if one does.",
+        "For how long the node has paused because no host answers it; else 0.",
     ),
     (
         *("archive_full", "archive_waiting"),
@@ -148,7 +151,7 @@ NODE: tuple[Metric[Reading], ...] = (
     ),
     Metric(
         "frontier_archive_disk_size_bytes",
-        "Size of that disk.",
+        "Size of the disk of the WARC files.",
         "figures.disk_total_bytes",
     ),
     *(
@@ -161,7 +164,7 @@ NODE: tuple[Metric[Reading], ...] = (
     ),
     Metric(
         "frontier_host_errors_total",
-        f"The same of the {TOP_HOSTS} hosts with most of them.",
+        f"Errors of the {TOP_HOSTS} hosts with most of them, by kind.",
         _host_errors,
         ("host", "kind"),
     ),
@@ -173,7 +176,7 @@ NODE: tuple[Metric[Reading], ...] = (
     ),
     Metric(
         "frontier_host_request_seconds_total",
-        "Seconds that these took.",
+        "Seconds that requests to the {TOP_HOSTS} slowest hosts took.",
         lambda reading: _slowest(reading, "seconds"),
         ("host",),
     ),

@@ -134,7 +134,7 @@ class Recovery:
         if claim is None:
             raise CodecError("a request in the queue of a process")
         if not claim.can_be_made:
-            raise CodecError("its process is gone, and nothing leads to it")
+            raise CodecError("its process is gone, and no page leads to it")
         own = 0 if claim.marks else deliveries(reservation.item)
         tries = [own + deliveries(origin.item) for origin in claim.origins]
         if max(tries, default=0) >= MAX_TRIES:

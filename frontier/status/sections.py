@@ -481,7 +481,7 @@ def requests(crawl: CrawlSnapshot, when: When) -> Iterator[Row]:
         (totals.refused, "of them not sent: out of scope, or to addresses not allowed"),
         (
             totals.given_up,
-            "of them not sent: their hosts were left alone too often without an answer",
+            "of them not sent: their hosts did not answer again and again",
         ),
         (totals.trapped, f"more links left out{_by_trap(totals)}"),
         (totals.reclaimed, "taken back from nodes that died"),

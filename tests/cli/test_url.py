@@ -281,7 +281,7 @@ def test_what_is_no_url_and_what_is_no_crawl_are_one_line(crawl, frontier, serve
         assert (done.returncode, done.stdout) == (2, ""), typed
         assert done.stderr.startswith(f"frontier: {typed!r} is not a URL: ")
     assert (gone.returncode, gone.stderr.count("\n")) == (4, 1)
-    assert "nodes take http and https" in scheme.stdout
+    assert "nodes fetch http and https" in scheme.stdout
 
 
 def test_a_long_robots_txt_is_judged_as_nodes_read_it(crawl, explain):
