@@ -42,6 +42,7 @@ from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
+from frontier.status.sections import one_line
 from frontier.status.snapshot import crawl_entered, list_crawls, snapshot
 from frontier.status.text import duration
 from frontier.status.validate import printable
@@ -513,15 +514,10 @@ def run(plan: Plan) -> Outcome:
 
 def _line(seen: CrawlSnapshot | None, seconds: float) -> str:
     """What a crawl is doing, in one line."""
+    lasts = duration(seconds)
     if seen is None:
-        return f"starting the nodes, {duration(seconds)}"
-    archive = seen.totals.archive
-    live = sum(node.state == "live" for node in seen.nodes)
-    return (
-        f"{seen.crawl_id}  {duration(seconds)}  {live} nodes  {seen.totals.pages:,} "
-        f"pages  {seen.totals.lately.pages:.0f}/s  queue {seen.queue.ready:,}  "
-        f"originals {archive.originals:,}  revisits {archive.revisits:,}"
-    )
+        return f"starting the nodes, {lasts}"
+    return f"{lasts}  {one_line(seen)}"
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

@@ -31,7 +31,7 @@ from frontier.cli.output import (
 )
 from frontier.cli.report import WarcFiles, crawl_report, nodes_report
 from frontier.errors import ConfigurationError, CrawlLost, StoreUnavailable
-from frontier.status.text import duration, rate
+from frontier.status.sections import one_line
 from frontier.status.text import local_moment as when
 from frontier.store.keys import CrawlKeys
 
@@ -216,31 +216,13 @@ def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
                 elif how.nodes:
                     console.print(*_report(found, how), sep="\n")
                 else:
-                    console.print(_line(found.watched), soft_wrap=True)
+                    line = one_line(found.watched.crawl)
+                    console.print(
+                        f"{when(found.watched.crawl.taken_ms)} {line}", soft_wrap=True
+                    )
                 console.file.flush()
                 if found is None or found.watched.crawl.state == "open":
                     time.sleep(max(0.0, due - time.monotonic()))
     except KeyboardInterrupt:
         pass
     return found
-
-
-def _line(watched: Watched) -> str:
-    """The crawl in one line."""
-    seen, left = watched.crawl, watched.time_left
-    pace = seen.totals.lately_seconds
-    live = sum(node.state == "live" for node in seen.nodes)
-    text = left.basis
-    if left.seconds is not None:
-        text = f"about {duration(left.seconds)}"
-    queued = seen.queue.ready + seen.queue.reserved
-    parts = [
-        f"{when(seen.taken_ms)} {seen.crawl_id} {seen.state}",
-        f"{live} node" if live == 1 else f"{live} nodes",
-        f"{seen.totals.pages:,} pages",
-        f"{rate(seen.totals.lately.pages)} pages/s" if pace else "no pace yet",
-        f"{queued:,} queued",
-        f"{seen.totals.errors:,} errors",
-        *([f"left: {text}"] if seen.state == "open" else []),
-    ]
-    return ", ".join(parts)

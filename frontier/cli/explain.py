@@ -91,7 +91,7 @@ def explain(given: ExplainOptions) -> Shown:
                 files.indexes,
                 step,
             ),
-            [line.url for line in lines_of(str(given.seeds))] if given.seeds else (),
+            [line.text for line in lines_of(str(given.seeds))] if given.seeds else (),
             tuple(files.gaps),
         )
     found = judged(known)

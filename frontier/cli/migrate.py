@@ -153,10 +153,10 @@ def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) 
 
     def pushes() -> Iterator[tuple[int, Push]]:
         for line in urls_in(str(file)):
-            if not line.url or line.url.startswith("#"):
+            if not line.text or line.text.startswith("#"):
                 continue
             try:
-                found = identities.of(line.url, line.place)
+                found = identities.of(line.text, line.place)
             except ConfigurationError as error:
                 done.faulty += 1
                 if done.faulty <= REASONS:

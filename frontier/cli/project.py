@@ -14,7 +14,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -27,7 +27,7 @@ from frontier.cluster.shared_settings import fingerprinter_name as name_in
 from frontier.errors import ConfigurationError, FrontierError
 from frontier.files import open_input
 from frontier.queue.item import MAX_BYTES
-from frontier.seeds.read import fault_of
+from frontier.seeds.read import Line, fault_of, lines
 from frontier.status.validate import printable
 from frontier.urls.canon.rulesets import label_of, named
 from frontier.urls.fingerprint import Fingerprints, seen_hash
@@ -117,7 +117,6 @@ def crawler_of(spider: str, given: Mapping[str, str]) -> Crawler:
         ConfigurationError: As of `Project.of`.
     """
     from scrapy.utils.conf import build_component_list
-    from scrapy.utils.misc import load_object
     from scrapy.utils.project import inside_project
 
     from frontier.addon import Addon
@@ -168,9 +167,7 @@ def _addons_of(crawler: Crawler) -> str:
 
 def _bare_crawler(spider: str, given: Mapping[str, str]) -> Crawler:
     from scrapy.addons import AddonManager
-    from scrapy.crawler import Crawler
     from scrapy.spiderloader import get_spider_loader
-    from scrapy.utils.project import get_project_settings
 
     settings = get_project_settings()
     settings.setdict(dict(given), priority="cmdline")
@@ -202,13 +199,6 @@ class Identity:
     partition: int
     fingerprint: bytes
     mark: int
-
-
-class Line(NamedTuple):
-    """A URL that was given, and where."""
-
-    place: str
-    url: str
 
 
 class Identities:
@@ -292,7 +282,7 @@ class Identities:
         """
         found: dict[int, dict[int, None]] = {}
         for number, line in enumerate(lines, 1):
-            identity = self.of(line.url, line.place)
+            identity = self.of(line.text, line.place)
             found.setdefault(identity.partition, {})[identity.mark] = None
             if number % 1_000 == 0:
                 progress(number)
@@ -336,12 +326,12 @@ def lines_of(target: str) -> list[Line]:
         given = urls_in(target)
     urls: dict[str, Line] = {}
     for line in given:
-        if not line.url or line.url.startswith("#"):
+        if not line.text or line.text.startswith("#"):
             continue
-        if reason := _fault(line.url):
+        if reason := _fault(line.text):
             at = f"{line.place}: " if line.place else ""
-            raise ConfigurationError(f"{at}{line.url[:SHOWN]!r} {reason}")
-        urls.setdefault(line.url, line)
+            raise ConfigurationError(f"{at}{line.text[:SHOWN]!r} {reason}")
+        urls.setdefault(line.text, line)
     if not urls:
         raise ConfigurationError(f"there is no URL in {target[:SHOWN]}")
     return list(urls.values())
@@ -356,27 +346,15 @@ def urls_in(name: str) -> Iterator[Line]:
     shown = name[:SHOWN]
     try:
         with open_input(Path(name)) as file:
-            number = 0
-            while data := file.readline(MAX_BYTES + 3):
-                number += 1
-                place = f"{shown}:{number}"
-                if len(data.rstrip(b"\r\n")) > MAX_BYTES:
-                    raise ConfigurationError(f"{place}: {_too_long()}")
-                yield Line(place, _text(data, place, first=number == 1))
+            for line in lines(shown, file):
+                if line.fault:
+                    raise ConfigurationError(f"{line.place}: {line.fault}")
+                yield line
     except OSError as error:
         reason = f"is neither a URL nor a file: {error.strerror}"
         raise ConfigurationError(f"{shown!r} {reason}") from None
     except ValueError as error:  # a name that no file can have
         raise ConfigurationError(f"{shown!r} is not a file name: {error}") from None
-
-
-def _text(data: bytes, place: str, *, first: bool) -> str:
-    try:
-        text = data.decode("utf-8-sig" if first else "utf-8")
-    except UnicodeDecodeError as error:
-        where = f"at its byte {error.start + 1}"
-        raise ConfigurationError(f"{place}: is not UTF-8, {where}") from None
-    return text.strip()
 
 
 def _fault(url: str) -> str | None:
@@ -394,7 +372,7 @@ def _fault(url: str) -> str | None:
 
 def _checked(url: str) -> str:
     if len(url) > MAX_BYTES:
-        raise ValueError(_too_long())
+        raise ValueError(f"it takes more than {MAX_BYTES:,} bytes")
     if match := _CONTROL.search(url):
         raise ValueError(f"it has the control character {match[0]!r} in it")
     try:
@@ -402,7 +380,3 @@ def _checked(url: str) -> str:
     except UnicodeEncodeError:
         raise ValueError("it is not UTF-8") from None
     return url
-
-
-def _too_long() -> str:
-    return f"it takes more than {MAX_BYTES:,} bytes, and no crawl stores such a URL"

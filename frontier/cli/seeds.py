@@ -10,14 +10,13 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from frontier.cli.command import CrawlOptions, Output, argument, options
 from frontier.cli.output import ExitCode, Shown, bar, complain, say
 from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
 from frontier.files import open_input
-from frontier.queue.item import MAX_BYTES
-from frontier.seeds.read import SeedFault, read_line
+from frontier.seeds.read import Line, SeedFault, lines, read_line
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -39,15 +38,6 @@ PATIENCE = 0.5
 """Seconds for which more lines of standard input are waited for."""
 SHOWN = 200
 """Characters of a line in a message."""
-
-
-class Line(NamedTuple):
-    """A line that was given, and where."""
-
-    place: str
-    text: str
-    fault: str = ""
-    """Why it cannot be read, if it cannot."""
 
 
 @dataclass(slots=True)
@@ -244,25 +234,9 @@ def _lines_of(targets: list[str]) -> Iterator[Line | None]:
             yield from _arriving("standard input", sys.stdin.buffer)
         elif _is_file(target):
             with open_input(Path(target)) as file:
-                yield from _lines(printable(target[:SHOWN]), file)
+                yield from lines(printable(target[:SHOWN]), file)
         else:
             yield Line(f"argument {number}", target)
-
-
-def _lines(name: str, file: Any) -> Iterator[Line]:
-    number = 0
-    while data := file.readline(MAX_BYTES + 3):
-        number += 1
-        place = f"{name}:{number}"
-        if len(data) > MAX_BYTES + 2:
-            while data and not data.endswith(b"\n"):
-                data = file.readline(MAX_BYTES)
-            yield Line(place, "", f"takes more than {MAX_BYTES:,} bytes")
-            continue
-        try:
-            yield Line(place, data.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            yield Line(place, "", f"is not UTF-8, at its byte {error.start + 1}")
 
 
 def _arriving(name: str, file: Any) -> Iterator[Line | None]:
@@ -271,7 +245,7 @@ def _arriving(name: str, file: Any) -> Iterator[Line | None]:
 
     def run() -> None:
         try:
-            for line in _lines(name, file):
+            for line in lines(name, file):
                 read.put(line)
         finally:
             read.put(None)

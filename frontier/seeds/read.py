@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import ConfigurationError
 from frontier.files import read_input
+from frontier.queue.item import MAX_BYTES as LONGEST
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
 
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,34 @@ class Seed(NamedTuple):
 
 
 DEFAULTS = Seed("")._asdict()
+
+
+class Line(NamedTuple):
+    """A line that was given, and where."""
+
+    place: str
+    text: str
+    fault: str = ""
+    """Why it cannot be read, if it cannot."""
+
+
+def lines(name: str, file: BinaryIO) -> Iterator[Line]:
+    """The lines of *file*, called *name*; none is kept longer than a crawl stores."""
+    number = 0
+    while data := file.readline(LONGEST + 3):
+        number += 1
+        place = f"{name}:{number}"
+        if len(data.rstrip(b"\r\n")) > LONGEST:
+            while data and not data.endswith(b"\n"):
+                data = file.readline(LONGEST)
+            fault = f"takes more than {LONGEST:,} bytes, and no crawl stores such a URL"
+            yield Line(place, "", fault)
+            continue
+        try:
+            text = data.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield Line(place, text.strip())
+        except UnicodeDecodeError as error:
+            yield Line(place, "", f"is not UTF-8, at its byte {error.start + 1}")
 
 
 def read_seeds(given: str) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from frontier.status.forecast import time_left
 from frontier.status.text import ago, duration, percent, rate, size
 from frontier.urls.traps import SETTINGS
 
@@ -132,6 +133,24 @@ def sections(
     if watched is not None:
         made += [membership(watched, when), *later(watched)]
     return made
+
+
+def one_line(crawl: CrawlSnapshot) -> str:
+    """How *crawl* is, in one line."""
+    totals, left = crawl.totals, time_left(crawl)
+    live = sum(node.state == "live" for node in crawl.nodes)
+    text = left.basis if left.seconds is None else f"about {duration(left.seconds)}"
+    pace = f"{rate(totals.lately.pages)} pages/s"
+    parts = [
+        f"{crawl.crawl_id} {crawl.state}",
+        f"{live} node" if live == 1 else f"{live} nodes",
+        f"{totals.pages:,} pages",
+        pace if totals.lately_seconds else "no pace yet",
+        f"{crawl.queue.ready + crawl.queue.reserved:,} queued",
+        f"{totals.errors:,} errors",
+        *([f"left: {text}"] if crawl.state == "open" else []),
+    ]
+    return ", ".join(parts)
 
 
 def tiles(watched: Watched) -> Iterator[Row]:

@@ -1,7 +1,8 @@
 import pytest
 
-from frontier.cli.project import Line, lines_of
+from frontier.cli.project import lines_of
 from frontier.errors import ConfigurationError
+from frontier.seeds.read import Line
 
 
 @pytest.mark.parametrize(
