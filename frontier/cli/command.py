@@ -39,10 +39,13 @@ NAMESPACE = "frontier"
 CRAWL_ID = "CRAWL_ID"
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass_transform(kw_only_default=True, eq_default=False)
 def options(cls: type[T]) -> type[T]:
-    """Make *cls* a dataclass of options."""
-    return dataclass(frozen=True, kw_only=True)(cls)
+    """Make *cls* a dataclass of options: with what is needed of one, as many are made.
+
+    Each method that a dataclass has costs every command a part of its start.
+    """
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 def option(
@@ -272,9 +275,12 @@ def with_options(command: Callable[[Any], Any]) -> Callable[..., None]:
     """
     signature = inspect.signature(command, eval_str=True)
     (group,) = (each.annotation for each in signature.parameters.values())
-    each = [_parameter(group, one) for one in _own_first(group)]
+    takes_crawl, kinds = _takes_crawl(group), get_type_hints(group)
+    each = [
+        _parameter(one, kinds[one.name], takes_crawl=takes_crawl)
+        for one in _own_first(group)
+    ]
     each += [_bare("version_", Version, False), _bare(CONTEXT, typer.Context)]
-    takes_crawl = _takes_crawl(group)
     needs_crawl = any(o.name == "crawl" and o.default is MISSING for o in fields(group))
     if takes_crawl:
         each.append(_bare(POSITIONAL, _CrawlArgument, ""))
@@ -312,14 +318,13 @@ def _own_first(group: type) -> list[Field[Any]]:
     return sorted(fields(group), key=lambda one: order.index(one.name))
 
 
-def _parameter(group: type, one: Field[Any]) -> inspect.Parameter:
+def _parameter(one: Field[Any], kind: Any, *, takes_crawl: bool) -> inspect.Parameter:
     made = one.metadata[DECLARED]
     is_flag = one.default is False and made.default is ...
     if is_flag:  # typer would add a --no-NAME
         made.default = f"--{one.name.replace('_', '-')}"
-    kind = get_type_hints(group)[one.name]
     default = inspect.Parameter.empty if one.default is MISSING else one.default
-    if one.name == "crawl" and _takes_crawl(group):
+    if one.name == "crawl" and takes_crawl:
         default = ""
     return _bare(one.name, Annotated[kind, made], default)
 
