@@ -208,6 +208,8 @@ class Engine(Owner):
         """When it heard of the end of the crawl."""
         self.drained = self.closed = False
         self.failures = []
+        self.about_to_write = 0
+        """Requests between the look for their lease and the last one."""
         self._begun = False
 
     def spawn(self, work):
@@ -306,7 +308,9 @@ class Engine(Owner):
         await asyncio.sleep(self._draw.choice((0.0, 0.1, 0.5, 2.0)))
         if await self._covered(reservation):
             self.node.sent(reservation, self._trial.delay, 0.0)
+            self.about_to_write += 1
             await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.4)))
+            self.about_to_write -= 1
             if not self.last_look or await self._covered(reservation):
                 await self._trial.site.ask(page, self.process)
                 await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.3)))
@@ -432,6 +436,12 @@ class Trial:
         seconds = draw.choice((0.3, TTL / 2, TTL, 2 * TTL)) * draw.uniform(0.8, 1.3)
         ends = now + seconds + 3 * TTL
         if lot < 0.25:
+            if lot < 0.15:
+                # The worst moment; it wakes up just after others have its partitions.
+                while not engine.about_to_write and CLOCK.now < now + 2.0:
+                    await asyncio.sleep(0.01)
+                seconds = TTL * draw.uniform(1.0, 1.5)
+                ends += 2.0 + seconds
             self._note(f"freeze {seconds:.3f}", process.name, now, ends)
             process.frozen = True
             await asyncio.sleep(seconds)
