@@ -99,6 +99,7 @@ async def test_one_of_two_gets_a_partition_and_the_other_one_waits(join, db, key
     assert db("PTTL", keys.lease) == -1, "it ends with its holder, and not by itself"
     await a.leases.release([7])
     assert (await b.take()).token > lease.token
+    assert b.leases.refused == {}, "or its holder would be asked for it for ever"
 
 
 async def test_a_token_only_grows(join, db, keys):
