@@ -140,7 +140,7 @@ def node_1_closes(cluster):
 @pytest.mark.parametrize("scope", ["crawl", "node"])
 def test_what_a_spider_on_one_of_three_nodes_ends(serve, cluster, project, scope):
     nodes = ("node-1", "node-2", "node-3")
-    site = {"urls": 180, "hosts": 12, "calendar_months": 6, "delay": HELD}
+    site = {"urls": 260, "hosts": 12, "calendar_months": 6, "delay": HELD}
     server = serve(**site, nodes=nodes, until=node_1_closes(cluster), spared=["/"])
     words = ["-a", f"seeds={','.join(server.seeds)}"]
     for node in nodes:
