@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from frontier.errors import CrawlLost, StoreUnavailable
 from frontier.model import Lease
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys, PartitionKeys
 
     Run = Callable[[Sequence[Call]], Awaitable[list[Any]]]
-
-T = TypeVar("T")
 
 BATCH = 256
 """Calls per pipeline, so that the reactor is never busy for long. Pipelines go
@@ -137,35 +136,47 @@ class Leases:
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
         """Take those of *partitions* that nobody holds who lives.
 
-        If the store did not answer for some, returns what was taken of the rest:
-        somebody has to take care of what former holders left there.
+        Those of which the store has not answered are `doubtful` then.
 
         Raises:
             CrawlLost: The store has lost what was in one of them.
+            StoreUnavailable: Nothing was taken.
         """
         taken: list[Acquired] = []
         # One that somebody had who lives may have been given back: this tells it.
         asked = {p: self._known(p) or NOBODY for p in partitions}
         while asked:
-            moved: list[int] = []
-
-            async def take(batch: list[int], seen: dict[int, Seen] = asked) -> None:
-                name, before = self._life.name, [seen[p] for p in batch]
-                self.doubtful.update(batch)  # until the store has answered
-                replies = await self._run([*map(self._acquiring, batch, before)])
-                for partition, former, reply in zip(
-                    batch, before, replies, strict=True
-                ):
-                    found = self._taken(partition, former, name, reply)
-                    if found is None:
-                        moved.append(partition)  # noqa: B023 (of this turn)
-                    else:
-                        taken.append(found)
-
-            await _each(take, asked, lambda: taken)
+            name = self._life.name
+            self.doubtful.update(asked)
+            try:
+                replies = await self._ask(starmap(self._acquiring, asked.items()))
+            except StoreUnavailable:
+                if not taken:
+                    raise
+                break  # somebody has to see to what former holders left there
+            found = {
+                p: self._taken(p, seen, name, reply)
+                for (p, seen), reply in zip(asked.items(), replies, strict=True)
+            }
+            taken += filter(None, found.values())
+            moved = [p for p, one in found.items() if one is None]
             asked = {p: seen for p in moved if (seen := self._known(p))}
             self.refused |= {p: self._seen[p].holder for p in moved if p not in asked}
         return taken
+
+    async def _ask(self, calls: Iterable[Call]) -> list[Any]:
+        """The replies to *calls*.
+
+        Raises:
+            StoreUnavailable: Some are missing. What was asked may have happened.
+        """
+        running = (self._run(batch) for batch in batches([*calls], BATCH))
+        replies: list[Any] = []
+        for result in await asyncio.gather(*running, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            replies += result
+        return replies
 
     def _known(self, partition: int) -> Seen | None:
         """The lease as it was seen last; `None` if somebody has it who lives."""
@@ -201,60 +212,54 @@ class Leases:
         """Have leases that stand on an earlier name of this node stand on its present.
 
         Returns those that are lost.
+
+        Raises:
+            CrawlLost: The store has lost what was in one of the partitions.
+            StoreUnavailable: It is to be done again.
         """
         lost: list[Lease] = []
         name = self._life.name
-
-        async def tell(batch: list[Lease]) -> None:
-            calls = [
-                self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
-                for one in batch
-            ]
-            replies = await self._run(calls)
-            for lease, reply in zip(batch, replies, strict=True):
-                if self._held.get(lease.partition) is not lease:
-                    continue  # it was lost, or given back, meanwhile
-                if reply[0] < 0:
-                    raise CrawlLost(self._keys.crawl_id)
-                holder = reply[1].decode("utf-8", "replace")
-                if int(reply[2]) == lease.token and self._life.is_own(holder):
-                    # Also if a call before was executed, and its reply was lost.
-                    self._held[lease.partition] = replace(lease, holder=holder)
-                else:
-                    self.forget(lease)
-                    lost.append(lease)
-
         stale = [lease for lease in self._held.values() if lease.holder != name]
-        await _each(tell, stale, lambda: stale)
+        calls = (
+            self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
+            for one in stale
+        )
+        for lease, reply in zip(stale, await self._ask(calls), strict=True):
+            if self._held.get(lease.partition) is not lease:
+                continue  # it was lost, or given back, meanwhile
+            if reply[0] < 0:
+                raise CrawlLost(self._keys.crawl_id)
+            holder = reply[1].decode("utf-8", "replace")
+            if int(reply[2]) == lease.token and self._life.is_own(holder):
+                # Also if a call before was executed, and its reply was lost.
+                self._held[lease.partition] = replace(lease, holder=holder)
+            else:
+                self.forget(lease)
+                lost.append(lease)
         return lost
 
-    async def look(
-        self, partitions: Iterable[int] | None = None
-    ) -> tuple[dict[int, Look], list[Lease]]:
-        """See what there is in all partitions that are held, or in *partitions*.
+    async def look(self) -> tuple[dict[int, Look], list[Lease]]:
+        """See what there is in all partitions that are held.
 
-        Returns also the leases that are lost, which are forgotten. Of what the store
-        did not answer neither is said, if it answered for some.
+        Returns also the leases that are lost, which are forgotten.
+
+        Raises:
+            StoreUnavailable: The store has not answered for all.
         """
         found: dict[int, Look] = {}
         lost: list[Lease] = []
-
-        async def see(batch: list[int]) -> None:
-            leases = [self._held[p] for p in batch if p in self._held]
-            calls = [self._looking(lease) for lease in leases]
-            for lease, reply in zip(leases, await self._run(calls), strict=True):
-                if self._held.get(lease.partition) is not lease:
-                    continue  # it was given back meanwhile, say
-                if reply is None:
-                    self.forget(lease)
-                    lost.append(lease)
-                else:
-                    ready, waiting, reserved = reply
-                    self._note_waiting(lease.partition, waiting)
-                    found[lease.partition] = Look(ready, reserved)
-
-        asked = self._held if partitions is None else partitions
-        await _each(see, asked, lambda: found or lost)
+        leases = list(self._held.values())
+        replies = await self._ask(map(self._looking, leases))
+        for lease, reply in zip(leases, replies, strict=True):
+            if self._held.get(lease.partition) is not lease:
+                continue  # it was given back meanwhile, say
+            if reply is None:
+                self.forget(lease)
+                lost.append(lease)
+            else:
+                ready, waiting, reserved = reply
+                self._note_waiting(lease.partition, waiting)
+                found[lease.partition] = Look(ready, reserved)
         return found, lost
 
     def _looking(self, lease: Lease) -> Call:
@@ -272,24 +277,18 @@ class Leases:
     async def release(self, partitions: Iterable[int]) -> None:
         """Give those of *partitions* back that are held.
 
-        Those for which the store did not answer are `doubtful` then.
+        Until the store has answered they are `doubtful`.
 
         Raises:
-            StoreUnavailable: It has answered for none.
+            StoreUnavailable: It has not answered for all.
         """
         leases = [self._held.pop(p) for p in partitions if p in self._held]
         self.changes += len(leases)
         self.doubtful.update(lease.partition for lease in leases)
-        ended: list[Lease] = []
-
-        async def end(batch: list[Lease]) -> None:
-            await self._run([self.release_call(lease) for lease in batch])
-            for lease in batch:
-                self.doubtful.discard(lease.partition)
-                self._seen[lease.partition] = Seen("", lease.token + 1)
-                ended.append(lease)
-
-        await _each(end, leases, lambda: ended)
+        await self._ask(map(self.release_call, leases))
+        for lease in leases:
+            self.doubtful.discard(lease.partition)
+            self._seen[lease.partition] = Seen("", lease.token + 1)
 
     def release_call(self, lease: Lease) -> Call:
         """The call that ends *lease* in the store."""
@@ -313,18 +312,3 @@ def acquire_call(
     """
     args: list[Argument] = [name, keys.born, seen.holder, seen.token, int(keeps)]
     return Call.to(LEASE_ACQUIRE, [keys.lease, keys.counts, keys.reserved], args)
-
-
-async def _each(
-    do: Callable[[list[T]], Awaitable[None]],
-    things: Iterable[T],
-    found: Callable[[], object],
-) -> None:
-    """Do all *things*; what the store did not answer counts if nothing was *found*."""
-    doing = (do([*batch]) for batch in batches([*things], BATCH))
-    results = await asyncio.gather(*doing, return_exceptions=True)
-    for failure in results:
-        if failure is not None and not (
-            isinstance(failure, StoreUnavailable) and found()
-        ):
-            raise failure
