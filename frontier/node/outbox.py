@@ -180,11 +180,12 @@ class Outbox:
 
     def _keep(self, partition: int, pushes: Sequence[Push]) -> None:
         now = time.monotonic()
-        server = self._outage_retry.server_of(self._keys.partition(partition).counts)
+        store, counts = self._outage_retry.store, self._keys.partition(partition).counts
+        server = store.server_of(counts)
         here = self._kept[server]
         here.append(_Kept(now, partition, pushes))
         self._kept_count += len(pushes)
-        since = now - (KEPT if self._outage_retry.alone else KEPT_BY_CLUSTER)
+        since = now - (KEPT if store.alone else KEPT_BY_CLUSTER)
         while here[0].stored < since:
             self._drop_first(here)
         while self._kept_count > MAX_KEPT:
@@ -250,7 +251,7 @@ class Outbox:
         became_ready: list[tuple[int, str]] = []
         while batches:
             plans = [self.pusher.plan(*batch) for batch in batches]
-            calls = joined(plans, alone=self._outage_retry.alone)
+            calls = joined(plans, alone=self._outage_retry.store.alone)
             replies, is_repeated = await self._push(calls)
             every = itertools.chain.from_iterable(replies)
             again: list[tuple[int, list[Push]]] = []

@@ -111,6 +111,7 @@ PULSE = 0.25
 TURNS = 20
 """Turns of the event loop in which an answer that is there is read: where they take
 long, this process is late, and not the server."""
+NO_COPIES = Copies()
 HERE = ("", 0)
 """The server of a store that has one, or whose Sentinel names one."""
 
@@ -314,22 +315,13 @@ class Store:
         return await asyncio.gather(*asking)
 
     async def _ask(self, batch: Batch, *, copied: bool) -> Outcome:
-        pipeline = self._servers.client(batch.server).pipeline(transaction=False)
-        for parts in batch.commands:
-            pipeline.execute_command(*parts)
-        waits = self.copies.after(batch.commands) if copied else []
-        for parts in waits:
-            pipeline.execute_command(*parts)
+        copies = self.copies if copied else NO_COPIES
+        pipeline = self._servers.pipeline(batch, copies)
         try:
-            replies = list(await pipeline.execute(raise_on_error=False))
+            replies = await pipeline.execute(raise_on_error=False)
         except UNAVAILABLE as error:
             return _located(self._servers.explained(error), batch.server)
-        if waits:
-            told = replies[-len(waits) :]
-            del replies[-len(waits) :]
-            if lacking := self.copies.lacking(told):
-                return _located(redis.exceptions.ConnectionError(lacking), batch.server)
-        return replies
+        return _complete(batch, replies, copies)
 
 
 class BlockingStore:
@@ -463,22 +455,12 @@ class BlockingStore:
             client.close()
 
     def _send(self, batch: Batch) -> Outcome:
-        pipeline = self._servers.client(batch.server).pipeline(transaction=False)
-        for parts in batch.commands:
-            pipeline.execute_command(*parts)
-        waits = self.copies.after(batch.commands)
-        for parts in waits:
-            pipeline.execute_command(*parts)
+        pipeline = self._servers.pipeline(batch, self.copies)
         try:
-            replies = list(pipeline.execute(raise_on_error=False))
+            replies = pipeline.execute(raise_on_error=False)
         except UNAVAILABLE as error:
             return _located(self._servers.explained(error), batch.server)
-        if waits:
-            told = replies[-len(waits) :]
-            del replies[-len(waits) :]
-            if lacking := self.copies.lacking(told):
-                return _located(redis.exceptions.ConnectionError(lacking), batch.server)
-        return replies
+        return _complete(batch, replies, self.copies)
 
 
 class _Servers:
@@ -537,6 +519,13 @@ class _Servers:
         if server not in self._made:
             self._made[server] = self._make(self.address, server)
         return self._made[server]
+
+    def pipeline(self, batch: Batch, copies: Copies) -> Any:
+        """What sends *batch*, and waits for *copies* of it."""
+        pipeline = self.client(batch.server).pipeline(transaction=False)
+        for parts in (*batch.commands, *copies.after(batch.commands)):
+            pipeline.execute_command(*parts)
+        return pipeline
 
     @property
     def has_sentinel(self) -> bool:
@@ -668,6 +657,14 @@ def _located(error: BaseException, server: Server) -> BaseException:
                 f"{server[0]}:{server[1]}: {error or type(error).__name__}"
             )
     return error
+
+
+def _complete(batch: Batch, replies: list[Any], copies: Copies) -> Outcome:
+    """The replies to *batch* itself; or that there are not the *copies*."""
+    count = len(batch.commands)
+    if replies[count:] and (lacking := copies.lacking(replies[count:])):
+        return _located(redis.exceptions.ConnectionError(lacking), batch.server)
+    return replies[:count]
 
 
 def _where(client: redis.Redis | redis.asyncio.Redis) -> str:

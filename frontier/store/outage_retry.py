@@ -14,7 +14,6 @@ from frontier.store.client import Call, memory_share
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from frontier.store.address import Server
     from frontier.store.client import Store
 
 logger = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class OutageRetry:
     def __init__(
         self, store: Store, revive: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        self._store = store
+        self.store = store
         self._revive = revive
         self._reviving: asyncio.Task[None] | None = None
         self._since: float | None = None
@@ -73,15 +72,6 @@ class OutageRetry:
         """How often the store went away."""
         self.on_damaged: Callable[[KeyDamaged], None] = lambda _: None
         """Told of a damaged key, whoever asked: a callback's error would go unheard."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether keys of several partitions may meet in one call."""
-        return self._store.alone
-
-    def server_of(self, key: str) -> Server | None:
-        """The server that has *key*, as far as is known."""
-        return self._store.server_of(key)
 
     @property
     def available(self) -> bool:
@@ -116,7 +106,7 @@ class OutageRetry:
             return []
         await self._compare()
         try:
-            replies = await self._store.run(calls, copied=copied)
+            replies = await self.store.run(calls, copied=copied)
         except KeyDamaged as error:
             self.on_damaged(error)
             raise
@@ -146,14 +136,14 @@ class OutageRetry:
         now = time.monotonic()
         if self._refuses and now - self._failed_at <= ROOMY:
             return  # it is a read that was answered
-        if not self.alone and now - self._failed_at < QUIET:
+        if not self.store.alone and now - self._failed_at < QUIET:
             return
         self._since = None
-        is_exact = self.alone and not self._refuses
+        is_exact = self.store.alone and not self._refuses
         waited = (now if is_exact else self._failed_at) - since
         logger.warning(
             "the store at %s %s again after %.1f s",
-            self._store.where,
+            self.store.where,
             "takes writes" if self._refuses else "answers",
             waited,
         )
@@ -165,7 +155,7 @@ class OutageRetry:
                 (memory,) = await self.call([Call.command("INFO", "memory")])
                 share = memory_share(memory)
                 if share >= NEARLY_FULL:
-                    where = self._store.where
+                    where = self.store.where
                     self._note_full(
                         f"the store at {where} has {share:.0%} of its memory in use "
                         "(maxmemory)"
@@ -190,7 +180,7 @@ class OutageRetry:
             self._full_since = None
             logger.warning(
                 "the store at %s has memory again after %.1f s",
-                self._store.where,
+                self.store.where,
                 waited,
             )
 
@@ -200,12 +190,12 @@ class OutageRetry:
         It must see to outages by itself, and not raise.
         """
         self._examine = examine
-        self._examined = self._store.changes
-        self._store.watched = True
+        self._examined = self.store.changes
+        self.store.watched = True
 
     def doubt(self) -> None:
         """Start over before the next call: the store lacks what it had."""
-        self._store.doubt()
+        self.store.doubt()
 
     def stop(self) -> None:
         """Compare no more: nothing is to be done with what would come of it."""
@@ -214,9 +204,9 @@ class OutageRetry:
             self._examining.cancel()
 
     async def _compare(self) -> None:
-        while self._examine is not None and self._examined != self._store.changes:
+        while self._examine is not None and self._examined != self.store.changes:
             if self._examining is None:
-                done = self._do_examine(self._examine, self._store.changes)
+                done = self._do_examine(self._examine, self.store.changes)
                 self._examining = asyncio.create_task(done)
             await asyncio.shield(self._examining)
 

@@ -15,7 +15,7 @@ from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
 from frontier.store import cluster_router
-from frontier.store.outage_retry import OutageRetry
+from frontier.store.client import Store
 from frontier.store.scripts import (
     LEASE_ACQUIRE,
     NODE_BEAT,
@@ -122,7 +122,7 @@ def keeps_for_a_moment(engine):
 
 def keeps_whatever_the_server(engine):
     """What one server of a cluster was pushed was let go as others stored more."""
-    OutageRetry.server_of = lambda self, key: None
+    Store.server_of = lambda self, key: None
 
 
 def takes_without_comparing(engine):
