@@ -185,7 +185,7 @@ def test_what_a_middleware_gave_is_a_resource_without_its_coding(crawled):
     assert headers["Content-Type"] == "text/html"
     assert headers["X-Frontier-Made-By"] == MIDDLEWARE
     assert kinds(captured, "/given") == {"resource"}
-    assert captured.log.count(f"what {MIDDLEWARE} makes is archived") == 1
+    assert captured.log.count(f"what {MIDDLEWARE} returns is archived") == 1
 
 
 def test_a_coding_that_cannot_be_undone_hides_the_type(crawled):
