@@ -63,7 +63,10 @@ HTTP = ("http://", "https://")
 
 
 class HopMiddleware:
-    """The first of all that look at a request, but Scrapy's OffsiteMiddleware."""
+    """Drops requests that are out of scope, excluded, or lead to refused addresses.
+
+    It comes first, but for Scrapy's OffsiteMiddleware, and sees redirects, too.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
@@ -160,10 +163,10 @@ class ImportedFilterMiddleware:
 
 
 class MetaRefreshMiddleware:
-    """In place of Scrapy's: a page whose base or refresh is no URL reaches its spider.
+    """Replaces Scrapy's: a page with an invalid base or refresh reaches its spider.
 
-    Scrapy's raises, also of a page without a refresh, and so do `Response.urljoin` and
-    link extractors. Links of such a page are relative to its own URL.
+    Scrapy's middleware, `Response.urljoin` and link extractors raise on such a page.
+    Here its links are relative to its own URL.
     """
 
     def __init__(self, crawler: Crawler) -> None:

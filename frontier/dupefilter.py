@@ -195,26 +195,24 @@ class BlockingSeenTest:
 class RedisDupeFilter(RFPDupeFilter):
     """Drops requests that this crawl has seen, in this process or in another.
 
-    Under a command that a developer looks at pages with, such as ``scrapy shell``, it
-    asks no store, and knows what this process has seen.
+    For projects with another scheduler: name it in ``DUPEFILTER_CLASS``. It asks the
+    tiers of ``FRONTIER_SEEN_TIERS``, in the store that ``REDIS_URL`` in the environment
+    or ``REDIS_*`` settings name, else in the embedded one in ``FRONTIER_STORE_DIR``.
 
-    The tiers are those of ``FRONTIER_SEEN_TIERS``, in the store that ``REDIS_URL`` in
-    the environment or ``REDIS_*`` settings name, else in the embedded one in
-    ``FRONTIER_STORE_DIR``. What was seen belongs to the crawl ``FRONTIER_CRAWL_ID``,
-    else ``<spider>-dupefilter``, and outlives the process, as with ``JOBDIR``: a later
-    run drops what an earlier one has seen, and so do runs at the same time. For a crawl
-    that starts from nothing choose another id.
+    What was seen belongs to the crawl ``FRONTIER_CRAWL_ID``, else
+    ``<spider>-dupefilter``, and outlives the process, as with ``JOBDIR``: a later run
+    drops what an earlier one has seen, and so do runs at the same time. To start from
+    nothing choose another id. With scrapy-redis's scheduler it is emptied when the
+    spider closes, unless ``SCHEDULER_PERSIST`` is set.
 
-    scrapy-redis empties its queue when a spider closes, unless
-    ``SCHEDULER_PERSIST`` is set, and with the queue what its filter has seen; so
-    it does here.
+    Scrapy wants the answer at once. So a URL that the recent tier does not know costs a
+    round trip to the store, for which the whole process waits. If the store does not
+    answer, a call ends after 5 seconds (or the ``socket_timeout`` of ``REDIS_PARAMS``),
+    and after 60 seconds the spider is closed as ``frontier_failed``. The frontier's own
+    scheduler never waits.
 
-    Scrapy wants the answer at once, so a URL that the recent tier does not know
-    costs a round trip to the store, in which the whole process waits. So it does
-    while the store is unreachable: each call has `CALL_TIMEOUT` seconds, unless
-    ``REDIS_PARAMS`` has a ``socket_timeout``, and after `PATIENCE` seconds the
-    spider is closed as ``frontier_failed``. The frontier's own scheduler waits
-    for nothing.
+    Under commands such as ``scrapy shell`` it asks no store, and knows only what this
+    process has seen.
     """
 
     def __init__(self, crawler: Crawler) -> None:

@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 
 
 def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
-    """What a URI in ``FEEDS`` may name, ``%(frontier_node)s`` beside Scrapy's own.
+    """Return *params*, which URIs in ``FEEDS`` may name, with ``frontier_node``.
 
-    The add-on makes it ``FEED_URI_PARAMS``, where the project has none.
+    The add-on sets it as ``FEED_URI_PARAMS``, unless the project has its own.
     """
     return {**params, "frontier_node": session_of(spider.crawler).config.node_id}
 
@@ -44,8 +44,9 @@ def feed_uri_params(params: dict[str, Any], spider: Spider) -> dict[str, Any]:
 class ItemOriginMiddleware:
     """Notes which request each item came from, for our pipelines, and in the item.
 
-    A spider middleware, because an item pipeline is not told. Where nobody asks it is
-    left out: it would cost each item as much as Scrapy's own.
+    It is a spider middleware because item pipelines do not learn that. Unless one of
+    our pipelines or ``FRONTIER_ITEM_ORIGIN_FIELD`` asks for it, it is left out: it
+    would cost each item as much as Scrapy's own work.
     """
 
     def __init__(self, crawler: Crawler) -> None:

@@ -41,13 +41,13 @@ NOT_OF_START = (CoordinationError, StoreError)
 class StartMiddleware:
     """Runs `Spider.start` on one node of the crawl, once.
 
-    Every node may be started with the same seeds: one holds the lock and
-    iterates, the others wait; if it dies, another starts over, and what was
-    queued already is seen. Start requests that cannot be stored are made again
-    by another node if theirs dies. It must be the middleware nearest to the engine.
+    All nodes may have the same seeds: one holds the lock and iterates, the others wait.
+    If it dies, another one starts over, and what was queued already counts as seen. It
+    also makes start requests again that cannot be stored. This must be the middleware
+    nearest to the engine.
 
-    In a crawl that began with what others saw, start requests are queued even if
-    they were seen there, but no more than once.
+    In a crawl that began with what others saw, start requests are queued even if they
+    were seen there, but only once.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -146,8 +146,8 @@ class StartMiddleware:
 class SkipLinksMiddleware:
     """Does not follow duplicate pages below ``FRONTIER_REVISIT_SKIP_LINKS_DEPTH``.
 
-    A page is a duplicate if it became a revisit; but not of itself in the same
-    crawl: a page that is fetched again after a kill has links that are not stored.
+    A page is a duplicate if it became a revisit, but not one of itself in the same
+    crawl: if a page is fetched again after a kill, its links are not stored yet.
     """
 
     def __init__(self, crawler: Crawler) -> None:

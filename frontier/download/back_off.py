@@ -233,7 +233,10 @@ class LeftAlone:
 
 
 class BackOffMiddleware:
-    """Tries again what was refused, and counts what did not reach its host."""
+    """Leaves hosts alone that answer 429 or 503, or that cannot be reached.
+
+    Their requests are tried again afterwards, or given up with `HostGivenUp`.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)

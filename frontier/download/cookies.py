@@ -89,7 +89,7 @@ class _ScrapysJar(CookieJar):
 
 
 class CookiesMiddleware(BaseCookies):
-    """Takes the place of Scrapy's, and does what its documentation says, for all."""
+    """Replaces Scrapy's, and shares cookies among all nodes of the crawl."""
 
     _session: Session
 

@@ -61,10 +61,10 @@ if TYPE_CHECKING:
 
 
 class CheckedHandler(BaseHandler):
-    """Downloads http and https as Scrapy does, from addresses that are allowed.
+    """Downloads http and https as Scrapy does, but only from allowed addresses.
 
-    That of nodes without an archive. It looks at the lease, too, when a request is to
-    be written: the node may have been stopped while it connected.
+    Nodes without an archive use it. It checks the lease of the host just before a
+    request is written: the node may have been frozen while it connected.
     """
 
     checks_addresses = True
@@ -121,7 +121,7 @@ class CheckedHandler(BaseHandler):
 
 
 class Handler(CheckedHandler):
-    """Downloads http and https as Scrapy does, and leaves a `RawExchange` behind.
+    """Downloads http and https as Scrapy does, and keeps the bytes for the archive.
 
     Scrapy's own way to send is repeated here for one reason: its agent's class
     is no parameter.

@@ -140,7 +140,7 @@ class _Cache:
 
 
 class RobotsTxtMiddleware(BaseRobots):
-    """Takes the place of Scrapy's, and does what RFC 9309 says."""
+    """Replaces Scrapy's, and obeys robots.txt by RFC 9309."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)

@@ -84,12 +84,12 @@ class Sitemaps:
     async def found(
         self, response: Response, hosts: Iterable[str], level: int
     ) -> AsyncIterator[Found]:
-        """What the sitemap *response* names of *hosts*, which it speaks for.
+        """Yield what the sitemap *response* names on *hosts*, for which it speaks.
 
-        It is asked to its end when all that was found is scheduled.
-
-        *level* is 0 of one that no other sitemap named. It never raises because of
-        what the sitemap is made of.
+        Each has ``url``, ``changed`` (ISO 8601 in UTC, or ``None``), ``is_sitemap``,
+        and ``is_changed``: whether the sitemap had another date when read last.
+        *level* is 0 for a sitemap that no other one named. Schedule all before you ask
+        for the end. A malformed sitemap raises nothing.
         """
         url, count = response.url, 0
         remembered: list[Found] = []
