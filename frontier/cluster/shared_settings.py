@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError
+from frontier.settings.config import PREFIX
 from frontier.urls.canon.rulesets import label_of
 
 if TYPE_CHECKING:
@@ -30,16 +32,13 @@ def crawl_settings(
     Raises:
         ConfigurationError: Their fingerprinter is not a class.
     """
+    stored = {
+        PREFIX + one.name.upper(): getattr(config, one.name)
+        for one in fields(config)
+        if one.metadata["shared"]
+    }
     return {
-        "FRONTIER_ALLOW_ADDRESSES": list(config.allow_addresses),
-        "FRONTIER_PARTITIONS": config.partitions,
-        "FRONTIER_QUEUE_KEY": config.queue_key,
-        "FRONTIER_HOST_SHARDS": config.host_shards,
-        "FRONTIER_CANON_RULES": config.canon_rules,
-        "FRONTIER_SEEN_TIERS": list(config.seen_tiers),
-        "FRONTIER_SEEN_START": config.seen_start,
-        "FRONTIER_BLOOM_CAPACITY": config.bloom_capacity,
-        "FRONTIER_BLOOM_ERROR_RATE": config.bloom_error_rate,
+        **{n: list(v) if isinstance(v, tuple) else v for n, v in stored.items()},
         FINGERPRINTER: fingerprinter_name(settings or {}),
         CANONICALIZATION: label_of(config.canon_rules),
     }

@@ -61,8 +61,15 @@ REVISIT_PRESETS: dict[str, dict[str, Any]] = {
 """What a preset sets, where the setting itself is not given; see docs/revisits.md."""
 
 
-def _setting(default: Any, parser: parsers.Parser) -> Any:
-    return field(default=default, metadata={"parser": parser})
+def _setting(
+    default: Any, parser: parsers.Parser, *, shared: bool = False, live: str = ""
+) -> Any:
+    """A setting; *shared* if it is stored with the crawl, and the same on all nodes.
+
+    One that an operator may change while a crawl runs has its unit in *live*.
+    """
+    meta = {"parser": parser, "shared": shared, "live": live}
+    return field(default=default, metadata=meta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ class Config:
     """All settings of one node, parsed and checked once."""
 
     allow_addresses: tuple[str, ...] = _setting(
-        (parsers.SEEDS,), parsers.address_classes
+        (parsers.SEEDS,), parsers.address_classes, shared=True
     )
     """Which classes of network addresses nodes connect to: `seeds` (what the seeds lead
     to), `public`, `private`, `loopback`, `link-local`, `metadata` (cloud services that
@@ -124,12 +131,12 @@ class Config:
     may raise it. A host that waits takes no room of `CONCURRENT_REQUESTS`."""
     enabled: bool = _setting(True, parsers.boolean)
     """Switches the add-on on. With `False` the spider runs under plain Scrapy."""
-    bloom_capacity: int = _setting(1_000_000, parsers.whole(1, 10**12))
+    bloom_capacity: int = _setting(1_000_000, parsers.whole(1, 10**12), shared=True)
     """Sizes the first Bloom filters for this many URLs of the whole crawl. More URLs
     get further filters, each four times as large. Too small a capacity costs memory,
     and server time where Bloom decides alone; too large a one costs 2.4 to 2.6 bytes
     for each URL that never comes."""
-    bloom_error_rate: float = _setting(0.001, parsers.real(0.0, 1.0))
+    bloom_error_rate: float = _setting(0.001, parsers.real(0.0, 1.0), shared=True)
     """Bounds the share of new URLs that the Bloom tier may call seen, and that are then
     not fetched. It matters only where Bloom decides alone. A tenth of the error takes
     about a quarter more memory."""
@@ -139,7 +146,7 @@ class Config:
     process, the [watchdog](architecture.md#a-callback-that-blocks), sends its
     heartbeats. 0: no watchdog; a node that is blocked for longer than
     `FRONTIER_LEASE_TTL` loses its partitions."""
-    canon_rules: str = _setting("scrapy", parsers.canon_rules)
+    canon_rules: str = _setting("scrapy", parsers.canon_rules, shared=True)
     """Says when two URLs are one: `scrapy`, `heritrix`, `openwayback`,
     `openwayback-key`, `surt`, `surt-ordinary`, `whatwg` ([what they
     do](urls.md)), or a `.toml` [file of your
@@ -175,7 +182,9 @@ class Config:
     [job](crawls.md#which-crawl-a-node-joins), or the next, `<spider>-<n>`. A node that
     comes when the crawl has ended exits with 0; one with another spider or other
     arguments is refused."""
-    crawl_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    crawl_max_bytes: int = _setting(
+        0, parsers.whole(0, 10**18), live="bytes of responses; 0: no limit"
+    )
     """Ends the whole crawl at this many bytes of responses, heads included
     ([limits](crawls.md#limits-of-a-whole-crawl)); 0 for no limit."""
     digest: str = _setting("sha256", parsers.choice("sha256", "sha1", "blake3"))
@@ -195,13 +204,17 @@ class Config:
     """Sets the mode of new files, in octal: WARC files, indexes, logs, journals, WACZ
     files. The umask applies. Commands read the variable of this name in the
     environment."""
-    host_max_bytes: int = _setting(0, parsers.whole(0, 10**18))
+    host_max_bytes: int = _setting(
+        0, parsers.whole(0, 10**18), live="bytes of each host; 0: no limit"
+    )
     """How many bytes of responses the crawl takes of one host; 0 for no limit
     ([quotas](crawls.md#quotas-of-hosts))."""
-    host_max_pages: int = _setting(0, parsers.whole(0, 10**9))
+    host_max_pages: int = _setting(
+        0, parsers.whole(0, 10**9), live="pages of each host; 0: no limit"
+    )
     """How many pages the crawl takes of one host, over all nodes; 0 for no limit
     ([quotas](crawls.md#quotas-of-hosts))."""
-    host_shards: int = _setting(1, parsers.whole(1, 1024))
+    host_shards: int = _setting(1, parsers.whole(1, 1024), shared=True)
     """Divides each queue key into this many queues, so that several nodes can crawl one
     big site. Take many, such as 256: with a few per node, one node has twice as many as
     another by chance. Delay and concurrency are divided among the nodes, so the host
@@ -264,11 +277,11 @@ class Config:
     order: Order = _setting(Order.BFS, parsers.order)
     """Which of two URLs of one queue key and priority is fetched first: the older
     (`bfs`) or the newer (`dfs`)."""
-    partitions: int = _setting(1024, parsers.whole(1, 16384))
+    partitions: int = _setting(1024, parsers.whole(1, 16384), shared=True)
     """How many partitions the nodes share out among them, from 1 to 16384; fixed when
     the crawl is created. 1,024 balance about 100 nodes. A small crawl starts and ends
     faster with 64."""
-    queue_key: str = _setting("host", parsers.queue_key)
+    queue_key: str = _setting("host", parsers.queue_key, shared=True)
     """Groups URLs into queues; one node at a time fetches from a queue: `host` (with a
     port that is not the default), `domain` (registered), `url` (spreads one site over
     all nodes, and multiplies its load), or a callable, or its path
@@ -375,11 +388,13 @@ class Config:
     limit. Set it when the crawl begins: it adds the Bloom tier, which then decides
     about the URLs of those sets and loses at most `FRONTIER_BLOOM_ERROR_RATE` of new
     ones. Checked every 2 s."""
-    seen_start: bool = _setting(True, parsers.boolean)
+    seen_start: bool = _setting(True, parsers.boolean, shared=True)
     """Counts start URLs as seen, so that a link to one is not followed. With `False` a
     start URL is fetched once as such, and once more if a page links to it, as under
     plain Scrapy."""
-    seen_tiers: tuple[str, ...] = _setting(("recent", "set"), parsers.tiers)
+    seen_tiers: tuple[str, ...] = _setting(
+        ("recent", "set"), parsers.tiers, shared=True
+    )
     """Chooses the tiers of the [seen test](urls.md#the-seen-test). `set` is exact, 8.7
     bytes per URL of the server's memory; `bloom` alone takes 2.9 and loses at most
     `FRONTIER_BLOOM_ERROR_RATE`; `recent` saves the round trip. With both, the set
@@ -407,27 +422,43 @@ class Config:
     warc_block_digest: bool = _setting(True, parsers.boolean)
     """Writes a WARC-Block-Digest beside WARC-Payload-Digest, so that checkers notice a
     damaged head. It takes as much CPU time as the payload's."""
-    trap_directory_urls: int = _setting(0, parsers.whole(0, 10**9))
+    trap_directory_urls: int = _setting(
+        0, parsers.whole(0, 10**9), live="URLs of a directory; 0: no limit"
+    )
     """How many URLs of one directory are queued (the spider `site`: 100,000); 0 for no
     limit, as in all settings of [traps](crawls.md#traps-and-floods)."""
-    trap_hops: int = _setting(0, parsers.whole(0, 10**6))
+    trap_hops: int = _setting(
+        0, parsers.whole(0, 10**6), live="hops from a seed; 0: no limit"
+    )
     """How many links and redirects may lead from a seed to a URL (`site`: 20, as in
     Heritrix). Scrapy's `DEPTH_LIMIT` counts no redirects, and is silent."""
-    trap_host_urls: int = _setting(0, parsers.whole(0, 10**12))
+    trap_host_urls: int = _setting(
+        0, parsers.whole(0, 10**12), live="URLs of a host; 0: no limit"
+    )
     """How many URLs of one host are queued (`site`: 1,000,000).
     `FRONTIER_HOST_MAX_PAGES` limits what is fetched, but not the queue."""
-    trap_page_links: int = _setting(0, parsers.whole(0, 10**9))
+    trap_page_links: int = _setting(
+        0, parsers.whole(0, 10**9), live="links of a page; 0: no limit"
+    )
     """How many links of one page the spider `site` follows, the first ones (`site`:
     6000, as in Heritrix)."""
-    trap_path_repeats: int = _setting(0, parsers.whole(0, 1_000))
+    trap_path_repeats: int = _setting(
+        0, parsers.whole(0, 1_000), live="repetitions in a path; 0: no limit"
+    )
     """How often a part of a path may repeat in a row (`site`: 2, as in Heritrix); in
     `/a/b/a/b/a/b`, `/a/b` comes three times."""
-    trap_path_segments: int = _setting(0, parsers.whole(0, 10**6))
+    trap_path_segments: int = _setting(
+        0, parsers.whole(0, 10**6), live="slashes of a path; 0: no limit"
+    )
     """How many slashes a path may have (`site`: 20, as in Heritrix)."""
-    trap_query_urls: int = _setting(0, parsers.whole(0, 10**9))
+    trap_query_urls: int = _setting(
+        0, parsers.whole(0, 10**9), live="URLs of a page's queries; 0: no limit"
+    )
     """How many URLs of one host and path with the same names of parameters are queued
     (`site`: 10,000). A calendar has them without end."""
-    trap_url_length: int = _setting(0, parsers.whole(0, 10**6))
+    trap_url_length: int = _setting(
+        0, parsers.whole(0, 10**6), live="characters of a URL; 0: no limit"
+    )
     """How many characters a URL may have (`site`: 2083, as in Heritrix); a start URL
     may be longer."""
     uplink_probe: float = _setting(30.0, parsers.duration(0.0, 3600.0))

@@ -36,15 +36,7 @@ class Live:
     """Whether one host may have another value than the rest."""
 
 
-_PARSERS: dict[str, parsers.Parser] = {
-    PREFIX + one.name.upper(): one.metadata["parser"] for one in fields(Config)
-}
-
-
-def _ours(name: str, about: str) -> Live:
-    return Live(_PARSERS[name], about)
-
-
+_OURS = {PREFIX + one.name.upper(): one.metadata for one in fields(Config)}
 _COUNT = parsers.whole(0, 10**12)
 LIVE: dict[str, Live] = {
     DELAY: Live(parsers.duration(0, 86_400.0), "seconds between requests", True),
@@ -53,28 +45,15 @@ LIVE: dict[str, Live] = {
     "CLOSESPIDER_ITEMCOUNT": Live(_COUNT, "items of the crawl; 0: no limit"),
     "CLOSESPIDER_ERRORCOUNT": Live(_COUNT, "exceptions in callbacks; 0: no limit"),
     "CLOSESPIDER_TIMEOUT": Live(parsers.duration(0, 1e9), "seconds; 0: no limit"),
-    "FRONTIER_CRAWL_MAX_BYTES": _ours(
-        "FRONTIER_CRAWL_MAX_BYTES", "bytes of responses; 0: no limit"
-    ),
-    QUOTAS[0]: _ours(QUOTAS[0], "pages of each host; 0: no limit"),
-    QUOTAS[1]: _ours(QUOTAS[1], "bytes of each host; 0: no limit"),
     SCOPE: Live(
         parsers.choice("host", "domain", "prefix", "all"),
         "what a spider with a scope follows",
     ),
     DEPTH: Live(parsers.whole(0, 10**6), "links from a seed; 0: no limit"),
     **{
-        name: _ours(name, about)
-        for name, about in (
-            ("FRONTIER_TRAP_URL_LENGTH", "characters of a URL; 0: no limit"),
-            ("FRONTIER_TRAP_HOPS", "hops from a seed; 0: no limit"),
-            ("FRONTIER_TRAP_PATH_SEGMENTS", "slashes of a path; 0: no limit"),
-            ("FRONTIER_TRAP_PATH_REPEATS", "repetitions in a path; 0: no limit"),
-            ("FRONTIER_TRAP_PAGE_LINKS", "links of a page; 0: no limit"),
-            ("FRONTIER_TRAP_QUERY_URLS", "URLs of a page's queries; 0: no limit"),
-            ("FRONTIER_TRAP_DIRECTORY_URLS", "URLs of a directory; 0: no limit"),
-            ("FRONTIER_TRAP_HOST_URLS", "URLs of a host; 0: no limit"),
-        )
+        name: Live(row["parser"], row["live"])
+        for name, row in _OURS.items()
+        if row["live"]
     },
 }
 """Name to what is known of it, in the order in which they are listed."""
@@ -109,10 +88,10 @@ def _why_not(name: str, fixed: Container[str]) -> str:
     near = parsers.nearest(name, LIVE, least=0.75)
     if near:
         return f"{shown} cannot be changed while a crawl runs; did you mean {near}?"
-    if name in _PARSERS:
+    if name in _OURS:
         reason = "is read when a node starts"
     elif name.startswith(PREFIX):
-        known = parsers.nearest(name, _PARSERS)
+        known = parsers.nearest(name, _OURS)
         hint = f"; did you mean {known}?" if known else ""
         return f"{shown} is not a setting of frontier{hint}"
     else:
