@@ -33,6 +33,7 @@ from frontier.feeds.round_state import (
     claim_call,
     failed,
     feed_field,
+    note_call,
     read_config,
     read_feed,
     read_pages,
@@ -45,7 +46,6 @@ from frontier.feeds.rounds import (
     LINK,
     META,
     PRIORITIES,
-    Note,
     Place,
     Rounds,
     place_of,
@@ -56,7 +56,7 @@ from frontier.status.validate import printable
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -127,7 +127,7 @@ class Answers:
         )
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
-            self._note_feed(request, record)
+            self._note_feed(request, place, record)
             for made in await self._ours(self._again(pages, place), place):
                 yield made
             return
@@ -178,7 +178,7 @@ class Answers:
             urls = ", ".join(page.url for page in gone.values())
             many = f"{len(gone)} pages could not be fetched as long as it had them"
             self._warn(place, f"has other items: {many}: {urls}")
-        self._note_feed(request, record, len(told.new), told.state, dict.fromkeys(gone))
+        self._note_feed(request, place, record, len(told.new), told.state, gone)
         self._crawler.stats.inc_value("frontier/feeds/items", len(told.new))
         found = []
         for item in told.new:
@@ -283,20 +283,25 @@ class Answers:
     def _note_feed(
         self,
         request: Request,
+        place: Place,
         record: FeedRecord,
         found: int = 0,
         items: bytes | None = None,
-        pages: Mapping[bytes, bytes | None] | None = None,
+        gone: Collection[bytes] = (),
     ) -> None:
         """Have *record* be noted, and that *found* of its items are new.
 
-        *items* is what is known of all, if that changes.
+        *items* is what is known of all, if that changes; *gone* are pages that are not
+        to be asked for any more.
         """
-        field = feed_field(record.url)
+        keys, field = self._session.node.keys, feed_field(record.url)
         known: list[Any] = [field, found, f"feed:{field}", pack(record)]
         if items is not None:
             known += [f"items:{field}", items]
-        self._rounds.keep(request, Note(known, pages or {}))
+        calls = [note_call(keys, place.site, place.number, feeds=[known])]
+        if gone:
+            calls.append(Call.command("HDEL", keys.failed(place.site), *gone))
+        self._rounds.keep(request, calls)
 
     def _fail_feed(
         self, request: Request, place: Place, known: Known, reason: str
@@ -308,7 +313,7 @@ class Answers:
         self._warn(
             place, f"cannot be read: {reason} (failure {record.failures}, {when})"
         )
-        self._note_feed(request, record)
+        self._note_feed(request, place, record)
 
     async def _note_page(
         self, request: Request, place: Place | None, reason: str
@@ -318,20 +323,20 @@ class Answers:
             return
         url = next(iter(request.meta.get("redirect_urls", ())), request.url)
         key = self._fingerprint(url)
-        if not reason:
-            self._rounds.keep(request, Note(pages={key: None}))
-            return
-        known = await self._known(place)
-        before = known.pages.get(key) or FailedPage(url, place.feed)
-        page = failed(before, reason, place.number, known.wait_s)
-        self._crawler.stats.inc_value("frontier/feeds/pages_failed")
-        level = logging.INFO if before.failures else logging.WARNING
-        when = _again_in(page.resume - place.number)
-        what = printable(f"{url} cannot be fetched: {reason}")
-        logger.log(level, "%s (failure %d, %s)", what, page.failures, when)
-        self._rounds.keep(
-            request, Note(pages={key: None if page.asked else pack(page)})
-        )
+        kept = self._session.node.keys.failed(place.site)
+        call = Call.command("HDEL", kept, key)
+        if reason:
+            known = await self._known(place)
+            before = known.pages.get(key) or FailedPage(url, place.feed)
+            page = failed(before, reason, place.number, known.wait_s)
+            self._crawler.stats.inc_value("frontier/feeds/pages_failed")
+            level = logging.INFO if before.failures else logging.WARNING
+            when = _again_in(page.resume - place.number)
+            what = printable(f"{url} cannot be fetched: {reason}")
+            logger.log(level, "%s (failure %d, %s)", what, page.failures, when)
+            if not page.asked:
+                call = Call.command("HSET", kept, key, pack(page))
+        self._rounds.keep(request, [call])
 
 
 def _again_in(rounds: int) -> str:

@@ -222,19 +222,6 @@ def note_call(
     return Call.to(ROUND_NOTE, [keys.sites(), keys.site(name)], args)
 
 
-def pages_calls(
-    keys: CrawlKeys, name: str, pages: Mapping[bytes, bytes | None]
-) -> list[Call]:
-    """The calls that note what is kept of *pages*; ``None`` of one that was got."""
-    key = keys.failed(name)
-    return [
-        Call.command("HDEL", key, page)
-        if packed is None
-        else Call.command("HSET", key, page, packed)
-        for page, packed in pages.items()
-    ]
-
-
 def refetch_call(
     keys: CrawlKeys, name: str, fingerprint: bytes, page: FailedPage
 ) -> Call:

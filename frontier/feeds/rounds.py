@@ -35,7 +35,6 @@ from frontier.feeds.round_state import (
     end_call,
     feed_field,
     note_call,
-    pages_calls,
     read_feed,
     take_call,
     taken_of,
@@ -105,15 +104,6 @@ class Place(NamedTuple):
         return self.kind != DERIVED
 
 
-class Note(NamedTuple):
-    """What is to be noted of a request when it is done with."""
-
-    feed: Sequence[Any] = ()
-    """Of a feed: its field, how many of its items are new, and what is known of it."""
-    pages: Mapping[bytes, bytes | None] = {}
-    """Items' pages that failed, or do not any more."""
-
-
 def place_of(request: Request) -> Place | None:
     """What *request* is in a round; ``None`` if it is of none."""
     found = request.meta.get(META)
@@ -144,8 +134,8 @@ class Rounds(Part, Emitter):
         """What of the configuration the store has been told."""
         self._urls: dict[tuple[str, int], int] = defaultdict(int)
         """By how many more URLs of a round are queued than the store knows."""
-        self._notes: WeakKeyDictionary[Request, Note] = WeakKeyDictionary()
-        self._done: dict[tuple[int, int, int], tuple[Place, Note]] = {}
+        self._notes: WeakKeyDictionary[Request, list[Call]] = WeakKeyDictionary()
+        self._done: dict[tuple[int, int, int], tuple[Place, list[Call]]] = {}
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for what is due."""
@@ -290,15 +280,15 @@ class Rounds(Part, Emitter):
             if place is not None and verdict not in ARE_SEEN:
                 self._urls[place.site, place.number] += 1
 
-    def keep(self, request: Request, note: Note) -> None:
-        """Have *note* be noted once *request* is done with."""
-        self._notes[request] = note
+    def keep(self, request: Request, calls: list[Call]) -> None:
+        """Have *calls* be made once *request* is done with."""
+        self._notes[request] = calls
 
     def complete(self, request: Request, reservation: Reservation) -> None:
         """*request* is over; it is noted when *reservation* is about to be acked."""
         place = place_of(request)
         if place is not None:
-            self._done[reservation.key] = (place, self._notes.pop(request, Note()))
+            self._done[reservation.key] = (place, self._notes.pop(request, []))
 
     @override
     async def before_ack(self, reservations: Iterable[Reservation]) -> None:
@@ -306,16 +296,12 @@ class Rounds(Part, Emitter):
 
         What they led to is in the store by now, and their records are on disk.
         """
-        calls = []
+        calls: list[Call] = []
         for reservation in reservations:
-            if (found := self._done.pop(reservation.key, None)) is None:
-                continue
-            place, note = found
-            self._urls[place.site, place.number] -= 1
-            calls += pages_calls(self._keys, place.site, note.pages)
-            if note.feed:
-                feeds = [note.feed]
-                calls.append(note_call(self._keys, *place[:2], feeds=feeds))
+            if (found := self._done.pop(reservation.key, None)) is not None:
+                place, noted = found
+                self._urls[place.site, place.number] -= 1
+                calls += noted
         await self._count(calls)
 
     async def _count(self, calls: Sequence[Call] = ()) -> None:
