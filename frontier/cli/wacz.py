@@ -72,9 +72,12 @@ def create(how: CreateOptions) -> Shown:
         if not path.exists():
             raise NotFound(f"{path}: there is no such file or directory")
     left_out: list[str] = []
-    warcs = warc_files(given, crawl_id=how.crawl or None, refused=left_out.append)
-    for line in left_out:
-        complain(line)
+
+    def refused(path: Path, why: str) -> None:
+        complain(f"{path} is skipped: {why}")
+        left_out.append(path.name)
+
+    warcs = warc_files(given, crawl_id=how.crawl or None, refused=refused)
     total, done = sum(path.stat().st_size for path in warcs), 0
     with bar("WARC files", total, bytes_=True) as progress:
 
@@ -83,7 +86,7 @@ def create(how: CreateOptions) -> Shown:
             done += size
             progress(done)
 
-        made = make(out, warcs, _options(how), copied)
+        made = make(out, warcs, _options(how, left_out), copied)
     said = {
         "file": str(out),
         "captures": made.captures,
@@ -95,7 +98,7 @@ def create(how: CreateOptions) -> Shown:
     return Shown(said, _told(out, made), code=code)
 
 
-def _options(how: CreateOptions) -> Options:
+def _options(how: CreateOptions, left_out: list[str]) -> Options:
     from frontier.wacz.create import Options
     from frontier.warc.crawl_log import logs_of
 
@@ -107,6 +110,7 @@ def _options(how: CreateOptions) -> Options:
         frozenset(how.seed),
         (*how.log, *beside),
         tuple(how.against),
+        left_out,
         replace=how.force,
         strict=how.strict,
         mode=mode_of_environment(),

@@ -618,7 +618,14 @@ class Archive(Part):
         out = self._wacz(directory)
         beside = tuple(p for p in sorted(directory.glob("*.wacz")) if p != out)
         given = self._config.warc_dir
-        warcs, others = self._own(warc_files([given], crawl_id=self._crawl_id))
+        left_out: list[str] = []
+
+        def refused(path: Path, why: str) -> None:
+            logger.warning("%s is skipped: %s", path, why)
+            left_out.append(path.name)
+
+        found = warc_files([given], crawl_id=self._crawl_id, refused=refused)
+        warcs, others = self._own(found)
         logs, other_logs = self._own(logs_of(given, self._crawl_id))
         if others or other_logs:
             logger.warning(
@@ -631,6 +638,7 @@ class Archive(Part):
             title=self._crawl_id,
             logs=logs,
             against=beside,
+            left_out=left_out,
             mode=mode_of(self._config.file_mode),
         )
         return create(out, warcs, options)

@@ -61,7 +61,8 @@ def check(
     A revisit has to find its original in the file itself or in a WACZ that
     ``relation.requires`` names. Those of *against* that it names are opened;
     others are believed to hold it, which *note* is told. A complaint about a revisit
-    begins with ``unresolved``.
+    begins with ``unresolved``, and one about a file that whoever made it left out
+    with ``incomplete``.
     """
     complaints: list[str] = []
     if not (name or path.name).endswith(layout.SUFFIX):
@@ -245,6 +246,10 @@ class _Check:
         self._members = [n for n in archive.namelist() if not n.endswith("/")]
         self._resources: dict[str, dict[str, Any]] = {}
 
+    def _say(self, text: str) -> None:
+        if len(self._complaints) < COMPLAINTS_LIMIT:
+            self._complaints.append(text)
+
     def run(self) -> None:
         self._files()
         if layout.PACKAGE not in self._members:
@@ -257,6 +262,9 @@ class _Check:
             self._say(f"{layout.PACKAGE}: profile is not 'data-package'")
         if not isinstance(package.get("wacz_version"), str):
             self._say(f"{layout.PACKAGE}: wacz_version is missing")
+        left_out = package.get(layout.LEFT_OUT)
+        for each in left_out if isinstance(left_out, list) else []:
+            self._say(f"incomplete: {each!s:.200} was left out when it was made")
         self._list_resources(package.get("resources"))
         self._digest()
         for text in _wrong_blocks(self._zip):
@@ -321,37 +329,28 @@ class _Check:
         elif digest.get("hash") != value:
             self._say(f"{layout.DIGEST}: the hash is not that of {layout.PACKAGE}")
 
-    def _say(self, text: str) -> None:
-        if len(self._complaints) < COMPLAINTS_LIMIT:
-            self._complaints.append(text)
-
     def _hashes(self, captures: Captures) -> None:
         for name in self._members:
-            said = self._resources.get(name)
-            digest, size = hashlib.sha256(), 0
-            is_warc = name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS)
+            digest = hashlib.sha256()
+
+            def told(block: bytes, digest: Any = digest) -> bytes:
+                digest.update(block)
+                return block
+
             with self._zip.open(name) as stream:
-
-                def told(stream: Any = stream, digest: Any = digest) -> Any:
-                    nonlocal size
-                    for block in layout.blocks(stream.read):
-                        digest.update(block)
-                        size += len(block)
-                        yield block
-
-                blocks = told()
-                if is_warc:
+                blocks = map(told, layout.blocks(stream.read))
+                if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
                     self._warc(name, blocks, captures)
-                for _ in blocks:
+                for _ in blocks:  # also what a damaged WARC file has left unread
                     pass
-                for _ in told():  # what a damaged WARC file has left unread
-                    pass
+            said = self._resources.get(name)
             if said is None:
                 continue
             if not _HASH.fullmatch(str(said.get("hash"))):
                 self._say(f"{name!r}: its hash is not sha256:<hex>")
             elif said["hash"] != f"sha256:{digest.hexdigest()}":
                 self._say(f"{name!r}: its hash is another")
+            size = self._zip.getinfo(name).file_size
             if said.get("bytes") != size:
                 self._say(f"{name!r}: has {size} bytes, not {said.get('bytes')!r:.40}")
 

@@ -94,6 +94,8 @@ class Options:
     logs: Sequence[Path] = ()
     against: Sequence[Path] = ()
     """WACZ files that may hold originals, the preferred first."""
+    left_out: Sequence[str] = ()
+    """Names of WARC files that are not in it, though they should be: it says so."""
     created: float = field(default_factory=time.time)
     replace: bool = False
     """Whether a file of that name may be overwritten."""
@@ -103,17 +105,21 @@ class Options:
     """Whether the result has to pass `check`, which inflates every record."""
 
 
+def _warn(path: Path, why: str) -> None:
+    logger.warning("%s is skipped: %s", path, why)
+
+
 def warc_files(
     given: Iterable[Path],
     *,
     crawl_id: str | None = None,
-    refused: Callable[[str], None] | None = None,
+    refused: Callable[[Path, str], None] = _warn,
 ) -> list[Path]:
     """Return *given* files, and for a directory the closed WARC files in it.
 
     With *crawl_id* only the files of that crawl, whichever node wrote them. What is not
-    a regular file, or was not closed yet, is left out: *refused* is called with a line
-    about it, or the log has that.
+    a regular file, or was not closed yet, is left out: *refused* is called with it and
+    the reason, or the log has them.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -129,7 +135,7 @@ def warc_files(
             if crawl_id is not None and not is_of(each.name, crawl_id):
                 continue
             if why := _why_not(each):
-                (refused or logger.warning)(f"{each} is skipped: {why}")
+                refused(each, why)
                 continue
             if found.setdefault(each.name, each).absolute() != each.absolute():
                 raise BadWacz(str(each), f"{found[each.name]} has the same name")
@@ -172,7 +178,8 @@ def create(
                 made = _Maker(file, out, options, progress).make(warcs)
             if options.strict:
                 found = check(temporary, options.against, out.name)
-                for wrong in (c for c in found if not c.startswith("unresolved")):
+                known = "unresolved", "incomplete"
+                for wrong in (c for c in found if not c.startswith(known)):
                     raise BadWacz(str(out), f"would be wrong: {wrong}")
             temporary.replace(out)
     except FileInUse:
@@ -256,6 +263,8 @@ class _Maker:
         }
         if self._options.title:
             package["title"] = self._options.title
+        if self._options.left_out:
+            package[layout.LEFT_OUT] = sorted(set(self._options.left_out))
         if needed:
             package["relation"] = {"requires": [each.facts() for each in needed]}
         data = json.dumps(package, indent=2).encode()

@@ -33,6 +33,8 @@ WARCS = (".warc.gz", ".warc")
 CDX = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 PACKAGE = "datapackage.json"
 DIGEST = "datapackage-digest.json"
+LEFT_OUT = "frontier_left_out"
+"""The names of the WARC files that should be in it and are not, in its package."""
 ARCHIVE = "archive/"
 INDEXES = "indexes/"
 INDEX = "indexes/index.cdx.gz"

@@ -249,5 +249,15 @@ def test_what_a_killed_node_left_open_is_named_and_the_exit_code_says_so(
     assert named.returncode == 6
     assert named.stderr.count(f"frontier: {left} is skipped: {why}\n") == 2
     assert named.stdout.startswith(f"{out}: 3 captures, 3 pages\n")
+    checked = commands.run("wacz", "check", out)
+    assert checked.returncode == 7
+    why = f"incomplete: {left.name} was left out when it was made"
+    assert checked.stdout == f"{out}: {why}\n"
+    judge = [SCRIPTS / "wacz", "validate", "-f", out]
+    assert subprocess.run(judge, check=False).returncode == 0
+    assert commands.run(*words, "--force", "--strict").returncode == 6
+    left.rename(directory / "c.warc.gz")
+    assert commands.run(*words, "--force").returncode == 0
+    assert commands.run("wacz", "check", out).stdout == f"{out}: sound\n"
     other = commands.run(*words, "--force", "--crawl", "d-1")
     assert "left out" not in other.stderr
