@@ -71,11 +71,18 @@ class RemoveOptions(Consent, Files, Running, StoreOptions):
                 lines.
             OSError: A list cannot be read.
         """
-        from frontier.postcrawl.removal import several, wanted_of
+        from frontier.postcrawl.removal import wanted_of
 
-        more = several(self.url_prefix, self.host, self.replay)
-        urls, ids, lists = self.url, self.record, self.lists
-        return wanted_of(urls, ids, lists, self.reason, more, self.payload)
+        return wanted_of(
+            self.url,
+            self.record,
+            self.lists,
+            self.reason,
+            self.payload,
+            self.url_prefix,
+            self.host,
+            self.replay,
+        )
 
 
 def remove(how: RemoveOptions) -> Shown:

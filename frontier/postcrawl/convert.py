@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress
 from frontier.warc.reader import Found, Source, parts_of
-from frontier.warc.records import NAMESPACE, Record
+from frontier.warc.records import Record, warcinfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,23 +128,9 @@ def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
 
 def _warcinfo(first: Found, old: str, new: str) -> Record:
     """The record that says where the others are from."""
-    fact = f"arc {old} {first.headers.get('warc-record-id')} warcinfo"
-    name = f"<{uuid.uuid5(NAMESPACE, fact).urn}>"
-    block = (
-        "software: frontier warc convert\r\nformat: WARC File Format 1.1\r\n"
-        f"description: converted from the ARC file {ascii(old)[1:-1]}\r\n"
-    ).encode()
-    lines = (
-        "WARC/1.1",
-        "WARC-Type: warcinfo",
-        f"WARC-Record-ID: {name}",
-        f"WARC-Date: {first.headers.get('warc-date')}",
-        f"WARC-Filename: {ascii(new)[1:-1]}",
-        f"WARC-Block-Digest: {labelled(hashlib.sha256(block).hexdigest())}",
-        "Content-Type: application/warc-fields",
-        f"Content-Length: {len(block)}",
-    )
-    return Record(name, ("\r\n".join(lines).encode() + _END, block, _END))
+    of = f"converted from the ARC file {ascii(old)[1:-1]}"
+    fields = {"software": "frontier warc convert", "description": of}
+    return warcinfo(ascii(new)[1:-1], first.headers.get("warc-date"), fields)
 
 
 def _compare(path: Path, made: Path) -> int:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from frontier.dedupe.digest import PayloadDigest, hashing, in_hex
+from frontier.dedupe.digest import hashing, in_hex
 from frontier.errors import ConfigurationError
 from frontier.warc.reader import Source, body_start, unchunked
 
@@ -73,9 +73,7 @@ def payload_in(
             start, is_chunked = body_start(found.block)
         except ValueError as error:
             fault = None if is_revisit else str(error)
-    names = {algorithm}
-    if claim:
-        names.add(claim.partition(":")[0])
+    names = {algorithm, claim.partition(":")[0] or algorithm}
     if fault or is_revisit:
         names, is_chunked = set(), False
     payload = body = {name: hashing(name) for name in names}
@@ -107,12 +105,13 @@ def payload_in(
         head = hashlib.sha256(found.block[:start]).hexdigest()
     if fault or is_revisit:
         return Payload(None, None, None, claim or None, None, head, whole, fault)
-    of_payload = of_body = _spelled(payload)
-    if body is not payload:
-        of_body = _spelled(body)
+    of_payload, of_body = (
+        {name: f"{name}:{one.hexdigest()}" for name, one in computed.items()}
+        for computed in (payload, body)
+    )
     agrees = None
     if claimed:
-        agrees = claim in of_payload.values() or claim in of_body.values()
+        agrees = claim in {*of_payload.values(), *of_body.values()}
     digests = of_payload[algorithm], of_body[algorithm]
     return Payload(size, *digests, claim or None, agrees, head, whole)
 
@@ -122,10 +121,3 @@ def _told(computed: Mapping[str, Any], parts: Iterable[bytes]) -> Iterator[bytes
         for one in computed.values():
             one.update(part)
         yield part
-
-
-def _spelled(computed: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        name: PayloadDigest(name, one.digest()).in_hex()
-        for name, one in computed.items()
-    }

@@ -76,55 +76,6 @@ _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
-    """URLs that are not named one by one."""
-
-    prefixes: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    """Without port; their subdomains are others."""
-    keys: frozenset[str] = frozenset()
-    """By which replay tools find captures."""
-
-    def __bool__(self) -> bool:
-        return bool(self.prefixes or self.hosts or self.keys)
-
-    def has(self, url: str) -> bool:
-        """Whether *url* is one."""
-        if self.prefixes and url.startswith(self.prefixes):
-            return True
-        if self.keys and key_of(url) in self.keys:
-            return True
-        return bool(self.hosts) and _host(url) in self.hosts
-
-
-def several(
-    prefixes: Iterable[str], hosts: Iterable[str], replay: Iterable[str]
-) -> Several:
-    """The URLs that begin so, that are of *hosts*, or are replayed as one of *replay*.
-
-    Raises:
-        ConfigurationError: A prefix has no host and path, or a host is none.
-    """
-    hosts = [host.lower() for host in hosts]
-    for prefix in (prefixes := [escaped(each) for each in prefixes]):
-        if not _PREFIX.fullmatch(prefix):
-            raise ConfigurationError(
-                f"--url-prefix {prefix!r}: it begins with a scheme, a host and a slash"
-            )
-    for host in hosts:
-        if not host or _host(f"http://{host}/") != host:
-            raise ConfigurationError(
-                f"--host {host!r} is not a host name without a port"
-            )
-    keys = set()
-    for url in replay:
-        if not _PREFIX.fullmatch(target_uri(url)):
-            raise ConfigurationError(f"--replay {url!r} is not a URL")
-        keys.add(key_of(url))
-    return Several(tuple(prefixes), tuple(hosts), frozenset(keys))
-
-
 def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or ""
@@ -141,14 +92,27 @@ class Wanted:
     """Of records, as ``<urn:uuid:...>``."""
     reason: str = ""
     """One line, for the tombstones."""
-    several: Several = Several()
     payloads: frozenset[str] = frozenset()
     """Digests of one algorithm, as manifests spell them."""
+    prefixes: tuple[str, ...] = ()
+    """Of URLs."""
+    hosts: frozenset[str] = frozenset()
+    """Without port; their subdomains are others."""
+    keys: frozenset[str] = frozenset()
+    """By which replay tools find captures."""
 
     @property
     def algorithm(self) -> str:
         """Which digests manifests have to have, for `payloads` to be found."""
         return next(map(_algorithm, self.payloads), ALGORITHMS[0])
+
+    def has(self, url: str) -> bool:
+        """Whether *url* is one of those that are not named one by one."""
+        return (
+            url.startswith(self.prefixes)
+            or (bool(self.keys) and key_of(url) in self.keys)
+            or (bool(self.hosts) and _host(url) in self.hosts)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,19 +153,22 @@ def wanted_of(
     ids: Iterable[str],
     lists: Iterable[Path],
     reason: str,
-    more: Several,
-    payloads: Iterable[str] = (),
+    payloads: Iterable[str],
+    prefixes: Iterable[str],
+    hosts: Iterable[str],
+    replay: Iterable[str],
 ) -> Wanted:
-    """*urls*, record *ids*, those that files have, one on each line, and *more*.
+    """*urls*, record *ids*, and those that files have, one on each line.
 
-    And what has one of the digests *payloads*.
+    And what has one of the digests *payloads*, and the URLs that begin with one of
+    *prefixes*, that are of *hosts*, or are replayed as one of *replay*.
 
     Raises:
-        ConfigurationError: There is nothing, *reason* has several lines, or one of
-            *payloads* is not usable.
+        ConfigurationError: There is nothing, *reason* has several lines, a prefix has
+            no host and path, a host is none, or one of *payloads* is not usable.
         OSError: A file cannot be read.
     """
-    words = [*urls, *(_id(text) for text in ids)]
+    words = [*urls, *map(_id, ids)]
     for path in lists:
         with open_input(path) as file:
             for raw in iter(lambda: file.readline(_LINE), b""):
@@ -210,18 +177,44 @@ def wanted_of(
                     words.append(word)
     named = {_id(w) if w.startswith(("<urn:", "urn:uuid:")) else w for w in words}
     found = frozenset(word for word in named if word.startswith("<urn:"))
-    digests = frozenset(map(_payload, payloads))
-    if not (named or more or digests):
+    wanted = Wanted(
+        frozenset(map(target_uri, named - found)),
+        found,
+        reason,
+        frozenset(map(_payload, payloads)),
+        tuple(map(escaped, prefixes)),
+        frozenset(host.lower() for host in hosts),
+        frozenset(map(_replayed, replay)),
+    )
+    if wanted == Wanted(reason=reason):
         raise ConfigurationError(
             "name what to remove: --url, --url-prefix, --host, --replay, --record, "
             "--payload or --list"
         )
-    if len(set(map(_algorithm, digests))) > 1:
+    for prefix in wanted.prefixes:
+        if not _PREFIX.fullmatch(prefix):
+            raise ConfigurationError(
+                f"--url-prefix {prefix!r}: it begins with a scheme, a host and a slash"
+            )
+    for host in wanted.hosts:
+        if not host or _host(f"http://{host}/") != host:
+            raise ConfigurationError(f"--host {host!r} is no host without a port")
+    if len(set(map(_algorithm, wanted.payloads))) > 1:
         raise ConfigurationError("--payload: digests of one algorithm at a time")
     if len(reason.splitlines()) > 1:
         raise ConfigurationError("--reason has more than one line")
-    urls = frozenset(map(target_uri, named - found))
-    return Wanted(urls, found, reason, more, digests)
+    return wanted
+
+
+def _replayed(url: str) -> str:
+    """The key under which replay tools find *url*.
+
+    Raises:
+        ConfigurationError: It is no URL.
+    """
+    if not _PREFIX.fullmatch(target_uri(url)):
+        raise ConfigurationError(f"--replay {url!r} is no URL")
+    return key_of(url)
 
 
 def _payload(text: str) -> str:
@@ -257,7 +250,7 @@ def _id(text: str) -> str:
 
 
 def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
-    """*wanted*, with each of its `several` URLs that the files have named.
+    """*wanted*, with each URL that the files have and that it `has` named.
 
     And the URLs that stay, and that replay tools show as one that leaves: they differ
     from it in their fragment, their scheme, ``www.`` or capitals, say.
@@ -265,7 +258,7 @@ def with_urls(directory: Path, wanted: Wanted) -> tuple[Wanted, list[str]]:
     with duckdb_of_manifests(directory) as engine:
         rows = engine.rows("SELECT DISTINCT url FROM manifest WHERE type <> 'warcinfo'")
         found = {url for (url,) in rows if url}
-    urls = wanted.urls | {url for url in found if wanted.several.has(url)}
+    urls = wanted.urls | {url for url in found if wanted.has(url)}
     keys = {key_of(url) for url in urls}
     near = sorted(url for url in found - urls if key_of(url) in keys)
     return replace(wanted, urls=urls), near

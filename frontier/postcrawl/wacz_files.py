@@ -12,13 +12,11 @@ What always holds:
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWacz
 from frontier.files import (
@@ -34,15 +32,13 @@ from frontier.files import (
 from frontier.postcrawl.manifest import identity, to_second
 from frontier.postcrawl.remote_files import open_file
 from frontier.wacz import layout
-from frontier.wacz.create import write_zipnum
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-MAX_PACKAGE = 64 << 20
-"""Bytes of a ``datapackage.json`` that is read."""
 _DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError)
 _PAGES = "pages/"
 _LINE = 1 << 24
@@ -136,41 +132,63 @@ def repack(
                 open_input(path) as old,
                 zipfile.ZipFile(old) as archive,
                 open(locked.fileno(), "wb+", closefd=False) as new,
+                Pack(new, str(path), _date_of(archive)) as pack,
             ):
-                _Packing(unpacked, archive, new, has_left, say).make()
+                _Packing(unpacked, archive, pack, has_left, say).make()
             scratch.replace(path)
     except _DAMAGED as error:
         raise BadWacz(str(path), f"not a sound zip file: {error}") from None
+    except ValueError as error:
+        raise BadWacz(str(path), str(error)) from None
     sync_directory(path.parent)
 
 
+def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:
+    return min(info.date_time for info in archive.infolist())
+
+
 class _Packing:
+    """Puts what the WACZ *archive* has into *pack*, with the files that changed."""
+
     def __init__(
         self,
         unpacked: Unpacked,
         archive: zipfile.ZipFile,
-        new: IO[bytes],
+        pack: Pack,
         has_left: Callable[[str, str], bool],
         say: Callable[[str], None],
     ) -> None:
         self._unpacked = unpacked
         self._archive = archive
+        self._pack = pack
         self._has_left = has_left
         self._say = say
-        date = min(info.date_time for info in archive.infolist())
-        self._pack = Pack(new, str(unpacked.path), date)  # type: ignore[arg-type]
 
     def make(self) -> None:
-        warcs = self._unpacked.warcs
+        path, warcs = str(self._unpacked.path), self._unpacked.warcs
         for name in warcs:
             if name.count("/") > 1 or not name.endswith(layout.WARCS[0]):
-                raise BadWacz(str(self._unpacked.path), f"{name} cannot be indexed")
-        with self._pack:
-            for info in self._archive.infolist():
-                self._member(info)
-            self._index()
-            self._package()
-            self._pack.finish()
+                raise BadWacz(path, f"{name} cannot be indexed")
+        for info in self._archive.infolist():
+            self._member(info)
+        scratch = min(place.parent for place in warcs.values()).joinpath
+        with Indexing(scratch, frozenset()) as indexing:
+            for place in warcs.values():
+                with open_input(place) as source:
+                    indexing.add(place, source)
+            data, leads = map(indexing.temporary, ("cdx", "idx"))
+            self._pack.add_index(indexing.lines(), data, leads)
+        package = self._json(layout.PACKAGE)
+        if not isinstance(package, dict):
+            raise BadWacz(path, f"{layout.PACKAGE} is not a JSON object")
+        self._pack.finish(package)
+        said = self._json(layout.DIGEST)
+        if isinstance(said, dict) and "signedData" in said:
+            self._say(f"{path}: its signature was of what it was")
+
+    def _json(self, name: str) -> object:
+        there = name in self._archive.namelist()
+        return layout.read_json(self._archive, name) if there else {}
 
     def _member(self, info: zipfile.ZipInfo) -> None:
         name = info.filename
@@ -199,37 +217,3 @@ class _Packing:
                 continue
             if not self._has_left(url, date):
                 yield line
-
-    def _index(self) -> None:
-        paths = self._unpacked.warcs.values()
-        scratch = min(path.parent for path in paths).joinpath
-        with Indexing(scratch, frozenset()) as indexing:
-            for path in paths:
-                with open_input(path) as source:
-                    indexing.add(path, source)
-            data, second = map(indexing.temporary, ("cdx", "idx"))
-            write_zipnum(indexing.lines(), data, second, Path(layout.INDEX).name)
-            for name, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
-                self._pack.copy(name, file)
-
-    def _package(self) -> None:
-        package: dict[str, Any] = {}
-        names = set(self._archive.namelist())
-        if layout.PACKAGE in names:
-            with self._archive.open(layout.PACKAGE) as source:
-                package = json.loads(source.read(MAX_PACKAGE))
-        if not isinstance(package, dict):
-            raise BadWacz(
-                str(self._unpacked.path), f"{layout.PACKAGE} is not a JSON object"
-            )
-        package["resources"] = self._pack.resources
-        data = json.dumps(package, indent=2).encode()
-        self._pack.add(layout.PACKAGE, [data])
-        value = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
-        self._pack.add(layout.DIGEST, [digest])
-        if layout.DIGEST in names:
-            with self._archive.open(layout.DIGEST) as source:
-                said = json.loads(source.read(MAX_PACKAGE))
-            if isinstance(said, dict) and "signedData" in said:
-                self._say(f"{self._unpacked.path}: its signature was of what it was")

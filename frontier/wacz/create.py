@@ -13,19 +13,12 @@ What always holds:
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import logging
-import os
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from isal import isal_zlib
 
 from frontier.errors import BadWacz, FileInUse, FileTaken
 from frontier.files import (
@@ -45,16 +38,12 @@ from frontier.warc.records import software
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
     from typing import BinaryIO
 
     from frontier.cdx.sorting import Need
 
 logger = logging.getLogger(__name__)
-
-ZIPNUM_LINES = 1024
-"""Lines in a gzip member of the index."""
-ZIPNUM_LEVEL = 2
-"""Of ISA-L: some 3 % larger than zlib's at level 6, at an eighth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ class Required:
 
     def facts(self) -> dict[str, object]:
         """The JSON object."""
-        return {"filename": self.filename, "hash": self.hash, "size": self.size}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +164,7 @@ def create(
     try:
         with rewriting(out, options.mode) as scratch:
             with open(scratch.fileno(), "rb+", closefd=False) as file:
-                made = _Maker(file, out, options, progress).make(warcs)
+                made = _make(file, out, warcs, options, progress)
             if options.strict:
                 found = check(temporary, options.against, out.name)
                 known = "unresolved", "incomplete"
@@ -201,77 +190,51 @@ def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> Non
             raise BadWacz(str(path), "a WACZ cannot have a file of that name")
 
 
-class _Maker:
-    def __init__(
-        self,
-        file: BinaryIO,
-        out: Path,
-        options: Options,
-        progress: Callable[[int], object],
-    ) -> None:
-        self._out = out
-        self._options = options
-        self._progress = progress
-        date = time.gmtime(max(options.created, 315_619_200))[:6]
-        self._pack = Pack(file, str(out), date)
-
-    def make(self, warcs: Sequence[Path]) -> Made:
-        scratch = functools.partial(out_of, self._out)
-        with (
-            self._pack,
-            Indexing(scratch, self._options.seeds, self._options.mode) as indexing,
-        ):
-            for path in warcs:
-                with open_input(path) as source:
-                    indexing.add(path, source)
-                    name = layout.ARCHIVE + path.name
-                    self._pack.copy(name, source, self._progress)
-            data, second = map(indexing.temporary, ("cdx", "idx"))
-            total = self._write_index(indexing, data, second)
-            needed, missing = requires(indexing.needs(), self._options.against)
-            for index, file in ((layout.INDEX, data), (layout.INDEX_INDEX, second)):
-                self._pack.copy(index, file)
-            self._add(layout.PAGES, indexing.page_lines())
-            for log in self._options.logs:
-                with open_input(log) as stream:
-                    self._add(layout.LOGS + log.name, stream)
-            self._package(needed)
-            self._pack.finish()
-            return Made(
-                self._out, total, indexing.pages, needed, len(missing), indexing.read
-            )
-
-    def _add(self, name: str, file: BinaryIO) -> None:
-        size = os.fstat(file.fileno()).st_size
-        self._pack.add(name, layout.blocks(file.read), size)
-
-    def _write_index(self, indexing: Indexing, data: BinaryIO, second: BinaryIO) -> int:
-        name = Path(layout.INDEX).name
-        total = write_zipnum(indexing.lines(), data, second, name)
+def _make(
+    file: BinaryIO,
+    out: Path,
+    warcs: Sequence[Path],
+    options: Options,
+    progress: Callable[[int], object],
+) -> Made:
+    date = time.gmtime(max(options.created, 315_619_200))[:6]
+    scratch = functools.partial(out_of, out)
+    with (
+        Pack(file, str(out), date) as pack,
+        Indexing(scratch, options.seeds, options.mode) as indexing,
+    ):
+        for path in warcs:
+            with open_input(path) as source:
+                indexing.add(path, source)
+                pack.copy(layout.ARCHIVE + path.name, source, progress)
+        data, leads = map(indexing.temporary, ("cdx", "idx"))
+        total = pack.add_index(indexing.lines(), data, leads)
         if not total:
-            raise BadWacz(str(self._out), "the WARC files have no captures")
-        return total
+            raise BadWacz(str(out), "the WARC files have no captures")
+        needed, missing = requires(indexing.needs(), options.against)
+        pack.add_file(layout.PAGES, indexing.page_lines())
+        for log in options.logs:
+            with open_input(log) as stream:
+                pack.add_file(layout.LOGS + log.name, stream)
+        pack.finish(_package(options, needed))
+        return Made(out, total, indexing.pages, needed, len(missing), indexing.read)
 
-    def _package(self, needed: list[Required]) -> None:
-        created = datetime.fromtimestamp(int(self._options.created), UTC)
-        package: dict[str, object] = {
-            "profile": "data-package",
-            "wacz_version": layout.VERSION,
-            "created": created.isoformat().replace("+00:00", "Z"),
-            "software": software(),
-            "resources": self._pack.resources,
-        }
-        if self._options.title:
-            package["title"] = self._options.title
-        if self._options.left_out:
-            package[layout.LEFT_OUT] = sorted(set(self._options.left_out))
-        if needed:
-            package["relation"] = {"requires": [each.facts() for each in needed]}
-        data = json.dumps(package, indent=2).encode()
-        self._pack.add(layout.PACKAGE, [data])
-        value = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        digest = json.dumps({"path": layout.PACKAGE, "hash": value}).encode()
-        self._pack.add(layout.DIGEST, [digest])
+
+def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
+    created = datetime.fromtimestamp(int(options.created), UTC)
+    package: dict[str, object] = {
+        "profile": "data-package",
+        "wacz_version": layout.VERSION,
+        "created": created.isoformat().replace("+00:00", "Z"),
+        "software": software(),
+    }
+    if options.title:
+        package["title"] = options.title
+    if options.left_out:
+        package[layout.LEFT_OUT] = sorted(set(options.left_out))
+    if needed:
+        package["relation"] = {"requires": [each.facts() for each in needed]}
+    return package
 
 
 def requires(
@@ -311,34 +274,6 @@ def _required(path: Path) -> Required:
     with open_input(path) as stream:
         value, size = layout.hash_of(stream)
     return Required(path.name, value.removeprefix("sha256:"), size)
-
-
-def write_zipnum(
-    lines: Iterable[bytes], data: BinaryIO, index: BinaryIO, filename: str
-) -> int:
-    """Write sorted *lines* as ZipNum, and return how many there were.
-
-    *data* gets them in gzip members of some thousand lines. *index* has a line for
-    each member, with the key of its first line, so that a reader inflates one member
-    and not the whole index; it calls *data* *filename*.
-    """
-    meta = {"format": "cdxj-gzip-1.0", "filename": filename}
-    index.write(f"!meta 0 {json.dumps(meta)}\n".encode())
-    iterator, offset, count = iter(lines), 0, 0
-    while chunk := list(islice(iterator, ZIPNUM_LINES)):
-        member = isal_zlib.compress(b"".join(chunk), ZIPNUM_LEVEL, 31)
-        data.write(member)
-        facts = {
-            "offset": offset,
-            "length": len(member),
-            "digest": "sha256:" + hashlib.sha256(member).hexdigest(),
-            "filename": filename,
-        }
-        key = b" ".join(chunk[0].split(b" ", 2)[:2]).decode()
-        index.write(f"{key} {json.dumps(facts)}\n".encode())
-        offset += len(member)
-        count += len(chunk)
-    return count
 
 
 def is_of(name: str, crawl_id: str) -> bool:

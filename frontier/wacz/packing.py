@@ -1,17 +1,21 @@
 """The zip file of a WACZ while it is written.
 
 Members stream into it: none is in memory as a whole. Each is hashed on its way, and
-those that the package lists are in `Pack.resources` in the end.
+listed in the package in the end.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import zipfile
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from isal import isal_zlib
 
 from frontier.errors import BadWacz
 from frontier.wacz import layout
@@ -22,15 +26,19 @@ if TYPE_CHECKING:
 
 LEVEL = 1
 """Of zlib, for what is compressed here: lists of pages and logs."""
+ZIPNUM_LINES = 1024
+"""Lines in a gzip member of the index."""
+ZIPNUM_LEVEL = 2
+"""Of ISA-L: some 3 % larger than zlib's at level 6, at an eighth of the time."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 
 
 class Pack:
-    """Writes members, and knows their sizes and hashes in the end."""
+    """Writes members, their index, and in the end the package that lists them."""
 
     def __init__(self, file: BinaryIO, name: str, date: tuple[int, ...]) -> None:
         """Begin a zip in *file*, which is empty; *date* is that of all members."""
-        self.resources: list[dict[str, object]] = []
+        self._resources: list[dict[str, object]] = []
         self._file = file
         self._name = name
         self._date = date
@@ -76,8 +84,40 @@ class Pack:
         """
         self._put(name, blocks, size, zipfile.ZIP_DEFLATED)
 
-    def finish(self) -> None:
-        """Write the zip's directory and wait until everything is on disk."""
+    def add_file(self, name: str, file: BinaryIO) -> None:
+        """Put what is left of *file* into the file as *name*, compressed.
+
+        Raises:
+            BadWacz: *name* is there.
+            OSError: Something cannot be read or written.
+        """
+        size = os.fstat(file.fileno()).st_size
+        self.add(name, layout.blocks(file.read), size)
+
+    def add_index(self, lines: Iterable[bytes], data: BinaryIO, leads: BinaryIO) -> int:
+        """Put sorted *lines* into the file as its index; return how many there were.
+
+        *data* and *leads* are empty files, for ZipNum and for its ``.idx``.
+
+        Raises:
+            OSError: Something cannot be read or written.
+        """
+        count = write_zipnum(lines, data, leads, Path(layout.INDEX).name)
+        self.copy(layout.INDEX, data)
+        self.copy(layout.INDEX_INDEX, leads)
+        return count
+
+    def finish(self, package: dict[str, Any] | None = None) -> None:
+        """Write the zip's directory and wait until everything is on disk.
+
+        Before, *package* is added, with all members as its resources.
+        """
+        if package is not None:
+            data = json.dumps(package | {"resources": self._resources}, indent=2)
+            self.add(layout.PACKAGE, [data.encode()])
+            value = f"sha256:{hashlib.sha256(data.encode()).hexdigest()}"
+            digest = json.dumps({"path": layout.PACKAGE, "hash": value})
+            self.add(layout.DIGEST, [digest.encode()])
         self._zip.close()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -105,15 +145,40 @@ class Pack:
                 member.write(block)
                 digest.update(block)
                 count += len(block)
-        if name not in {layout.PACKAGE, layout.DIGEST}:
-            self._list(name, digest.hexdigest(), count)
-        return count
-
-    def _list(self, name: str, digest: str, size: int) -> None:
         # A resource's name is unique and has no capitals (Data Package, "name").
         short = used = _UNNAMEABLE.sub("-", Path(name).name.lower())
         while used in self._short_names:
             used = f"{len(self._short_names)}-{short}"
         self._short_names.add(used)
-        facts = {"name": used, "path": name, "hash": f"sha256:{digest}", "bytes": size}
-        self.resources.append(facts)
+        value = f"sha256:{digest.hexdigest()}"
+        facts = {"name": used, "path": name, "hash": value, "bytes": count}
+        self._resources.append(facts)
+        return count
+
+
+def write_zipnum(
+    lines: Iterable[bytes], data: BinaryIO, index: BinaryIO, filename: str
+) -> int:
+    """Write sorted *lines* as ZipNum, and return how many there were.
+
+    *data* gets them in gzip members of some thousand lines. *index* has a line for
+    each member, with the key of its first line, so that a reader inflates one member
+    and not the whole index; it calls *data* *filename*.
+    """
+    meta = {"format": "cdxj-gzip-1.0", "filename": filename}
+    index.write(f"!meta 0 {json.dumps(meta)}\n".encode())
+    iterator, offset, count = iter(lines), 0, 0
+    while chunk := list(islice(iterator, ZIPNUM_LINES)):
+        member = isal_zlib.compress(b"".join(chunk), ZIPNUM_LEVEL, 31)
+        data.write(member)
+        facts = {
+            "offset": offset,
+            "length": len(member),
+            "digest": "sha256:" + hashlib.sha256(member).hexdigest(),
+            "filename": filename,
+        }
+        key = b" ".join(chunk[0].split(b" ", 2)[:2]).decode()
+        index.write(f"{key} {json.dumps(facts)}\n".encode())
+        offset += len(member)
+        count += len(chunk)
+    return count
