@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from frontier.dedupe.revisit_policy import Policy
 from frontier.postcrawl import manifest
 from frontier.postcrawl.engines import duckdb_engine
-from frontier.postcrawl.plan import PLAN, Planner
+from frontier.postcrawl.plan import PLAN, make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,7 +218,7 @@ def _plan(directory: Path, memory: str) -> None:
     """Plan, and print what it took: in a process that does nothing else."""
     engine = partial(duckdb_engine, memory=memory)
     cpu, start = time.process_time(), time.perf_counter()
-    plan = Planner(directory, engine=engine).make(Policy())
+    plan = make_plan(directory, Policy(), engine)
     facts = {
         "seconds": time.perf_counter() - start,
         "cpu": time.process_time() - cpu,

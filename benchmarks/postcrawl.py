@@ -32,7 +32,7 @@ from frontier.postcrawl.actions import actions_of
 from frontier.postcrawl.engines import MEMORY
 from frontier.postcrawl.many_files import Work, manifests
 from frontier.postcrawl.one_pass import perform
-from frontier.postcrawl.plan import PLAN, Planner, applying
+from frontier.postcrawl.plan import PLAN, applying, make_plan
 from frontier.warc.file_rotation import WarcConfig, WarcWriter
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _applying(
     manifests_of.mkdir()
     for path in warcs:
         manifest.make(path, manifests_of, manifest.Options())
-    Planner(manifests_of).make(Policy())
+    make_plan(manifests_of, Policy())
     compared: dict[str, set[int]] = {os.fspath(path): set() for path in warcs}
     for path in warcs:
         for (copy,) in actions_of(manifests_of / PLAN, os.fspath(path)):

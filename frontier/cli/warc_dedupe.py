@@ -330,7 +330,7 @@ def _plan(
     originals: Sequence[str],
 ) -> dict[str, Any]:
     from frontier.postcrawl.manifest import SUFFIX, Options, stored_manifest
-    from frontier.postcrawl.plan import Planner
+    from frontier.postcrawl.plan import make_plan
     from frontier.postcrawl.rewriting import ORIGINALS
 
     policy, where = which.policy(), directory / ORIGINALS
@@ -338,8 +338,8 @@ def _plan(
     options = next((Options(each.algorithm) for each in found if each), None)
     further = originals_of(originals, where, trouble)
     only_read = _manifests(further, where, running, trouble, options)
-    planner = Planner(directory, running.planned_by())
-    made = planner.make(policy, trouble.record, only_read)
+    engine = running.planned_by()
+    made = make_plan(directory, policy, engine, trouble.record, only_read)
     if made.unread:
         trouble.record(f"the payloads of {made.unread:,} records cannot be read")
     if made.wrong:

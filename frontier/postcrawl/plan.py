@@ -135,93 +135,91 @@ class Plan:
     """The files that would lose most."""
 
 
-class Planner:
-    """Makes the plan of the manifests in *directory*, by *engine*."""
+def make_plan(
+    directory: Path,
+    policy: Policy,
+    engine: Callable[[Path], AbstractContextManager[Engine]] = duckdb_engine,
+    say: Callable[[str], None] = lambda _: None,
+    only_read: Sequence[Path] = (),
+) -> Plan:
+    """Write the plan of the manifests in *directory*, by *engine*.
 
-    def __init__(
-        self,
-        directory: Path,
-        engine: Callable[[Path], AbstractContextManager[Engine]] = duckdb_engine,
-    ) -> None:
-        self._directory = directory
-        self._engine = engine
+    *say* is told what is left out. Captures of the manifests *only_read* are originals,
+    and no copies.
 
-    def make(
-        self,
-        policy: Policy,
-        say: Callable[[str], None] = lambda _: None,
-        only_read: Sequence[Path] = (),
-    ) -> Plan:
-        """Write the plan, and what it comes to. *say* is told what is left out.
+    Raises:
+        NoManifest: There is none.
+        OSError: It cannot be written.
+    """
+    plan, places = Plan(), sorted(directory.glob(f"*{SUFFIX}"))
+    if not places:
+        raise NoManifest(str(directory))
+    for name in (SUMMARY, TEXT):  # of another
+        (directory / name).unlink(missing_ok=True)
+    shutil.rmtree(directory / PLAN, ignore_errors=True)
+    whole = [place for place in places if _is_whole(place, plan, say)]
+    names = {place.name for place in places}
+    further = [place for place in only_read if place.name not in names]
+    if len(plan.algorithms) > 1:
+        names_of = ", ".join(plan.algorithms)
+        say(f"there are digests of {names_of}: copies are only found within each")
+    facts: list[Any] = [asdict(policy) | {"statuses": sorted(policy.statuses)}]
+    for some in (whole, further):
+        facts += [len(some), *(asdict(m) for m in map(stored_manifest, some) if m)]
+    if whole:
+        with engine(directory) as running:
+            _query(running, directory, plan, policy, whole, further)
+    plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    summary = json.dumps(asdict(plan), indent=2).encode()
+    publish(directory / SUMMARY, summary, mode_of_environment())
+    return plan
 
-        Captures of the manifests *only_read* are originals, and no copies.
 
-        Raises:
-            NoManifest: There is none.
-            OSError: It cannot be written.
-        """
-        plan, places = Plan(), sorted(self._directory.glob(f"*{SUFFIX}"))
-        if not places:
-            raise NoManifest(str(self._directory))
-        for name in (SUMMARY, TEXT):  # of another
-            (self._directory / name).unlink(missing_ok=True)
-        shutil.rmtree(self._directory / PLAN, ignore_errors=True)
-        whole = [place for place in places if self._is_whole(place, plan, say)]
-        names = {place.name for place in places}
-        further = [place for place in only_read if place.name not in names]
-        if len(plan.algorithms) > 1:
-            names_of = ", ".join(plan.algorithms)
-            say(f"there are digests of {names_of}: copies are only found within each")
-        facts: list[Any] = [asdict(policy) | {"statuses": sorted(policy.statuses)}]
-        for some in (whole, further):
-            facts += [len(some), *(asdict(m) for m in map(stored_manifest, some) if m)]
-        if whole:
-            self._query(whole, policy, plan, further)
-        plan.id = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-        summary = json.dumps(asdict(plan), indent=2).encode()
-        publish(self._directory / SUMMARY, summary, mode_of_environment())
-        return plan
+def _is_whole(place: Path, plan: Plan, say: Callable[[str], None]) -> bool:
+    """Count what the manifest at *place* has, if it has all records of its file."""
+    found = stored_manifest(place)
+    if found is None:
+        raise NoManifest(str(place))
+    try:
+        require_current(found)
+    except (StaleManifest, OSError) as error:
+        found.faults.append(str(error))
+    for fault in found.left_because:
+        plan.faults.append(fault)
+        say(f"unchanged: {fault}")
+    for each in found.undated_captures():
+        say(f"neither copy nor original: {each}")
+    plan.files += 1
+    plan.undated += found.undated
+    plan.records += found.records
+    plan.payload_bytes += found.payload_bytes
+    if found.algorithm not in plan.algorithms:
+        plan.algorithms.append(found.algorithm)
+    return not found.left_because
 
-    def _is_whole(self, place: Path, plan: Plan, say: Callable[[str], None]) -> bool:
-        """Count what the manifest at *place* has, if it has all records of its file."""
-        found = stored_manifest(place)
-        if found is None:
-            raise NoManifest(str(place))
-        try:
-            require_current(found)
-        except (StaleManifest, OSError) as error:
-            found.faults.append(str(error))
-        for fault in found.left_because:
-            plan.faults.append(fault)
-            say(f"unchanged: {fault}")
-        for each in found.undated_captures():
-            say(f"neither copy nor original: {each}")
-        plan.files += 1
-        plan.undated += found.undated
-        plan.records += found.records
-        plan.payload_bytes += found.payload_bytes
-        if found.algorithm not in plan.algorithms:
-            plan.algorithms.append(found.algorithm)
-        return not found.left_because
 
-    def _query(
-        self, whole: Sequence[Path], policy: Policy, plan: Plan, further: Sequence[Path]
-    ) -> None:
-        with self._engine(self._directory) as engine:
-            engine.view("manifest", whole)
-            ((plan.unread, plan.wrong),) = engine.rows(UNUSABLE)
-            engine.view("manifest", [*whole, *further])
-            files = [m.file for m in map(stored_manifest, further) if m]
-            engine.table("only_read", pa.table({"file": pa.array(files, pa.string())}))
-            if policy.is_by_mime:
-                found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
-                engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
-            with creating_parts(self._directory / PLAN) as parts:
-                engine.write_by_file(text_of(policy), parts)
-            engine.view("plan", parts_of(self._directory / PLAN))
-            counts = engine.rows(COPIES)
-            ((plan.copies, plan.copied_bytes, plan.files_with_copies),) = counts
-            plan.most = [FileCopies(*each) for each in engine.rows(FILES)]
+def _query(
+    engine: Engine,
+    directory: Path,
+    plan: Plan,
+    policy: Policy,
+    whole: Sequence[Path],
+    further: Sequence[Path],
+) -> None:
+    engine.view("manifest", whole)
+    ((plan.unread, plan.wrong),) = engine.rows(UNUSABLE)
+    engine.view("manifest", [*whole, *further])
+    files = [m.file for m in map(stored_manifest, further) if m]
+    engine.table("only_read", pa.table({"file": pa.array(files, pa.string())}))
+    if policy.is_by_mime:
+        found = engine.rows("SELECT DISTINCT coalesce(mime, '') FROM manifest")
+        engine.table("admitted", admitted(policy, (mime for (mime,) in found)))
+    with creating_parts(directory / PLAN) as parts:
+        engine.write_by_file(text_of(policy), parts)
+    engine.view("plan", parts_of(directory / PLAN))
+    counts = engine.rows(COPIES)
+    ((plan.copies, plan.copied_bytes, plan.files_with_copies),) = counts
+    plan.most = [FileCopies(*each) for each in engine.rows(FILES)]
 
 
 def files_of(directory: Path) -> list[str]:

@@ -21,7 +21,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from typing_extensions import override
 
@@ -32,7 +32,6 @@ from frontier.settings.values import without_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
 AHEAD = 1 << 23
 """Bytes that are asked for beyond a read, of a file that is read from begin to end."""
@@ -209,10 +208,11 @@ def is_here(file: IO[bytes]) -> bool:
     return not isinstance(file, _Ranged)
 
 
-class _Ranged:
+class _Ranged(io.RawIOBase):
     """A file of fsspec's, whose faults are `OSError`."""
 
     def __init__(self, url: str, ahead: bool) -> None:
+        self._file: IO[bytes] = io.BytesIO()
         self._url = url
         self._at = 0
         storage, where = _storage(url)
@@ -223,7 +223,6 @@ class _Ranged:
             raise OSError(errno.ESPIPE, _NO_RANGES, url)
         if _is_web(url):  # or it would ask again
             how["size"] = size
-        self._file: IO[bytes] = io.BytesIO()
         if size:  # of nothing there is no range
             try:
                 self._file = storage.open(where, "rb", block_size=AHEAD, **how)
@@ -233,17 +232,17 @@ class _Ranged:
         tag = "".join(str(facts.get(name, "")) for name in _TAGS)
         self.changed = int.from_bytes(hashlib.sha256(tag.encode()).digest()[:7])
 
+    @override
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_CUR: self._at, os.SEEK_END: self.size}.get(whence, 0)
         self._at = max(0, start + offset)
         return self._at
 
+    @override
     def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:
-        return self._at
-
+    @override
     def read(self, size: int = -1) -> bytes:
         left = max(0, self.size - self._at)
         wanted = left if size < 0 else min(size, left)
@@ -260,19 +259,10 @@ class _Ranged:
         self._at += wanted
         return data
 
+    @override
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().close()
 
 
 def _facts(url: str) -> dict[str, Any]:

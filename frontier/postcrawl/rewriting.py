@@ -17,13 +17,13 @@ from __future__ import annotations
 import bisect
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO, TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
-from frontier.cdx.lines import INDEXED, capture_of, parse
+from frontier.cdx.lines import GET, INDEXED, capture_of, parse
 from frontier.errors import BadWarc, FileTaken, StaleManifest, Unwritable
 from frontier.files import (
     OPEN,
@@ -80,7 +80,7 @@ _END = b"\r\n\r\n"
 _CHUNK = 1 << 26
 
 
-@dataclass(slots=True)
+@dataclass
 class Rewritten:
     """What became of one file, as its note has it."""
 
@@ -170,48 +170,25 @@ def rewrite(
         lines = _fill(todo, path, new, done, make, progress)
         beside = beside_of(out, None if is_url(os.fspath(path)) else path)
         publish(beside, b"".join(lines), mode)
-        note = json.dumps(asdict(done)).encode()
+        note = json.dumps(vars(done)).encode()
         publish(_note_place(path, todo.directory), note, mode)
         out.with_name(out.name + OPEN).replace(out)
     sync_directory(out.parent)
     return done
 
 
-class _Form:
-    """How the records of the file *source*, called *path*, are packed."""
-
-    def __init__(self, source: IO[bytes], path: Path) -> None:
-        source.seek(0)
-        begin = source.read(len(FRAME))
-        self._plain: IO[bytes] | None = None
-        """Line ends are behind each record that are not in its length."""
-        if is_zstd(begin):
-            frames = frames_of(source, os.fspath(path))
-            self._pack: Callable[[Record], Iterable[bytes]] = lambda record: (
-                frames.compressed(record.parts)
-            )
-        elif begin.startswith(GZIP):
-            self._pack = compress
-        else:
-            self._plain = source
-            self._pack = lambda record: chain.from_iterable(
-                map(slices_of, record.parts)
-            )
-
-    def parts(self, record: Record | None) -> Iterable[bytes]:
-        """What *record* is in the file: nothing if it is left out."""
-        return () if record is None else self._pack(record)
-
-    def end(self, place: Action) -> int:
-        """Where the record at *place* ends in its file."""
-        end = place.record_offset + place.record_length
-        if self._plain is not None:  # most have two line ends, and some other ones
-            end += len(line_ends_at(self._plain, end))
-        return end
-
-    def length(self, size: int) -> int:
-        """What is told as the length of a record of *size* bytes in the file."""
-        return size if self._plain is None else size - len(_END)
+def _packing(
+    source: IO[bytes], path: Path
+) -> tuple[Callable[[Record], Iterable[bytes]], bool]:
+    """What packs a record for the file *source*, called *path*; whether it is plain."""
+    source.seek(0)
+    begin = source.read(len(FRAME))
+    if is_zstd(begin):
+        frames = frames_of(source, os.fspath(path))
+        return lambda record: frames.compressed(record.parts), False
+    if begin.startswith(GZIP):
+        return compress, False
+    return lambda record: chain.from_iterable(map(slices_of, record.parts)), True
 
 
 def _fill(
@@ -228,7 +205,8 @@ def _fill(
         open_file(path) as source,
         open(new.fileno(), "w+b", closefd=False) as target,
     ):
-        form, at = _Form(source, path), 0
+        pack, is_plain = _packing(source, path)
+        at = 0
         for actions in actions_of(todo.actions, os.fspath(path.absolute())):
             place = actions[0]
             offset = place.record_offset
@@ -240,10 +218,13 @@ def _fill(
                 done.kept_at.append(offset)
                 continue
             _copy(source, target, at, offset)
-            start = target.tell()
-            target.writelines(form.parts(record))
-            at = form.end(place)
-            length = form.length(target.tell() - start)
+            start, at = target.tell(), offset + place.record_length
+            if record is not None:
+                target.writelines(pack(record))
+            length = target.tell() - start
+            if is_plain:  # line ends that are not in its length: two, or some other
+                length -= len(_END)
+                at += len(line_ends_at(source, at))
             captures[offset] = _capture(record, start, length, done.made)
             done.moved.append((at, target.tell() - at))
             done.replaced += 1
@@ -283,7 +264,8 @@ def _lines(
                     at = f'"offset": "{done.offset(old)}", "filename": {now}'
                     yield line.replace(is_at, at, 1).encode()
                 elif (capture := captures[old]) is not None:
-                    asked = parse(line.encode()).asked
+                    is_get = '"requestBody": ' not in line
+                    asked = GET if is_get else parse(line.encode()).asked
                     title = None if asked.method else capture.title
                     yield capture._replace(asked=asked, title=title).encode()
 

@@ -72,7 +72,7 @@ def check(
             wrong = _wrong_members(archive)
             complaints += wrong
             if not wrong:
-                _Check(archive, complaints, list(against), note).run()
+                _Check(archive, complaints).run(against, note)
     except (OSError, EOFError, ValueError, KeyError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         complaints.append(f"cannot be read: {reason}")
@@ -232,17 +232,9 @@ def _wrong_page(stream: IO[bytes]) -> str:
 
 
 class _Check:
-    def __init__(
-        self,
-        archive: zipfile.ZipFile,
-        complaints: list[str],
-        against: list[Path],
-        note: Callable[[str], object],
-    ) -> None:
+    def __init__(self, archive: zipfile.ZipFile, complaints: list[str]) -> None:
         self._zip = archive
         self._complaints = complaints
-        self._against = against
-        self._note = note
         self._members = [n for n in archive.namelist() if not n.endswith("/")]
         self._resources: dict[str, dict[str, Any]] = {}
 
@@ -250,7 +242,7 @@ class _Check:
         if len(self._complaints) < COMPLAINTS_LIMIT:
             self._complaints.append(text)
 
-    def run(self) -> None:
+    def run(self, against: Sequence[Path], note: Callable[[str], object]) -> None:
         self._files()
         if layout.PACKAGE not in self._members:
             return
@@ -274,7 +266,7 @@ class _Check:
             try:
                 self._hashes(captures)
                 self._index(captures)
-                self._revisits(captures, package)
+                self._revisits(captures, package, against, note)
             finally:
                 captures.close()
 
@@ -384,7 +376,13 @@ class _Check:
         for text in captures.differences(COMPLAINTS_LIMIT):
             self._say(text)
 
-    def _revisits(self, captures: Captures, package: dict[str, Any]) -> None:
+    def _revisits(
+        self,
+        captures: Captures,
+        package: dict[str, Any],
+        against: Sequence[Path],
+        note: Callable[[str], object],
+    ) -> None:
         relation = package.get("relation")
         needed = relation.get("requires") if isinstance(relation, dict) else None
         named: dict[str, dict[str, Any]] = {}
@@ -400,7 +398,7 @@ class _Check:
             named[name] = each
             if not _HEX.fullmatch(str(each.get("hash"))):
                 self._say(f"relation.requires: {name[:200]!r} without a SHA-256 in hex")
-        opened = [path for path in self._against if path.name in named]
+        opened = [path for path in against if path.name in named]
         for path in opened:
             with open_input(path) as stream:
                 value, size = layout.hash_of(stream)
@@ -414,7 +412,7 @@ class _Check:
         unresolved = list(captures.unresolved())
         if unresolved and len(opened) < len(named):
             away = sorted(named.keys() - {path.name for path in opened})
-            self._note(
+            note(
                 f"{len(unresolved):,} revisits are believed to have their originals in "
                 f"{', '.join(away)}, which was not looked at (--against)"
             )

@@ -54,8 +54,6 @@ class Unusable(FrontierError):
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
-        self.path = path
-        self.reason = reason
 
 
 class Indexing:

@@ -77,17 +77,12 @@ def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
     """Return the line of a page; ``None`` if *capture* is not a page."""
     if capture.title is None:
         return None
-    url = capture.url
-    return page_line(url, capture.date, _json(capture.title), url in seeds)
-
-
-def page_line(url: str, date: str, title: str, is_seed: bool) -> bytes:
-    """Return the line of a page; its *title* is a JSON string."""
+    url, date = capture.url, capture.date
     text = f'{{"id": "{_identifier(f"{url} {date}")}", "url": {_json(url)}'
     text += f', "ts": {_json(date)}'
-    if title != '""':
-        text += f', "title": {title}'
-    if is_seed:
+    if capture.title:
+        text += f', "title": {_json(capture.title)}'
+    if url in seeds:
         text += ', "seed": true'
     return f"{text}}}\n".encode()
 

@@ -7,7 +7,7 @@ import pytest
 from frontier.dedupe.revisit_policy import Policy
 from frontier.postcrawl.manifest import Options, make
 from frontier.postcrawl.one_pass import perform
-from frontier.postcrawl.plan import Planner, applying
+from frontier.postcrawl.plan import applying, make_plan
 from frontier.warc.cdxj_sidecar import Listing, beside_of
 from tests.postcrawl.conftest import PAGE, date
 
@@ -22,7 +22,7 @@ def applied(tmp_path):
         manifests, out = tmp_path / "manifests", tmp_path / "after" / path.name
         manifests.mkdir()
         make(path, manifests, Options())
-        Planner(manifests).make(Policy())
+        make_plan(manifests, Policy())
         perform(applying(manifests), path, out)
         index = beside_of(out).read_bytes()
         beside_of(out).unlink()
