@@ -81,12 +81,14 @@ class Access:
     async def _refusal(self, scope: Scope, receive: Receive) -> Response | None:
         headers, path = Headers(scope=scope), scope["path"]
         if not self._token and not is_loopback(name_of_header(headers.get("host", ""))):
-            return PlainTextResponse("this is not its name\n", 421)
+            return PlainTextResponse(
+                "the Host header is not a name of this server\n", 421
+            )
         if self._token and scope["method"] == "POST" and path == "/login":
             return await self._log_in(Request(scope, receive))
         if scope["method"] not in {"GET", "HEAD"}:
             return PlainTextResponse(
-                "the status page is only read\n", 405, {"Allow": "GET, HEAD"}
+                "the status page is read-only\n", 405, {"Allow": "GET, HEAD"}
             )
         is_open = any(path == o or path.startswith(o) * o.endswith("/") for o in OPEN)
         if not self._token or is_open or self._may(Request(scope)):

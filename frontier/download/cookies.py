@@ -284,7 +284,7 @@ class CookiesMiddleware(BaseCookies):
             self._said.add(kind)
             logger.warning(
                 "cookies that are not shared with other nodes: %s; only the first is "
-                "reported, %s counts",
+                "reported, the stat %s counts all",
                 what,
                 LOCAL,
             )

@@ -173,7 +173,7 @@ def sites_of(
     def new_feed(url: object) -> str:
         made = canonical_url(url)
         if made in known:
-            raise ValueError(f"the feed {made} is there already")
+            raise ValueError(f"the feed {made} is listed already")
         return made
 
     for number, table in enumerate(tables):

@@ -202,7 +202,10 @@ def _guarded(app: Any, *, own: bool) -> Any:
 
     def serve(environ: dict[str, Any], start_response: Any) -> Any:
         if own and not is_loopback(name_of_header(environ.get("HTTP_HOST", ""))):
-            status, text = "421 Misdirected Request", "this is not its name\n"
+            status, text = (
+                "421 Misdirected Request",
+                "the Host header is not a name of this server\n",
+            )
         elif environ.get("PATH_INFO") != PATH:
             status, text = "404 Not Found", f"metrics are at {PATH}\n"
         else:

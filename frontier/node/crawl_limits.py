@@ -96,7 +96,7 @@ class Portions(Part):
                 self._has_failed = True
                 logger.warning(
                     "%s; FRONTIER_TRAP_QUERY_URLS, _DIRECTORY_URLS and _HOST_URLS "
-                    "count what this node finds, not what others do",
+                    "count only the URLs that this node finds",
                     error,
                 )
             return

@@ -153,7 +153,7 @@ async def tell_of_leftovers(node: Node, settings: BaseSettings, spider: Spider) 
     try:
         await _look_for_leftovers(node, settings, spider)
     except StoreRefused as error:
-        logger.warning("what scrapy-redis has left here is not known: %s", error)
+        logger.warning("it is not known what scrapy-redis has left here: %s", error)
 
 
 async def _look_for_leftovers(

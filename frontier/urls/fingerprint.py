@@ -113,9 +113,8 @@ class Fingerprints:
         except InvalidURL as error:
             if not self.refused:
                 logger.warning(
-                    "FRONTIER_CANON_RULES have no form for %s; it is told from "
-                    "others by Scrapy's fingerprint, and so are further ones, "
-                    "which are only counted",
+                    "FRONTIER_CANON_RULES have no form for %s; Scrapy's fingerprint "
+                    "identifies it, and further ones, which are only counted",
                     error,
                 )
             self.refused += 1

@@ -118,7 +118,7 @@ def test_what_cannot_be_used_is_left_out_and_said(database):
         "the site '': a site needs a name",
         "the wait '0' is too short or too long: it is from 1s to 366d",
         "'file:///etc/passwd' is not a URL of http or https",
-        "the site 'Bad wait': the feed https://news.example/rss is there already",
+        "the site 'Bad wait': the feed https://news.example/rss is listed already",
         "None is not a URL",
         "more than 4,096 characters",
         "'javascript:x' is not a URL of http or https",

@@ -116,12 +116,12 @@ def test_a_file_says_sites_in_each_of_its_forms(file):
                 '[[site]]\nname = "b"\nfeeds = [\n"http://a/feed"\n]\n'
             ),
             9,
-            "the feed http://a/feed is there already",
+            "the feed http://a/feed is listed already",
         ),
         (
             '[[site]]\nname = "a"\nfeeds = ["http://a/feed", "http://A:80/feed"]\n',
             3,
-            "the feed http://a/feed is there already",
+            "the feed http://a/feed is listed already",
         ),
         ("site = 5\n", 1, "write each site as [[site]]"),
         ('[[site]]\nname = "a"\nname = "b"\n', 3, "is not TOML"),

@@ -142,7 +142,7 @@ def test_a_site_has_a_fixed_wait_unless_it_has_a_longest_one():
 
 
 def test_a_feed_is_not_there_twice_and_a_page_is_implied_once():
-    with pytest.raises(ValueError, match=r"http://a/feed is there already"):
+    with pytest.raises(ValueError, match=r"http://a/feed is listed already"):
         site_of("a", ["http://a/feed", "HTTP://A:80/feed#x"])
     implied = ("http://a/", "http://A", "http://a/news")
     (feed,) = site_of("a", [Feed("http://a/feed", implied)]).feeds

@@ -47,7 +47,7 @@ def test_feeds_of_a_reader_are_in_the_sites_of_their_hosts(file):
         site_of("two.example", [TWO], "2h"),
     ]
     twice, no_url = faults
-    assert "http://one.example/feed is there already" in twice
+    assert "http://one.example/feed is listed already" in twice
     assert "'file:///etc/passwd' is not a URL of http or https" in no_url
 
 
