@@ -18,23 +18,21 @@ Nothing here is thread-safe: a file belongs to one thread at a time.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
-from io import FileIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.files import (
     FILE_MODE,
     OPEN,
     create_locked,
-    descriptor_of,
-    is_at,
+    lock_left,
     sync_directory,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from io import FileIO
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -156,15 +154,26 @@ def close_left(
     Raises:
         OSError: A file cannot be read or changed.
     """
-    closed = []
+    closed, refused = [], refused or _log_refusal
     for path in paths:
-        file = _locked(path, refused or _log_refusal)
-        if file is None:
+        final = path.with_name(path.name.removesuffix(OPEN))
+        try:
+            file = lock_left(path)
+        except BlockingIOError:
+            continue  # it is being written
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            refused(path, str(error.strerror))
             continue
+        if file is None:
+            continue  # closed by its writer, or by somebody else
         with file:
+            if final.exists():
+                refused(path, f"{final.name} exists")
+                continue
             end = whole(path, file)
             size = os.fstat(file.fileno()).st_size
-            final = path.with_name(path.name.removesuffix(OPEN))
             if end:
                 os.ftruncate(file.fileno(), end)
                 os.fsync(file.fileno())
@@ -179,34 +188,3 @@ def close_left(
 
 def _log_refusal(path: Path, reason: str) -> None:
     logger.error("%s was not repaired: %s", path, reason)
-
-
-def _locked(path: Path, refused: Callable[[Path, str], object]) -> FileIO | None:
-    """The ``.open`` file *path*, open and locked; ``None`` if it is not to be closed.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-    try:
-        file = FileIO(descriptor_of(path, os.O_RDWR), "r+")
-    except FileNotFoundError:
-        return None  # closed by its writer, or by somebody else
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        refused(path, str(error.strerror))
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if is_at(path, file.fileno()):
-            final = path.with_name(path.name.removesuffix(OPEN))
-            if not final.exists():
-                return file
-            refused(path, f"{final.name} exists")
-    except BlockingIOError:
-        pass  # it is being written
-    except BaseException:
-        file.close()
-        raise
-    file.close()
-    return None

@@ -65,19 +65,39 @@ def create_locked(path: Path, mode: int) -> FileIO:
         FileExistsError: The name is taken, or such a process has the file.
         OSError: It cannot be made.
     """
-    file = FileIO(path, "x+", opener=creating(mode))
+    try:
+        file = _locked(path, FileIO(path, "x+", opener=creating(mode)))
+    except BlockingIOError:
+        raise FileExistsError(errno.EEXIST, "being repaired", str(path)) from None
+    if file is None:
+        raise FileExistsError(errno.EEXIST, "removed by a repair", str(path))
+    return file
+
+
+def lock_left(path: Path) -> FileIO | None:
+    """The file *path*, open and locked, as it has lost its writer; ``None`` if gone.
+
+    Raises:
+        BlockingIOError: Its writer lives.
+        OSError: It is no regular file, a link included, or cannot be opened.
+    """
+    try:
+        return _locked(path, FileIO(descriptor_of(path, os.O_RDWR), "r+"))
+    except FileNotFoundError:
+        return None
+
+
+def _locked(path: Path, file: FileIO) -> FileIO | None:
+    """*file*, locked; closed, and ``None``, if *path* is another one by now."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        taken = "" if is_at(path, file.fileno()) else "removed by a repair"
-    except BlockingIOError:
-        taken = "being repaired"
+        if is_at(path, file.fileno()):
+            return file
     except BaseException:
         file.close()
         raise
-    if taken:
-        file.close()
-        raise FileExistsError(errno.EEXIST, taken, str(path))
-    return file
+    file.close()
+    return None
 
 
 @contextmanager
@@ -114,16 +134,12 @@ def _remove_left(scratch: Path, place: Path) -> None:
         FileInUse: Its process lives.
     """
     try:
-        left = FileIO(descriptor_of(scratch, os.O_RDWR), "r+")
-    except FileNotFoundError:
-        return
-    with left:
-        try:
-            fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileInUse(str(place)) from None
-        if is_at(scratch, left.fileno()):
-            scratch.unlink()
+        left = lock_left(scratch)
+    except BlockingIOError:
+        raise FileInUse(str(place)) from None
+    if left is not None:
+        scratch.unlink()
+        left.close()
 
 
 def is_at(path: Path, descriptor: int) -> bool:

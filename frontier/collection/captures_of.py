@@ -261,13 +261,11 @@ def _lines(file: IO[bytes]) -> Iterator[bytes | None]:
 def _of_warc(file: IO[bytes], name: str, digest: str) -> Iterator[tuple[str, Any, Any]]:
     """The captures of the WARC *file*, as those of lines."""
     found = None
-    computed: dict[int, str] = {}
-    """By the offset of a record, until its answer or request is read, too."""
 
     def read() -> Iterator[Found]:
         for each in pulled_from(file, name, check=require_ratio):
             if _is_to_be_computed(each, digest):
-                computed[each.offset] = _computed(each, digest or ALGORITHM)
+                each.digest = _computed(each, digest or ALGORITHM)
             each.require_whole()
             yield each
 
@@ -275,8 +273,8 @@ def _of_warc(file: IO[bytes], name: str, digest: str) -> Iterator[tuple[str, Any
         for found, how in paired(read()):
             if found.kind in INDEXED:
                 capture = capture_of(found, name, how)
-                own = computed.pop(found.offset, "")
-                yield name, capture._replace(digest=own or capture.digest), _known
+                own = found.digest or capture.digest
+                yield name, capture._replace(digest=own), _known
     except BadWarc as error:
         reason = f"{error.reason} at byte {error.offset:,}"
         raise SourceBroken(name, reason) from None

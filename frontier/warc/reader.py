@@ -194,6 +194,7 @@ class Found:
         "_left",
         "_source",
         "block",
+        "digest",
         "fault",
         "headers",
         "kind",
@@ -213,6 +214,8 @@ class Found:
         """WARC-Type."""
         self.block = block
         """The begin of the record's block."""
+        self.digest = ""
+        """Of the payload, where whoever read it has computed one."""
         self.fault: BadWarc | None = None
         """What is wrong with its length; known when its end was read."""
         self._at = 0

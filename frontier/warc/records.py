@@ -20,6 +20,7 @@ from uuid import UUID
 
 from frontier.dedupe.digest import labelled
 from frontier.model import slices_of
+from frontier.warc.reader import Head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +56,6 @@ _SURROGATES = "surrogatepass"  # a URL that is not Unicode is escaped, not refus
 _URI_SAFE = "".join(map(chr, range(0x21, 0x7F)))
 _NO_PATH = re.compile(r"\A(https?://[^/?]+)(?=\?|\Z)", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[^A-Za-z0-9_-]")
-_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_CODING = re.compile(rb"\ncontent-encoding[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTEXTS = {"L": "=NAVLINK_MISC", "M": "=MANIFEST_MISC"}
 """Hop letter to Heritrix's name for a context that is not known."""
 _NO_DIGIT = re.compile(r"[^0-9]")
@@ -288,11 +287,9 @@ def resource_type(exchange: Exchange) -> str:
     It is the document's, unless the body has a coding that was not undone: a
     resource record has no place to say so.
     """
-    head = exchange.response_head
-    coding, found = _CODING.search(head), _TYPE.search(head)
-    coded = coding is not None and coding[1].strip().lower() not in {b"", b"identity"}
-    said = found[1].strip().decode("latin-1") if found and not coded else ""
-    value = _one_line(said)
+    head = Head(exchange.response_head)
+    coded = head.get("content-encoding").lower() not in {"", "identity"}
+    value = "" if coded else _one_line(head.get("content-type"))
     return value if 0 < len(value) <= _MAX_VALUE else OCTETS
 
 

@@ -159,14 +159,16 @@ def outlinks_of(stored, *links, left_out=0):
     return Outlinks(page, links, left_out), stored
 
 
-def test_outlinks_are_written_once_whatever_the_disk_does(batches, fsyncs, tmp_path):
+def test_outlinks_are_written_once_whatever_the_disk_does(
+    batches, writer, fsyncs, tmp_path
+):
     (stored,) = batches.write([an_exchange()])
     links = ("http://example.com/a#part", "L"), ("http://example.com/\u00fc x", "M")
     fsyncs.append(OSError(28, "No space left on device"))
 
     batches.write_outlinks([outlinks_of(stored, *links, left_out=7)])
     batches.write([an_exchange(1)])
-    batches._writer.close()
+    writer.close()
 
     found = read_warcio(tmp_path / NAME)[1:]
     assert [kind for kind, *_ in found] == [

@@ -1,5 +1,6 @@
 import gzip
 import importlib
+import sys
 import zlib
 
 import brotli
@@ -10,7 +11,8 @@ from frontier.warc.content_coding import decoded
 from tests.warc.samples import an_exchange
 
 TEXT = b"hello " * 5000
-zstd = importlib.import_module(coding._ZSTD)
+ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+zstd = importlib.import_module(ZSTD)
 
 
 def coded(body, name=b"gzip"):

@@ -74,9 +74,8 @@ def test_an_index_goes_with_its_file_and_before_it(
 
     assert order == [index.name, NAME]
     assert lines
-    at = f"{uploader._root.rstrip('/')}/"
-    assert storage.cat(f"{at}{NAME}") == data
-    assert storage.cat(f"{at}{index.name}") == lines
+    sent = {Path(place).name: storage.cat(place) for place in storage.find("/")}
+    assert sent == {NAME: data, index.name: lines}
     assert names(tmp_path) == []
 
 
