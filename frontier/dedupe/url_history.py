@@ -41,19 +41,27 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 
-class Visibility:
-    """Whose captures one crawl may refer to.
+class _OfCrawl:
+    """What one crawl adds to a collection beside its digests, and may refer to there.
 
     A crawl that commits in rounds says with an entry in which round it was, so that it
     counts as soon as that round is committed, and never if it was canceled.
     """
 
-    def __init__(self, store: BlockingStore, name: str, crawl_id: str) -> None:
+    def __init__(
+        self,
+        store: BlockingStore,
+        name: str,
+        crawl_id: str,
+        round_id: Callable[[], str] | None = None,
+    ) -> None:
+        """*round_id* is what the crawl's entries are said to be of."""
         self._store = store
         self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
+        self._round_id = round_id or (lambda: crawl_id)
 
-    def of(self, ids: Iterable[str]) -> dict[str, bool]:
+    def _visible(self, ids: Iterable[str]) -> dict[str, bool]:
         """Those of *ids*, crawls or rounds, that are this crawl's or committed.
 
         And of each whether it is another crawl whose records we wrote.
@@ -92,11 +100,11 @@ def _is_committed(number: int | None, last: int) -> bool:
     return (number or 1) <= last if last else number is None
 
 
-class MatchedIndex:
+class MatchedIndex(_OfCrawl):
     """An `Index` that knows originals by digest, and by URL and digest.
 
     *index* answers for the digests of the own collection; *further* are indexes
-    that are only read. *round_id* is what the crawl's entries are said to be of.
+    that are only read.
     """
 
     def __init__(
@@ -108,11 +116,7 @@ class MatchedIndex:
         further: Sequence[Index] = (),
         round_id: Callable[[], str] | None = None,
     ) -> None:
-        self._store = store
-        self._keys = collection_keys(store, name)
-        self._crawl_id = crawl_id
-        self._round_id = round_id or (lambda: crawl_id)
-        self._visibility = Visibility(store, name, crawl_id)
+        super().__init__(store, name, crawl_id, round_id)
         self._index = index
         self._further = further
 
@@ -134,13 +138,14 @@ class MatchedIndex:
         self._index.add(entries)
         by_key = {entry.url_key: entry for entry in entries if entry.url_key}
         taken = self._by_url(list(by_key))
-        self._store.run(
-            [
-                Call.command("HSET", self._keys.urls(), key, self._value(entry))
-                for key, entry in by_key.items()
-                if key not in taken
-            ]
-        )
+        flat = [
+            text
+            for key, entry in by_key.items()
+            if key not in taken
+            for text in (key, self._value(entry))
+        ]
+        if flat:
+            self._store.call(Call.command("HSET", self._keys.urls(), *flat))
 
     def _value(self, entry: Entry) -> str:
         value = encode(entry.date, entry.url, entry.length)
@@ -154,7 +159,7 @@ class MatchedIndex:
             key: (value or b"").decode("utf-8", "replace").partition(" ")
             for key, value in zip(keys, values, strict=True)
         }
-        seen = self._visibility.of(owner for owner, _, rest in read.values() if rest)
+        seen = self._visible(owner for owner, _, rest in read.values() if rest)
         found = {
             key: decode(f"0 {rest}", round_of(owner)[0], minted=seen[owner])
             for key, (owner, _, rest) in read.items()
@@ -187,21 +192,8 @@ class LastCapture:
     offset: int
 
 
-class History:
+class History(_OfCrawl):
     """The last captures of the URLs of a collection, as one crawl sees them."""
-
-    def __init__(
-        self,
-        store: BlockingStore,
-        name: str,
-        crawl_id: str,
-        round_id: Callable[[], str] | None = None,
-    ) -> None:
-        self._store = store
-        self._crawl_id = crawl_id
-        self._round_id = round_id or (lambda: crawl_id)
-        self._key = collection_keys(store, name).history()
-        self._visibility = Visibility(store, name, crawl_id)
 
     def lookup(self, url: str) -> LastCapture | None:
         """What *url* answered last, if the reader may refer to it.
@@ -209,28 +201,27 @@ class History:
         Raises:
             StoreUnavailable: Ask again later.
         """
-        value = self._store.call(Call.command("HGET", self._key, url_key(url, "")))
+        value = self._store.call(
+            Call.command("HGET", self._keys.history(), url_key(url, ""))
+        )
         past = _read(value, url) if value and len(value) <= _LIMIT else None
-        if past is None or not self._visibility.of([past.original.crawl_id]):
+        if past is None or not self._visible([past.original.crawl_id]):
             return None
         crawl_id = round_of(past.original.crawl_id)[0]
         return replace(past, original=replace(past.original, crawl_id=crawl_id))
 
-    def add(self, captures: Sequence[LastCapture]) -> bool:
-        """Remember *captures*, in place of what was known of their URLs; true.
+    def add(self, captures: Sequence[LastCapture]) -> None:
+        """Remember *captures*, in place of what was known of their URLs.
 
         Raises:
             StoreUnavailable: Nothing is known about the effect; repeat it.
         """
-        self._store.run(
-            [
-                Call.command(
-                    "HSET", self._key, url_key(past.url, ""), self._value(past)
-                )
-                for past in captures
-            ]
-        )
-        return True
+        flat = [
+            text
+            for past in captures
+            for text in (url_key(past.url, ""), self._value(past))
+        ]
+        self._store.call(Call.command("HSET", self._keys.history(), *flat))
 
     def _value(self, past: LastCapture) -> str:
         """*past* as it is stored: of the round, if its original is the crawl's own."""

@@ -75,10 +75,6 @@ ASK_FOR_ROUND = 10.0
 """Most seconds between two questions of a node whether a round is due."""
 
 
-def _never(exchange: Exchange) -> bool:  # noqa: ARG001 (a policy is given one)
-    return False
-
-
 def warcinfo_fields(
     config: Config, crawl_id: str, rules: RuleSet, settings: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -129,14 +125,16 @@ def rules_of(config: Config) -> Rules:
                 f"pip install 'frontier-crawl[{algorithm}]'"
             ) from None
     policy = Policy(
-        statuses=statuses_of(config.revisit_statuses),
+        statuses=statuses_of(config.revisit_statuses)
+        if config.revisit_enabled
+        else frozenset(),  # nothing is looked up
         mime_include=_names(config.revisit_mime_include),
         mime_exclude=_names(config.revisit_mime_exclude),
         min_text_bytes=config.revisit_min_text_bytes,
         min_binary_bytes=config.revisit_min_binary_bytes,
     )
     return Rules(
-        policy if config.revisit_enabled else _never,
+        policy,
         Match(config.revisit_match),
         config.digest,
         further,
@@ -167,11 +165,10 @@ def matched_index(
     return MatchedIndex(store, name, crawl_id, own, further, lambda: own.round_id)
 
 
-def cdx_servers(config: Config) -> CdxServers | None:
+def cdx_servers(config: Config, rules: Rules) -> CdxServers | None:
     """The CDX servers of the settings, where there are any."""
     if not (config.revisit_enabled and config.revisit_cdx_servers):
         return None
-    rules = rules_of(config)
     timeout = config.revisit_cdx_timeout
     return CdxServers(config.revisit_cdx_servers, timeout, rules.match, rules.canon)
 
@@ -332,6 +329,7 @@ class Archive(Part):
     def _open_thread(self, files: WarcConfig) -> ArchiveThread:
         """The thread that asks the index and writes."""
         config, remembered, log = self._config, None, None
+        rules = rules_of(config)
         looked_at = config.revisit_conditional_get or config.recrawl != "off"
         if config.revisit_enabled and looked_at:
             remembered, self.history = self._a_history(), self._a_history()
@@ -345,10 +343,10 @@ class Archive(Part):
             self._index,
             ArchiveConfig(
                 fsync=config.warc_fsync,
-                rules=rules_of(config),
+                rules=rules,
                 decode=config.warc_payload == "decoded",
                 history=remembered,
-                servers=cdx_servers(config),
+                servers=cdx_servers(config, rules),
                 room=room,
                 log=log,
             ),
@@ -388,11 +386,6 @@ class Archive(Part):
     def full(self) -> bool:
         """Whether nothing more should be fetched until the disk has caught up."""
         return self._thread.blocked or self.pending_bytes > BACKLOG
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the disk takes nothing at present: it is full, or fails."""
-        return self._thread.blocked
 
     @property
     def pending_bytes(self) -> int:
@@ -443,7 +436,7 @@ class Archive(Part):
     @override
     def report(self) -> dict[str, Any]:
         """What was written, and whether the disk takes nothing."""
-        figures = {"disk_full": self.stuck, "archive": self.counters.report()}
+        figures = {"disk_full": self._thread.blocked, "archive": self.counters.report()}
         return {**figures, "shares": self.counters.statistics.report()}
 
     @override

@@ -556,9 +556,7 @@ def by_length(
             raise BadWarc(source.name, source.offset, "the last record is cut off")
         found.length = source.offset - found.offset
         ends = source.take_line_ends()
-        behind = source.peek(len(_WARC))
-        if begin is not WARC:
-            behind = behind.upper()
+        behind = source.peek(len(_WARC)).upper()
         is_usual = ends == _END or not is_strict
         if not is_usual and (len(ends) > GAP or behind not in {_WARC, b""}):
             said = found.headers.size
