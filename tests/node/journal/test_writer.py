@@ -301,13 +301,13 @@ def test_a_journal_that_is_closed_meanwhile_hides_no_other(tmp_path, monkeypatch
     for name in ("a", "b"):
         path = tmp_path / f"{name}.journal.open"
         path.write_bytes(frame(HEADER) + frame(a_push(1)))
-    real = append_file.descriptor_of
+    real = append_file.lock_left
 
-    def closed_meanwhile(path, flags):
+    def closed_meanwhile(path):
         if path.name.startswith("a."):
             path.unlink()
-        return real(path, flags)
+        return real(path)
 
-    monkeypatch.setattr(append_file, "descriptor_of", closed_meanwhile)
+    monkeypatch.setattr(append_file, "lock_left", closed_meanwhile)
 
     assert [path.name for path, _ in mend(tmp_path)] == ["b.journal"]
