@@ -82,7 +82,8 @@ class _OfCrawl:
         for crawl, is_committed, number, minted in zip(
             others, replies, replies, replies, strict=True
         ):
-            if is_committed and (number is None or number.isdigit()):
+            is_number = number is None or (number.isdigit() and len(number) < 16)
+            if is_committed and is_number:
                 last[crawl], is_ours[crawl] = int(number or 0), bool(minted)
         return {
             each: is_ours[crawl]
