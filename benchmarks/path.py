@@ -17,7 +17,6 @@ from typing_extensions import override
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
 from frontier.node.crawl_limits import Portions
-from frontier.node.lending import Claims
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.queue.push import Push, Pusher
@@ -72,12 +71,6 @@ class PushingNode(Node):
         )
         partitions = self.config.partitions
         self.parts.add(Portions(self.outage_retry, self.keys, partitions=partitions))
-        self.claims = Claims(
-            self.outage_retry,
-            self.keys,
-            node_id=self.config.node_id,
-            ttl=self.config.lease_ttl,
-        )
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self._loops.start(self.outbox.run())
 

@@ -8,9 +8,8 @@ What always holds:
 2.  A request that came from the store is completed, and then acked, once it
     has left the engine's set of requests in progress: after its callbacks and
     item pipelines, whatever became of it.
-3.  A request that cannot be stored is kept in this process, and a claim is queued
-    for it, which brings it back with its parent should the process be gone; see
-    `frontier.queue.item`. It is started when its claim is reserved, like any.
+3.  A request that cannot be stored stays in this process, and what it comes from is
+    not acked before it is done with; see `frontier.node.delivery`.
 4.  Where the crawl began with what others saw, or links to start URLs are to be
     followed, a start request is queued once whatever was seen: what is tested and
     marked with it, in one step, is a mark that only start requests have.
@@ -42,7 +41,7 @@ from frontier.node.context import Owner, Part, Target
 from frontier.node.crawl_limits import Portions
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again, read_due
-from frontier.queue.item import EXEMPT, FORCED, RECRAWL, Codec, claim_of
+from frontier.queue.item import EXEMPT, FORCED, RECRAWL, Codec
 from frontier.queue.priority import queue_name
 from frontier.queue.push import (
     ARE_SEEN,
@@ -50,7 +49,6 @@ from frontier.queue.push import (
     FORCE,
     MARK,
     NEW,
-    NOTED,
     SEEN_BY_BLOOM,
     TEST,
     Forced,
@@ -87,6 +85,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from frontier.feeds.rounds import Rounds
+    from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.queue.reserve import Reservation
     from frontier.seeds.redis_feed import StartFeed
@@ -102,8 +101,9 @@ LONG_DELAY = 10.0
 """Seconds between two requests to a host for which a node that closes does not wait."""
 LEAST_WAIT = 0.1
 """Seconds for which a request waits whose host may be asked again by now."""
-CLAIM_WAIT = 1.0
-"""Seconds, at most, until a claim is tried again whose host is left alone."""
+LOCAL_WAIT = 1.0
+"""Seconds, at most, until what cannot be stored is tried again, if its host is left
+alone and its queue is not."""
 SWEEP = 0.02
 """Seconds between looks at what has left the engine."""
 AT_ONCE = 16
@@ -236,9 +236,6 @@ class Scheduler(BaseScheduler, Owner):
     @override
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
-        return self._enqueue(request)
-
-    def _enqueue(self, request: Request, *, again: bool = False) -> bool:
         if self._session.exclusions and self._session.excludes(request.url):
             return False
         if DOWNLOAD_SLOT in request.meta:
@@ -251,12 +248,9 @@ class Scheduler(BaseScheduler, Owner):
         is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
         if self._recent is not None and is_noted:
             key = request.url if is_plain else self._key(request)
-            if again:
-                self._recent.discard(key)
-            elif self._recent.add(key) and mode == TEST:
+            if self._recent.add(key) and mode == TEST:
                 return self._dropped(request)
-        is_link = mode == TEST and not again
-        if is_link and self._traps.are_set and self._is_trapped(request):
+        if mode == TEST and self._traps.are_set and self._is_trapped(request):
             return False
         if is_plain and not request.meta.get("verbatim_url"):
             fingerprint = self._fingerprints.of_get(request.url)
@@ -264,14 +258,14 @@ class Scheduler(BaseScheduler, Owner):
         slot = request.meta.get(DOWNLOAD_SLOT)
         address = self._queue_addresses.of(request.url, fingerprint, slot)
         queue = queue_name(address.queue_key, request.priority)
-        due = self._due(request) if again or DUE_META in request.meta else 0
+        due = self._due(request) if DUE_META in request.meta else 0
         forced = None
         if mode in {FORCE, MARK}:
             forced = self._forced(fingerprint)
         try:
             record, item = self._item(request, queue, mode, forced)
         except NotSerializable as error:
-            return self._keep_here(request, fingerprint, mode, key, error)
+            return self._keep_here(request, fingerprint, mode, key, due, error)
         if self._recrawls.take_over(request, mode, record, address.partition, due):
             return True
         where = (address.partition, queue)
@@ -315,14 +309,18 @@ class Scheduler(BaseScheduler, Owner):
         fingerprint: bytes,
         mode: str,
         key: Any,
+        due: int,
         error: NotSerializable,
     ) -> bool:
-        """Keep *request*, which cannot be stored, in this process; true, as it is."""
+        """Keep *request*, which cannot be stored, here; not if the same is here."""
         if self._recent is not None:  # it is not seen for good
             self._recent.discard(key)
-        facts = (request, fingerprint, mode)
-        self._local_requests.keep(*facts, self._delivered, error)
-        return True
+        facts = (request, fingerprint, mode, due)
+        if self._local_requests.adopt(*facts, self._delivered, error):
+            return True
+        self._request_stats.counts["frontier/seen/set"] += 1
+        self._request_stats.filtered(request)
+        return False
 
     def _key(self, request: Request) -> Any:
         """What the recent tier knows *request* by."""
@@ -356,8 +354,6 @@ class Scheduler(BaseScheduler, Owner):
             except CodecError as error:
                 self._bury(reservation, error)
                 continue
-            if request is None:
-                continue
             if self._session.exclusions and self._session.excludes(request.url):
                 self._skip(request, reservation)
                 continue
@@ -372,31 +368,34 @@ class Scheduler(BaseScheduler, Owner):
             return request
         return None
 
-    def _request_of(self, reservation: Reservation) -> Request | None:
-        """What is to be started; ``None`` if it is a claim that is not kept here.
+    def _request_of(self, reservation: Reservation) -> Request:
+        """What is to be started.
 
         Raises:
             CodecError: It makes no request.
         """
+        if reservation.delivery is not None:
+            return self._adopted(reservation.delivery)
         record = self._codec.decode(reservation.item, reservation.queue)
-        claim = claim_of(record, self._config.partitions)
         carried = record.pop(RECRAWL, None)
         is_exempt = bool(record.pop(EXEMPT, False))
         push_id = record.pop(FORCED, 0)
-        if claim is None:
-            made = from_record(record, self._spider, self._recorder.allowed)
-            if is_exempt:
-                self._session.requests.of(made).is_exempt = True
-            if type(push_id) is int and push_id:
-                self._session.requests.of(made).push_id = push_id
-            self._recrawls.begin(made, carried)
-            return made
-        request: Request | None = self._node.claims.take(claim, reservation)
-        if request is None:
-            self._do_aside(self._node.recovery.resolve([reservation]))
-        else:
-            self._session.requests.of(request).claim = claim
-            self._recrawls.note_local(request)
+        made = from_record(record, self._spider, self._recorder.allowed)
+        if is_exempt:
+            self._session.requests.of(made).is_exempt = True
+        if type(push_id) is int and push_id:
+            self._session.requests.of(made).push_id = push_id
+        self._recrawls.begin(made, carried)
+        return made
+
+    def _adopted(self, delivery: Delivery) -> Request:
+        """The request of *delivery*, to be started."""
+        request: Request = delivery.take()
+        if request in self._delivered:  # its spider has made it twice
+            request = delivery.take()
+        state = self._session.requests.of(request)
+        state.delivery, state.push_id = delivery, delivery.push_id
+        self._recrawls.note_local(request)
         return request
 
     def _skip(self, request: Request, reservation: Reservation) -> None:
@@ -414,7 +413,10 @@ class Scheduler(BaseScheduler, Owner):
         )
         if self._rounds is not None:
             self._rounds.complete(request, reservation)
-        self._node.acks.complete(reservation)
+        if reservation.delivery is not None:
+            self._node.deliveries.through(reservation.delivery, reservation)
+        else:
+            self._node.acks.complete(reservation)
 
     def _end_turn(self) -> None:
         """Let the engine ask again, after what else the reactor had to do."""
@@ -456,10 +458,10 @@ class Scheduler(BaseScheduler, Owner):
             self._session.wake_engine()
         if self._session.start_salt:
             pushes, verdicts = _queued(pushes, verdicts)
-        if self._node.claims.waiting:
+        if self._local_requests.is_waiting:
             self._local_requests.on_verdicts(pushes, verdicts)
         seen = sum(map(verdicts.count, ARE_SEEN))
-        new = len(verdicts) - seen - verdicts.count(NOTED)
+        new = len(verdicts) - seen
         self._request_stats.counts["scheduler/enqueued"] += new
         again = sum(push.mode == FORCE and _is_retry(push.tag) for push in pushes)
         if again:
@@ -472,43 +474,20 @@ class Scheduler(BaseScheduler, Owner):
         self._request_stats.counts["frontier/seen/set"] += seen - in_bloom
         self._request_stats.counts["frontier/seen/bloom"] += in_bloom
         for push, verdict in zip(pushes, verdicts, strict=True):
-            if verdict == CLAIMED and self._is_first_test(push.tag):
-                # What the recent tier made of it meanwhile is tested by this.
-                self._enqueue(push.tag, again=True)
-                self._request_stats.counts["frontier/seen/set"] -= 1
-            elif verdict in ARE_SEEN:
+            if verdict == CLAIMED and self._recent is not None and push.tag is not None:
+                # It may be new to who has claimed it, and that may come to be here.
+                self._recent.discard(self._key(push.tag))
+            if verdict in ARE_SEEN:
                 self._request_stats.filtered(push.tag)
                 self._crawler.signals.send_catch_log(
                     signals.request_dropped, request=push.tag, spider=self._spider
                 )
-
-    def _is_first_test(self, request: Request | None) -> bool:
-        """Whether *request* was not tested twice before; from now on it was."""
-        if request is None or self._session.requests.known(request).is_retested:
-            return False
-        self._session.requests.of(request).is_retested = True
-        return True
 
     @override
     def went_back(self) -> None:
         """Know nothing as seen any more: the store may have forgotten it."""
         if self._recent is not None:
             self._recent = Recent(self._config.seen_recent_size)
-
-    @override
-    async def start_again(self, start_ids: set[str]) -> set[str]:
-        """Run `Spider.start` again if its requests are among *start_ids*."""
-        session = self._session
-        await session.knows_start.wait()
-        if session.start_id not in start_ids or self._leaving:
-            return set()
-        logger.info("start requests of a node that is gone are made again")
-        try:
-            await self._local_requests.start_again(self._crawler)
-        except Exception:
-            logger.exception("start requests cannot be made again")
-            return set()
-        return {session.start_id}
 
     @override
     async def probe(self, target: Target) -> bool:
@@ -518,7 +497,10 @@ class Scheduler(BaseScheduler, Owner):
     @override
     def busy(self) -> bool:
         """Whether this node has work that the store does not know of."""
-        return bool(self._session.starting or self._session.holds_requests())
+        session = self._session
+        if session.opened and self._local_requests.is_busy:
+            return True
+        return bool(session.starting or session.holds_requests())
 
     # Inside.
 
@@ -566,7 +548,7 @@ class Scheduler(BaseScheduler, Owner):
             origins.append(parent)
         return any(
             origin in self._delivered
-            and self._session.requests.known(origin).claim is None
+            and self._delivered[origin].delivery is None
             and all(origin.meta.get(n) == request.meta[n] for n in names)
             for origin in origins
         )
@@ -616,16 +598,12 @@ class Scheduler(BaseScheduler, Owner):
         That is taken out of its ``meta``: what is made of it later, by a redirect or a
         spider, does not wait as long again.
         """
-        if DUE_META not in request.meta:
-            return self._session.requests.known(request).due
         value = request.meta.pop(DUE_META)
         try:
             due = read_due(value, self._node.context.clock())
         except ValueError as error:
             self._request_stats.refuse_due(request, error)
             return 0
-        if due:
-            self._session.requests.of(request).due = due
         return due
 
     def fetch_again(
@@ -642,7 +620,7 @@ class Scheduler(BaseScheduler, Owner):
         """
         state = self._session.requests.known(request)
         reservation = state.reservation
-        if reservation is None or state.claim is not None:
+        if reservation is None or reservation.delivery is not None:
             return False
         due = read_due(when, self._node.context.clock())
         queue, item = reservation.queue, b"0" + reservation.item[1:]
@@ -742,21 +720,31 @@ class Scheduler(BaseScheduler, Owner):
         for request in done:
             reservation = self._delivered.pop(request)
             state = self._session.requests.known(request)
-            if state.waits:
+            if state.waits or self._is_unsent(request, reservation):
                 self._have_wait(request, reservation)
                 continue
             if self._rounds is not None and state.again is None:
                 self._rounds.complete(request, reservation)
             self._recrawls.end(request)
-            if state.unread is not None:
+            again = state.again
+            if state.unread is None and again is None and state.visit is not None:
+                now_ms = self._node.context.clock()
+                again = self._recrawls.again(request, reservation, now_ms)
+            if (delivery := state.delivery) is not None:
+                delivery.again, delivery.forced = again, state.forced
+                delivery.reason = state.unread or ""
+                self._node.deliveries.through(delivery, reservation)
+            elif state.unread is not None:
                 self._do_aside(self._node.acks.bury(reservation, state.unread))
             else:
-                again = state.again
-                if again is None and state.visit is not None:
-                    now_ms = self._node.context.clock()
-                    again = self._recrawls.again(request, reservation, now_ms)
                 forced = state.forced
                 self._node.acks.complete(reservation, again=again, forced=forced)
+
+    def _is_unsent(self, request: Request, reservation: Reservation) -> bool:
+        """Whether *request*, which is adopted, was not sent: its lease was lost."""
+        is_lost = reservation.key not in self._node.inbox.open
+        is_sent = self._session.requests.known(request).sent is not None
+        return reservation.delivery is not None and is_lost and not is_sent
 
     def _have_wait(self, request: Request, reservation: Reservation) -> None:
         """Have *request* wait in the store until its host is asked again.
@@ -770,17 +758,17 @@ class Scheduler(BaseScheduler, Owner):
             return
         left = self._session.component(LeftAlone).left(request)
         if not self.fetch_again(request, max(LEAST_WAIT, left)):
-            self._do_aside(self._put_back_claim(reservation, left))
+            self._do_aside(self._put_back_local(reservation, left))
             return
         again = self._session.requests.known(request).again
         self._node.acks.complete(reservation, again=again)
 
-    async def _put_back_claim(self, reservation: Reservation, left: float) -> None:
-        """Have a claim wait: its queue, of one URL, is not left alone, and it not due.
+    async def _put_back_local(self, reservation: Reservation, left: float) -> None:
+        """Have what is adopted wait: its queue, of one URL, is not left alone.
 
         A node that closes puts back by itself what it still has.
         """
-        await asyncio.sleep(min(max(LEAST_WAIT, left), CLAIM_WAIT))
+        await asyncio.sleep(min(max(LEAST_WAIT, left), LOCAL_WAIT))
         if not self._session.closing:
             await self._node.acks.put_back(reservation)
 
@@ -900,5 +888,5 @@ def _without(request: Request, names: frozenset[str]) -> Request:
 
 def _queued(pushes: Sequence[Push], verdicts: str) -> tuple[list[Push], str]:
     """*pushes* and their *verdicts*, without those that only marked something."""
-    queued = [number for number, push in enumerate(pushes) if push.queue]
+    queued = [n for n, push in enumerate(pushes) if push.queue or push.tag is not None]
     return [pushes[i] for i in queued], "".join(verdicts[i] for i in queued)

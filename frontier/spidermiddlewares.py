@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.exceptions import CloseSpider, NotConfigured
 
 from frontier.errors import CoordinationError, StoreError, WriterStopped
-from frontier.node.ends import START_FAILED
+from frontier.node.ends import START_FAILED, UNDONE
 from frontier.scrapy_internals import spider_middlewares
 from frontier.session.old_spiders import (
     serve_start_requests,
@@ -75,10 +75,6 @@ class StartMiddleware:
         node = session.node
         tell_of_start_middlewares(spider_middlewares(self._crawler))
         lock = node.start_lock(session.start_id)
-        if session.starts_again:
-            async for item_or_request in self._noted(start):
-                yield item_or_request
-            return
         heartbeat = None
         try:
             if not await self._acquire(lock):
@@ -88,6 +84,15 @@ class StartMiddleware:
                 yield item_or_request
                 if node.outbox.pending > ROOM:
                     await node.outbox.flush()
+            if (stands := session.start_delivery) is not None and stands.over:
+                node.deliveries.end(stands)
+                await stands.over.wait()
+                if stands.reason:
+                    logger.error(
+                        "start requests that cannot be stored are given up: %s",
+                        stands.reason,
+                    )
+                    session.on_end(UNDONE)
             await node.acks.settle(())
             await lock.done()
             node.has_seeds = True

@@ -167,8 +167,8 @@ def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
 
 
 KERNEL = (
-    "acks context due_times end_of_crawl ends failover heartbeat inbox kernel lending "
-    "node outbox recovery"
+    "acks borrow context deliveries delivery due_times end_of_crawl ends failover "
+    "heartbeat inbox kernel node outbox"
 )
 FEATURES = {
     *("collection", "dedupe", "download", "feeds", "recrawl", "requests", "seeds"),

@@ -485,6 +485,10 @@ class StartLock:
         note = [("HSET", self._lists, self._start_id, "done"), ("DEL", self._lock[0])]
         await self._run([Call.txn(is_same(self._keys), note)])
 
+    async def release(self) -> None:
+        """Leave it to others at once, if it is held here: not all seeds are done."""
+        await self._run([release_call(*self._lock)])
+
 
 def _said(state: bytes) -> str:
     return "at its limit" if state == LIMIT.encode() else state.decode()

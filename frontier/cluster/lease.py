@@ -121,6 +121,16 @@ class Leases:
         """Partition to lease, also while none can be relied on. Read only."""
         return self._held
 
+    @property
+    def name(self) -> str:
+        """The name under which leases are taken now."""
+        return self._life.name
+
+    def is_gone(self, holder: str) -> bool:
+        """Whether *holder* is a name under which nobody does anything any more."""
+        is_former = self._life.is_own(holder) and holder != self._life.name
+        return is_former or self._life.is_dead(holder)
+
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
         lease = self._held.get(partition)

@@ -207,6 +207,8 @@ class Membership:
         sent."""
         self._is_spent = True
         """Whether this name is not to be used any more."""
+        self._ended = -1
+        """The number of the last name that was ended before its time."""
         self._at = 0
         """When the map had the last heartbeat of this name, on the server's clock."""
         self._names: set[str] = set()
@@ -242,7 +244,7 @@ class Membership:
     @property
     def deadline(self) -> float:
         """Until when nobody takes this name for dead, on the monotonic clock."""
-        if self._is_spent:
+        if self._is_spent or self._ended == self._number:
             return -math.inf
         beaten = self._beaten
         if self._clock() >= beaten + self.life:
@@ -256,7 +258,12 @@ class Membership:
         """Whether nobody takes this name for dead."""
         now = self._clock()
         until = self._beaten + self.life
-        return not self._is_spent and (now < until or now < self.deadline)
+        is_usable = not self._is_spent and self._ended != self._number
+        return is_usable and (now < until or now < self.deadline)
+
+    def end_name(self) -> None:
+        """Have another name with the next beat, and rely on nothing until then."""
+        self._ended = self._number
 
     def is_own(self, holder: str) -> bool:
         """Whether *holder* is a name that this process has, or had."""

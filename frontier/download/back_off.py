@@ -150,17 +150,12 @@ class LeftAlone:
         """
         state, uplink = self._session.requests.known(request), self._session.node.uplink
         while uplink.waits and not state.probes:
-            if self._is_stored(request) or EXCERPT in request.meta:
+            if state.reservation is not None or EXCERPT in request.meta:
                 self.withhold(request)
                 raise HostBackedOff(NO_ANSWERS)
             if self._session.closing:
                 raise HostBackedOff(NO_ANSWERS)
             await asyncio.sleep(STEP)
-
-    def _is_stored(self, request: Request) -> bool:
-        """Whether *request* itself is in the store, and may wait there."""
-        state = self._session.requests.known(request)
-        return state.reservation is not None and state.claim is None
 
     def is_held(self, request: Request, exception: Exception) -> bool:
         """Note that *request* had no answer; whether it waits, as no host answers."""
@@ -171,7 +166,8 @@ class LeftAlone:
             uplink.answered(target_of(request))
             return False
         uplink.failed(target_of(request))
-        if not uplink.waits or not self._is_stored(request):
+        is_reserved = self._session.requests.reservation(request) is not None
+        if not uplink.waits or not is_reserved:
             return False
         self.withhold(request)
         return True
@@ -194,10 +190,9 @@ class LeftAlone:
         Raises:
             HostBackedOff: It may not.
         """
-        state = self._session.requests.known(request)
-        is_stored = state.reservation is not None and state.claim is None
-        is_long = state.reservation is None and self.hosts.left(host) > PATIENCE
-        if is_stored or is_long or EXCERPT in request.meta or self._session.closing:
+        is_reserved = self._session.requests.reservation(request) is not None
+        is_long = self.hosts.left(host) > PATIENCE
+        if is_reserved or is_long or EXCERPT in request.meta or self._session.closing:
             self.withhold(request)
             raise HostBackedOff(
                 f"{host} is left alone for {self.hosts.left(host):.0f} s"

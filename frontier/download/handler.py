@@ -89,7 +89,8 @@ class CheckedHandler(BaseHandler):
             return
         state = session.requests.of(request)
         if state.reservation is not None:
-            state.waits = not session.node.has_lost(state.reservation)
+            is_adopted = state.reservation.delivery is not None
+            state.waits = is_adopted or not session.node.has_lost(state.reservation)
             request.errback = None  # its spider need not know
         raise LeaseGone(LOST)
 

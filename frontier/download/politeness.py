@@ -139,7 +139,7 @@ class LeaseGuard:
         """
         state = self._session.requests.known(request)
         reservation = state.reservation
-        if reservation is None or state.claim is not None or self._is_spread:
+        if reservation is None or self._is_spread:
             return  # it has no queue that could be set apart
         wait = self._slots.wait(self._slots.key(request))
         if wait > MOST_WAIT:
@@ -152,8 +152,7 @@ class LeaseGuard:
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
         reservation = self._session.requests.reservation(self._led_by(request))
-        leases = self._session.node.leases
-        return reservation is None or leases.covers(reservation.lease)
+        return reservation is None or self._session.node.covers(reservation)
 
     async def covered(self, request: Request) -> None:
         """Return once the lease that *request* stands on is current.
@@ -179,7 +178,7 @@ class LeaseGuard:
     async def _led(self, leader: Request, reservation: Reservation) -> None:
         """Return once the lease that *leader* stands on is current."""
         node, state = self._session.node, self._session.requests.known(leader)
-        while not node.leases.covers(reservation.lease):
+        while not node.covers(reservation):
             if state.put_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
@@ -261,13 +260,14 @@ class LeaseGuard:
         """
         node, state = self._session.node, self._session.requests.known(request)
         waited = False
-        covers, lease = node.leases.covers, reservation.lease
-        while (node.paused and state.sent is None) or not covers(lease):
+        while (node.paused and state.sent is None) or not node.covers(reservation):
             waited = True
             if state.put_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
-                # Another node has it now; this one's spider need not know.
+                # Another node has it now; this one's spider need not know. What is
+                # adopted waits here until its partition comes back.
+                state.waits = reservation.delivery is not None
                 request.errback = None
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)

@@ -498,8 +498,8 @@ def _of_nothing(k: Known) -> Iterator[Finding]:
         if k.store.is_claimed and k.is_gone:
             reason, how = "claimed", "wait"
             text = (
-                "It was found by a process that is gone; the pages that led to it "
-                "are fetched again."
+                "It was found, and cannot be stored: the process that found it sends "
+                "it, or it is found once more from there."
             )
     elif k.store.answer is None:
         text = "It is not queued, and the crawl does not store what it has seen."
@@ -673,8 +673,6 @@ def place_of(place: Place) -> str:
     text = f"place {place.place:,} of {place.of:,} in the queue {place.queue}"
     if place.before:
         text += f", behind {place.before:,} of its host with a higher priority"
-    if place.process:
-        text += f"; only the process {place.process} can send it"
     return text
 
 

@@ -19,7 +19,7 @@ from frontier.queue.dead_letters import CHUNK, letter
 from frontier.queue.due import read_waiting
 from frontier.queue.hosts import Record, record_of
 from frontier.queue.item import decode
-from frontier.queue.priority import process_of, readable, split_name
+from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import deliveries, read_reserved
 from frontier.seen.config import seen_config
 from frontier.seen.seen_set import look as look_at_tiers
@@ -93,11 +93,6 @@ class Place:
     """Of what is reserved: who has it; empty if that node's lease has ended."""
     reason: str = ""
     """Of a dead letter."""
-
-    @property
-    def process(self) -> str:
-        """Which alone can make the request; empty if any node can."""
-        return process_of(self.queue)
 
     @property
     def origin(self) -> tuple[str, str, str] | None:
@@ -271,12 +266,13 @@ def _places(
     )
     for number, value in reserved.items():
         with suppress(CodecError):
-            _, taken, queue, item = read_reserved(number, value)
-            if record := read(queue, item):
-                kind = STARTED if number in started else RESERVED
-                node = text(node_of(holder or b"")) if token == b"%d" % taken else ""
-                tries = deliveries(item)
-                yield Place(kind, keys.reserved, queue, record, tries, node=node)
+            entry = read_reserved(number, value)
+            if record := read(entry.queue, entry.item):
+                kind = STARTED if number in started or entry.keeper else RESERVED
+                has = holder or b"" if token == b"%d" % entry.token else b""
+                node = text(node_of(entry.keeper.encode() or has))
+                tries = deliveries(entry.item)
+                yield Place(kind, keys.reserved, entry.queue, record, tries, node=node)
     for value in listed("LRANGE", keys.dead, CHUNK):
         found = letter(subject.partition, value)
         if record := read(found.queue, value.split(b"\n", 2)[-1]):

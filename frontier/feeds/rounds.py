@@ -135,7 +135,7 @@ class Rounds(Part, Emitter):
         self._urls: dict[tuple[str, int], int] = defaultdict(int)
         """By how many more URLs of a round are queued than the store knows."""
         self._notes: WeakKeyDictionary[Request, list[Call]] = WeakKeyDictionary()
-        self._done: dict[tuple[int, int, int], tuple[Place, list[Call]]] = {}
+        self._done: dict[tuple[int, int], tuple[Place, list[Call]]] = {}
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for what is due."""
@@ -288,7 +288,7 @@ class Rounds(Part, Emitter):
         """*request* is over; it is noted when *reservation* is about to be acked."""
         place = place_of(request)
         if place is not None:
-            self._done[reservation.key] = (place, self._notes.pop(request, []))
+            self._done[reservation.key[::2]] = (place, self._notes.pop(request, []))
 
     @override
     async def before_ack(self, reservations: Iterable[Reservation]) -> None:
@@ -298,7 +298,7 @@ class Rounds(Part, Emitter):
         """
         calls: list[Call] = []
         for reservation in reservations:
-            if (found := self._done.pop(reservation.key, None)) is not None:
+            if (found := self._done.pop(reservation.key[::2], None)) is not None:
                 place, noted = found
                 self._urls[place.site, place.number] -= 1
                 calls += noted

@@ -18,6 +18,8 @@ What always holds:
     about.
 6.  The ids of forced pushes stay until what led to them is acked: if it is delivered
     again instead, they are not queued again.
+7.  What is adopted (`frontier.node.delivery`) is in no store: in place of its ack its
+    mark is claimed no more, under the same conditions.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing_extensions import override
 
 from frontier.node.context import Part
 from frontier.queue.due import again_calls, put_again
+from frontier.queue.push import TEST, Push
 from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
 from frontier.store.client import Argument, Call
 
@@ -65,14 +68,16 @@ class DeliveryMarks(Part):
     @override
     def begin(self, reservation: Reservation) -> None:
         """Mark *reservation* as started."""
-        self._begun[reservation.lease.partition].append(reservation.id)
-        self._some.set()
+        if reservation.id > 0:  # else no store has it
+            self._begun[reservation.lease.partition].append(reservation.id)
+            self._some.set()
 
     @override
     def ended(self, reservations: Sequence[Reservation]) -> None:
         """Remove the marks of *reservations*."""
         for reservation in reservations:
-            self._ended[reservation.lease.partition].append(reservation.id)
+            if reservation.id > 0:
+                self._ended[reservation.lease.partition].append(reservation.id)
         self._some.set()
 
     @override
@@ -127,8 +132,6 @@ class Acks:
         context: NodeContext,
         inbox: Inbox,
         outbox: Outbox,
-        *,
-        on_acked: Callable[[list[Reservation]], None] = lambda _: None,
     ) -> None:
         self._outage_retry = context.outage_retry
         self._clock = context.clock
@@ -136,10 +139,9 @@ class Acks:
         self._inbox = inbox
         self._outbox = outbox
         self._parts = context.parts
-        self._on_acked = on_acked
+        self.on_acked: Callable[[list[Reservation]], None] = lambda _: None
         """Called with the reservations that have left the store."""
         self._completed: list[Reservation] = []
-        self._replaced: set[tuple[int, int, int]] = set()
         self._again: dict[tuple[int, int, int], Again] = {}
         self._forced: dict[tuple[int, int, int], Forced] = {}
         self._some = asyncio.Event()
@@ -153,23 +155,20 @@ class Acks:
         self,
         reservation: Reservation,
         *,
-        is_done: bool = True,
         again: Again | None = None,
         forced: Forced | None = None,
     ) -> None:
         """Count *reservation* as done, callbacks and item pipelines included.
 
-        If it is not, others that were queued lead to it again: its journal is not told.
         With *again* that waits in its place from the ack on, in one step. *forced* is
         what it has pushed untested.
         """
-        self._inbox.finish(reservation)
+        if reservation.delivery is None:
+            self._inbox.finish(reservation)
         if forced is not None:
             self._forced[reservation.key] = forced
         if again is not None:
             self._again[reservation.key] = again
-        if not is_done:
-            self._replaced.add(reservation.key)
         self._completed.append(reservation)
         self._some.set()
 
@@ -179,10 +178,11 @@ class Acks:
         keys = self._keys.partition(reservation.lease.partition)
         call = bury_call(keys, reservation, reason)
         if not await self._inbox.send_fenced([(reservation.lease, call)], buried):
-            self._on_acked([reservation])
-        self._inbox.finish(reservation)
+            self.on_acked([reservation])
         self._inbox.forget(reservation)
-        self._parts.call(Part.ended, [reservation])
+        if reservation.delivery is None:
+            self._inbox.finish(reservation)
+            self._parts.call(Part.ended, [reservation])
 
     async def put_back(self, reservation: Reservation) -> None:
         """Have *reservation* wait in the store again: its request was not sent."""
@@ -222,6 +222,7 @@ class Acks:
             raise self.fault
 
     async def _ack(self, completed: list[Reservation]) -> None:
+        await self._release([r for r in completed if r.id < 0])
         groups: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in completed:
             lease = reservation.lease
@@ -237,18 +238,32 @@ class Acks:
             if group_key in lost:
                 continue
             for done in group:
-                if done.key not in self._replaced:
-                    self._parts.call(Part.acked, done, self._again.get(done.key))
-        self._replaced.difference_update(r.key for r in completed)
+                self._parts.call(Part.acked, done, self._again.get(done.key))
         acked = [r for k, group in groups.items() if k not in lost for r in group]
         await self._forget_forced(acked)
-        self._on_acked(acked)
+        self.on_acked(acked)
         for reservation in completed:
             self._inbox.forget(reservation)
             self._forced.pop(reservation.key, None)
             if self._again:
                 self._again.pop(reservation.key, None)
-        self._parts.call(Part.ended, completed)
+        self._parts.call(Part.ended, [r for r in completed if r.delivery is None])
+
+    async def _release(self, adopted: list[Reservation]) -> None:
+        """Have the marks of what was *adopted* count as seen for good."""
+        done = [r.delivery for r in adopted if r.delivery.mark]
+        if done:
+            keys = [self._keys.partition(one.partition) for one in done]
+            calls = [
+                Call.command("HDEL", each.claimed, one.mark)
+                for each, one in zip(keys, done, strict=True)
+            ]
+            await self._outage_retry.retry(calls)
+        for one in done:
+            mark = Push(TEST, one.mark, "", 0, b"")
+            self._parts.call(Part.pushed, one.partition, [mark])
+        await self._forget_forced(adopted)
+        self.on_acked(adopted)
 
     async def _forget_forced(self, reservations: Iterable[Reservation]) -> None:
         """Remove the ids of what *reservations* forced: they come no more."""

@@ -228,10 +228,6 @@ class Owner(Part):
     def on_end(self, end: End) -> None:
         """The node is to close, or something is not as it should be."""
 
-    async def start_again(self, start_ids: set[str]) -> set[str]:  # noqa: ARG002
-        """Push the start requests of *start_ids* again; return those that were."""
-        return set()
-
     async def probe(self, target: Target) -> bool:  # noqa: ARG002
         """Whether a host answers anything at all."""
         return True

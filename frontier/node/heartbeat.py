@@ -4,9 +4,9 @@ What always holds:
 
 1.  A partition that this node should have according to the ring, or borrows, and
     that nobody holds who lives, is acquired with the next beat; see
-    `frontier.node.lending`.
+    `frontier.node.borrow`.
 2.  What its former holders left reserved in a partition is put back into its
-    queues as soon as it is acquired.
+    queues as soon as it is acquired, but for what somebody keeps who lives.
 3.  A partition that another node should have is released once everything that
     was started in it is acked, and it is noted when its hosts were asked. One that
     another node waits for, and this one does not know that it has, it takes once more
@@ -34,25 +34,27 @@ from frontier.cluster.crawls import CANCELED, LIMIT
 from frontier.cluster.lease import NOBODY
 from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.acks import forget_call, started_call
+from frontier.node.borrow import ASK
 from frontier.node.context import Part
 from frontier.node.outbox import WANTED, hint_calls
 from frontier.queue.reserve import (
+    kept_in,
     list_reserved,
+    notes_call,
     ran_of,
     requeue_calls,
     requeued,
     weighed,
 )
-from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from frontier.cluster.lease import Acquired
     from frontier.cluster.membership import Membership, View
+    from frontier.node.borrow import Borrow
     from frontier.node.context import NodeContext, Reporting
     from frontier.node.inbox import Inbox
-    from frontier.node.lending import Lending
     from frontier.queue.reserve import Ran
 
 logger = logging.getLogger(__name__)
@@ -81,7 +83,7 @@ class Heartbeat:
         inbox: Inbox,
         node: Reporting,
         *,
-        lending: Lending | None = None,
+        borrow: Borrow | None = None,
     ) -> None:
         self._outage_retry = context.outage_retry
         self._keys = context.keys
@@ -94,7 +96,7 @@ class Heartbeat:
         self._ttl = context.ttl
         self._parts = context.parts
         self._clock = context.clock
-        self._lending = lending
+        self._borrow = borrow
         self.on_leases: Callable[[], object] = lambda: None
         """Told when leases were taken or looked at."""
         self._told = -1
@@ -263,12 +265,14 @@ class Heartbeat:
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring
         wanted = owned = set(ring.owned_by(self._node_id))
-        if self._lending is not None and not (
+        asked = self._inbox.take_wanted()
+        if self._borrow is not None and not (
             self._membership.leaving or self._membership.hands_over
         ):
-            wanted = self._lending.chosen(owned)
+            self._borrow.ask(asked & set(self._leases.held))
+            wanted = self._borrow.chosen(owned)
         self._inbox.lose_all(await self._leases.rename())
-        self._leases.doubtful |= self._inbox.take_wanted() - set(self._leases.held)
+        self._leases.doubtful |= asked - set(self._leases.held)
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
         # What stays here after all was given back, and may have been all there was.
@@ -276,7 +280,7 @@ class Heartbeat:
         self._inbox.handing_over &= surplus
         missing = (wanted | self._leases.doubtful) - set(self._leases.held)
         acquired = await self._leases.acquire([] if self._stopped else sorted(missing))
-        await self._ask_holders()
+        await self._ask_holders(wanted - owned, wanted & owned)
         changed = {taken.lease.partition for taken in acquired}
         changed |= surplus - self._given_up
         self._given_up = surplus
@@ -294,28 +298,32 @@ class Heartbeat:
         await self._take_over(acquired, staying)
         return wanted == set(self._leases.held)
 
-    async def _ask_holders(self) -> None:
-        """Tell those that have partitions for long which this node should have.
+    async def _ask_holders(self, borrowed: set[int], owned: set[int]) -> None:
+        """Tell those that have partitions which are to be *borrowed*, or are *owned*.
 
-        They may not know that they have them: the reply to what took them was lost, or
-        the store has forgotten that they were given back.
+        Of what is owned they are told late, as they hand it over without that, if they
+        know that they have it: the reply to what took it may be lost, or the store may
+        have forgotten that it was given back.
         """
-        refused, now = self._leases.refused, time.monotonic()
-        self._wanted = {p: self._wanted.get(p, now) for p in refused}
-        late = [p for p, since in self._wanted.items() if now - since > PATIENCE]
-        hints: dict[str, list[str]] = {}
-        for partition in late:
-            self._wanted[partition] = now
-            holder = refused[partition].split("/")[0]
-            hints.setdefault(holder, []).append(f"{partition} {WANTED}")
+        now, hints = time.monotonic(), dict[str, list[str]]()
+        wanted = borrowed | owned
+        refused = {p: h for p, h in self._leases.refused.items() if p in wanted}
+        self._wanted = {
+            p: self._wanted.get(p, now - PATIENCE * (p in borrowed)) for p in refused
+        }
+        for partition, since in self._wanted.items():
+            if now - since > (ASK if partition in borrowed else PATIENCE):
+                self._wanted[partition] = now
+                holder = refused[partition].split("/")[0]
+                hints.setdefault(holder, []).append(f"{partition} {WANTED}")
         await self._outage_retry.call(
             hint_calls(self._keys, hints, int(self._ttl * 2000))
         )
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
         """Whether *changed* is more than what was lent and borrowed, many times."""
-        if self._lending is not None and epoch == self._told:
-            changed = changed - self._lending.moved
+        if self._borrow is not None and epoch == self._told:
+            changed = changed - self._borrow.moved
         if changed:
             self._told = epoch
         return bool(changed)
@@ -350,9 +358,7 @@ class Heartbeat:
         dead = sorted(holders - {NOBODY.holder})
         if not dead:
             return {}
-        names = [holder.rpartition("/")[0] for holder in dead]
-        ask = Call.command("HMGET", self._keys.ended(), *names)
-        (notes,) = await self._outage_retry.retry([ask])
+        (notes,) = await self._outage_retry.retry([notes_call(self._keys, dead)])
         return {
             holder: ran
             for holder, note in zip(dead, notes, strict=True)
@@ -366,6 +372,8 @@ class Heartbeat:
         )
         try:
             groups = weighed(reply, started, taken.lease, taken.former, ran)
+            if kept_in(reply):  # by whom is to be seen
+                self._inbox.doubt([taken.lease.partition])
         except CodecError as error:
             raise KeyDamaged("", keys.reserved, str(error)) from None
         calls = []

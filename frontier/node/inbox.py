@@ -8,11 +8,11 @@ What always holds:
     shards, so that a slow one cannot fill the node; queue keys take turns, higher
     priorities first. Of a host that waits for its turn (`frontier.node.hosts`) one
     request waits here at the most.
-3.  Nothing is reserved that another process has to make, see
-    `frontier.queue.item`; the queues of others are known apart.
+3.  What is adopted here (`frontier.node.delivery`) waits beside what is in the store,
+    in the same queues, and is handed out as a reservation that no store has.
 4.  A reservation is known here from the reply that made it until `forget`. If
     a reply was lost, what it reserved is found and put back before anything else is
-    reserved.
+    reserved. So is what somebody kept who is gone.
 5.  Queues of hosts that are left alone, or wait for their next turn, are set apart
     until they may be asked again, and what was reserved of them goes back. So hosts
     that wait take no room from others. Of a host over its quota nothing is reserved.
@@ -33,11 +33,16 @@ from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
 from frontier.node.host_politeness import LONG
 from frontier.node.outbox import WANTED
 from frontier.queue.due import DUE
-from frontier.queue.priority import process_of, readable, split_name
+from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import (
+    Blame,
     HostsUnread,
     Reservation,
+    ended_in,
+    kept_in,
     list_reserved,
+    notes_call,
+    ran_of,
     requeue_calls,
     requeued,
     reserve_call,
@@ -51,8 +56,11 @@ if TYPE_CHECKING:
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
+    from frontier.node.delivery import Delivery
     from frontier.node.host_politeness import HostConcurrency
     from frontier.node.hosts import Hosts
+    from frontier.queue.reserve import Reserved
+    from frontier.store.keys import PartitionKeys
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +84,6 @@ class Inbox:
         context: NodeContext,
         hosts: Hosts,
         *,
-        process: str = "",
         host_concurrency: HostConcurrency,
         on_ready: Callable[[], None],
     ) -> None:
@@ -84,7 +91,6 @@ class Inbox:
         self._keys = context.keys
         self._leases = context.leases
         self._node_id = context.node_id
-        self._process = process
         self._order = context.order
         self._size = host_concurrency.waiting
         self._partitions = context.partitions
@@ -105,8 +111,14 @@ class Inbox:
         """Reservations that go back: their hosts are left alone."""
         self._waiting: deque[Reservation] = deque()
         self._known: dict[int, dict[str, int]] = defaultdict(dict)
-        self.others: dict[int, set[str]] = defaultdict(set)
-        """Queues with requests that only another process can make, by partition."""
+        self._local: dict[int, dict[str, deque[Delivery]]] = {}
+        """What is adopted and waits here, by partition and queue."""
+        self._last_local = 0
+        self.kept: dict[tuple[int, int], Delivery] = {}
+        """What this node keeps, by the partitions and ids of the reservations."""
+        self.has_lost: Callable[[Delivery], bool] = lambda _: False
+        self.on_dropped: Callable[[Delivery], object] = lambda _: None
+        """Told what is adopted and not sent any more: lost, or over a quota."""
         self._became_ready: set[tuple[int, str]] = set()
         """Partitions and queues that were learned since what is being asked was sent:
         its reply may be older, and says nothing of them."""
@@ -131,7 +143,8 @@ class Inbox:
     def idle(self) -> bool:
         """Whether nothing is reserved here and nothing is known to be ready."""
         held = self._leases.held  # a late hint may be about what another one has
-        return not self.open and not any(map(self.knows, held))
+        has_local = self._local or self.kept
+        return not (self.open or has_local or any(map(self.knows, held)))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -201,11 +214,8 @@ class Inbox:
         """Note that *queues* of *partition* have something ready; or `DUE`."""
         known = self._known[partition]
         for queue in queues:
-            process = process_of(queue)
             if queue == DUE:
                 self.on_due(partition)
-            elif process and process != self._process:
-                self.others[partition].add(queue)
             else:
                 known.setdefault(queue, 1)
                 self._became_ready.add((partition, queue))
@@ -216,10 +226,14 @@ class Inbox:
         return {reservation.lease.partition for reservation in self.open.values()}
 
     def open_by_partition(self) -> Counter[int]:
-        """How many reservations are neither acked nor given back, by partition."""
-        return Counter(
-            reservation.lease.partition for reservation in self.open.values()
-        )
+        """How many reservations of the store this node has, or keeps, by partition."""
+        stored = {key[::2] for key in self.open if key[2] > 0}
+        return Counter(partition for partition, _ in stored | self.kept.keys())
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether others have asked for partitions, which nobody has taken note of."""
+        return bool(self._wanted)
 
     def take_wanted(self) -> set[int]:
         """Partitions that others have asked for since this was called last."""
@@ -228,11 +242,7 @@ class Inbox:
 
     def knows(self, partition: int) -> bool:
         """Whether anything is known to be ready in *partition*."""
-        return bool(
-            self._known.get(partition)
-            or self.others.get(partition)
-            or self._left_alone.get(partition)
-        )
+        return bool(self._known.get(partition) or self._left_alone.get(partition))
 
     async def load_queues(self, partitions: Iterable[int]) -> None:
         """Learn the queues of *partitions* from the store."""
@@ -253,7 +263,6 @@ class Inbox:
         """Forget what is reserved under *lease*; return what had been started."""
         self._known.pop(lease.partition, None)
         self._left_alone.pop(lease.partition, None)
-        self.others.pop(lease.partition, None)
         self._unsure.pop(lease.partition, None)
         which = (lease.partition, lease.token)  # partitions may have equal tokens
         here = (*self._waiting, *self._withdrawn)
@@ -297,10 +306,15 @@ class Inbox:
         for partition in chosen:
             self._known.pop(partition, None)
             self._left_alone.pop(partition, None)
-            self.others.pop(partition, None)
 
     async def put_back(self, back: Sequence[Reservation]) -> None:
         """Requeue *back*, none of which counts as delivered by that."""
+        await self.requeue([reservation for reservation in back if reservation.id > 0])
+        for reservation in back:
+            self._drop(reservation)
+
+    async def requeue(self, back: Sequence[Reservation]) -> None:
+        """Have the store requeue *back*, which are in it."""
         by_lease: dict[tuple[int, int], list[Reservation]] = defaultdict(list)
         for reservation in back:
             lease = reservation.lease
@@ -316,8 +330,54 @@ class Inbox:
                 )
             )
         await self.send_fenced(calls, requeued)
-        for reservation in back:
-            self._drop(reservation)
+
+    def wait(self, delivery: Delivery) -> None:
+        """Have *delivery*, which is adopted, wait here for its turn."""
+        if self.has_lost(delivery):
+            self.on_dropped(delivery)
+            return
+        queues = self._local.setdefault(delivery.partition, {})
+        queues.setdefault(delivery.queue, deque()).append(delivery)
+        self._wake.set()
+
+    @property
+    def local_partitions(self) -> set[int]:
+        """Those of what is adopted and waits here."""
+        return set(self._local)
+
+    def drop_lost(self) -> None:
+        """Forget what waits here and is for others to make again."""
+        for partition, queues in list(self._local.items()):
+            for queue, waiting in list(queues.items()):
+                lost = [one for one in waiting if self.has_lost(one)]
+                rest = (one for one in waiting if not self.has_lost(one))
+                self._set_local(partition, queue, deque(rest))
+                for one in lost:
+                    self.on_dropped(one)
+
+    def _set_local(self, partition: int, queue: str, waiting: deque[Delivery]) -> None:
+        queues = self._local[partition]
+        queues[queue] = waiting
+        if not waiting:
+            del queues[queue]
+        if not queues:
+            del self._local[partition]
+
+    def _take_local(
+        self, lease: Lease, wanted: dict[str, int], left: dict[str, int]
+    ) -> list[Reservation]:
+        """Up to as many as *wanted* of what waits here; adds to what is *left*."""
+        made: list[Reservation] = []
+        local = self._local.get(lease.partition, {})
+        for queue in local.keys() & wanted.keys():
+            waiting = local[queue]
+            for _ in range(min(wanted[queue], len(waiting))):
+                self._last_local -= 1
+                one = waiting.popleft()
+                made.append(Reservation(lease, self._last_local, queue, b"0", one))
+            left[queue] += len(waiting)
+            self._set_local(lease.partition, queue, waiting)
+        return made
 
     async def send_fenced(
         self,
@@ -375,6 +435,10 @@ class Inbox:
         self._became_ready.clear()
         counts = await self._hosts.skip(over)
         for (lease, queue), count in zip(over, counts, strict=True):
+            if local := self._local.get(lease.partition, {}).get(queue):
+                self._set_local(lease.partition, queue, deque())
+                for one in local:
+                    self.on_dropped(one)
             if not count and (lease.partition, queue) not in self._became_ready:
                 self._known[lease.partition].pop(queue, None)
         return any(counts)
@@ -455,12 +519,21 @@ class Inbox:
         self._ends.clear()
         self._wake.set()
 
+    def _know_local(self) -> None:
+        """Have queues in which something waits here be among those that are known."""
+        for partition, queues in self._local.items():
+            if self._leases.current(partition) is not None:
+                apart = self._left_alone.get(partition, {})
+                for queue in queues.keys() - apart.keys():
+                    self._known[partition].setdefault(queue, 1)
+
     def _candidates(self) -> list[tuple[int, int, str, str]]:
         """Partition, priority, queue key and queue of some that may be taken.
 
         Partitions take turns, and only so many queues are looked at that
         choosing stays quick where thousands of hosts are waiting.
         """
+        self._know_local()
         partitions = [p for p, queues in self._known.items() if queues]
         if not partitions:
             return []
@@ -486,7 +559,7 @@ class Inbox:
 
     async def _reserve(self, wanted: dict[int, dict[str, int]]) -> int:
         """Reserve what is *wanted*; how much it was, or that hosts were learned of."""
-        leases, unread = {}, {}
+        leases, unread, local = {}, {}, {}
         calls = []
         for partition in list(wanted):
             lease = self._leases.current(partition)
@@ -496,6 +569,12 @@ class Inbox:
             leases[partition] = lease
             keys, queues = self._keys.partition(partition), wanted[partition]
             names = unread[partition] = self._hosts.unread(queues)
+            if here := self._local.get(partition):
+                local[partition] = {
+                    queue: min(count, len(here.get(queue, ())))
+                    for queue, count in queues.items()
+                }
+                queues = {q: n - local[partition][q] for q, n in queues.items()}
             calls.append(reserve_call(keys, lease, self._order, queues, names))
         self._became_ready.clear()
         try:
@@ -508,6 +587,8 @@ class Inbox:
         for (partition, queues), reply in zip(wanted.items(), replies, strict=True):
             try:
                 made, left = reserved(reply, leases[partition], queues)
+                if partition in local:
+                    made += self._take_local(leases[partition], local[partition], left)
             except LeaseLost:
                 refused.append(leases[partition])
                 continue
@@ -542,15 +623,11 @@ class Inbox:
             self.open[reservation.key] = reservation
             self._in_flight[self._host_of(reservation.queue)] += 1
 
-    async def recover(self, leases: Iterable[Lease]) -> None:
-        """Put back what a lost reply may have reserved; waits until that is done."""
-        self._unsure |= {lease.partition: lease for lease in leases}
-        await self._recover()
-
     def doubt(self, partitions: Iterable[int]) -> None:
         """Have what may be reserved in *partitions*, and is not known here, put back.
 
-        A call that made it may have been executed after its reply was given up.
+        A call that made it may have been executed after its reply was given up. Only
+        `run` does it: beside a call that reserves, that would be unknown as well.
         """
         found = {p: lease for p in partitions if (lease := self._leases.current(p))}
         if found:
@@ -567,19 +644,55 @@ class Inbox:
         queues: dict[int, set[str]] = {}
         for (partition, lease), reply in zip(asked.items(), replies, strict=True):
             try:
-                unknown = unknown_of(reply, lease, self.open)
+                unknown = [
+                    (number, queue)  # kept since the reply was made, perhaps
+                    for number, queue in unknown_of(reply, lease, self.open)
+                    if (partition, number) not in self.kept
+                ]
+                abandoned = [e for e in kept_in(reply) if self._is_gone(e, partition)]
             except CodecError as error:
                 raise KeyDamaged("", keys[partition].reserved, str(error)) from None
-            queues[partition] = {queue for _, queue in unknown}
             calls = requeue_calls(
                 keys[partition], lease, self._order, unknown, delivered=False
             )
+            calls += await self._of_the_gone(keys[partition], lease, abandoned)
             back += ((lease, call) for call in calls)
+            unknown += [(entry.id, entry.queue) for entry in abandoned]
+            queues[partition] = {queue for _, queue in unknown}
         await self.send_fenced(back, requeued)
         for partition, ready in queues.items():
             if self._leases.held.get(partition) is not None:
                 self.note_ready(partition, ready)
 
+    def _is_gone(self, entry: Reserved, partition: int) -> bool:
+        """Whether nobody keeps *entry* any more."""
+        if entry.keeper == self._leases.name:
+            return (partition, entry.id) not in self.kept
+        return self._leases.is_gone(entry.keeper)
+
+    async def _of_the_gone(
+        self, keys: PartitionKeys, lease: Lease, entries: Sequence[Reserved]
+    ) -> list[Call]:
+        """The calls that put back *entries*; those that ended their nodes count."""
+        if not entries:
+            return []
+        ask = notes_call(self._keys, [entry.keeper for entry in entries])
+        (notes,) = await self._outage_retry.retry([ask])
+        calls: list[Call] = []
+        for entry, note in zip(entries, map(ran_of, notes), strict=True):
+            which = (lease.partition, entry.token, entry.id)
+            counted, why = Blame.NONE, ""
+            if note == which:
+                counted = Blame.FULL
+                why = ended_in(entry.keeper.partition("/")[0])
+            one = [(entry.id, entry.queue)]
+            order = self._order
+            calls += requeue_calls(keys, lease, order, one, delivered=counted, why=why)
+        return calls
+
     def _drop(self, reservation: Reservation) -> None:
+        """Forget *reservation*, which was not handed out; what is adopted waits on."""
         self.finish(reservation)
         self.forget(reservation)
+        if reservation.id < 0:
+            self.wait(reservation.delivery)

@@ -23,8 +23,10 @@ from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.borrow import Borrow
 from frontier.node.context import NodeContext, Part, Parts, Reporting
 from frontier.node.controls import Controlling
+from frontier.node.deliveries import Deliveries
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.failover import Failover
@@ -32,9 +34,7 @@ from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_politeness import HostConcurrency
 from frontier.node.hosts import Hosts
 from frontier.node.inbox import Inbox
-from frontier.node.lending import Claims, Lending
 from frontier.node.outbox import Outbox, hint_calls, hints_of
-from frontier.node.recovery import Recovery
 from frontier.node.uplink import Uplink
 from frontier.queue.push import Pusher
 from frontier.seen.config import seen_config
@@ -185,7 +185,7 @@ class Kernel(Reporting):
         self._make_heartbeat()
         self._make_guards()
         self.parts.add(self.controls, self.uplink, self.delivery_marks)
-        self.parts.add(self.hosts, self.fetched)
+        self.parts.add(self.hosts, self.fetched, self.deliveries)
 
     def _make_hosts(self) -> None:
         """What nodes tell each other of hosts, and of what operators want."""
@@ -219,45 +219,26 @@ class Kernel(Reporting):
             on_became_ready=self._on_became_ready,
             journal=lambda *done: self.parts.call(Part.pushed, *done),
         )
-        self.claims = Claims(
-            outage_retry, keys, node_id=config.node_id, ttl=config.lease_ttl
-        )
         self.inbox = Inbox(
             self.context,
             self.hosts,
-            process=self.claims.process,
             host_concurrency=self.host_concurrency,
             on_ready=self.owner.on_ready,
         )
         self.due_times = DueTimes(self.context, self.inbox)
-        self.acks = Acks(
-            self.context,
-            self.inbox,
-            self.outbox,
-            on_acked=self.claims.ended,
+        self.acks = Acks(self.context, self.inbox, self.outbox)
+        self.deliveries = Deliveries(
+            self.context, self.inbox, self.acks, self.membership
         )
 
     def _make_heartbeat(self) -> None:
         """What keeps the node's place and its leases, also after a failover."""
-        self.recovery = Recovery(
-            self.context,
-            self.inbox,
-            self.outbox,
-            self.acks,
-            start_again=self.owner.start_again,
-        )
-        self.lending = Lending(
-            self.context,
-            self.inbox,
-            self.claims,
-            self.membership,
-            resolve=self.recovery.take,
-        )
+        self.borrow = Borrow(self.context, self.inbox, self.deliveries, self.membership)
         self.heartbeat = Heartbeat(
-            self.context, self.membership, self.inbox, self, lending=self.lending
+            self.context, self.membership, self.inbox, self, borrow=self.borrow
         )
         self.heartbeat.on_leases = self.due_times.note_waiting
-        self.lending.on_change = self.heartbeat.hurry
+        self.borrow.on_change = self.heartbeat.hurry
         failover = Failover(self.context, self.store, self.inbox, self.outbox)
         self.outage_retry.on_change(failover.start_over)
 
@@ -271,7 +252,6 @@ class Kernel(Reporting):
                 self.membership,
                 address=self.store.address,
                 timeout=answer_time(config.lease_ttl),
-                process=self.claims.key,
             )
         self.end_of_crawl = EndOfCrawl(
             self.context,
@@ -295,8 +275,7 @@ class Kernel(Reporting):
         """What has to run for as long as the node is open."""
         loops = [self.outbox.run, self.inbox.run, self.acks.run]
         loops += [self.heartbeat.run, self.heartbeat.look]
-        loops += [self.claims.run, self.lending.run]
-        loops += [self.due_times.run, self.outage_retry.watch_memory]
+        loops += [self.borrow.run, self.due_times.run, self.outage_retry.watch_memory]
         loops += self.parts.each(Part.run)
         if self.watchdog is not None:
             loops.append(self.watchdog.run)

@@ -112,6 +112,7 @@ class Node(Kernel):
     _at_limit = False
     _departure: Departure | None = None
     """What it has learned as it left the crawl."""
+    _start_lock: crawls.StartLock | None = None
     _telling: asyncio.Task[None] | None = None
     _ending: asyncio.Task[None] | None = None
     """Asks whether anything was fetched, as the crawl is over."""
@@ -218,7 +219,6 @@ class Node(Kernel):
             self.opened.callback(self.watchdog.close)
         await self.reach(self._keep_to_the_end)
         await self.reach(self._learn_of_imports)
-        await self.reach(self.claims.announce)
         await self.reach(self.heartbeat.beat)
         if self.watchdog is not None:
             await self.watchdog.start()
@@ -326,7 +326,16 @@ class Node(Kernel):
         """Whether the lease that *reservation* stands on does not come back."""
         held = self.leases.held.get(reservation.lease.partition)
         is_held = held is not None and held.token == reservation.lease.token
-        return not is_held or reservation.key not in self.inbox.open
+        if not is_held or reservation.key not in self.inbox.open:
+            return True
+        delivery = reservation.delivery
+        return delivery is not None and self.deliveries.has_lost(delivery)
+
+    def covers(self, reservation: Reservation) -> bool:
+        """Whether a request may be sent that stands on *reservation*."""
+        delivery = reservation.delivery
+        is_there = delivery is None or not self.deliveries.has_lost(delivery)
+        return is_there and self.leases.covers(reservation.lease)
 
     def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
         """Note that a request was sent, and for how long to leave its host alone.
@@ -336,14 +345,15 @@ class Node(Kernel):
         self.inbox.sent(reservation, delay, turn)
 
     def start_lock(self, start_id: str) -> crawls.StartLock:
-        """The lock on a seed list."""
-        return crawls.StartLock(
+        """The lock on a seed list, which this node gives back when it leaves."""
+        self._start_lock = crawls.StartLock(
             self.outage_retry.retry,
             self.keys,
             start_id,
             self.config.node_id,
             ttl=self.config.lease_ttl,
         )
+        return self._start_lock
 
     @override
     def report(self) -> dict[str, Any]:
@@ -477,12 +487,14 @@ class Node(Kernel):
         await self._despite(self.inbox.give_back(list(leases.held)))
         if graceful or self._damaged:  # which no page is to blame for: no delivery
             await self._despite(self.inbox.put_back(list(self.inbox.open.values())))
+        await self._despite(self.deliveries.give_back())
+        if self._start_lock is not None:
+            await self._despite(self._start_lock.release())
         held = list(leases.held)
         # Others take what is not given back from who is off the map.
         with contextlib.suppress(StoreUnavailable):
             await self._despite(leases.release(held))
         await self.parts.wait(Part.finish)
-        await self._despite(self.claims.leave())
         return report
 
     async def _despite(self, step: Awaitable[Any]) -> None:

@@ -75,7 +75,6 @@ OF_THE_CRAWL: dict[str, str] = {
     "start": "",
     "hints": "",
     "order": "",
-    "process": "",
     "spent": "limits of the crawl count from 0",
     "allowances": "",
     "controls": "its exclusions and changed settings are lost",

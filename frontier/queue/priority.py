@@ -5,24 +5,16 @@ priority is in the name of its queue, ``<priority>:<queue key>``, and nowhere el
 Among the queues that a node knows to have something, the inbox takes first from those
 with the greatest priority (`frontier.node.inbox`), whatever their hosts are; equal ones
 take turns. Within a queue ``FRONTIER_ORDER`` decides.
-
-Requests that only one process can make have queues of that process,
-``<priority>@<process>:<queue key>`` (`frontier.queue.item`).
 """
 
 from __future__ import annotations
 
-import secrets
-
 from frontier.errors import CodecError
 
-PROCESS = 12
-"""Characters of the name of a process."""
 
-
-def queue_name(queue_key: str, priority: int, process: str = "") -> str:
-    """The name of the queue of *queue_key* and *priority*; of *process*, if any."""
-    return f"{priority}@{process}:{queue_key}" if process else f"{priority}:{queue_key}"
+def queue_name(queue_key: str, priority: int) -> str:
+    """The name of the queue of *queue_key* and *priority*."""
+    return f"{priority}:{queue_key}"
 
 
 def split_name(queue: str) -> tuple[int, str]:
@@ -31,10 +23,8 @@ def split_name(queue: str) -> tuple[int, str]:
     Raises:
         CodecError: It is not the name of a queue.
     """
-    head, colon, queue_key = queue.partition(":")
-    priority, at, process = head.partition("@")
-    is_named = not at or is_process(process)
-    if not colon or not priority.removeprefix("-").isdecimal() or not is_named:
+    priority, colon, queue_key = queue.partition(":")
+    if not colon or not priority.removeprefix("-").isdecimal():
         raise CodecError(f"{queue!r} is not the name of a queue")
     return int(priority), queue_key
 
@@ -47,18 +37,3 @@ def readable(queue: bytes) -> str:
     except (CodecError, ValueError):
         return ""
     return name
-
-
-def process_of(queue: str) -> str:
-    """The process whose requests are in *queue*; empty if any may make them."""
-    return queue.partition(":")[0].partition("@")[2]
-
-
-def is_process(name: str) -> bool:
-    """Whether *name* may be that of a process, as `new_process` makes it."""
-    return len(name) == PROCESS and set(name) <= set("0123456789abcdef")
-
-
-def new_process() -> str:
-    """A name for this process that no other has."""
-    return secrets.token_hex(PROCESS // 2)

@@ -11,8 +11,8 @@ What always holds:
     length of the lists.
 2.  No lease is needed, and nodes need not stop: what a node has reserved, or puts back
     meanwhile, it drops itself. A purge that was cut off is gone on with by another.
-3.  What cannot be read is left where it is. Requests that only one process can make
-    (`frontier.queue.item`) are left to nodes.
+3.  What cannot be read is left where it is. Requests that cannot be stored
+    (`frontier.node.delivery`) are left to nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from frontier.errors import CodecError
 from frontier.queue.due import DUE, LEAST, bucket_of, buckets_in, read_waiting
 from frontier.queue.item import decode
-from frontier.queue.priority import process_of, readable, split_name
+from frontier.queue.priority import readable, split_name
 from frontier.store.calls import batches
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PURGE
@@ -224,8 +224,6 @@ class Purge:
     def _queue(self, keys: PartitionKeys, queue: str, *, dry: bool) -> None:
         length = int(self._store.call(Call.command("LLEN", keys.ready(queue))))
         self.outcome.queued += length
-        if process_of(queue):
-            return
         whole = self._is_whole(queue)
         if whole and dry:
             self.outcome.found += length

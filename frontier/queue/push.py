@@ -47,14 +47,11 @@ if TYPE_CHECKING:
 
 TEST, MARK, FORCE, CLAIM = "t", "m", "f", "l"
 """How a URL is pushed: if it is new; always, and it counts as seen from then
-on; always, and nothing is remembered; if it is new, and only one process has its
-request (see `frontier.queue.item`)."""
+on; always, and nothing is remembered; if it is new, or new to who has claimed it: its
+request stays in this process (see `frontier.node.delivery`)."""
 UNTESTED = MARK + FORCE
-GONE = "0123456789"
-"""The mode of a mark that was claimed by a process that is gone, by the number of
-times that it was delivered: the next push of it finds it new."""
 
-NEW, SEEN, SEEN_BY_BLOOM, CLAIMED, NOTED = "n", "s", "b", "c", "o"
+NEW, SEEN, SEEN_BY_BLOOM, CLAIMED, FORCED = "n", "s", "b", "c", "f"
 """What the script says of a URL."""
 ARE_SEEN = SEEN + SEEN_BY_BLOOM + CLAIMED
 
@@ -73,7 +70,7 @@ class Push(NamedTuple):
     due: int = 0
     """When it is to be ready, in ms of the server's clock; 0 for at once."""
     forced: int = 0
-    """Its id of `Forced`; 0 if it has no parent, or is tested."""
+    """Its id of `Forced`; 0 if it has no parent, or is tested. Of a claim the owner."""
 
 
 class Forced:

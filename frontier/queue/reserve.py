@@ -45,7 +45,7 @@ KEPT = 86_400
 """Seconds for which marks of what was started are kept that nobody removes."""
 
 
-class Delivery(IntEnum):
+class Blame(IntEnum):
     """What it counts that a node ended, or lost its lease, with an item in its hands.
 
     The value is what `queue_requeue` takes for the most deliveries.
@@ -69,6 +69,9 @@ class Reservation:
     """Unique in its partition only."""
     queue: str
     item: bytes
+    delivery: Any = None
+    """What stands on it, if that outlives its own request here, or is all there is of
+    it (`frontier.node.delivery`): then *id* is less than 0, and no store has it."""
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -179,32 +182,71 @@ def list_reserved(keys: PartitionKeys) -> Call:
 def older(reply: Mapping[bytes, bytes], lease: Lease) -> list[tuple[int, str]]:
     """The ids and queues of reservations made under tokens before *lease*'s.
 
+    Without those that are kept, by whomever.
+
     Raises:
         CodecError: One of them is none.
     """
     found = []
     for key, value in reply.items():
-        number, token, queue, _ = read_reserved(key, value)
-        if token < lease.token:
-            found.append((number, queue))
+        entry = read_reserved(key, value)
+        if entry.token < lease.token and not entry.keeper:
+            found.append((entry.id, entry.queue))
     return sorted(found)
 
 
-def read_reserved(key: bytes, value: bytes) -> tuple[int, int, str, bytes]:
-    """The id, token, queue and item of an entry of `PartitionKeys.reserved`.
+class Reserved(NamedTuple):
+    """An entry of `PartitionKeys.reserved`."""
+
+    id: int
+    token: int
+    queue: str
+    item: bytes
+    keeper: str
+    """The name of who keeps it, whoever has the partition; see `keep_call`."""
+
+
+def read_reserved(key: bytes, value: bytes) -> Reserved:
+    """The entry *value* of the id *key*.
 
     Raises:
         CodecError: It is none.
     """
     try:
-        token, name, item = value.split(b"\n", 2)
-        queue = name.decode()
+        head, name, item = value.split(b"\n", 2)
+        token, _, keeper = head.partition(b" ")
+        queue, kept_by = name.decode(), keeper.decode()
         split_name(queue)
     except (CodecError, ValueError):
-        token, queue, item = b"", "", b""
+        token, queue, item, kept_by = b"", "", b"", ""
     if not (key.isdigit() and token.isdigit()) or max(len(key), len(token)) > 15:
         raise CodecError(f"its entry {key[:40]!r} is not a reservation")
-    return int(key), int(token), queue, item
+    return Reserved(int(key), int(token), queue, item, kept_by)
+
+
+def keep_call(keys: PartitionKeys, reservation: Reservation, keeper: str) -> Call:
+    """The call that has *keeper* keep *reservation*, whoever has the partition next.
+
+    Not if its lease is lost; `is_kept` tells.
+    """
+    number, token = reservation.id, reservation.lease.token
+    return Call.txn(
+        [
+            (("HGET", keys.lease, "token"), token),
+            (("HEXISTS", keys.reserved, number), 1),
+        ],
+        [("HSET", keys.reserved, number, _kept(reservation, keeper))],
+    )
+
+
+def _kept(reservation: Reservation, keeper: str) -> bytes:
+    head = f"{reservation.lease.token} {keeper}\n{reservation.queue}\n"
+    return head.encode() + reservation.item
+
+
+def is_kept(entry: bytes | None, reservation: Reservation, keeper: str) -> bool:
+    """Whether the *entry* of its id says that *keeper* keeps *reservation*."""
+    return entry == _kept(reservation, keeper)
 
 
 def unknown_of(
@@ -213,18 +255,24 @@ def unknown_of(
     """The ids and queues of reservations that *lease*'s holder does not know of.
 
     *known* are the keys of those that it does. What an earlier holder had, it has put
-    back already, or does so now.
+    back already, or does so now. What is kept is left out.
 
     Raises:
         CodecError: One of the entries is invalid.
     """
     found = []
     for key, value in reply.items():
-        number, token, queue, _ = read_reserved(key, value)
-        is_open = (lease.partition, lease.token, number) in known
-        if token <= lease.token and not is_open:
-            found.append((number, queue))
+        entry = read_reserved(key, value)
+        is_open = (lease.partition, lease.token, entry.id) in known
+        if entry.token <= lease.token and not is_open and not entry.keeper:
+            found.append((entry.id, entry.queue))
     return found
+
+
+def kept_in(reply: Mapping[bytes, bytes]) -> list[Reserved]:
+    """The entries in *reply* that are kept."""
+    found = (read_reserved(key, value) for key, value in reply.items())
+    return [entry for entry in found if entry.keeper]
 
 
 def requeue_calls(
@@ -233,7 +281,7 @@ def requeue_calls(
     order: Order,
     entries: Iterable[tuple[int, str]],
     *,
-    delivered: bool | Delivery,
+    delivered: bool | Blame,
     why: str = "",
 ) -> list[Call]:
     """The calls that put reservations, each an id and a queue, back in front.
@@ -241,7 +289,7 @@ def requeue_calls(
     *delivered* says that a node may have tried them, so that they come nearer
     to the dead letter; of what reaches it, *why* is added to the reason.
     """
-    counts = delivered if isinstance(delivered, Delivery) else _DELIVERED[delivered]
+    counts = delivered if isinstance(delivered, Blame) else _DELIVERED[delivered]
     first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
@@ -263,7 +311,7 @@ def deliveries(item: bytes) -> int:
     return int(item[:1]) % MAX_TRIES if item[:1].isdigit() else 0
 
 
-_DELIVERED = {False: Delivery.NONE, True: Delivery.FULL}
+_DELIVERED = {False: Blame.NONE, True: Blame.FULL}
 
 
 class Ran(NamedTuple):
@@ -283,6 +331,12 @@ def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
     return Call.txn([(("EXISTS", keys.meta()), 1)], noted)
 
 
+def notes_call(keys: CrawlKeys, holders: Iterable[str]) -> Call:
+    """The call whose reply has notes of `ended_call`, one or `None` of each holder."""
+    names = [holder.rpartition("/")[0] for holder in holders]
+    return Call.command("HMGET", keys.ended(), *names)
+
+
 def ran_of(note: bytes | None) -> Ran | None:
     """What *note* of `ended_call` says; `None` if there is none."""
     return Ran(*map(int, note.split(b" "))) if note else None
@@ -294,7 +348,7 @@ def weighed(
     lease: Lease,
     former: tuple[str, int] = ("", 0),
     ran: Ran | None = None,
-) -> list[tuple[Delivery, str, list[tuple[int, str]]]]:
+) -> list[tuple[Blame, str, list[tuple[int, str]]]]:
     """The reservations that `older` finds, by what their deliveries count, and why.
 
     *former* is who had the partition, under which token, *ran* what is known of that
@@ -305,24 +359,29 @@ def weighed(
     culprit = ran.id if ran and ran[:2] == (lease.partition, last) else None
     ids = {member.decode("utf-8", "replace") for member in started}
     node_id = holder.partition("/")[0]
-    found: dict[tuple[Delivery, str], list[tuple[int, str]]] = defaultdict(list)
+    found: dict[tuple[Blame, str], list[tuple[int, str]]] = defaultdict(list)
     for number, queue in older(reply, lease):
-        token = int(reply[b"%d" % number].split(b"\n", 1)[0])
-        kind, why = Delivery.NONE, ""
+        token = read_reserved(b"%d" % number, reply[b"%d" % number]).token
+        kind, why = Blame.NONE, ""
         if token == last and number == culprit:
-            kind = Delivery.FULL
-            why = f"; node {node_id} ended while its callback ran"
+            kind = Blame.FULL
+            why = ended_in(node_id)
         elif str(number) in ids:
             is_beside = ran is not None and token == last
-            kind = Delivery.BESIDE if is_beside else Delivery.FULL
+            kind = Blame.BESIDE if is_beside else Blame.FULL
         found[kind, why].append((number, queue))
-    order = (Delivery.NONE, Delivery.BESIDE, Delivery.FULL)
+    order = (Blame.NONE, Blame.BESIDE, Blame.FULL)
     return [
         (kind, why, entries)
         for (kind, why), entries in sorted(
             found.items(), key=lambda one: (order.index(one[0][0]), one[0][1])
         )
     ]
+
+
+def ended_in(node_id: str) -> str:
+    """Of a dead letter, that *node_id* ended in a callback of it."""
+    return f"; node {node_id} ended while its callback ran"
 
 
 def requeued(reply: list[int] | None, lease: Lease) -> tuple[int, int]:

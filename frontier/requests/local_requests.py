@@ -1,11 +1,12 @@
-"""Requests that cannot be stored: kept in this process, claimed in the store.
+"""Requests that cannot be stored: adopted by the delivery of what they come from.
 
 What always holds:
 
-1.  A request that is kept has a claim in the store before what it comes from is
-    acked, and its URL is tested and marked with it, in one step.
+1.  A request that is adopted counts as left with what it comes from before that can
+    be acked, and its URL is tested, and claimed, before it is sent.
 2.  What it comes from is known: the request whose callback, errback or middleware
-    made it; or, where nobody can tell, all that is in progress on this node.
+    made it; or, where nobody can tell, all that is in progress on this node. Start
+    requests stand on one that the lock on the seeds waits for.
 3.  Of each kind of reason the first is told in one line, with its URL, and all are
     counted in another when the node closes.
 """
@@ -16,25 +17,22 @@ import asyncio
 import logging
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scrapy import Request
-
-from frontier.errors import NotSerializable
-from frontier.queue.item import Lineage, Origin
-from frontier.queue.priority import process_of, queue_name
-from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, TEST, Push
+from frontier.node.delivery import Delivery
+from frontier.queue.priority import queue_name
+from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, MARK, TEST, Push
 from frontier.requests.seen_mode import ONCE
 from frontier.requests.spider_output import PARENT
-from frontier.scrapy_internals import started
 from frontier.urls.fingerprint import seen_hash
 from frontier.urls.partition import DOWNLOAD_SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scrapy.crawler import Crawler
+    from scrapy import Request
 
+    from frontier.errors import NotSerializable
     from frontier.queue.reserve import Reservation
     from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
@@ -56,8 +54,17 @@ class _Kind:
     count: int = 0
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A request of which it is not known whether it is new."""
+
+    delivery: Delivery
+    reason: str
+    due: int
+
+
 class LocalRequests:
-    """Keeps the requests of one node that cannot be stored."""
+    """Has the requests of one node that cannot be stored adopted."""
 
     def __init__(
         self, session: Session, modes: SeenModes, queue_addresses: QueueAddresses
@@ -67,90 +74,110 @@ class LocalRequests:
         self._modes = modes
         self._queue_addresses = queue_addresses
         self._kinds: dict[str, _Kind] = {}
-        self._reasons: dict[int, str] = {}
-        self._starting = asyncio.Lock()
+        self._asked: dict[int, list[_Asked]] = {}
+        """By the ids of requests, which are kept as well, in the order of pushes."""
+        self._loose = Delivery(b"loose")
 
-    def keep(
+    def adopt(
         self,
         request: Request,
         fingerprint: bytes,
         mode: str,
+        due: int,
         delivered: Mapping[Request, Reservation],
         error: NotSerializable,
-    ) -> None:
-        """Keep *request*, and have a claim queued for it; never waits.
+    ) -> bool:
+        """Have *request* adopted; never waits. Not if the same is here, and not over.
 
-        *delivered* is what is in progress and came from the store.
+        It waits until it is *due*. *delivered* is what is in progress and came from the
+        store.
         """
-        state = self._session.requests.of(request)
-        if state.lineage is None:  # it may be tested twice, long after its parent
-            state.lineage = self._lineage(request, delivered)
-        lineage = state.lineage
         slot = request.meta.get(DOWNLOAD_SLOT)
         address = self._queue_addresses.of(request.url, fingerprint, slot)
-        outbox, claims = self._node.outbox, self._node.claims
+        outbox = self._node.outbox
         if mode == ONCE:
             if self._session.config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
                 outbox.put(address.partition, only_mark)
             fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
-        number, marks = seen_hash(fingerprint), lineage.marks
-        if mode != FORCE:
-            marks += ((address.partition, number),)
-        queue = queue_name(address.queue_key, request.priority, claims.process)
-        where = (address.partition, queue)
-        again = request.copy().copy
-        facts = (request, again, request.url, where)
-        claim = claims.make(*facts, lineage.origins, marks, lineage.start_id)
-        try:
-            item = claim.item()
-        except NotSerializable as too_large:
-            logger.warning("%s, so a crash loses it", too_large)
-            claim = claims.make(*facts, (), marks, "")
-            item = claim.item()
-        self._reasons[id(request)] = _kind(error)
+        number = seen_hash(fingerprint)
+        parents = self._parents(request, delivered)
+        push_id = parents[0].next_id(fingerprint)
+        made = Delivery(
+            b"%d" % push_id,
+            parents=parents,
+            request=request,
+            copy=request.copy().copy,
+            partition=address.partition,
+            queue=queue_name(address.queue_key, request.priority),
+            mark=number if mode == TEST else 0,
+            push_id=push_id,
+        )
+        if not self._node.deliveries.adopts(made):
+            return False
+        owner = 0
         if mode == TEST:
-            mode = CLAIM
-        due = self._session.requests.known(request).due
-        push = Push(mode, number, queue, request.priority, item, request, due)
+            mode, owner = CLAIM, made.owner
+        asked = _Asked(made, _kind(error), due)
+        self._asked.setdefault(id(request), []).append(asked)
+        push = Push(mode, number, "", request.priority, b"", request, 0, owner)
         outbox.put(address.partition, push)
+        return True
 
-    def _lineage(
+    def _parents(
         self, request: Request, delivered: Mapping[Request, Reservation]
-    ) -> Lineage:
+    ) -> tuple[Delivery, ...]:
+        """What *request* comes from."""
         if self._modes.is_start(request):
-            return Lineage((), (), self._session.start_id)
+            if self._session.start_delivery is None:
+                self._session.start_delivery = Delivery(
+                    b"start " + self._session.start_id.encode(), over=asyncio.Event()
+                )
+            return (self._session.start_delivery,)
         parent = PARENT.get()
-        parents = [parent] if parent in delivered else list(delivered)
-        origins: dict[Origin, None] = {}
-        marks: dict[tuple[int, int], None] = {}
-        start_id = ""
-        for one in parents:
-            if one is None:
-                continue
-            claim = self._session.requests.known(one).claim
-            if claim is not None:
-                origins.update(dict.fromkeys(claim.origins))
-                marks.update(dict.fromkeys(claim.marks))
-                start_id = start_id or claim.start_id
-            else:
-                from_ = delivered[one]
-                partition = from_.lease.partition
-                origins[Origin(partition, from_.queue, from_.item)] = None
-        return Lineage(tuple(origins), tuple(marks), start_id)
+        if parent is not None:
+            known = self._session.requests.known(parent).delivery
+            if known is not None and known.left:
+                return (known,)
+            if parent in delivered:
+                return (self._root(parent, delivered[parent]),)
+        every = (self._root(*each) for each in delivered.items())
+        return tuple(dict.fromkeys(every)) or (self._loose,)
+
+    def _root(self, request: Request, reservation: Reservation) -> Delivery:
+        """What stands on *reservation*."""
+        state = self._session.requests.of(request)
+        if state.delivery is None:
+            identity = reservation.queue.encode() + reservation.item[1:]
+            if state.push_id:
+                identity = b"%d" % state.push_id
+            state.delivery = Delivery(identity, reservation)
+        return state.delivery
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are requests of which it is not known whether they are new."""
+        return bool(self._asked)
 
     def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Take note of what became of claims."""
-        claims = self._node.claims
+        """Take note of what became of requests that are adopted."""
         for push, verdict in zip(pushes, verdicts, strict=True):
-            if not process_of(push.queue):
+            if push.queue or push.tag is None:
                 continue
-            reason = self._reasons.pop(id(push.tag), OTHERS)
-            if verdict in ARE_SEEN:
-                claims.refused(push.tag)
-            else:
-                claims.stored(push.tag)
-                self._count(reason, push.tag.url)
+            every = self._asked.get(id(push.tag))
+            if every is None:
+                continue
+            asked = every.pop(0)
+            if not every:
+                del self._asked[id(push.tag)]
+            if verdict in ARE_SEEN and push.mode not in {FORCE, MARK}:
+                self._node.deliveries.end(asked.delivery)
+                continue
+            self._count(asked.reason, push.tag.url)
+            wait = 0.0
+            if asked.due:
+                wait = (asked.due - self._node.context.clock()) / 1000
+            self._node.deliveries.accept(asked.delivery, wait)
 
     def _count(self, reason: str, url: str) -> None:
         self._session.count("frontier/queue/local")
@@ -166,8 +193,13 @@ class LocalRequests:
                 url,
             )
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is left that no reservation in the store stands for."""
+        return self._loose.left > 1
+
     def tell(self) -> None:
-        """Log how many were kept, for each kind of reason."""
+        """Log how many were adopted, for each kind of reason."""
         for reason, kind in self._kinds.items():
             logger.warning(
                 "%d requests could not be stored and were fetched by this process "
@@ -176,23 +208,6 @@ class LocalRequests:
                 reason,
                 kind.url,
             )
-
-    async def start_again(self, crawler: Crawler) -> None:
-        """Schedule what `Spider.start` yields; items it yields were scraped before."""
-        session = self._session
-        async with self._starting:
-            before = session.starting
-            session.starting = session.starts_again = True
-            try:
-                await self._crawl_starts(crawler)
-            finally:
-                session.starting, session.starts_again = before, False
-
-    async def _crawl_starts(self, crawler: Crawler) -> None:
-        engine: Any = crawler.engine
-        async for made in await started(crawler):
-            if isinstance(made, Request):
-                engine.crawl(made)
 
 
 def _kind(error: NotSerializable) -> str:

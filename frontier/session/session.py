@@ -89,9 +89,9 @@ if TYPE_CHECKING:
     from frontier.metrics.node import Reading
     from frontier.model import Stored
     from frontier.node.context import Owner
+    from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.queue.due import Again
-    from frontier.queue.item import Claim, Lineage
     from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
     from frontier.urls.exclusions import Exclusions, Rule
@@ -143,8 +143,6 @@ class RequestState:
     """Whether `Spider.start` made it."""
     is_exempt: bool = False
     """Whether it is sent whatever was seen before the crawl (`queue.item.EXEMPT`)."""
-    is_retested: bool = False
-    """Whether it is tested once more, for another process had claimed it."""
     reservation: Reservation | None = None
     """What it stands on, if it came from the store."""
     waiting: Request | None = None
@@ -153,10 +151,8 @@ class RequestState:
     """The id of its push, if it was queued untested."""
     forced: Forced | None = None
     """What it has led to that was queued untested."""
-    claim: Claim | None = None
-    """What was queued for it, if it cannot be stored and was started."""
-    lineage: Lineage | None = None
-    """What leads to it, if it cannot be stored."""
+    delivery: Delivery | None = None
+    """As what it is adopted, or adopts others (`frontier.node.delivery`)."""
     put_back: bool = False
     """Whether this node, as it closes, does not send it any more."""
     waits: bool = False
@@ -181,8 +177,6 @@ class RequestState:
     """What the download handler gave for it, until the archive has taken that."""
     stored: Future[Stored] | None = None
     """Where its exchange is being written."""
-    due: int = 0
-    """When it is to be ready, by the server's clock in ms; 0 for at once."""
     again: Again | None = None
     """What waits in its place when it is acked, if anything."""
     visit: Any = None
@@ -217,8 +211,16 @@ class RequestStates:
             request.meta[DOWNLOAD_SLOT] = slot
 
     def reservation(self, request: Request) -> Reservation | None:
-        """What *request* stands on, if it came from the store."""
+        """What *request* stands on, if it came from the store, or is adopted."""
         return self._states.get(request, _NOTHING).reservation
+
+    def in_store(self, request: Request) -> Reservation | None:
+        """What the store has of *request*: itself, or what has led to it if adopted."""
+        reservation = self.reservation(request)
+        if reservation is None or reservation.delivery is None:
+            return reservation
+        root: Reservation | None = reservation.delivery.roots[0].reservation
+        return root
 
 
 class SendGuard(Protocol):
@@ -267,8 +269,8 @@ class Session(Part):
     """Whether `Spider.start` may still make requests on this node."""
     start_id = ""
     """Of this node's start requests: all nodes with its job make the same."""
-    starts_again = False
-    """Whether start requests of a node that is gone are being made again."""
+    start_delivery: Delivery | None = None
+    """What start requests that cannot be stored stand on, if there are any."""
     gives_back = False
     """Whether this node closes while the crawl is paused, and what it has not sent
     is given back."""
@@ -421,7 +423,7 @@ class Session(Part):
         watchdog = self.node.watchdog
         marks = None
         if watchdog is not None:
-            marks = Marks(self.requests.reservation, watchdog)
+            marks = Marks(self.requests.in_store, watchdog)
         stand_before_spider_errors(self._crawler, self.end_by_spider)
         show = self.requests.show_slot
         self._output = SpiderOutput(

@@ -69,7 +69,6 @@ OF_A_CRAWL: Mapping[str, str] = {
     "start": STRING,
     "hints": LIST,
     "order": STRING,
-    "process": STRING,
     "spent": HASH,
     "allowances": HASH,
     "controls": HASH,

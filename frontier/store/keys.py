@@ -287,14 +287,6 @@ class CrawlKeys:
         """
         return f"{self._tag()}:order:{node_id}"
 
-    def process(self, name: str) -> str:
-        """String: the node of a process that has requests of its own; expires.
-
-        While it is there, nobody else resolves the
-        [claims](architecture.md#requests-that-cannot-be-stored) of that process.
-        """
-        return f"{self._tag()}:process:{name}"
-
     def spent(self) -> str:
         """Hash `{pages, items, errors, bytes, active_ms, active_at}` of all nodes.
 
@@ -544,7 +536,10 @@ class PartitionKeys:
     def reserved(self) -> str:
         r"""Hash: reservation id to `<token>\n<queue>\n<item>`.
 
-        *token* is that of the lease under which it was reserved.
+        *token* is that of the lease under which it was reserved. ` <keeper>` follows it
+        if a process keeps the reservation for what it has led to and [cannot be
+        stored](architecture.md#requests-that-cannot-be-stored): a name as in `lease`.
+        Holders leave it alone as long as that is on the map.
         """
         return f"{self.tag}:reserved"
 
@@ -615,10 +610,11 @@ class PartitionKeys:
 
     @property
     def claimed(self) -> str:
-        """Hash: mark whose request one process has, or had, to nothing or deliveries.
+        """Hash: mark of a request that cannot be stored to the id of its owner.
 
-        A number says that the process is gone: the next push finds the URL new, and its
-        item begins with that number.
+        The owner is the [delivery](architecture.md#requests-that-cannot-be-stored) on
+        which it stands, of which the id is the same each time: to that the URL is new.
+        Removed when all that the request led to is done.
         """
         return f"{self.tag}:claimed"
 

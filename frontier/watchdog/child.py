@@ -96,12 +96,10 @@ class Watchdog:
         *,
         address: Address,
         timeout: float,
-        process: str,
     ) -> None:
         self._ttl = config.lease_ttl
         self._keys = keys
         self._membership = membership
-        self._process = process
         self._memory = Memory.make()
         self._signals = _Signals()
         self._starting, self._closed = threading.Lock(), False
@@ -227,7 +225,6 @@ class Watchdog:
             self._said = said
             sent, names, args = said
             told = {"sent": sent, "names": names, "args": args}
-            told["process"] = self._process
             self._memory.beat(json.dumps(told).encode())
 
     # What runs.

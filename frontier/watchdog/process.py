@@ -206,7 +206,7 @@ class Watch:
             self._due = time.monotonic() + self._ttl / 3
 
     def _beat(self) -> bool:
-        """Say that the node lives, and what it does; renew what its claims stand on.
+        """Say that the node lives, and what it does.
 
         Whether that is done, or there is nothing to say.
         """
@@ -215,9 +215,7 @@ class Watch:
 
         try:
             said = json.loads(self._memory.said or b"")
-            sent, names, args, process = (
-                said[name] for name in ("sent", "names", "args", "process")
-            )
+            sent, names, args = (said[name] for name in ("sent", "names", "args"))
             report = json.loads(args[4] or "{}")
         except (ValueError, KeyError, TypeError):  # it has not said all of it yet
             return True
@@ -226,9 +224,6 @@ class Watch:
         report |= {"busy_seconds": round(self._silent, 1), "busy_url": url}
         args[3], args[4] = 1, json.dumps(report)
         calls = [Call.to(NODE_BEAT, names, args)]
-        if process:
-            ttl_ms = int(self._ttl * 1000)
-            calls.append(Call.command("SET", process, self._node_id, "PX", ttl_ms))
         began = time.monotonic()
         deadline = max(sent, self._memory.stood_in) + float(self._settings["life"])
         replies = self._run(calls) if began < deadline else []

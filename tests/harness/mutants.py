@@ -11,9 +11,11 @@ from frontier.cluster import crawls
 from frontier.cluster.membership import Membership
 from frontier.node import outbox
 from frontier.node.context import Part
+from frontier.node.deliveries import Deliveries
 from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
+from frontier.queue.reserve import requeue_calls
 from frontier.store import cluster_router
 from frontier.store.client import Store
 from frontier.store.scripts import (
@@ -101,6 +103,40 @@ def hands_over_what_is_started(engine):
     Inbox.busy_partitions = lambda self: set()
 
 
+def waits_for_what_is_kept(engine):
+    """A partition was not handed over before what it had led to was done."""
+    busy = Inbox.busy_partitions
+    Inbox.busy_partitions = lambda self: busy(self) | {p for p, _ in self.kept}
+
+
+def adopts_what_it_has(engine):
+    """All that a tree has claimed was new to it, also what was under way."""
+    Deliveries._has = lambda self, delivery: False
+
+
+def acks_before_what_it_adopts(engine):
+    """A page was acked before what it had adopted was done with."""
+
+    def through(self, delivery, reservation):
+        delivery.reservation = reservation
+        self._acks.complete(reservation)
+
+    Deliveries.through = through
+
+
+def counts_what_is_kept(engine):
+    """What a dead node had kept counted as delivered, whatever ended the node."""
+    put_back = Inbox._of_the_gone
+
+    async def counted(self, keys, lease, entries):
+        calls = await put_back(self, keys, lease, entries)
+        every = [(entry.id, entry.queue) for entry in entries]
+        full = requeue_calls(keys, lease, self._order, every, delivered=True)
+        return full if calls else calls
+
+    Inbox._of_the_gone = counted
+
+
 def acks_before_its_links(engine):
     """A page was acked before its links were stored."""
 
@@ -186,6 +222,10 @@ MUTANTS = {
         never_starts_over,
         hands_over_what_is_started,
         acks_before_its_links,
+        waits_for_what_is_kept,
+        adopts_what_it_has,
+        acks_before_what_it_adopts,
+        counts_what_is_kept,
         keeps_nothing,
         keeps_for_a_moment,
         keeps_whatever_the_server,

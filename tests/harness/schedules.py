@@ -9,9 +9,7 @@ what a node says. A crawl is made by hand: who has a page's partition, when the 
 answers, and what becomes of a call.
 
 `tests/harness/test_schedules.py` names the tests of processes that tell the others.
-Of S1, S3 and S4 the simulator tells what concerns pages that are stored;
-`tests/integration/test_local.py` and `tests/node/test_lending.py` tell the same of
-requests that one process alone can make.
+Those that end in `local` are about requests that cannot be stored.
 """
 
 import argparse
@@ -78,6 +76,7 @@ class Web(Site):
 
     def __init__(self):
         self.hosts, self.links, self.entries = [0], [[]], []
+        self.local = set()
         self._held, self._draw = {}, Least()
 
     def hold(self, page):
@@ -170,6 +169,10 @@ class Play(Trial):
         self.site.links.append(list(links))
         return page
 
+    def page_beside(self, other, links=()):
+        """A page of another host in the partition of *other*, that leads to *links*."""
+        return self.page_where(lambda p, _: p == self.partition(other), links)
+
     def partition(self, page):
         """The partition of *page*."""
         url = self.site.url(page)
@@ -223,6 +226,34 @@ async def s1(play):
     await play.whole()
 
 
+async def s1_local(play):
+    """The same of children that one node alone can make: each gets the other's."""
+    a, b = await play.pair()
+    children = [play.page(b), play.page(a)]
+    play.site.local.update(children)
+    first = play.page_beside(children[1], [children[0]])
+    second = play.page_beside(children[0], [children[1]])
+    a.enqueue(first)
+    b.enqueue(second)
+    await play.whole()
+    assert list(map(play.by, (first, second, *children))) == [
+        *(["n0"], ["n1"]),
+        *(["n0"], ["n1"]),
+    ]
+
+
+async def s2(play):
+    """Two pages that one node alone can make, and that link to each other."""
+    a, b = await play.pair()
+    one = play.page(a)
+    other = play.page(b, [one])
+    play.site.links[one].append(other)
+    play.site.local.update((one, other))
+    a.enqueue(play.page(a, [one, other]))
+    await play.whole()
+    assert [play.by(one), play.by(other)] == [["n0"], ["n0"]]
+
+
 async def s3(play):
     """A partition is handed over while a page of it is on the wire."""
     a, b = await play.pair()
@@ -238,10 +269,45 @@ async def s3(play):
     assert play.by(page) == ["n0"]
 
 
+async def s3_local(play):
+    """The same of a page that one node alone can make."""
+    a, b = await play.pair()
+    child = play.page(a, [play.page(b)])
+    play.site.local.add(child)
+    page = play.page_beside(child, [child])
+    play.site.hold(child)
+    a.enqueue(page)
+    await play.until(lambda: play.site.is_asked(child), "child")
+    a.drain()
+    await asyncio.sleep(3 * TTL)
+    assert not b.node.leases.current(play.partition(child))
+    play.site.answer(child)
+    await play.whole()
+    assert [play.by(page), play.by(child)] == [["n0"], ["n0"]]
+
+
 async def s4(play):
     """The push of a page's only link is late, and the node dies meanwhile."""
     a, b = await play.pair()
     child = play.page(b)
+    page = play.page(a, [child])
+    a.enqueue(page)
+    play.site.hold(page)
+    await play.until(lambda: play.site.is_asked(page), "page")
+    play.fate(a, "queue_push", late=2.0)
+    play.site.answer(page)
+    await play.met()
+    await asyncio.sleep(1)
+    a.kill()
+    await play.whole(but=[page])
+    assert (play.by(page), play.by(child)) == (["n0", "n1"], ["n1"])
+
+
+async def s4_local(play):
+    """The test of a page that one node alone can make is late, and the node dies."""
+    a, b = await play.pair()
+    child = play.page(b)
+    play.site.local.add(child)
     page = play.page(a, [child])
     a.enqueue(page)
     play.site.hold(page)
@@ -433,6 +499,28 @@ async def s11(play):
     await forgets(play, count=0)
 
 
+async def s14(play):
+    """Three nodes die while what a page has led to is left, which they alone have."""
+    first = play.start()
+    await play.settled(first)
+    child = play.page(first)
+    play.site.local.add(child)
+    page = play.page(first, [child])
+    play.site.hold(child)
+    first.enqueue(page)
+    for number in range(3):
+        await play.until(lambda: play.site.is_asked(child), "child")
+        await asyncio.sleep(1)
+        play.engines[-1].kill()
+        play.site._held[child].clear()
+        assert len(play.by(page)) == number + 1
+        play.start()
+    await play.until(lambda: play.site.is_asked(child), "child")
+    play.site.answer(child)
+    await play.whole(but=[page])
+    assert [len(play.by(page)), play.by(child)] == [4, ["n3"]]
+
+
 async def s15(play):
     """Nobody reaches the server for two leases: no node is dropped."""
     a, b = await play.pair()
@@ -468,7 +556,8 @@ async def s16(play):
 SCHEDULES = {
     made.__name__: (made, servers)
     for made, servers in (
-        *((made, ()) for made in (s1, s3, s4, s5, s6, s7, s8, s9_deleted, s15, s16)),
+        *((made, ()) for made in (s1, s1_local, s2, s3, s3_local, s4, s4_local, s5)),
+        *((made, ()) for made in (s6, s7, s8, s9_deleted, s14, s15, s16)),
         *((made, ("a", "b", "c")) for made in (s9_emptied, s10, s10_cut, s11)),
     )
 }

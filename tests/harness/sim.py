@@ -22,7 +22,7 @@ Outside are, with what tests them:
 * redis-py, its timers and connections: `tests/store`, `tests/node/test_heartbeat.py`.
 * Clusters and Sentinel: `make stores`, `tests.chaos`.
 * Delays between requests of two nodes, which nobody judges here: `tests.chaos`.
-* Requests that cannot be stored: `tests/integration/test_local.py`, `tests.chaos`.
+* Which requests cannot be stored: `tests/integration/test_local.py`, `tests.chaos`.
 """
 
 import argparse
@@ -58,11 +58,12 @@ from frontier.errors import ConfigurationError
 from frontier.node import inbox
 from frontier.node import node as nodes
 from frontier.node.context import Owner
+from frontier.node.delivery import Delivery
 from frontier.node.ends import ORDERS, UNDONE
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.process_stats import ProcessStats
-from frontier.queue.push import TEST, Push
+from frontier.queue.push import ARE_SEEN, CLAIM, TEST, Push
 from frontier.settings.config import Config
 from frontier.testing.oracle import Entry, RequestLog
 from frontier.urls.fingerprint import seen_hash
@@ -150,6 +151,8 @@ class Site:
         ]
         for page in range(1, count):  # each is led to by one before it
             self.links[draw.randrange(page)].append(page)
+        self.local = set()
+        """Pages whose requests cannot be stored, as the spider makes them."""
         self.entries = []
         self._draw = draw
 
@@ -264,13 +267,41 @@ class Engine(Owner):
         push = Push(TEST, mark, queue, 0, b"0%d" % page, page)
         self.node.outbox.put(place.partition, push)
 
+    def adopt(self, page, parent):
+        """Have *page*, which cannot be stored, be fetched unless it was seen."""
+        url = self._trial.site.url(page)
+        place = self._places.of(url, url.encode())
+        mark = seen_hash(url.encode())
+        made = Delivery(
+            b"%d" % parent.next_id(url.encode()),
+            parents=(parent,),
+            request=page,
+            copy=lambda: page,
+            partition=place.partition,
+            queue=f"0:{place.queue_key}",
+            mark=mark,
+        )
+        if self.node.deliveries.adopts(made):
+            push = Push(CLAIM, mark, "", 0, b"", made, 0, made.owner)
+            self.node.outbox.put(place.partition, push)
+
+    def stored(self, pushes, verdicts):
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            if push.mode == CLAIM and verdict in ARE_SEEN:
+                self.node.deliveries.end(push.tag)
+            elif push.mode == CLAIM:
+                self.node.deliveries.accept(push.tag)
+
     def take(self):
         """The next to fetch, if there is one."""
         return self.node.take()
 
-    def done(self, reservation):
-        """All that it leads to is enqueued."""
-        self.node.acks.complete(reservation)
+    def done(self, reservation, tree=None):
+        """All that it leads to is enqueued; what is adopted is of *tree*."""
+        if tree is None:
+            self.node.acks.complete(reservation)
+        else:
+            self.node.deliveries.through(tree, reservation)
 
     def drain(self):
         """Have the node leave."""
@@ -302,29 +333,49 @@ class Engine(Owner):
                 asyncio.get_running_loop().create_task(self._fetch(reservation))
 
     async def _fetch(self, reservation):
-        page = int(reservation.item[1:])
+        site, tree = self._trial.site, reservation.delivery
+        page = int(reservation.item[1:]) if tree is None else tree.request
         life = (self._trial.site.url(page), CLOCK.now)
         self._trial.lives[self.process.name, reservation.key] = life
         await asyncio.sleep(self._draw.choice((0.0, 0.1, 0.5, 2.0)))
+        is_sent = False
         if await self._covered(reservation):
             self.node.sent(reservation, self._trial.delay, 0.0)
             self.about_to_write += 1
             await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.4)))
             self.about_to_write -= 1
             if not self.last_look or await self._covered(reservation):
-                await self._trial.site.ask(page, self.process)
+                await site.ask(page, self.process)
                 await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.3)))
-                for child in self._trial.site.links[page]:
-                    self.enqueue(child)
-        self.done(reservation)
+                if tree is None and site.local & {*site.links[page]}:
+                    tree = Delivery(b"%d" % page, reservation)
+                for child in site.links[page]:
+                    if child in site.local:
+                        self.adopt(child, tree)
+                    else:
+                        self.enqueue(child)
+                is_sent = True
+        if reservation.delivery is not None and not is_sent:
+            await self.node.acks.put_back(reservation)
+            tree = None
+        else:
+            self.done(reservation, tree)
         while reservation.key in self.node.inbox.open:
             await asyncio.sleep(0.05)
-        self._trial.end(self.process.name, reservation.key)
         del self._active[reservation.key]
         self._ready.set()
+        while tree is not None and self._stands(tree):
+            await asyncio.sleep(0.05)
+        self._trial.end(self.process.name, reservation.key)
+
+    def _stands(self, tree):
+        """Whether something is left of *tree* here."""
+        if tree.is_adopted:
+            return tree in self.node.deliveries._claimed.values()
+        return tree in self.node.inbox.kept.values()
 
     async def _covered(self, reservation):
-        while not self.node.leases.covers(reservation.lease):
+        while not self.node.covers(reservation):
             if self.node.has_lost(reservation):
                 return False
             await asyncio.sleep(PATIENCE)
@@ -369,6 +420,7 @@ class Trial:
         random.seed(seed)  # the nodes' jitter
         server.clear()
         self.site = Site(draw)
+        self._choose_local(random.Random(f"{seed} local"))
         self.wire = Wire(draw, draw.choice((0.0, 0.0, 0.003, 0.02)))
         SimStore.wire, SimStore.server = self.wire, server
         self.delay = draw.choice((0.0, 0.3))
@@ -378,6 +430,12 @@ class Trial:
         self.happened = []
         self._forgotten = []
         """From when to when the server has forgotten all, an end too."""
+
+    def _choose_local(self, draw):
+        """Have some pages of some trials be made by one process alone."""
+        part = draw.choice((0.0, 0.2, 0.7))
+        count = len(self.site.hosts)
+        self.site.local = {p for p in range(1, count) if draw.random() < part}
 
     def end(self, name, key):
         """A page is not under way any more."""

@@ -11,8 +11,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FAULTS = {
     "s1": "hands_over_what_is_started",
+    "s1_local": "waits_for_what_is_kept",
+    "s2": "adopts_what_it_has",
+    "s3_local": "hands_over_what_is_started",
     "s3": "hands_over_what_is_started",
     "s4": "acks_before_its_links",
+    "s4_local": "acks_before_what_it_adopts",
     "s5": "counts_on_for_ever",
     "s6": "takes_without_comparing",
     "s7": "lets_in_its_double",
@@ -22,19 +26,16 @@ FAULTS = {
     "s10": "keeps_whatever_the_server",
     "s10_cut": "keeps_for_a_moment",
     "s11": "keeps_nothing",
+    "s14": "counts_what_is_kept",
     "s15": "drops_after_an_outage",
     "s16": "written_after_a_thaw",
 }
 """By schedule a fault that breaks it."""
 TOLD_BY_PROCESSES = {
-    "S2": "integration/test_local.py::"
-    "test_two_nodes_fetch_each_url_once_and_keep_the_delay_of_each_host",
     "S12": "integration/test_outage.py::"
     "test_a_full_store_drops_no_node_and_nothing_is_started",
     "S13": "feeds/test_round_state.py::"
     "test_a_round_whose_node_died_before_it_said_so_is_begun_again",
-    "S14": "node/test_lending.py::"
-    "test_a_request_that_kills_its_process_three_times_is_given_up",
     "S17": "integration/test_slow_hosts.py::"
     "test_hosts_with_a_long_crawl_delay_take_no_slot_while_they_wait",
     "S18": "integration/test_uplink.py::test_nothing_is_given_up_while_no_host_answers",

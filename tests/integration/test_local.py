@@ -205,3 +205,16 @@ def test_what_waits_for_its_host_in_a_queue_of_urls_is_fetched(cluster, project)
 
         assert cluster.wait("node-2") == [0]
         assert page.asked.keys() == pages.keys()
+
+
+def test_a_kill_loses_nothing_that_one_process_alone_could_send(cluster, crawl):
+    made = crawl(delay=0.02)
+    lease = {"FRONTIER_LEASE_TTL": "8"}
+    for node in ("node-1", "node-2"):
+        made.start(node, **lease)
+    cluster.join()
+    until(partial(made.has, 60), "pages")
+    cluster.kill("node-1")
+
+    assert cluster.wait("node-2") == [0]
+    made.complete()

@@ -13,19 +13,19 @@ from frontier.errors import StoreUnavailable
 from frontier.model import Member, Order
 from frontier.node import end_of_crawl as ending
 from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.borrow import Borrow
 from frontier.node.context import NodeContext, Part
 from frontier.node.crawl_limits import NO_LIMITS
+from frontier.node.deliveries import Deliveries
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_politeness import Concurrency
 from frontier.node.hosts import Hosts
 from frontier.node.inbox import Inbox
-from frontier.node.lending import Claims, Lending
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
 from frontier.node.parts import AllFeatures
-from frontier.node.recovery import Recovery
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push, Pusher
 from frontier.queue.reserve import Scan, scan_call
@@ -129,7 +129,6 @@ class Parts:
                 (partition, push.queue, push.item) for push in pushes
             ),
         )
-        self.claims = Claims(self.outage_retry, crawl, node_id=name, ttl=TTL)
         self.context = NodeContext(
             self.outage_retry, crawl, self.leases, name, partitions, order, TTL
         )
@@ -138,39 +137,28 @@ class Parts:
         self.inbox = Inbox(
             self.context,
             self.hosts,
-            process=self.claims.process,
             host_concurrency=Allowance(size, cap),
             on_ready=self.ready.set,
         )
         self.due_times = DueTimes(self.context, self.inbox)
         self.starts = DeliveryMarks(self.outage_retry, crawl)
         self.context.parts.add(self.starts, self.hosts, Acked(self.journal))
-        self.acks = Acks(
-            self.context,
-            self.inbox,
-            self.outbox,
-            on_acked=self.claims.ended,
+        self.acks = Acks(self.context, self.inbox, self.outbox)
+        self.deliveries = Deliveries(
+            self.context, self.inbox, self.acks, self.membership
         )
-        self.started_again = []
-        self.start_ids = set()
-        self.recovery = Recovery(
+        self.context.parts.add(self.deliveries)
+        self.borrow = Borrow(
             self.context,
             self.inbox,
-            self.outbox,
-            self.acks,
-            start_again=self._start_again,
-        )
-        self.lending = Lending(
-            self.context,
-            self.inbox,
-            self.claims,
+            self.deliveries,
             self.membership,
-            resolve=self.recovery.take,
             clock=self.clock,
         )
         self.heartbeat = Heartbeat(
-            self.context, self.membership, self.inbox, self, lending=self.lending
+            self.context, self.membership, self.inbox, self, borrow=self.borrow
         )
+        self.borrow.on_change = self.heartbeat.hurry
         self.heartbeat.on_leases = self.due_times.note_waiting
         self.fetched = Fetched(self.outage_retry.retry, crawl, partitions)
         self.ending = EndOfCrawl(
@@ -194,10 +182,6 @@ class Parts:
 
     def on_order(self, order):
         self.orders.append(order)
-
-    async def _start_again(self, start_ids):
-        self.started_again.append(start_ids)
-        return start_ids & self.start_ids
 
     def is_idle(self):
         return self.inbox.idle and not self.outbox.pending and not self.busy

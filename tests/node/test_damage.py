@@ -93,7 +93,6 @@ OF_A_CRAWL = {
     "start_lock": ("string", []),
     "hints": ("list", []),
     "order": ("string", []),
-    "process": ("string", []),
     "spent": ("hash", ["pages", "bytes"]),
     "allowances": ("hash", ["a", "x"]),
     "controls": ("hash", ["exclude host h1.example", "set DOWNLOAD_DELAY", "x"]),
@@ -181,7 +180,7 @@ def name_of(store, crawl, what, rng):
     if not in_partition:
         found = getattr(keys, what)
         arguments = {"start_lock": "x", "hints": "a", "order": "a"}
-        if what in {"process", "jar", "site", "claimed", "failed"}:
+        if what in {"jar", "site", "claimed", "failed"}:
             return found("x")
         return found(arguments[what]) if what in arguments else found()
     ready = [

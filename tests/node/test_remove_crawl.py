@@ -99,7 +99,7 @@ async def test_each_key_that_a_crawl_may_have_goes_and_no_other(
     kinds = {name.split(b"}:")[1].split(b":")[0].decode() for name in left}
     assert kinds == {
         *("meta", "nodes", "epoch", "membership", "reports", "seed_lists", "start"),
-        *("hints", "order", "process", "spent", "controls", "control_log"),
+        *("hints", "order", "spent", "controls", "control_log"),
         *("counts", "dead"),
     }, "what tells about the crawl"
     done = await delete(blocking(), keys)

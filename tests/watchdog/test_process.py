@@ -41,7 +41,6 @@ async def main():
         place := Membership(store.run, keys, member, 8, ttl=60.0),
         address=address_of(settings),
         timeout=10.0,
-        process=str,
     )
     await watchdog.start()
     turns = asyncio.create_task(watchdog.run())

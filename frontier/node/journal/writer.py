@@ -39,7 +39,7 @@ from frontier.node.journal.entries import (
     journals_in,
     whole_bytes,
 )
-from frontier.queue.push import CLAIM, GONE, TEST
+from frontier.queue.push import CLAIM
 from frontier.store.calls import Call
 from frontier.store.keys import RegistryKeys
 from frontier.store.outage_retry import pauses
@@ -104,11 +104,10 @@ class Journal(GroupCommit[_Entry], Part):
     def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
         """Note that the store has *pushes*."""
         for push in pushes:
-            if push.mode in GONE:  # a rebuild finds out by itself
+            if push.mode == CLAIM:  # it is seen when it is done, and pushed as that
                 continue
-            mode = TEST if push.mode == CLAIM else push.mode
             what = (push.mark, push.queue, push.item, push.due, push.forced)
-            self._add(Pushed(partition, mode, *what))
+            self._add(Pushed(partition, push.mode, *what))
 
     @override
     def acked(self, reservation: Reservation, again: Again | None) -> None:

@@ -16,7 +16,7 @@ local value = redis.call('HGET', KEYS[3], ARGV[2])
 if not value then
   return 0
 end
-redis.call('RPUSH', KEYS[4], ARGV[3] .. string.match(value, '^%d+(\n.*)$'))
+redis.call('RPUSH', KEYS[4], ARGV[3] .. string.match(value, '^[^\n]*(\n.*)$'))
 redis.call('HDEL', KEYS[3], ARGV[2]) -- after what may fail
 redis.call('HINCRBY', KEYS[2], 'dead', 1)
 return 1

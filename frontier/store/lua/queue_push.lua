@@ -5,9 +5,9 @@
 -- KEYS[1...]  those of the first plan, then those of the next. In each plan 1 is
 --             `counts`, the hash {born, ready, pushed, ...}, 2 `queues`, the sorted set
 --             of queues that have ready URLs, 3 `seen`, the hash {buckets, count, blooms,
---             last, era, claims}, 4 `claimed`, the hash of marks whose requests only one
---             process has or had; from 5 on the Bloom generations, then buckets of the
---             set, ready lists, lists of what waits, and `due`
+--             last, era, claims}, 4 `claimed`, the hash of marks whose requests one process
+--             alone can make, to their owners; from 5 on the Bloom generations, then buckets
+--             of the set, ready lists, lists of what waits, and `due`
 -- ARGV[1...]  plans, a partition each, msgpack [keys, born, layout, room, made, lists,
 --             modes, marks, places, targets, items, forced]:
 --    keys     how many of the KEYS are the plan's
@@ -18,23 +18,23 @@
 --             written
 --    lists    {key, queue, score} of each ready list; {key, '', bucket, key of `due`,
 --             delay} of those of URLs that wait, see waiting_lists
---    modes    a letter per URL: t (test and mark), m (queue and mark), f (queue), l (as
---             t; a claim: the request is local to a process) or a digit (only the mark:
---             its process is gone, after so many deliveries)
+--    modes    a letter per URL: t (test and mark), m (queue and mark), f (queue) or l
+--             (test, mark and claim: its request is local to a process)
 --    marks    a hash of each URL; empty without Bloom and set
 --    places   the key of each URL's bucket; empty without a set
 --    targets  the place in `lists` of each URL's queue, or 0 to mark and not queue; empty
 --             if that holds for all
 --    items    of each URL, as targets; '<queue>\n<item>' of one that waits
 --    forced   empty, or {key, ids}: the place of `forced`, the set of the ids of forced
---             pushes that may come again, and the id of each URL's push, or ''
+--             pushes that may come again, and the id of each URL's push, or ''; of one in
+--             mode l its owner, the id of the delivery that it stands on
 --
 -- Returns a reply per plan:
 -- {1, buckets, count, blooms, last, era, verdicts, became_ready}, with a letter per URL (n new,
--- s seen, b seen as Bloom says, c seen and claimed, now or before, f queued untested, o
--- noted) and the `lists` that were empty before, or are due next now. What `forced` has
--- is s, and not queued: it was pushed before, as its parent was delivered or no reply came. A
--- claimed URL whose process is gone is new to the next push of it.
+-- s seen, b seen as Bloom says, c seen and claimed, f queued untested) and the `lists` that
+-- were empty before, or are due next now. What `forced` has is s, and not queued: it was pushed
+-- before, as its parent was delivered or no reply came. What a delivery has claimed is new to
+-- the same delivery.
 -- Or nothing of the plan is done, and the reply is
 -- {0, buckets, count, blooms, last, era} if the caller's layout is not the current one or
 -- leaves too little room (see seen_grow);

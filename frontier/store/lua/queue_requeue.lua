@@ -35,7 +35,7 @@ end
 for i = 5, #ARGV, 4 do
   local value = redis.call('HGET', KEYS[4], ARGV[i])
   if value then
-    local item = string.match(value, '^%d+\n[^\n]*\n(.*)$')
+    local item = string.match(value, '^[^\n]*\n[^\n]*\n(.*)$')
     local before = tonumber(string.sub(item, 1, 1)) or 0 -- none that can be read
     local delivered, thirds = counted(before)
     ended[#ended + 1] = ARGV[i]

@@ -23,7 +23,7 @@ from frontier.node.journal.entries import (
 )
 from frontier.node.journal.writer import Journal, mend
 from frontier.queue.due import Again
-from frontier.queue.push import CLAIM, FORCE, GONE, TEST, Push
+from frontier.queue.push import CLAIM, FORCE, TEST, Push
 from frontier.queue.reserve import Reservation
 from frontier.urls.fingerprint import seen_hash
 
@@ -190,18 +190,19 @@ def test_what_is_cut_and_its_name_are_on_disk(tmp_path, monkeypatch):
     ]
 
 
-async def test_a_node_notes_what_it_pushed_unless_it_was_only_gone(journal, tmp_path):
+async def test_a_node_notes_what_it_pushed_but_not_what_it_claimed(journal, tmp_path):
+    """Of that it notes the mark when it is done with it."""
     noting = journal()
-    queued, claimed, gone = (
-        Push(mode, seen_hash(mode.encode()), "0:a.example", 0, b"0\x011")
-        for mode in (FORCE, CLAIM, GONE[2])
+    queued, marked, claimed = (
+        Push(mode, seen_hash(mode.encode()), queue, 0, b"0\x011" if queue else b"")
+        for mode, queue in ((FORCE, "0:a.example"), (TEST, ""), (CLAIM, ""))
     )
-    noting.pushed(1, [queued, claimed, gone])
+    noting.pushed(1, [queued, marked, claimed])
     await noting.before_ack()
 
     assert entries(tmp_path / "j") == [
         Pushed(1, FORCE, queued.mark, queued.queue, queued.item),
-        Pushed(1, TEST, claimed.mark, claimed.queue, claimed.item),
+        Pushed(1, TEST, marked.mark, "", b""),
     ]
 
 

@@ -25,10 +25,10 @@ local function push(keys, verdicts, born, known, room, made, lists, modes, marks
     return told(0, layout)
   end
   check_lists(keys, lists)
-  local tries = seen_test(verdicts, keys, layout, {unpack(keys, 5, 4 + #made)}, made, modes,
-    marks, places, forced)
+  seen_test(verdicts, keys, layout, {unpack(keys, 5, 4 + #made)}, made, modes, marks, places,
+    forced)
   local became_ready = {}
-  if #targets > 0 then became_ready = queue(keys, lists, targets, items, verdicts, tries) end
+  if #targets > 0 then became_ready = queue(keys, lists, targets, items, verdicts) end
   -- Also where nothing was new: a write, for who waits until it is copied. The push before
   -- may have been the same, and not copied yet.
   redis.call('HSET', keys[3], 'buckets', layout[1], 'count', layout[2], 'blooms', layout[3],

@@ -1,13 +1,12 @@
 -- ready_lists: append URLs to the ready lists of a partition, or have them wait.
 --
--- queue(keys, lists, targets, items, verdicts, tries) appends those that are new or
+-- queue(keys, lists, targets, items, verdicts) appends those that are new or
 -- forced, and returns the numbers of the lists that were empty, or are due next now.
 -- keys[1] is `counts`, keys[2] `queues`; lists has {key, queue, score} of each list, or
 -- {key, '', bucket, due, delay} if it is of URLs that wait, targets the list of each URL,
--- or 0; an item begins with its deliveries, those of tries if it has some, and one that
--- waits has its queue's name and '\n' in front. Needs `waiting_lists`.
+-- or 0; an item that waits has its queue's name and '\n' in front. Needs `waiting_lists`.
 
-local function queue(keys, lists, targets, items, verdicts, tries)
+local function queue(keys, lists, targets, items, verdicts)
   local chosen, queued, waiting, told = {}, 0, 0, {}
   for i, target in ipairs(targets) do
     local verdict = verdicts[i]
@@ -17,12 +16,7 @@ local function queue(keys, lists, targets, items, verdicts, tries)
         list = {}
         chosen[target] = list
       end
-      local item = items[i]
-      if tries[i] then
-        local first = lists[target][4] and item:find('\n', 1, true) or 0
-        item = item:sub(1, first) .. tries[i] .. item:sub(first + 2)
-      end
-      list[#list + 1] = item
+      list[#list + 1] = items[i]
       queued = queued + 1
     end
   end

@@ -1,0 +1,134 @@
+"""Borrowing partitions: how a node comes to hold what the ring gives to another.
+
+What is adopted here (`frontier.node.delivery`) is sent, and a delivery ends, under the
+lease of a partition that another node may hold. Who needs it asks the holder for it,
+and acquires it: lease, guard, delays and fencing are those of any holder.
+
+What always holds:
+
+1.  A partition has one holder, by its lease. To lend one is to release it once what
+    was started there is done, and to leave it alone for `GRACE` seconds.
+2.  Nobody waits for anybody while holding: what a holder finishes before it hands a
+    partition over depends on no other partition, so two nodes that want each other's
+    both get them.
+3.  Who needs a partition of its own accord keeps it for `SLICE` seconds before it
+    hands it to another, and who does not does so at once. One that was borrowed is
+    given back as soon as it is not needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frontier.cluster.membership import Membership
+    from frontier.node.context import NodeContext
+    from frontier.node.deliveries import Deliveries
+    from frontier.node.inbox import Inbox
+
+INTERVAL = 0.2
+"""Seconds between looks at what others want, and at what is needed."""
+GRACE = 1.0
+"""Seconds for which a partition that was lent is left to those who asked."""
+SLICE = 3.0
+"""Seconds that a node that needs a partition has it before others get it."""
+ASK = 1.0
+"""Seconds between questions for a partition; one is heeded for twice as long."""
+MAX_ASKED = 64
+"""Partitions that a node asks for at once."""
+
+
+class Borrow:
+    """Decides which partitions a node has besides, and without, those of the ring."""
+
+    def __init__(
+        self,
+        context: NodeContext,
+        inbox: Inbox,
+        deliveries: Deliveries,
+        membership: Membership,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._leases = context.leases
+        self._inbox = inbox
+        self._deliveries = deliveries
+        self._membership = membership
+        self._node_id = context.node_id
+        self._clock = clock
+        self._asked: dict[int, float] = {}
+        """Partitions that others want, and when they said so last."""
+        self._lent: dict[int, float] = {}
+        """Partitions that others shall have, and until when; see `chosen`."""
+        self._since: dict[int, float] = {}
+        """Since when partitions are held that are needed."""
+        self._needed: set[int] = set()
+        self.moved: set[int] = set()
+        """Partitions that were lent or borrowed."""
+        self._loaded = 0.0
+        self._turn = 0
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when this node is to have other partitions than before."""
+
+    def chosen(self, owned: set[int]) -> set[int]:
+        """What this node is to hold, given what it *owned* by the ring."""
+        now = self._clock()
+        for partition in list(self._lent):
+            if partition in self._leases.held:  # what is under way there is not done
+                self._lent[partition] = now + GRACE
+            elif self._lent[partition] <= now:
+                del self._lent[partition]
+        return (owned | self._wanted(owned)) - set(self._lent)
+
+    def _wanted(self, owned: set[int]) -> set[int]:
+        """Partitions of others that are needed here: some of them."""
+        wanted = self._deliveries.partitions - owned
+        held = wanted & set(self._leases.held)
+        asked = sorted(wanted - held)
+        if len(asked) > MAX_ASKED:
+            self._turn = (self._turn + MAX_ASKED) % len(asked)
+            asked = (asked[self._turn :] + asked[: self._turn])[:MAX_ASKED]
+        self.moved |= wanted
+        return held | set(asked)
+
+    def ask(self, partitions: Iterable[int]) -> None:
+        """Others want *partitions*, which are held here."""
+        now = self._clock()
+        self._asked |= dict.fromkeys(partitions, now)
+        self._lend()
+
+    async def run(self) -> None:
+        """Look, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            await self.look()
+
+    async def look(self) -> None:
+        """End deliveries, lend what others want, and ask for what is needed."""
+        self._deliveries.look()
+        now, held = self._clock(), set(self._leases.held)
+        needed = self._deliveries.partitions
+        self._since = {p: self._since.get(p, now) for p in needed & held}
+        self._asked = {p: at for p, at in self._asked.items() if now - at < 2 * ASK}
+        self._lend()
+        if needed - held - self._needed or self._inbox.is_asked:
+            self.on_change()
+        self._needed = needed - held
+        if self.moved and now - self._loaded >= ASK:
+            self._loaded = now
+            # Hints about what is borrowed go to the owners.
+            owned = self._membership.ring.owned_by(self._node_id)
+            await self._inbox.load_queues(held.difference(owned))
+
+    def _lend(self) -> None:
+        now = self._clock()
+        for partition in self._asked.keys() & self._leases.held.keys():
+            since = self._since.get(partition, now - SLICE)
+            if partition not in self._lent and now - since >= SLICE:
+                self._lent[partition] = now + GRACE
+                self.moved.add(partition)
+                self.on_change()

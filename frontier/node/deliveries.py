@@ -1,0 +1,246 @@
+"""The deliveries of a node: what is adopted, kept, ended or lost.
+
+What always holds:
+
+1.  A reservation is acked when nothing is left of its tree. So if the process is gone,
+    its request is delivered again, and leads to the rest once more.
+2.  A mark is claimed with the test, in one step, and stays so until all is done that
+    the request led to. A URL that is claimed is new to the delivery that has claimed
+    it, whichever process has that, and seen for all others. So no two nodes fetch it,
+    and after a kill only what was not done is fetched again, and what leads there.
+3.  An adopted request is sent only under the lease of its host's partition, with all
+    that holds of requests from there: it waits in the inbox (`frontier.node.inbox`),
+    and `frontier.node.borrow` has the partition come here.
+4.  A root whose own request is through its callbacks is *kept*: whoever has its
+    partition next leaves it alone, for as long as its keeper's name is on the map. So
+    no partition waits for another one to be handed over. It ends under the lease of its
+    partition, which is borrowed for that.
+5.  A tree whose root is lost is dropped: nothing of it is sent any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from frontier.node.context import Part
+from frontier.queue.reserve import is_kept, keep_call
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.cluster.membership import Membership
+    from frontier.node.acks import Acks
+    from frontier.node.context import NodeContext
+    from frontier.node.delivery import Delivery
+    from frontier.node.inbox import Inbox
+    from frontier.queue.reserve import Reservation
+
+
+class Deliveries(Part):
+    """Keeps and ends the trees of one node."""
+
+    def __init__(
+        self, context: NodeContext, inbox: Inbox, acks: Acks, membership: Membership
+    ) -> None:
+        self._outage_retry = context.outage_retry
+        self._keys = context.keys
+        self._leases = context.leases
+        self._parts = context.parts
+        self._membership = membership
+        self._inbox = inbox
+        self._acks = acks
+        self._claimed: dict[tuple[int, int], Delivery] = {}
+        """What is adopted, was new and is not over, by its partition and mark."""
+        self._ending: dict[Delivery, None] = {}
+        """Roots of which nothing is left but the ack."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._has_kept = False
+        self._known: tuple[int, str] = (0, "")
+        inbox.has_lost = self.has_lost
+        inbox.on_dropped = self.end
+        acks.on_acked = self._note_acked
+
+    @property
+    def partitions(self) -> set[int]:
+        """Those whose leases are needed for what this process alone can do."""
+        ends = {r.reservation.lease.partition for r in self._ending if r.reservation}
+        return self._inbox.local_partitions | ends
+
+    def adopts(self, made: Delivery) -> bool:
+        """Whether *made* is to be tested; else it ends, as the same is here already.
+
+        The store would say that it is new: all of a tree is, to the tree.
+        """
+        if made.mark and self._has(made):
+            self.end(made)
+            return False
+        return True
+
+    def accept(self, made: Delivery, wait: float = 0.0) -> None:
+        """Have *made*, which is new, be sent; in *wait* seconds at the earliest."""
+        # What was tested at the same time may be the same.
+        if not self.adopts(made):
+            return
+        if made.mark:
+            self._claimed[made.partition, made.mark] = made
+        if wait > 0:
+            loop = asyncio.get_running_loop()
+            loop.call_later(wait, self._inbox.wait, made)
+        else:
+            self._inbox.wait(made)
+
+    def _has(self, delivery: Delivery) -> bool:
+        """Whether what has its mark is here, and was new. What is tested may not be."""
+        known = self._claimed.get((delivery.partition, delivery.mark))
+        return known is not None and not self.has_lost(known)
+
+    def _forget(self, delivery: Delivery) -> None:
+        """The mark of *delivery* was seen, or is not claimed any more."""
+        place = (delivery.partition, delivery.mark)
+        if self._claimed.get(place) is delivery:
+            del self._claimed[place]
+
+    def has_lost(self, delivery: Delivery) -> bool:
+        """Whether all that *delivery* stands on is for others to deliver again."""
+        return all(map(self._is_lost, delivery.roots))
+
+    def _is_lost(self, root: Delivery) -> bool:
+        reservation = root.reservation
+        if reservation is None:
+            return False
+        if not root.keeper:
+            return reservation.key not in self._inbox.open
+        is_known = _place(reservation) in self._inbox.kept
+        return not is_known or root.keeper != self._leases.name
+
+    def through(self, delivery: Delivery, reservation: Reservation) -> None:
+        """The own request of *delivery*, which had *reservation*, is done with."""
+        delivery.reservation = reservation
+        if not delivery.is_adopted and delivery.left == 1:
+            self._complete(delivery, reservation)
+            return
+        self._inbox.finish(reservation)
+        self._parts.call(Part.ended, [reservation])
+        if delivery.is_adopted:
+            self._inbox.forget(reservation)
+        elif reservation.key in self._inbox.open:
+            delivery.keeper, self._has_kept = self._leases.name, True
+            self._inbox.kept[_place(reservation)] = delivery
+            self._begin(self._keep(delivery, reservation))
+        self.end(delivery)
+
+    async def _keep(self, root: Delivery, reservation: Reservation) -> None:
+        """Keep *root*, whoever has its partition; or drop it, if its lease is lost."""
+        keys = self._keys.partition(reservation.lease.partition)
+        read = Call.command("HGET", keys.reserved, reservation.id)
+        keep = keep_call(keys, reservation, root.keeper)
+        _, entry = await self._outage_retry.retry([keep, read])
+        # A call before may have been done whose reply was lost.
+        if not is_kept(entry, reservation, root.keeper):
+            self._inbox.kept.pop(_place(reservation), None)
+        self._inbox.forget(reservation)
+
+    def end(self, delivery: Delivery) -> None:
+        """One thing less is left of *delivery*: itself, or what it had adopted."""
+        less = [delivery]
+        while less:
+            one = less.pop()
+            one.left -= 1
+            if one.left:
+                continue
+            if one.is_adopted:
+                self._end_adopted(one)
+                less += one.parents
+            elif one.keeper:
+                self._ending[one] = None
+                self._try_to_end(one)
+            if one.over is not None:
+                one.over.set()
+
+    def _end_adopted(self, one: Delivery) -> None:
+        if one.reason:  # it is new to its roots the next time
+            for root in one.roots:
+                root.reason = root.reason or one.reason
+        elif one.reservation is None or self.has_lost(one):
+            self._forget(one)
+        else:
+            self._acks.complete(one.reservation, forced=one.forced)
+
+    def _complete(self, root: Delivery, reservation: Reservation) -> None:
+        if root.reason:
+            self._begin(self._acks.bury(reservation, root.reason))
+        else:
+            self._acks.complete(reservation, again=root.again, forced=root.forced)
+
+    def look(self) -> None:
+        """End what can be, and drop what is lost."""
+        known = (self._leases.changes, self._leases.name)
+        if known != self._known:
+            self._known = known
+            for root in list(self._inbox.kept.values()):
+                if self._is_lost(root) and root.reservation is not None:
+                    del self._inbox.kept[_place(root.reservation)]
+            self._inbox.drop_lost()
+        for root in list(self._ending):
+            self._try_to_end(root)
+
+    def _try_to_end(self, root: Delivery) -> None:
+        """Have *root* acked, under the lease that its partition has now, if any."""
+        reservation = root.reservation
+        if reservation is None or self._is_lost(root):
+            del self._ending[root]
+            return
+        partition, open_ = reservation.lease.partition, self._inbox.open
+        lease = self._leases.current(partition)
+        if lease is None:
+            return
+        # The entry in the store has the first token for ever.
+        under = replace(reservation, lease=lease, delivery=root)
+        if not {reservation.key, under.key} & open_.keys():
+            open_[under.key] = under
+            self._complete(root, under)
+
+    def _note_acked(self, reservations: Sequence[Reservation]) -> None:
+        """Note that *reservations* have left the store, or their marks are released."""
+        for reservation in reservations:
+            if reservation.id < 0:
+                self._forget(reservation.delivery)
+            elif reservation.delivery is not None:
+                self._inbox.kept.pop(_place(reservation), None)
+                self._ending.pop(reservation.delivery, None)
+
+    async def give_back(self) -> None:
+        """Put back what is kept: this node leaves. Others put back what is theirs."""
+        stand = [r.reservation for r in self._inbox.kept.values() if r.reservation]
+        self._inbox.kept.clear()
+        current = self._leases.current
+        back = [
+            replace(reservation, lease=lease)
+            for reservation in stand
+            if (lease := current(reservation.lease.partition))
+        ]
+        await self._inbox.requeue(back)
+
+    @override
+    def went_back(self) -> None:
+        """The store may have forgotten that something is kept here, or is not any more.
+
+        Nobody else can tell: what this node has kept is delivered again.
+        """
+        if self._has_kept:
+            self._has_kept = False
+            self._membership.end_name()
+
+    def _begin(self, doing: Any) -> None:
+        task = asyncio.ensure_future(doing)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _place(reservation: Reservation) -> tuple[int, int]:
+    return (reservation.lease.partition, reservation.id)

@@ -1,0 +1,365 @@
+"""Deliveries that wait for what one process alone can send, and borrowed partitions."""
+
+import pytest
+
+from frontier.node.borrow import ASK, GRACE, MAX_ASKED, SLICE
+from frontier.node.delivery import Delivery
+from frontier.queue.due import Again
+from frontier.queue.push import CLAIM, Push
+from frontier.queue.reserve import Ran, ended_call, list_reserved, read_reserved
+from frontier.urls.fingerprint import seen_hash
+
+QUEUE = "0:c.example"
+
+
+@pytest.fixture
+def pair(parts, start):
+    """Two nodes that have settled on half of 16 partitions each."""
+
+    async def pair(**options):
+        nodes = [parts(name, partitions=16, **options) for name in ("a", "b")]
+        for node in nodes:
+            node.clock.stop()  # a slow machine takes longer than a slice
+            start(node.outbox.run(), node.inbox.run(), node.acks.run())
+        await settle(*nodes)
+        return nodes
+
+    return pair
+
+
+async def settle(*nodes):
+    for _ in range(10):
+        if all([await node.heartbeat.beat() for node in nodes]):
+            return
+    raise AssertionError("partitions still change hands")
+
+
+async def rounds(*nodes, until, most=60):
+    """Let *nodes* look, and beat, in turn, until something is so."""
+    for _ in range(most):
+        if until():
+            return
+        for node in nodes:
+            await node.borrow.look()
+            node.inbox.doubt(node.leases.held)
+            await node.heartbeat.beat()
+    raise AssertionError("it did not become so")
+
+
+def pass_time(node, seconds):
+    node.clock.ahead += seconds
+
+
+def own(node):
+    return node.membership.ring.owned_by(node.membership._member.node_id)
+
+
+async def root_of(node, partition, until, new_push):
+    """A delivery of a page that *node* has reserved in *partition*."""
+    await node.push(partition, new_push(b"page", "p.example"))
+    await node.inbox.load_queues([partition])
+    reservation = await until(node.inbox.take, "a reservation")
+    return Delivery(reservation.item[1:], reservation)
+
+
+async def adopt(node, partition, parent, url=b"https://c.example/"):
+    """Have *parent* adopt a request of a host in *partition*; its verdict."""
+    made = Delivery(
+        b"%d" % parent.next_id(url),
+        parents=(parent,),
+        request=url,
+        copy=lambda: b"again " + url,
+        partition=partition,
+        queue=QUEUE,
+        mark=seen_hash(url),
+    )
+    if not node.deliveries.adopts(made):
+        return made, "here"
+    push = Push(CLAIM, made.mark, "", 0, b"", made, 0, made.owner)
+    await node.push(partition, push)
+    (verdict,) = [v for push, v in node.verdicts if push.tag is made]
+    if verdict == "n":
+        node.deliveries.accept(made)
+    else:
+        node.deliveries.end(made)
+    return made, verdict
+
+
+async def kept(node, partition, until, new_push, child_in, url=b"https://c.example/"):
+    """A delivery that is through, with a child that waits to be sent."""
+    root = await root_of(node, partition, until, new_push)
+    child, verdict = await adopt(node, child_in, root, url)
+    assert verdict == "n"
+    node.deliveries.through(root, root.reservation)
+    own_key = root.reservation.key
+    await until(lambda: own_key not in node.inbox.open, "that it is kept")
+    return root, child
+
+
+async def entry(node, partition):
+    """The only reservation in *partition*, as the store has it."""
+    reply = await node.store.call(list_reserved(node.keys.partition(partition)))
+    ((key, value),) = reply.items()
+    return read_reserved(key, value)
+
+
+async def is_acked(node, partition):
+    await node.acks.drain()
+    scan = await node.scan(partition)
+    return not scan.reserved and not scan.ready
+
+
+async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_push):
+    a, _ = await pair()
+    first, second = own(a)[:2]
+    root, child = await kept(a, first, until, new_push, second)
+    await a.acks.drain()
+    assert (await entry(a, first)).keeper == a.leases.name
+    assert not a.inbox.idle
+
+    reservation = await until(a.inbox.take, "the child")
+    assert reservation.lease == a.leases.held[second]
+    assert (reservation.delivery, child.take()) == (child, b"https://c.example/")
+    _, verdict = await adopt(a, second, child)
+    assert (verdict, root.left) == ("here", 1)
+    a.deliveries.through(child, reservation)
+    assert await is_acked(a, first)
+    assert a.inbox.kept == {}
+    _, verdict = await adopt(a, second, root)
+    assert verdict == "s", "it is seen for good"
+
+
+async def test_what_was_not_sent_waits_here_again(pair, until, new_push):
+    a, _ = await pair()
+    first, second = own(a)[:2]
+    _, child = await kept(a, first, until, new_push, second)
+    reservation = await until(a.inbox.take, "the child")
+    assert child.take() == b"https://c.example/"
+
+    await a.acks.put_back(reservation)
+    again = await until(a.inbox.take, "the child again")
+    assert (again.delivery, child.take()) == (child, b"again https://c.example/")
+
+
+async def test_a_url_is_new_to_the_delivery_that_has_claimed_it(pair, until, new_push):
+    a, b = await pair()
+    root, _ = await kept(a, own(a)[0], until, new_push, own(a)[1])
+    other = Delivery(b"other", root.reservation)
+    _, verdict = await adopt(b, own(a)[1], other)
+    assert verdict == "c"
+
+    b.inbox.open[root.reservation.key] = root.reservation
+    once_more = Delivery(root.identity, root.reservation)
+    _, verdict = await adopt(b, own(a)[1], once_more)
+    assert verdict == "n"
+
+
+async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(
+    pair, until, new_push
+):
+    a, b = await pair()
+    lent = own(a)[0]
+    _, child = await kept(b, own(b)[0], until, new_push, lent)
+    await rounds(b, a, until=lambda: lent in b.leases.held)
+    assert lent not in a.leases.held
+    reservation = await until(b.inbox.take, "the child")
+    assert reservation.lease == b.leases.held[lent]
+
+    b.deliveries.through(child, reservation)
+    assert await is_acked(b, own(b)[0])
+    pass_time(a, 2 * GRACE)
+    await rounds(b, a, until=lambda: lent in a.leases.held)
+    assert set(a.leases.held) == set(own(a))
+    assert set(b.leases.held) == set(own(b))
+
+
+async def test_what_was_started_is_finished_before_a_partition_is_lent(
+    pair, until, new_push
+):
+    a, b = await pair()
+    lent = own(a)[0]
+    await a.push(lent, new_push(b"x"))
+    await a.inbox.load_queues([lent])
+    started = await until(a.inbox.take, "a reservation")
+    await kept(b, own(b)[0], until, new_push, lent)
+    for _ in range(5):
+        await b.borrow.look()
+        await b.heartbeat.beat()
+        await a.borrow.look()
+        await a.heartbeat.beat()
+    assert lent in a.leases.held
+
+    a.acks.complete(started)
+    await a.acks.drain()
+    await rounds(b, a, until=lambda: lent in b.leases.held)
+
+
+async def test_two_nodes_that_want_a_partition_of_each_other_get_it(
+    pair, until, new_push
+):
+    """Where the delivery of each stands in the partition that the other wants."""
+    a, b = await pair()
+    of_a, of_b = own(a)[0], own(b)[0]
+    _, first = await kept(a, of_a, until, new_push, of_b)
+    _, second = await kept(b, of_b, until, new_push, of_a, b"https://d.example/")
+    await rounds(a, b, until=lambda: of_b in a.leases.held and of_a in b.leases.held)
+
+    for node, child in ((a, first), (b, second)):
+        reservation = await until(node.inbox.take, "the child")
+        assert reservation.delivery is child
+        node.deliveries.through(child, reservation)
+        await node.acks.drain()
+    for node in (a, b):
+        pass_time(node, 2 * GRACE)
+    await rounds(a, b, until=lambda: of_a in a.leases.held and of_b in b.leases.held)
+    await rounds(a, b, until=lambda: not (a.inbox.kept or b.inbox.kept))
+    assert await is_acked(a, of_a)
+    assert await is_acked(b, of_b)
+
+
+async def test_nodes_that_want_the_same_partition_take_turns(pair, until, new_push):
+    a, b = await pair()
+    a.hosts.most = b.hosts.most = lambda queue_key: 0.5  # nothing is ever sent
+    both = own(a)[0]
+    for node, url in ((a, b"https://c.example/"), (b, b"https://d.example/")):
+        await adopt(node, both, Delivery(url), url)
+    await a.borrow.look()
+    for _ in range(3):
+        await b.borrow.look()
+        await b.heartbeat.beat()
+        await a.borrow.look()
+        await a.heartbeat.beat()
+    assert both in a.leases.held, "it has only just begun"
+
+    for _ in range(2):
+        pass_time(a, SLICE)
+        a.borrow.ask([both])  # as b does again and again
+        await rounds(b, a, until=lambda: both in b.leases.held)
+        await b.borrow.look()
+        pass_time(a, 2 * GRACE)
+        pass_time(b, SLICE)
+        b.borrow.ask([both])
+        await rounds(a, b, until=lambda: both in a.leases.held)
+        await a.borrow.look()
+        pass_time(b, 2 * GRACE)
+
+
+async def test_a_node_that_leaves_gives_back_what_it_borrowed(pair, until, new_push):
+    a, b = await pair()
+    lent = own(a)[0]
+    await kept(b, own(b)[0], until, new_push, lent)
+    await rounds(b, a, until=lambda: lent in b.leases.held)
+
+    b.heartbeat.leave()
+    pass_time(a, 2 * GRACE)
+    await rounds(b, a, until=lambda: lent in a.leases.held)
+    assert b.leases.held == {}
+
+
+async def test_what_is_kept_is_left_alone_until_its_keeper_is_gone(
+    pair, until, new_push
+):
+    a, b = await pair()
+    of_b = own(b)[0]
+    await kept(b, of_b, until, new_push, own(a)[0])
+    b.heartbeat.leave()
+    await rounds(b, a, until=lambda: of_b in a.leases.held)
+    for _ in range(3):
+        a.inbox.doubt([of_b])
+        await until(lambda: not a.inbox._unsure, "a look")
+        assert (await entry(a, of_b)).keeper == b.leases.name
+
+    await b.membership.leave({}, stay=False)
+    await a.heartbeat.beat()
+    a.inbox.doubt([of_b])
+    again = await until(a.inbox.take, "the page once more")
+    assert again.item == b"0page", "that was no delivery"
+
+
+@pytest.mark.parametrize("kills", [1, 3])
+async def test_what_ended_its_keeper_in_a_callback_counts(
+    pair, until, new_push, kills, db, crawl
+):
+    a, _ = await pair()
+    partition, process = own(a)[0], "dead/x"
+    root = await root_of(a, partition, until, new_push)
+    reservation = root.reservation
+    for kill in range(kills):
+        value = b"%d %s/1\n0:p.example\n%dpage"
+        value %= (reservation.lease.token, process.encode(), kill)
+        keys = crawl.partition(partition)
+        db("HSET", keys.reserved, reservation.id, value)
+        place = (partition, reservation.lease.token, reservation.id)
+        await a.store.call(ended_call(crawl, process, Ran(*place)))
+        a.inbox._drop(reservation)
+        a.leases.is_gone = lambda holder: holder == "dead/x/1"
+        a.inbox.doubt([partition])
+        if kill < 2:
+            reservation = await until(a.inbox.take, "the page once more")
+            assert reservation.item == b"%dpage" % (kill + 1)
+    await until(lambda: not a.inbox._unsure, "a look")
+    assert (await a.scan(partition)).dead == (kills == 3)
+
+
+async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(
+    pair, until, new_push
+):
+    a, b = await pair()
+    moved, other = own(b)[:2]
+    root, child = await kept(b, moved, until, new_push, other)
+    root.again = Again("0:p.example", b"0again", 0)
+    reservation = await until(b.inbox.take, "the child")
+    b.borrow.ask([moved])
+    await b.heartbeat.beat()
+    assert moved not in b.leases.held
+    await a.leases.acquire([moved])
+
+    b.deliveries.through(child, reservation)
+    pass_time(b, 2 * GRACE)
+    await rounds(b, a, until=lambda: not b.inbox.kept)
+    scan = await b.scan(moved)
+    assert (scan.reserved, scan.waiting) == (0, 1)
+
+
+async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
+    a, _ = await pair()
+    first, second = own(a)[:2]
+    root = await root_of(a, first, until, new_push)
+    child, _ = await adopt(a, second, root)
+    reservation = await until(a.inbox.take, "the child")
+    a.inbox.lose_lease(a.leases.held[first])
+
+    assert a.deliveries.has_lost(child)
+    await a.acks.put_back(reservation)
+    assert a.inbox.local_partitions == set()
+
+
+def test_who_needs_many_partitions_asks_for_all_of_them_in_turn(parts):
+    node = parts("a", partitions=256)
+    root = Delivery(b"start")
+    for partition in range(100):
+        url = b"%d" % partition
+        node.inbox.wait(
+            Delivery(url, parents=(root,), partition=partition, queue=QUEUE)
+        )
+
+    asked = [node.borrow.chosen(set()) for _ in range(2)]
+
+    assert [len(some) for some in asked] == [MAX_ASKED] * 2
+    assert set.union(*asked) == set(range(100))
+
+
+async def test_what_others_queue_in_a_borrowed_partition_is_found(
+    pair, until, new_push
+):
+    a, b = await pair()
+    lent = own(a)[0]
+    await kept(b, own(b)[0], until, new_push, lent)
+    await rounds(b, a, until=lambda: lent in b.leases.held)
+    await until(b.inbox.take, "the child")  # b keeps the partition until that is done
+    await a.push(lent, new_push(b"x", "x.example"))
+
+    pass_time(b, 2 * ASK)
+    await b.borrow.look()
+    found = await until(b.inbox.take, "a reservation")
+    assert found.item == b"0x"
