@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import StoreUnavailable
 from frontier.queue.due import DUE
-from frontier.queue.push import CLAIM, CLAIMED, NEW
 from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.outage_retry import pauses
@@ -260,14 +259,13 @@ class Outbox:
                 if done is None:
                     again.append((partition, pushes))
                     continue
-                verdicts, ready = done.verdicts, done.became_ready
+                ready = done.became_ready
                 if is_repeated:
-                    verdicts = _own_claims(pushes, verdicts)
                     ready = tuple({DUE if push.due else push.queue for push in pushes})
                 became_ready += [(partition, queue) for queue in ready if queue]
                 self._land(partition, pushes)
                 self._keep(partition, pushes)
-                self._tell(pushes, verdicts)
+                self._tell(pushes, done.verdicts)
             batches = again
         async with self._stored_more:
             self._stored_more.notify_all()
@@ -295,17 +293,6 @@ class Outbox:
         self.pending -= len(pushes)
         if self._journal is not None:
             self._journal(partition, pushes)
-
-
-def _own_claims(pushes: Sequence[Push], verdicts: str) -> str:
-    """*verdicts* of what was sent twice: a claim that is there may be this one.
-
-    Else its request would be made by nobody.
-    """
-    return "".join(
-        NEW if push.mode == CLAIM and verdict == CLAIMED else verdict
-        for push, verdict in zip(pushes, verdicts, strict=True)
-    )
 
 
 def _going(flights: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
