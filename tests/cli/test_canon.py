@@ -35,11 +35,3 @@ def test_what_the_rules_refuse_is_shown_with_the_reason(frontier):
     done = frontier("canon", "explain", "http://a..example/")
 
     assert "refused by heritrix.usable: its host is invalid" in done.stdout
-
-
-def test_rules_of_another_name_are_one_message(frontier):
-    done = frontier("canon", "explain", "http://a.example/", "--rules", "nutch")
-
-    assert done.returncode == 2
-    assert "'nutch'" in done.stderr
-    assert done.stderr.count("\n") == 1

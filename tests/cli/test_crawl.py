@@ -52,13 +52,6 @@ def test_without_a_store_there_is_one_message_and_nothing_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_does_not_answer_is_named(frontier):
-    done = frontier("crawl", "list", "--redis-url", "redis://127.0.0.1:1/0")
-
-    assert done.returncode == 3
-    assert "127.0.0.1:1" in one_line(done)
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
