@@ -237,7 +237,7 @@ def test_bad_entries_are_named_and_skipped(lost):
     assert len(outcome.bad) == 3
     assert all(isinstance(bad, Bad) and bad.file == str(path) for bad in outcome.bad)
     reasons = " ".join(bad.reason for bad in outcome.bad)
-    for said in ("msgpack", "partition 4", "not whole"):
+    for said in ("msgpack", "partition 4", "cut off"):
         assert said in reasons
 
 
