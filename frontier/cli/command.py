@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
@@ -18,7 +19,7 @@ from typer.models import ArgumentInfo
 from typing_extensions import dataclass_transform, override
 
 from frontier.cli.output import show_result
-from frontier.errors import NoStore
+from frontier.errors import ConfigurationError, NoStore
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
@@ -83,6 +84,21 @@ class Consent(Output):
     """Whether a command that takes something away may do so."""
 
     yes: bool = flag("Do it without asking.")
+
+
+def confirm(given: Consent, plan: Any, question: str, refusal: str) -> None:
+    """Return if *plan* is wanted: by ``--yes``, or by an answer on a terminal.
+
+    Raises:
+        ConfigurationError: It is not; the plan was printed, and *refusal* says what
+            to add.
+    """
+    if given.yes:
+        return
+    show_result(plan, as_json=given.as_json)
+    is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not given.as_json
+    if not (is_asked and typer.confirm(question, err=True)):
+        raise ConfigurationError(refusal)
 
 
 @options

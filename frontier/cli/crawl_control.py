@@ -10,11 +10,12 @@ from frontier.cli.command import (
     CrawlOptions,
     Output,
     argument,
+    confirm,
     flag,
     option,
     options,
 )
-from frontier.cli.output import Shown, bar, confirm, table
+from frontier.cli.output import Shown, bar, table
 from frontier.errors import ConfigurationError
 from frontier.status.text import local_moment as when
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from frontier.cli.command import Consent, OneCrawl, flag, option, options
-from frontier.cli.output import Shown, confirm, facts, say
+from frontier.cli.command import Consent, OneCrawl, confirm, flag, option, options
+from frontier.cli.output import Shown, facts, say
 from frontier.errors import (
     CollectionInUse,
     ConfigurationError,

@@ -31,7 +31,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from frontier.errors import ConfigurationError, FrontierError
+from frontier.errors import FrontierError
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.cli.command import Consent
 
 Rows = list[tuple[str, str]]
 
@@ -168,21 +167,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple | dict):
         value = len(value)
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
-
-
-def confirm(given: Consent, plan: Any, question: str, refusal: str) -> None:
-    """Return if *plan* is wanted: by ``--yes``, or by an answer on a terminal.
-
-    Raises:
-        ConfigurationError: It is not; the plan was printed, and *refusal* says what
-            to add.
-    """
-    if given.yes:
-        return
-    show_result(plan, as_json=given.as_json)
-    is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not given.as_json
-    if not (is_asked and typer.confirm(question, err=True)):
-        raise ConfigurationError(refusal)
 
 
 class _Told:

@@ -15,10 +15,11 @@ from frontier.cli.command import (
     CrawlOptions,
     Output,
     argument,
+    confirm,
     option,
     options,
 )
-from frontier.cli.output import Shown, bar, confirm, say, table
+from frontier.cli.output import Shown, bar, say, table
 from frontier.errors import ConfigurationError, NotFound
 
 if TYPE_CHECKING:
