@@ -167,8 +167,9 @@ def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
 
 
 KERNEL = (
-    "acks borrow context deliveries delivery due_times end_of_crawl ends failover "
-    "heartbeat inbox kernel node outbox"
+    "acks borrow context controls deliveries delivery due_times end_of_crawl ends "
+    "failover heartbeat host_politeness hosts inbox kernel node outbox process_stats "
+    "uplink"
 )
 FEATURES = {
     *("collection", "dedupe", "download", "feeds", "recrawl", "requests", "seeds"),
