@@ -199,7 +199,7 @@ def claim_call(
     It is ``y`` if the feed at the URL *feed* is to queue that page in the round.
     """
     args: list[Argument] = [number, feed_field(feed), *pages]
-    return Call.to(ROUND_CLAIM, [keys.site(name), keys.claimed(name)], args)
+    return Call.to(ROUND_CLAIM, [keys.claimed(name)], args)
 
 
 def note_call(

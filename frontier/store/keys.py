@@ -378,10 +378,10 @@ class CrawlKeys:
         return f"{self._tag()}:site:{name}"
 
     def claimed(self, name: str) -> str:
-        """Hash: fingerprint of a page of a site's round to the feed that queues it.
+        """Hash: fingerprint of a page of a site to `<round> <feed>`: who queued it.
 
-        So that an item or an implied page of two feeds is fetched once in a round.
-        Removed when the next round begins.
+        So that an item or an implied page of two feeds is fetched once in a round, also
+        if one of them answers late. Removed as a round begins, if it is long.
         """
         return f"{self._tag()}:claimed:{name}"
 

@@ -153,7 +153,18 @@ def test_a_page_of_two_feeds_is_queued_by_one_of_them(driver):
     assert driver.claim(number, FEED, b"1", b"2") == "yy"  # its node has died, say
     later = driver.begun(FEED, OTHER)
     assert driver.claim(later, OTHER, b"2") == "y"
-    assert driver.claim(number, FEED, b"2") == "y"  # its round is over
+    assert driver.claim(later, FEED, b"2") == "n"
+
+
+def test_a_feed_that_answers_late_queues_nothing_that_another_one_has(driver):
+    driver.update(site(feeds=(FEED, OTHER)))
+    number = driver.begun(FEED, OTHER)
+    assert driver.claim(number, FEED, b"1") == "y"
+    later = driver.begun(FEED)
+
+    assert driver.claim(number, OTHER, b"1", b"2") == "ny"
+    assert driver.claim(later, FEED, b"1", b"2") == "yy"
+    assert driver.claim(number, OTHER, b"2") == "n"
 
 
 def test_queued_urls_are_counted_and_never_below_none(driver):
