@@ -4,12 +4,15 @@ What always holds:
 
 1.  A file that cannot be used is named, and left as it was; the others go on.
 2.  Processes share nothing but files: one that is killed loses only its own.
+3.  They end when the command does that began them, even if it is killed.
 """
 
 from __future__ import annotations
 
 import functools
 import multiprocessing
+import os
+import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
@@ -82,7 +85,8 @@ def _outcomes(
     left = iter(given)
     context = multiprocessing.get_context("forkserver")  # imports once, not each
     context.set_forkserver_preload([__name__])
-    with ProcessPoolExecutor(min(workers, len(given)), context) as pool:
+    count = min(workers, len(given))
+    with ProcessPoolExecutor(count, context, _end_with_parent) as pool:
         running: dict[Future[object], Path] = {}
         while True:
             for one in islice(left, workers * AHEAD - len(running)):
@@ -91,6 +95,18 @@ def _outcomes(
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), future.result()
+
+
+def _end_with_parent() -> None:
+    """Have this process end when its parent does: it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def caught(step: Callable[..., object], one: tuple[Any, ...]) -> object:
