@@ -29,7 +29,6 @@ from frontier.cli.crawl_items import items
 from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_status import status
 from frontier.cli.output import ExitCode, Shown, complain, say, show, table
-from frontier.cli.report import WarcFiles, crawl_report
 from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
 from frontier.status.text import duration
@@ -166,6 +165,7 @@ def _planned(given: RunOptions) -> Plan:
 
 def _tell(plan: Plan, outcome: Outcome) -> None:
     from frontier.cli.crawl_run import logs
+    from frontier.cli.report import WarcFiles, crawl_report
 
     seen = outcome.snapshot
     if seen is not None:

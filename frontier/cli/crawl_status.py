@@ -29,9 +29,7 @@ from frontier.cli.output import (
     show_json,
     table,
 )
-from frontier.cli.report import WarcFiles, crawl_report, nodes_report
 from frontier.errors import ConfigurationError, CrawlLost, StoreUnavailable
-from frontier.status.sections import one_line
 from frontier.status.text import local_moment as when
 from frontier.store.keys import CrawlKeys
 
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from frontier.cli.report import WarcFiles
     from frontier.status.quotas import Had
     from frontier.status.views import CrawlSnapshot
     from frontier.status.watch import Watch, Watched
@@ -115,6 +114,7 @@ def _log(store: BlockingStore, keys: CrawlKeys) -> Shown:
 
 def _look(store: BlockingStore, watching: Watch, given: StatusOptions) -> _Seen:
     """Look once; at all of a crawl that has ended."""
+    from frontier.cli.report import WarcFiles
     from frontier.status.quotas import had
     from frontier.status.snapshot import snapshot
 
@@ -182,6 +182,8 @@ def _facts(found: _Seen) -> dict[str, Any]:
 
 
 def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
+    from frontier.cli.report import crawl_report, nodes_report
+
     watched = found.watched
     if how.nodes:
         return nodes_report(watched.crawl, watched)
@@ -194,6 +196,8 @@ def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:
 
     On a terminal it is drawn in its place. Elsewhere each look is a line, or an object.
     """
+    from frontier.status.sections import one_line
+
     console, found = results(), None
     is_drawn = console.is_terminal and not how.as_json
     live = Live(console=console, auto_refresh=False)

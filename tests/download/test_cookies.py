@@ -1,7 +1,6 @@
 """Cookies that one node was given, as another sends them."""
 
 import asyncio
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -36,12 +35,11 @@ class Node:
     """A middleware, and what its node has of the store."""
 
     def __init__(self, store, crawl):
-        self.outage_retry = OutageRetry(store)
         crawler = get_crawler(Spider)
         self.middleware = CookiesMiddleware()
         self.middleware.crawler = crawler
-        cookies = Cookies(self.outage_retry, crawl)
-        node = SimpleNamespace(parts={Cookies: cookies})
+        self.shared = Cookies(OutageRetry(store), crawl)
+        node = SimpleNamespace(parts={Cookies: self.shared})
         self.middleware._session = SimpleNamespace(opened=True, node=node)
         self.stats = crawler.stats
 
@@ -235,7 +233,7 @@ async def test_what_a_store_has_forgotten_is_written_again(node, db, crawl):
     db("DEL", crawl.cookies())
     db("DEL", crawl.jar('[null,"example.com"]'))
     await b.given(WWW, "t=1")
-    a.outage_retry.changed = time.monotonic()
+    a.shared.went_back()
 
     assert await a.sends(WWW) == {"s=1", "t=1"}
     await asyncio.sleep(shared.FRESH)

@@ -13,6 +13,7 @@ from frontier.download.politeness import LeaseGuard
 from frontier.session.session import RequestStates
 
 DELAY = 0.2
+RESERVATION = SimpleNamespace(key=1, lease=0, delivery=None)
 
 
 class Idle(asyncio.SelectorEventLoop):
@@ -57,9 +58,11 @@ class Node:
     def __init__(self):
         self.has_lease = True
         self.paused = False
-        self.leases = SimpleNamespace(covers=lambda _: self.has_lease)
         self.inbox = SimpleNamespace(open={1})
         self.host_concurrency = SimpleNamespace(is_divided=False)
+
+    def covers(self, _):
+        return self.has_lease
 
     def has_lost(self, reservation):
         return reservation.key not in self.inbox.open
@@ -111,7 +114,7 @@ def send(gate):
 
     def send():
         request = Request("http://host/", meta={"download_slot": "host"})
-        gate._session.requests.of(request).reservation = SimpleNamespace(key=1, lease=0)
+        gate._session.requests.of(request).reservation = RESERVATION
         return asyncio.ensure_future(gate.send(request))
 
     return send
@@ -165,7 +168,7 @@ def ask(gate):
 
     def ask():
         request, asks = Request("http://host/"), Request("http://host/robots.txt")
-        gate._session.requests.of(request).reservation = SimpleNamespace(key=1, lease=0)
+        gate._session.requests.of(request).reservation = RESERVATION
         gate._session.requests.of(asks).waiting = request
         return request, asyncio.ensure_future(gate.send(asks))
 

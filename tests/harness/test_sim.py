@@ -36,4 +36,4 @@ def test_a_node_that_hands_over_what_it_has_started_is_found(simulate):
     done = simulate("--seeds", "300", "--until", "--mutant", mutant)
 
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "extra: " in done.stdout
+    assert " 1 wrong" in done.stdout

@@ -4,7 +4,6 @@ import pytest
 
 from frontier.cluster.lease import BATCH
 from frontier.errors import CrawlLost, StoreUnavailable
-from frontier.store.outage_retry import OutageRetry
 from frontier.store.scripts import LEASE_ACQUIRE
 
 TTL = 600.0
@@ -194,7 +193,6 @@ async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
     parts, monkeypatch
 ):
     a = parts("a")
-    monkeypatch.setattr(type(a.outage_retry), "alone", False)
     a.heartbeat._beat = 0.01
     asked, answered = asyncio.Event(), asyncio.Event()
 
@@ -213,17 +211,11 @@ async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(
     assert len(a.leases.held) == 0, "nothing is taken any more"
 
 
-class Apart(OutageRetry):
-    """Takes one server for a cluster."""
-
-    alone = False
-
-
 @pytest.mark.parametrize("failure", [StoreUnavailable("here", "why"), CrawlLost("c")])
 async def test_how_a_round_of_a_cluster_failed_after_its_beat_is_told_by_the_next(
-    parts, store, monkeypatch, failure
+    parts, monkeypatch, failure
 ):
-    a = parts("a", outage_retry=Apart(store))
+    a = parts("a")
     go, take = asyncio.Event(), a.leases.acquire
 
     async def acquire(partitions):

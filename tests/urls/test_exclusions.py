@@ -174,7 +174,7 @@ def test_a_pattern_finds_what_re_finds():
 def test_patterns_that_are_too_large_together_are_refused():
     some = [rule_of(PATTERN, f"{number}(a{{900}})") for number in range(30)]
     Exclusions(some[:20])
-    with pytest.raises(ConfigurationError, match=r"'22\(a.*all together"):
+    with pytest.raises(ConfigurationError, match=r"'22\(a.*all patterns"):
         Exclusions(some)
 
 

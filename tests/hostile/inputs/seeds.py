@@ -37,11 +37,11 @@ REFUSED = {  # name to a line, and what is said of it
     "a-method-of-a-megabyte": (line(method="A" * 10**6), "that HTTP does not have"),
     "a-header-with-line-ends": (line(headers={"X": "a\r\nY: b"}), "control character"),
     "a-header-name-with-line-ends": (line(headers={"X\n": "a"}), "control character"),
-    "headers-of-a-list": (line(headers=["X"]), "is no dict"),
+    "headers-of-a-list": (line(headers=["X"]), "is not of type dict"),
     "a-priority-of-10-to-the-30": (line(priority=10**30), "is beyond"),
     "a-priority-of-nan": (
         line(priority=float("nan")),
-        "is no int",
+        "is not of type int",
     ),
     "an-unknown-name": (line(flags=["x"]), "which is none of"),
     "a-field-of-a-megabyte": (line(**{"x" * 10**6: 1}), "which is none of"),
