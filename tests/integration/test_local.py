@@ -218,3 +218,24 @@ def test_a_kill_loses_nothing_that_one_process_alone_could_send(cluster, crawl):
 
     assert cluster.wait("node-2") == [0]
     made.complete()
+
+
+@pytest.mark.chaos
+def test_nodes_that_come_leave_and_die_make_all_of_each_others_requests(cluster, crawl):
+    made = crawl("lambda", urls=400, delay=0.02)
+    lease = {"FRONTIER_LEASE_TTL": "8"}
+    made.start("node-0", **lease)
+    cluster.join("node-0")
+    for number in range(5):
+        until(partial(made.has, made.fetched + 30), "pages")
+        newcomer = f"node-{number + 1}"
+        made.start(newcomer, **lease)
+        cluster.join(newcomer)
+        until(partial(made.has, made.fetched + 10), "pages with both")
+        if number % 2:
+            cluster.kill(f"node-{number}")
+        else:
+            cluster.nodes[f"node-{number}"].terminate()
+
+    assert cluster.wait("node-5") == [0]
+    made.complete()
