@@ -100,7 +100,7 @@ def test_a_paused_crawl_sends_nothing_survives_a_kill_and_goes_on(serve, cluster
 
 def test_a_host_that_is_excluded_in_mid_crawl_is_not_asked_again(serve, cluster):
     server = serve(
-        urls=300, hosts=6, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)
+        urls=500, hosts=6, nodes=BOTH, calendar_months=3, delay=HELD, until=after(60)
     )
     slow = {"CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
     start(cluster, server, *BOTH, **slow)

@@ -20,10 +20,18 @@ def rebuild(cluster, *journals, **options):
 
 def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     """Also with what a node had done that was killed before."""
-    server = serve(urls=220, hosts=4, calendar_months=12, delay=HELD, until=after(60))
+    nodes = ("node-1", "node-2")
+    server = serve(
+        urls=220,
+        hosts=4,
+        nodes=nodes,
+        calendar_months=12,
+        delay=HELD,
+        until=after(60),
+    )
     seeds = ",".join(server.seeds)
     journals = [tmp_path / "j1", tmp_path / "j2"]
-    for node, journal in zip(("node-1", "node-2"), journals, strict=True):
+    for node, journal in zip(nodes, journals, strict=True):
         cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
     cluster.join()
     server.delay = 0.02
