@@ -43,7 +43,7 @@ def log_lines(cluster):
 
 def test_a_paused_crawl_sends_nothing_survives_a_kill_and_goes_on(serve, cluster):
     server = serve(
-        urls=180, hosts=8, nodes=BOTH, calendar_months=3, delay=HELD, until=after(40)
+        urls=300, hosts=8, nodes=BOTH, calendar_months=3, delay=HELD, until=after(40)
     )
     start(cluster, server, *BOTH)
     cluster.share("site-1")
@@ -203,7 +203,7 @@ def test_a_delay_that_is_set_is_kept_from_then_on_and_taken_back(serve, cluster)
 
 
 def test_a_limit_that_is_set_ends_a_crawl_that_had_none(serve, cluster):
-    server = serve(urls=150, hosts=4, nodes=BOTH, calendar_months=2, delay=HELD)
+    server = serve(urls=400, hosts=4, nodes=BOTH, calendar_months=2, delay=HELD)
     start(cluster, server, *BOTH, ROBOTSTXT_OBEY="False")
     cluster.share("site-1")
     assert cluster.ask("crawl", "pause").returncode == 0
