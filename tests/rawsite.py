@@ -8,9 +8,14 @@ import time
 
 
 def answer(body=b"", *headers, status="200 OK"):
-    """What a site says: *headers* are lines of its head."""
+    """What a site says: *headers* are lines of its head.
+
+    It says that the connection is closed, as it is: a POST that is sent on one that
+    was closed unsaid has failed, and its retries may, too.
+    """
     body = body.encode() if isinstance(body, str) else body
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
+    length = f"Content-Length: {len(body)}"
+    lines = [f"HTTP/1.1 {status}", "Connection: close", length, *headers, "", ""]
     return "\r\n".join(lines).encode("latin-1") + body
 
 
@@ -85,14 +90,14 @@ class RawSite:
             self.times[path] = time.time()
             self.requests[path] = head + b"\r\n\r\n" + body
             self.open.wait()
-            missing = b"HTTP/1.1 404 Nope\r\nContent-Length: 0\r\n\r\n"
-            answer = self.pages.get(path, missing)
+            missing = answer(status="404 Nope")
+            prepared = self.pages.get(path, missing)
             if self._answer and path not in self.pages:
                 self._answer(connection, self.requests[path])
-            elif callable(answer):
-                answer(connection)
+            elif callable(prepared):
+                prepared(connection)
             else:
-                connection.sendall(answer)
+                connection.sendall(prepared)
             if self._tls:
                 connection.unwrap()
 
