@@ -2,6 +2,7 @@
 
 import json
 import signal
+from collections import Counter
 
 from conftest import HELD, after, until
 
@@ -27,7 +28,7 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
         nodes=nodes,
         calendar_months=12,
         delay=HELD,
-        until=after(60),
+        until=each_has(20, nodes),
     )
     seeds = ",".join(server.seeds)
     journals = [tmp_path / "j1", tmp_path / "j2"]
@@ -35,7 +36,7 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
         cluster.start(node, "-a", f"seeds={seeds}", FRONTIER_JOURNAL_DIR=journal)
     cluster.join()
     server.delay = 0.02
-    until(lambda: len(server.answered) >= 60, "a beginning")
+    until(lambda: server.until(server.answered, None), "a beginning by both")
     until(lambda: acked(journals[0], least=1), "acks in a journal")
     cluster.kill("node-1")
     assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
@@ -139,6 +140,19 @@ def test_a_node_does_not_begin_anew_what_its_store_has_lost(serve, cluster, tmp_
     )
     assert cluster.wait("node-3") == [0]
     assert server.requests().missing(server.expected) == set()
+
+
+def each_has(count, nodes):
+    """For `Held.until`: each of *nodes* was answered so often.
+
+    A count of both together may be reached before the later one has its hosts.
+    """
+
+    def is_reached(answered, _):
+        counts = Counter(node for node, _ in answered)
+        return all(counts[node] >= count for node in nodes)
+
+    return is_reached
 
 
 def entries_of(*journals):
