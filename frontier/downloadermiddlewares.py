@@ -16,7 +16,7 @@ from scrapy.utils.response import get_base_url
 
 from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.browser import BrowserTraffic
-from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_raw
+from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_wire
 from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK, Hops
 from frontier.download.origin import Answering
@@ -258,11 +258,11 @@ class CaptureMiddleware:
         self._count(request, kind_of_status(response.status))
         # A cached response was not sent; data: and file: are no exchange at all.
         if "cached" not in response.flags and request.url.startswith(HTTP):
-            if wire is not None and (wire.complete or wire.response_head or wire.raw):
-                exchange = exchange_of_raw(request, wire)
+            if wire is not None and wire.has_answer:
+                exchange = exchange_of_wire(request, wire)
                 settled = self._conditional.settle(request, exchange)
                 self._archive(request, _told(request, settled))
-            if wire is None or not wire.complete:
+            if wire is None or not wire.is_complete:
                 self._archive_answer(request, response)
         state.answer = None
         self._unslot(request)
@@ -287,9 +287,9 @@ class CaptureMiddleware:
             return
         sent = wire is None or bool(wire.started)
         self._count(request, kind_of(exception, sent=sent))
-        if wire is not None and (wire.response_head or wire.raw):
-            state.heard = not wire.proxied
-            self._archive(request, _told(request, exchange_of_raw(request, wire)))
+        if wire is not None and wire.has_answer:
+            state.heard = not wire.is_proxied
+            self._archive(request, _told(request, exchange_of_wire(request, wire)))
         elif request.url.startswith(HTTP) and not isinstance(
             exception, LeaseGone | SeenBefore
         ):

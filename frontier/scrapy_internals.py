@@ -220,25 +220,17 @@ class BaseHandler(HTTP11DownloadHandler):
 class BaseAgent(_ScrapyAgent):
     """Scrapy's agent, which sends one request, with places for what is done here."""
 
-    @property
-    def maxsize(self) -> int:
-        """Of a body, in bytes, unless the request says; 0 for no limit."""
-        return int(self._maxsize)
+    wanted = 0
+    """How many bytes of the answer are wanted, whatever its size; 0 for all."""
+    spool: Any = None
+    """What takes the body, in place of memory (`frontier.download.body_spool`)."""
+
+    def limit_of(self, request: Request) -> int:
+        """The largest body that Scrapy is to get for *request*, in bytes; 0: any."""
+        return int(request.meta.get(_MAXSIZE, self._maxsize))
 
     def prepare(self, agent: Any, request: Request) -> None:
         """Change *agent*, Twisted's, which is to send *request*."""
-
-    def reader_for(self, reader: Any) -> Any:
-        """What is to read the body in place of *reader*, Scrapy's."""
-        return reader
-
-    def wanted(self, request: Request) -> int:  # noqa: ARG002 (for subclasses)
-        """How many bytes of the answer to *request* are wanted; 0 for all."""
-        return 0
-
-    def takes_all(self, request: Request) -> bool:
-        """Whether ``DOWNLOAD_MAXSIZE`` is not for the answer to *request*."""
-        return bool(self.wanted(request))
 
     @override
     def _get_agent(self, request: Request, timeout: float) -> Any:
@@ -248,16 +240,15 @@ class BaseAgent(_ScrapyAgent):
 
     @override
     def _cb_bodyready(self, txresponse: Any, request: Request) -> Any:
-        wanted, deliver = self.wanted(request), txresponse.deliverBody
+        deliver = txresponse.deliverBody
 
         def deliver_to(reader: Any) -> None:
-            if wanted:
-                reader.__class__ = PartReader  # as Scrapy does with its parser
-                reader.wanted = wanted
-            deliver(self.reader_for(reader))
+            reader.__class__ = BodyReader  # as Scrapy does with its parser
+            reader.wanted, reader.spool = self.wanted, self.spool
+            deliver(reader)
 
         txresponse.deliverBody = deliver_to
-        if not self.takes_all(request):
+        if not (self.wanted or (self.spool is not None and self.spool.most)):
             return super()._cb_bodyready(txresponse, request)
         limit = request.meta.get(_MAXSIZE)
         request.meta[_MAXSIZE] = 0  # no limit, while Scrapy looks at it
@@ -269,64 +260,56 @@ class BaseAgent(_ScrapyAgent):
                 del request.meta[_MAXSIZE]
 
 
-class PartReader(_ResponseReader):
-    """Scrapy's reader of a body, which ends where enough has come."""
+class BodyReader(_ResponseReader):
+    """Scrapy's reader of a body, which ends where enough has come.
+
+    With a spool the body goes there, which may take its time.
+    """
 
     wanted = 0
-    """Bytes; 0 for all."""
+    spool: Any = None
+    _bodybuf: Any
+    _ends = False
+
+    @override
+    def connectionMade(self) -> None:
+        """Let the spool slow the server down."""
+        super().connectionMade()
+        if self.spool is not None:
+            self._bodybuf = self.spool
+            self.spool.attach(self.transport)
 
     @override
     def dataReceived(self, data: bytes) -> None:
-        """Take *data*, and end the answer if it has more than is wanted."""
+        """Keep *data*, unless the body has ended; end it if that is enough."""
+        if self._ends:
+            return
         super().dataReceived(data)
-        if 0 < self.wanted < self._bytes_received and not self._finished.called:
+        if 0 < self.wanted < self._bytes_received and not self._ends:
             transport: Any = self.transport
             transport.stopProducing()
             transport.loseConnection()
             self._finish_response([EXCERPT_FLAG])
-
-
-class BaseReader(PartReader):
-    """Scrapy's reader of a body, which goes to a store that may take its time."""
-
-    _bodybuf: Any
-    _ends = False
-
-    @classmethod
-    def instead(cls, reader: Any, store: Any) -> Any:
-        """*reader*, Scrapy's, as one of this class: its body goes to *store*."""
-        reader.__class__ = cls  # as Scrapy does with its parser
-        reader._bodybuf = store
-        return reader
-
-    @override
-    def connectionMade(self) -> None:
-        """Let the store slow the server down."""
-        super().connectionMade()
-        self._bodybuf.attach(self.transport)
-
-    @override
-    def _finish_response(self, *args: Any, **kwargs: Any) -> None:
-        """Finish when the store has all of the body, which may be now."""
-        self._ends = True
-
-        def finish() -> None:
-            if not self._finished.called:
-                super(BaseReader, self)._finish_response(*args, **kwargs)
-
-        self._bodybuf.whenever_written(finish)
-
-    @override
-    def dataReceived(self, data: bytes) -> None:
-        """Keep *data*, unless the body has ended."""
-        if not self._ends:
-            super().dataReceived(data)
 
     @override
     def connectionLost(self, *args: Any) -> None:
         """End the body, unless it has ended."""
         if not self._ends:
             super().connectionLost(*args)
+
+    @override
+    def _finish_response(self, *args: Any, **kwargs: Any) -> None:
+        """Finish when the spool has all of the body, which may be now."""
+        self._ends = True
+
+        def finish() -> None:
+            if not self._finished.called:
+                super(BodyReader, self)._finish_response(*args, **kwargs)
+
+        if self.spool is None:
+            finish()
+        else:
+            self.spool.whenever_written(finish)
 
 
 class BaseCookies(ScrapysCookiesMiddleware):

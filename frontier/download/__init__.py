@@ -1,11 +1,10 @@
 """From a request to its answer: what may be sent, to whom, and when.
 
-`handler` sends a request and keeps the bytes of both sides for the archive
-(`capture`). `politeness` holds it until its lease is current and its host may be
-asked; `robots`, `hops` and `addresses` say what may not be sent at all. `conditional`
-asks whether a page has changed, `cookies` shares a login among nodes, `framing` finds
-the end of answers that are not quite HTTP. Why a request got no answer, with the errors
-that say so, is in `outcomes`.
+`handler` sends a request and notes the bytes of both sides (`wire`), of which `capture`
+makes what is archived. `politeness` holds it until its lease is current and its host
+may be asked; `robots`, `hops` and `addresses` say what may not be sent at all.
+`conditional` asks whether a page has changed, `cookies` shares a login among nodes. Why
+a request got no answer, with the errors that say so, is in `outcomes`.
 
 No request that the store gave leaves without a current lease. What a server sends is
 hostile: sizes, times and redirects are limited. Scrapy calls all of this on its event

@@ -1,7 +1,7 @@
 """Exchanges: what Scrapy sent and received, as bytes of HTTP/1.1.
 
-Our download handler (`frontier.download.handler`) fills a `RawExchange` while it works.
-That keeps what Scrapy's `Request` and `Response` do not: the head of the response byte
+Our download handler fills a `Wire` while it works (`frontier.download.wire`). That
+keeps what Scrapy's `Request` and `Response` do not: the head of the response byte
 for byte, the head of the request as it was written to the socket, the TLS connection,
 and the part of a body that was received before a download failed.
 
@@ -13,7 +13,7 @@ different names, and which headers the handler itself added to the request.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
-    from frontier.model import Body
+    from frontier.download.wire import Wire
 
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
@@ -139,60 +139,26 @@ UNDONE = "X-Archive-Orig-"
 _CODING = re.compile(rb"^(transfer-encoding[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _LINE_END = re.compile(rb"(?<!\r)\r*+\n")
 """Looked for from the first CR of several on only: from each takes their square."""
+NO_HEAD = "no HTTP head"
+"""The framing of what was received in place of an answer."""
 
 
-@dataclass(slots=True, weakref_slot=True)
-class RawExchange:
-    """One exchange as the download handler saw it."""
-
-    started: float = 0.0
-    """Seconds since the Unix epoch at which the request was written; 0 for never."""
-    request_head: bytes = b""
-    response_head: bytes = b""
-    """As received, with its line ends; empty before all of it has come."""
-    status: int = 0
-    body: Body = b""
-    """Transfer coding undone; of a failed download, what had come of it."""
-    ip: str | None = None
-    truncated: str | None = None
-    """A reason of WARC-Truncated, where the body is not all that there is."""
-    protocols: tuple[str, ...] = ()
-    """``http/1.1``, and ``tls/1.3`` and so on, as WARC-Protocol has them."""
-    cipher_suite: str | None = None
-    """The name that IANA gives it."""
-    complete: bool = False
-    """Whether Scrapy got a response of this."""
-    proxied: bool = False
-    """Whether the connection leads to a proxy, whose address says nothing."""
-    tls: tuple[str, ...] = ()
-    """``tls/1.3`` and so on; empty without TLS."""
-    framing: str = ""
-    """What of the answer is not stored as its head says it is; see `framing`."""
-    raw: bool = False
-    """Whether the body is all that was received, for no head was found in it."""
-
-    def restart(self) -> None:
-        """Forget what was received: the request is sent once more."""
-        self.response_head, self.status, self.protocols = b"", 0, ()
-        self.framing = ""
-        self.raw = False
-
-
-def exchange_of_raw(request: Request, wire: RawExchange) -> Exchange:
+def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
     """The exchange of *request*, as it was on the wire."""
+    has_head = bool(wire.response_head)
     return Exchange(
         url=request.url,
         started=wire.started,
         request_head=wire.request_head or request_head_of(request),
         request_body=request.body,
         response_head=stored_head(wire.response_head),
-        response_body=wire.body,
+        response_body=wire.body or bytes(wire.unread),
         status=wire.status,
         ip=wire.ip,
         truncated=wire.truncated,
-        protocols=wire.protocols,
+        protocols=(wire.version, *wire.tls) if has_head else wire.tls,
         cipher_suite=wire.cipher_suite,
-        framing=wire.framing,
+        framing="" if has_head else NO_HEAD,
     )
 
 

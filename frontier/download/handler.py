@@ -9,11 +9,10 @@ Twisted words it, and everything of a download that fails after the head came.
 It hooks Twisted's client protocol where the bytes pass, and changes nothing of
 what Scrapy makes of them. What always holds:
 
-1.  A `RawExchange` is made for each request, and belongs to that request alone.
-2.  Whatever came of an answer is archived (`frontier.download.framing`).
-3.  A connection on which more came than an answer is not used again.
-4.  The handler never waits: bodies go to disk in another thread.
-5.  It connects to addresses that are allowed (`frontier.download.addresses`), and
+1.  A `Wire` is made for each request, and belongs to that request alone.
+2.  Whatever came of an answer is archived (`frontier.download.wire`).
+3.  The handler never waits: bodies go to disk in another thread.
+4.  It connects to addresses that are allowed (`frontier.download.addresses`), and
     writes no request whose lease has ended: without an archive, too.
 """
 
@@ -30,21 +29,14 @@ from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
 
 from frontier.download.addresses import Checked, CheckedReactor, refusing
-from frontier.download.body_spool import ArchivedOnly, Spool, SpoolDirectory
-from frontier.download.capture import RawExchange, truncation
+from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
+from frontier.download.capture import truncation
 from frontier.download.excerpt import EXCERPT, excerpt_of
-from frontier.download.framing import Parser
 from frontier.download.hops import Hops
 from frontier.download.outcomes import LeaseGone
 from frontier.download.politeness import LOST
-from frontier.scrapy_internals import (
-    BaseAgent,
-    BaseHandler,
-    BaseReader,
-    LenientFactory,
-    LenientProtocol,
-    wrap_twisted_exceptions,
-)
+from frontier.download.wire import Connections, Wire
+from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
 from frontier.session.session import session_of
 
 if TYPE_CHECKING:
@@ -74,10 +66,6 @@ class CheckedHandler(BaseHandler):
         self._session = session_of(crawler)
         self._hops = self._session.component(Hops)
 
-    def checked(self, request: Request) -> Checked:
-        """The look at the connections of *request*."""
-        return Checked(self._hops, request)
-
     def guard(self, request: Request) -> None:
         """Let *request* be written if its lease is current.
 
@@ -105,6 +93,19 @@ class CheckedHandler(BaseHandler):
                 raise
             raise reason from None
 
+    def agent_for(self, request: Request) -> _Agent:
+        """What sends *request*, and nothing else."""
+        agent: _Agent = self.make_agent(_Agent)
+        agent.guard = partial(self.guard, request)
+        agent.checked = Checked(self._hops, request)
+        agent.wanted = int(request.meta.get(EXCERPT, 0))
+        return agent
+
+    async def send(self, agent: _Agent, request: Request) -> Response:
+        """Have *agent* send *request*."""
+        with self._telling(agent.checked):
+            return await maybe_deferred_to_future(agent.download_request(request))
+
     @override
     async def download_request(self, request: Request) -> Response:
         """Download *request*.
@@ -113,12 +114,7 @@ class CheckedHandler(BaseHandler):
             AddressRefused: Its host leads to addresses that are not connected to.
             LeaseGone: Another node has its partition now.
         """
-        agent: _GuardedAgent = self.make_agent(_GuardedAgent)
-        agent.guard = partial(self.guard, request)
-        agent.checked = self.checked(request)
-        with self._telling(agent.checked):
-            answer = maybe_deferred_to_future(agent.download_request(request))
-            return excerpt_of(request, await answer)
+        return excerpt_of(request, await self.send(self.agent_for(request), request))
 
 
 class Handler(CheckedHandler):
@@ -130,38 +126,31 @@ class Handler(CheckedHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self.connect_by(_Factory)
+        self.connect_by(Connections)
         self._spools = SpoolDirectory(self._session.config)
         self._most = self._session.config.warc_only_bytes
 
     @override
     async def download_request(self, request: Request) -> Response:
         """Download *request*; what crosses the wire is in its `RequestState`."""
-        wire = self._session.requests.of(request).wire = RawExchange()
-        agent: _Agent = self.make_agent(_Agent)
-        agent.wire = wire
-        agent.guard = partial(self.guard, request)
-        agent.spool = self._spools.new()
-        if not agent.wanted(request) and request.meta.get("archive", True):
-            agent.spool.most = self._most and min(
-                self._most, agent.limit_of(request) or self._most
-            )
-        agent.checked = self.checked(request)
+        agent = self.agent_for(request)
+        wire = agent.wire = Wire(is_proxied=bool(request.meta.get("proxy")))
+        self._session.requests.of(request).wire = wire
+        spool = agent.spool = self._spools.new()
+        if self._most and not agent.wanted and request.meta.get("archive", True):
+            spool.most = min(self._most, agent.limit_of(request) or self._most)
         try:
-            with self._telling(agent.checked):
-                response = await maybe_deferred_to_future(
-                    agent.download_request(request)
-                )
+            response = await self.send(agent, request)
         except Exception as error:
             wire.truncated = wire.truncated or _reason(error)
-            wire.body = await agent.spool.take()
+            wire.body = await spool.take()
             self.warn_of_loss(error, request.url)
             raise
         wire.truncated = truncation(response.flags)
-        wire.body = await agent.spool.take(response.body)
-        wire.complete = True
-        if agent.spool.is_archived_only:
-            return ArchivedOnly.instead(response, agent.spool.size)
+        wire.body = await spool.take(response.body)
+        wire.is_complete = True
+        if spool.is_archived_only:
+            return ArchivedOnly.instead(response, spool.size)
         return excerpt_of(request, response)
 
     @override
@@ -171,11 +160,12 @@ class Handler(CheckedHandler):
         await self._spools.close()
 
 
-class _GuardedAgent(BaseAgent):
+class _Agent(BaseAgent):
     """Scrapy's, which connects where `checked` permits, and writes as `guard` does."""
 
     guard: Guard
     checked: Checked
+    wire: Wire | None = None
 
     @override
     def prepare(self, agent: Any, request: Request) -> None:
@@ -183,40 +173,7 @@ class _GuardedAgent(BaseAgent):
         if checked is not None:
             factory = agent._endpointFactory
             factory._reactor = CheckedReactor(factory._reactor, checked)
-        agent._pool = _Pool(agent._pool, self.guard, self.part(request), checked)
-
-    @override
-    def wanted(self, request: Request) -> int:
-        return int(request.meta.get(EXCERPT, 0))
-
-    def part(self, request: Request) -> dict[str, Any]:  # noqa: ARG002 (for `_Agent`)
-        """What its connection has with *request* alone."""
-        return {}
-
-
-class _Agent(_GuardedAgent):
-    """Scrapy's, with a wire that its connection writes to and a spool for the body."""
-
-    wire: RawExchange
-    spool: Spool
-
-    @override
-    def part(self, request: Request) -> dict[str, Any]:
-        self.wire.proxied = bool(request.meta.get("proxy"))
-        limit = self.limit_of(request)
-        return {"wire": self.wire, "spool": self.spool, "maxsize": limit}
-
-    def limit_of(self, request: Request) -> int:
-        """The largest body that Scrapy is to get for *request*; 0 for any."""
-        return int(request.meta.get("download_maxsize", self.maxsize))
-
-    @override
-    def takes_all(self, request: Request) -> bool:
-        return bool(self.spool.most) or super().takes_all(request)
-
-    @override
-    def reader_for(self, reader: Any) -> Any:
-        return BaseReader.instead(reader, self.spool)
+        agent._pool = _Pool(agent._pool, self.guard, self.wire, checked)
 
 
 class _Pool:
@@ -226,12 +183,12 @@ class _Pool:
         self,
         pool: HTTPConnectionPool,
         guard: Guard,
-        part: dict[str, Any],
+        wire: Wire | None,
         checked: Checked | None = None,
     ) -> None:
         self._pool = pool
         self._guard = guard
-        self._part = part
+        self._wire = wire
         self._checked = checked
         self.persistent = pool.persistent
 
@@ -239,24 +196,23 @@ class _Pool:
         made: Deferred[Any] = self._pool.getConnection(key, endpoint)
         if self._checked is not None:
             made.addCallback(self._checked.permitted)
-        return made.addCallback(_Wired, self._part | {"guard": self._guard})
+        return made.addCallback(_Wired, self._guard, self._wire)
 
 
 class _Wired:
-    """A connection that has *part* with the one request that it is given.
+    """A connection that has *wire* with the one request that it is given."""
 
-    That is where to put what comes: the wire, the spool, and how much of it.
-    """
-
-    def __init__(self, connection: Any, part: dict[str, Any]) -> None:
+    def __init__(self, connection: Any, guard: Guard, wire: Wire | None) -> None:
         self._connection = connection
-        self._part = part
+        self._guard = guard
+        self._wire = wire
 
     def request(self, request: Any) -> Deferred[IResponse]:
-        vars(request).update(self._part)
+        request.wire = self._wire
         write_to = type(request).writeTo
-        tee = partial(_Tee, wire=self._part.get("wire"), guard=self._part["guard"])
-        request.writeTo = lambda transport: write_to(request, tee(transport))
+        request.writeTo = lambda transport: write_to(
+            request, _Tee(transport, self._wire, self._guard)
+        )
         answer: Deferred[IResponse] = self._connection.request(request)
         return answer
 
@@ -268,7 +224,7 @@ class _Tee:
     request into words.
     """
 
-    def __init__(self, transport: Any, wire: RawExchange | None, guard: Guard) -> None:
+    def __init__(self, transport: Any, wire: Wire | None, guard: Guard) -> None:
         self._transport = transport
         self._wire = wire
         self._guard = guard
@@ -287,37 +243,6 @@ class _Tee:
         # What TLS has not encrypted yet still waits.
         if not self._transport.disconnecting:
             self._transport.doWrite()
-
-
-class _Protocol(LenientProtocol):
-    """A connection that tells the wire of each request what passes."""
-
-    @override
-    def request(self, request: Any) -> Deferred[IResponse]:
-        wire: RawExchange = request.wire
-        wire.restart()  # a connection that was closed meanwhile is tried again
-        answer = super().request(request)
-        parser: Any = self._parser
-        parser.__class__ = Parser
-        parser.protocol = self
-        parser.finisher = self._finish
-        transport: Any = self.transport
-        if not wire.proxied:  # else it is the address of the proxy
-            wire.ip = getattr(transport.getPeer(), "host", None)
-        request.connection = transport
-        return answer
-
-    def _finish(self, rest: bytes) -> None:
-        """End a response; what follows it is the answer to nothing."""
-        if rest and self._currentRequest is not None:
-            self._currentRequest.persistent = False
-        self._finishResponse(rest)
-
-
-class _Factory(LenientFactory):
-    @override
-    def buildProtocol(self, _: Any) -> _Protocol:
-        return _Protocol(self._quiescentCallback)
 
 
 def _reason(error: BaseException) -> str:

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from frontier.dedupe.url_history import LastCapture
-    from frontier.download.capture import RawExchange
+    from frontier.download.wire import Wire
     from frontier.metrics.exporter import Exporter
     from frontier.metrics.node import Reading
     from frontier.model import Stored
@@ -169,8 +169,8 @@ class RequestState:
     """When it was sent, in seconds since the Unix epoch."""
     asked_with: LastCapture | None = None
     """The capture on whose change it was made conditional."""
-    wire: RawExchange | None = None
-    """What crosses the wire for it; see `frontier.download.handler`."""
+    wire: Wire | None = None
+    """What crosses the wire for it."""
     heard: bool = False
     """Whether its server has sent something, of which no response came."""
     answer: Response | None = None

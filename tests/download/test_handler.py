@@ -12,8 +12,8 @@ from twisted.internet.protocol import Protocol
 from twisted.web.client import Request, RequestGenerationFailed
 from twisted.web.http_headers import Headers
 
-from frontier.download.capture import RawExchange
-from frontier.download.handler import _Factory, _Pool, _Tee
+from frontier.download.handler import _Pool, _Tee
+from frontier.download.wire import Connections, Wire
 
 STANDING = SimpleNamespace(
     addReader=print, addWriter=print, removeWriter=print, removeReader=print
@@ -58,7 +58,7 @@ def connected():
 
 def test_a_request_leaves_before_a_callback_can_hold_it_back(connected):
     it = connected(Protocol())
-    wire = RawExchange()
+    wire = Wire()
     tee = _Tee(it.transport, wire, guard=lambda: None)
 
     tee.writeSequence([b"GET / HTTP/1.1\r\n", b"Host: h\r\n\r\n"])
@@ -67,20 +67,19 @@ def test_a_request_leaves_before_a_callback_can_hold_it_back(connected):
 
 
 async def test_a_request_whose_lease_has_ended_is_not_written(connected):
-    one = connected(_Factory(print, None).buildProtocol(None))
+    one = connected(Connections(print, None).buildProtocol(None))
     one.transport.abortConnection = one.ours.close
     one.transport.getPeer = one.transport.setTcpNoDelay = lambda *_: None
     one.protocol.makeConnection(one.transport)
     real = SimpleNamespace(
         getConnection=lambda *_: succeed(one.protocol), persistent=True
     )
-    part = {"wire": RawExchange(), "spool": None, "maxsize": 0}
     request = Request(b"GET", b"/", Headers({b"host": [b"h"]}), None)
 
     def lost():
         raise IgnoreRequest("the lease on its partition is lost")
 
-    made = _Pool(real, lost, part).getConnection("key", "endpoint")
+    made = _Pool(real, lost, Wire()).getConnection("key", "endpoint")
     answer = made.addCallback(lambda it: it.request(request))
     with pytest.raises(RequestGenerationFailed):
         await answer.asFuture(asyncio.get_running_loop())

@@ -1,6 +1,6 @@
 import pytest
 
-from frontier.download.tls import protocol, suite, tls_of
+from frontier.download.wire import protocol, suite, tls_of
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,6 @@ READ = {  # those of which a response is made
     "/empty-name": with_header(b": value"),
     "/latin-name": with_header(b"X-\xe9: odd"),
     "/nul": with_header(b"X-Nul: a\0b"),
-    "/folded-first": b"HTTP/1.1 200 OK\r\n folded: x\r\nContent-Length: 5\r\n\r\nbody!",
     "/folded": with_header(b"X-Folded: a\r\n\tb\r\n c"),
     "/long-line": with_header(b"X-Long: " + SAVED),
     "/bare-lf": b"HTTP/1.1 200 OK\nContent-Length: 5\n\nbody!",
@@ -76,6 +75,7 @@ UNREAD = {  # those of which none is made, by Scrapy neither
     "/two-codings": coded(b"Transfer-Encoding: gzip", b"Transfer-Encoding: chunked"),
     "/unknown-coding": coded(b"Transfer-Encoding: xyz", body=b"some bytes"),
     "/identity": coded(b"Transfer-Encoding: identity", body=b"some bytes"),
+    "/folded-first": b"HTTP/1.1 200 OK\r\n folded: x\r\nContent-Length: 5\r\n\r\nbody!",
     "/blanks": b"HTTP/1.1  200  OK\r\nContent-Length: 5\r\n\r\nbody!",
     "/http-2": b"HTTP/2 200\r\nContent-Length: 5\r\n\r\nbody!",
     "/icy": b"ICY 200 OK\r\nContent-Length: 5\r\n\r\nbody!",
@@ -221,7 +221,7 @@ def test_what_came_until_scrapy_gave_up_is_archived(crawled, path):
     "path",
     [
         *("/html-only", "/no-number", "/binary", "/half-head", "/alive-garbage"),
-        *("/blanks", "/http-2", "/icy", "/crlf-first"),
+        *("/blanks", "/http-2", "/icy", "/crlf-first", "/folded-first"),
     ],
 )
 def test_what_has_no_head_is_archived_as_it_came(crawled, path):
