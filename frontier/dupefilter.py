@@ -279,12 +279,12 @@ class RedisDupeFilter(RFPDupeFilter):
         if self._recent is not None:
             key = self._key(request)
             if key is None:
-                key = fingerprint = self._identify(request)
+                key = fingerprint = self._identity.of(request)
             if self._recent.add(key):
                 self._count("frontier/seen/recent")
                 return True
         try:
-            verdict = self._seen_test.ask(fingerprint or self._identify(request))
+            verdict = self._seen_test.ask(fingerprint or self._identity.of(request))
         except FrontierError as error:
             self._fail(error)
             return False
@@ -314,13 +314,6 @@ class RedisDupeFilter(RFPDupeFilter):
             self._seen_test.clear()
         except FrontierError as error:
             logger.error("the seen-set was not cleared: %s", error)  # noqa: TRY400
-
-    def _identify(self, request: Request) -> bytes:
-        if self._by_url and _is_plain(request):
-            fingerprint = self._identity.of_get(request.url)
-            if fingerprint is not None:
-                return fingerprint
-        return self._identity.of(request)
 
     def _key(self, request: Request) -> Any:
         """What the recent tier may know *request* by without its fingerprint."""
@@ -354,11 +347,3 @@ class RedisDupeFilter(RFPDupeFilter):
         """Close the spider; from now on everything is new and nobody is asked."""
         self.close("")
         session_of(self._crawler).on_end(FAILED.of(error))
-
-
-def _is_plain(request: Request) -> bool:
-    return (
-        request.method == "GET"
-        and not request.body
-        and not request.meta.get("verbatim_url")
-    )

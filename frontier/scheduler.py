@@ -244,7 +244,7 @@ class Scheduler(BaseScheduler, Owner):
         mode = MARK if place is not None and place.bypasses else self._modes.of(request)
         mode = self._recrawls.mode(request, mode)
         is_plain = self._by_url and request.method == "GET" and not request.body
-        fingerprint = key = None
+        key = None
         is_noted = mode != FORCE and (mode != ONCE or self._config.seen_start)
         if self._recent is not None and is_noted:
             key = request.url if is_plain else self._key(request)
@@ -252,9 +252,7 @@ class Scheduler(BaseScheduler, Owner):
                 return self._dropped(request)
         if mode == TEST and self._traps.are_set and self._is_trapped(request):
             return False
-        if is_plain and not request.meta.get("verbatim_url"):
-            fingerprint = self._fingerprints.of_get(request.url)
-        fingerprint = fingerprint or self._fingerprints.of(request)
+        fingerprint = self._fingerprints.of(request)
         slot = request.meta.get(DOWNLOAD_SLOT)
         address = self._queue_addresses.of(request.url, fingerprint, slot)
         queue = queue_name(address.queue_key, request.priority)

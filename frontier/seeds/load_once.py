@@ -7,7 +7,8 @@ What always holds:
 2.  One command at a time loads a list, by a lock that ends by itself. With the
     lock is stored how many lines of the list are in the store: whoever loads it
     next begins after these. A line counts only after it was pushed.
-3.  A push that is sent again, as its reply was lost, is done once. If a server was
+3.  Pushes go through a node's outbox, and a push that is sent again, as its reply was
+    lost, is done once. If a server was
     started again or replaced while seeds were loaded, it may have forgotten some: no
     line of the list counts then.
 4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
@@ -16,23 +17,23 @@ What always holds:
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import socket
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from frontier.errors import CrawlClosed, CrawlLost
-from frontier.node.outbox import hint_calls
+from frontier.errors import CrawlClosed, CrawlLost, StoreUnavailable
+from frontier.node.outbox import Outbox, hint_calls
 from frontier.queue.push import ARE_SEEN, NEW, Pusher, Unbroken
-from frontier.seen.config import MAX_URLS, joined
 from frontier.store.client import Call
 from frontier.store.keys import node_of
 from frontier.store.scripts import SEED_DONE, SEED_HOLD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from frontier.queue.push import Push
     from frontier.seen.config import SeenConfig
@@ -109,8 +110,35 @@ class SeedLock:
             time.sleep(PAUSE)
 
 
+class _Silent(Exception):
+    """The store does not answer; *error* says so to whoever waits no longer."""
+
+    def __init__(self, error: StoreUnavailable) -> None:
+        super().__init__()
+        self.error = error
+
+
+class _Retry:
+    """What an outbox has for an `OutageRetry`: *store*, which waits, and gives up."""
+
+    def __init__(self, store: BlockingStore) -> None:
+        self._run = store.run
+        self.alone = store.alone
+        self.store = self
+
+    def server_of(self, _: str) -> None:
+        """Which server has a key; of no use to what is not sent again."""
+
+    async def call(self, calls: Sequence[Call], **_: bool) -> list[Any]:
+        """Run *calls*; copies are waited for by the store."""
+        try:
+            return self._run(calls)
+        except StoreUnavailable as error:
+            raise _Silent(error) from None
+
+
 class Seeder:
-    """Pushes seeds to their partitions, many per round trip, and waits for it."""
+    """Puts seeds into an outbox as a node has it, and waits until they are stored."""
 
     def __init__(
         self, store: BlockingStore, keys: CrawlKeys, tiers: SeenConfig
@@ -130,29 +158,36 @@ class Seeder:
         Raises:
             StoreError: The store does not answer, or refuses. Some may be stored.
         """
-        waiting: dict[int, list[Push]] = defaultdict(list)
+        try:
+            asyncio.run(self._pushed(pushes))
+        except _Silent as silent:
+            raise silent.error from None
+
+    async def _pushed(self, pushes: Iterable[tuple[int, Push]]) -> None:
+        retry: Any = _Retry(self._store)
+        outbox = Outbox(
+            retry,
+            self._keys,
+            self._pusher,
+            on_verdicts=self._count,
+            on_became_ready=self._became_ready,
+        )
         for partition, push in pushes:
-            waiting[partition].append(push)
-        while waiting:
-            # No partition twice: the second would not know the layout after the first.
-            batches = {number: some[:MAX_URLS] for number, some in waiting.items()}
-            plans = [self._pusher.plan(*batch) for batch in batches.items()]
-            replies = self._store.run(joined(plans, alone=self._store.alone))
-            every = [one for reply in replies for one in reply]
-            became_ready: list[tuple[int, str]] = []
-            for (number, some), reply in zip(batches.items(), every, strict=True):
-                done = self._pusher.pushed(number, reply, some)
-                if done is None:
-                    continue  # it goes again, planned with the layout that there is
-                became_ready += [(number, queue) for queue in done.became_ready]
-                for push, verdict in zip(some, done.verdicts, strict=True):
-                    self.queued += bool(push.queue) and verdict == NEW
-                    self.seen += bool(push.queue) and verdict in ARE_SEEN
-                del waiting[number][:MAX_URLS]
-                if not waiting[number]:
-                    del waiting[number]
-            self._store.run(self._pusher.forget_calls())
-            tell_holders(self._store, self._keys, became_ready)
+            outbox.put(partition, push)
+        sending = asyncio.create_task(outbox.run())
+        stored = asyncio.create_task(outbox.flush())
+        await asyncio.wait((sending, stored), return_when="FIRST_COMPLETED")
+        if sending.done():  # it ends by an error alone
+            sending.result()
+
+    def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
+        for push, verdict in zip(pushes, verdicts, strict=True):
+            self.queued += bool(push.queue) and verdict == NEW
+            self.seen += bool(push.queue) and verdict in ARE_SEEN
+
+    def _became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
+        tell_holders(self._store, self._keys, became_ready)
+        return []
 
     def leave(self) -> None:
         """End; nothing is pushed any more.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from frontier.errors import ConfigurationError
@@ -93,29 +94,27 @@ def read_seeds(given: str) -> list[str]:
         raise ConfigurationError(
             "no seeds: give a URL or a file with one URL per line, -a seeds=URL|FILE"
         )
-    name = given
-    if _URL.match(given):
-        name, lines = "seed", given.split(",")
-    else:
+    name, data = "seed", given.replace(",", "\n").encode("utf-8", "surrogateescape")
+    if not _URL.match(given):
+        name = given
         try:
-            lines = read_input(given, MAX_BYTES).decode("utf-8", "replace").splitlines()
+            data = read_input(given, MAX_BYTES)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigurationError(
                 f"the seeds file {given[:200]!r} cannot be read: {reason}"
             ) from None
     seeds: dict[str, None] = {}
-    for number, line in enumerate(lines, 1):
-        seed, fault = None, ""
+    for line in lines(name, BytesIO(data)):
+        seed, fault = None, line.fault
         try:
-            seed = read_line(line)
+            seed = read_line(line.text)
         except SeedFault as raised:
             fault = str(raised)
         if seed and seed != Seed(seed.url):
             fault = "is a request: give it to frontier crawl seed"
         if fault:
-            shown = line.strip()[:200]
-            logger.error("%s:%d: %r %s; skipped", name, number, shown, fault)
+            logger.error("%s: %r %s; skipped", line.place, line.text[:200], fault)
         elif seed:
             seeds[seed.url] = None
     if not seeds:

@@ -72,9 +72,12 @@ def canonical(url: str) -> str | None:
 def of_plain_get(url: str) -> bytes | None:
     """Scrapy's fingerprint of a GET of *url* without a body, if it is quick to tell."""
     plain = canonical(url)
-    if plain is None:
-        return None
-    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{plain}"}}'
+    return None if plain is None else _of_quiet(plain)
+
+
+def _of_quiet(url: str) -> bytes:
+    """The fingerprint of a GET of *url*, which JSON has as it is."""
+    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
 
 
@@ -106,7 +109,13 @@ class Fingerprints:
 
     def of(self, request: Request) -> bytes:
         """The fingerprint of *request*."""
-        if self._is_scrapys or request.meta.get("verbatim_url"):
+        if request.meta.get("verbatim_url"):
+            return self._ask(request)
+        if self.by_url and request.method == "GET" and not request.body:
+            quick = self.of_get(request.url)
+            if quick is not None:
+                return quick
+        if self._is_scrapys:
             return self._ask(request)
         try:
             url = self._rules.apply(request.url)
@@ -133,8 +142,7 @@ class Fingerprints:
 
 def _made(method: str, url: str, body: str) -> bytes:
     if method == "GET" and not body and _QUIET.fullmatch(url):
-        text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'
-    else:
-        facts = {"body": body, "headers": {}, "method": method, "url": url}
-        text = json.dumps(facts, sort_keys=True)
+        return _of_quiet(url)
+    facts = {"body": body, "headers": {}, "method": method, "url": url}
+    text = json.dumps(facts, sort_keys=True)
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
