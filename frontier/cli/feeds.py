@@ -11,9 +11,10 @@ from frontier.cli.command import Commands, Output, argument, flag, option, optio
 from frontier.cli.feeds_rounds import refetch, status
 from frontier.cli.output import Shown
 from frontier.errors import ConfigurationError
-from frontier.feeds.model import DEFAULT_WAIT, format_wait, parse_wait
+from frontier.feeds.model import DEFAULT_WAIT, parse_wait
 from frontier.feeds.sources import VARIABLE, source_of
 from frontier.settings.live_source import File
+from frontier.status.text import duration
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ def _site_json(site: Site) -> dict[str, Any]:
 def _listed(sites: Iterable[Site]) -> Iterable[RenderableType]:
     """A line for each site, feed and implied page, so that URLs stay whole."""
     for site in sites:
-        wait = format_wait(site.wait_s)
+        wait = duration(site.wait_s)
         if site.wait_max_s != site.wait_s:
-            wait += f" to {format_wait(site.wait_max_s)}"
+            wait += f" to {duration(site.wait_max_s)}"
         head = Text(printable(site.name), style="bold")
         yield head.append(f": {site.want}, every {wait}", style="not bold")
         for feed in site.feeds:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from frontier.cli.command import CrawlOptions, Output, argument, option, options
 from frontier.cli.output import ExitCode, Shown, table
 from frontier.errors import ConfigurationError, NotFound
-from frontier.feeds.model import format_wait
+from frontier.status.text import duration
 from frontier.status.text import local_moment as when
 from frontier.status.validate import printable
 from frontier.urls.split import split
@@ -139,7 +139,7 @@ def _text(crawl_id: str, found: Sequence[FollowedSite]) -> Iterator[RenderableTy
     rows = []
     for view in (site.view for site in found):
         wait, least, most = map(
-            format_wait, (view.wait_s, view.wait_min_s, view.wait_max_s)
+            duration, (view.wait_s, view.wait_min_s, view.wait_max_s)
         )
         rows.append(
             (

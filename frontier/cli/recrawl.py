@@ -14,6 +14,7 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import ExitCode, Shown, bar, facts, rows_of, table
 from frontier.errors import ConfigurationError
+from frontier.status.text import duration
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
@@ -102,19 +103,12 @@ def _text(
         ">mean",
         ">max",
         rows=[
-            (name, f"{one.pages:,}", *map(_told, (one.least, one.mean, one.most)))
+            (name, f"{one.pages:,}", *map(duration, (one.least, one.mean, one.most)))
             for name, one in (*hosts, ("all", found.intervals))
         ],
     )
     if found.sampled < found.waiting:
         yield f"a sample of {found.sampled:,}, spread over all that waits"
-
-
-def _told(interval: float) -> str:
-    """An interval in words: ``1d2h``; with tenths of a second if it is short."""
-    from frontier.feeds.model import format_wait
-
-    return f"{interval:.1f}s" if interval < 60 else format_wait(round(interval))
 
 
 @options

@@ -20,9 +20,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
-from frontier.feeds.model import format_wait, sites_of
+from frontier.feeds.model import sites_of
 from frontier.settings.live_source import File
 from frontier.settings.toml_tables import TomlTables
+from frontier.settings.values import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,8 +69,8 @@ def toml_of(sites: Iterable[Site]) -> str:
     tables = [
         {
             "name": site.name,
-            "wait": format_wait(site.wait_s),
-            "wait_max": format_wait(site.wait_max_s),
+            "wait": _wait(site.wait_s),
+            "wait_max": _wait(site.wait_max_s),
             "paused": site.paused,
             "ended": site.ended,
             "feeds": [
@@ -79,3 +80,10 @@ def toml_of(sites: Iterable[Site]) -> str:
         for site in sites
     ]
     return tomlkit.dumps({"site": tables})
+
+
+def _wait(seconds: int) -> str:
+    """*seconds* by the largest unit that they are a whole number of: ``90m``."""
+    return next(
+        f"{seconds // n}{unit}" for unit, n in UNITS.items() if seconds % n == 0
+    )

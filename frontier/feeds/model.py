@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from frontier.errors import InvalidURL
-from frontier.settings.values import UNITS, seconds_of, shown
+from frontier.settings.values import seconds_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -92,16 +92,6 @@ def parse_wait(text: Any) -> int:
             f"{LEAST_WAIT_S}s to {_DAYS}d"
         )
     return int(seconds)
-
-
-def format_wait(seconds: int) -> str:
-    """*seconds* as `parse_wait` reads them, and as CrawlRSS does: ``1d2h3m4s``."""
-    parts = []
-    for unit in ("d", "h", "m", "s"):
-        amount, seconds = divmod(seconds, UNITS[unit])
-        if amount:
-            parts.append(f"{amount}{unit}")
-    return "".join(parts) or "0s"
 
 
 def canonical_url(url: object) -> str:
@@ -183,9 +173,7 @@ def sites_of(
         least = checked("wait", wait, parse_wait, parse_wait(DEFAULT_WAIT))
         most = checked("wait_max", table.get("wait_max", least), parse_wait, least)
         if most < least:
-            what = (
-                f"{format_wait(most)}, is shorter than the wait, {format_wait(least)}"
-            )
+            what = f"{table['wait_max']}, is shorter than the wait, {wait}"
             fault(number, "wait_max", f"the longest wait, {what}")
         feeds = []
         entries: list[Any] = checked("feeds", table.get("feeds", []), _list, [])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from dataclasses import Field
 
-PREFIX = "FRONTIER_"
+PREFIX = parsers.PREFIX
 LEAST_SECONDS = 0.001
 """Of a setting that is a time, and not 0."""
 MOST_SECONDS = 2 * 366 * 86_400.0

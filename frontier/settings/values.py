@@ -24,6 +24,8 @@ from urllib.parse import urlsplit, urlunsplit
 from frontier.files import mode_of
 from frontier.model import Order
 
+PREFIX = "FRONTIER_"
+"""What the names of our settings begin with."""
 ADDRESSES = ("public", "private", "loopback", "link-local", "metadata", "reserved")
 """Classes of network addresses; see `frontier.urls.addresses`."""
 TIERS = ("recent", "bloom", "set")
@@ -490,7 +492,10 @@ def address_classes(value: Any) -> tuple[str, ...]:
 def nearest(word: str, known: Iterable[str], *, least: float = 0.6) -> str:
     """The one of *known* that is most like *word*; empty if none is alike.
 
-    *least* is how alike it must be, from 0 to 1.
+    *least* is how alike it must be, from 0 to 1. The prefix of our settings counts for
+    nothing: names that share it would all be alike.
     """
-    found = difflib.get_close_matches(word[:100], list(known), n=1, cutoff=least)
-    return found[0] if found else ""
+    names = {name.removeprefix(PREFIX): name for name in known}
+    word = word.removeprefix(PREFIX)[:100]
+    found = difflib.get_close_matches(word, names, n=1, cutoff=least)
+    return names[found[0]] if found else ""

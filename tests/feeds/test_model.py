@@ -12,7 +12,6 @@ from frontier.feeds.model import (
     MOST_WAIT_S,
     Feed,
     canonical_url,
-    format_wait,
     parse_wait,
     site_name,
 )
@@ -84,12 +83,6 @@ def test_a_wait_is_within_limits(text, seconds):
         assert parse_wait(text) == seconds
 
 
-def test_a_wait_is_written_as_crawlrss_writes_it():
-    assert format_wait(5400) == "1h30m"
-    assert format_wait(40 * 86_400) == "40d"
-    assert format_wait(0) == "0s"
-
-
 @each(
     ("url", "made"),
     [
@@ -137,7 +130,7 @@ def test_a_name_may_be_what_people_call_a_site():
 def test_a_site_has_a_fixed_wait_unless_it_has_a_longest_one():
     assert site_of("a", [], "1h")[2:4] == (3600, 3600)
     assert site_of("a", [], "1h", "1d")[2:4] == (3600, 86_400)
-    with pytest.raises(ValueError, match="30m, is shorter than the wait, 1h"):
+    with pytest.raises(ValueError, match="is shorter than the wait"):
         site_of("a", [], "1h", "30m")
 
 

@@ -3,7 +3,7 @@
 from itertools import count
 
 from frontier.feeds.feeds_toml import toml_of
-from frontier.feeds.model import Feed, format_wait, sites_of
+from frontier.feeds.model import Feed, sites_of
 
 CRAWLRSS = """
 create table Site (id int4 not null, Active bool, LastFeedUpdate timestamp,
@@ -69,8 +69,8 @@ def write_rows(run, *sites):
             "Site",
             id=number,
             Name=site.name,
-            MinWaitPeriod=format_wait(site.wait_s),
-            MaxWaitPeriod=format_wait(site.wait_max_s),
+            MinWaitPeriod=f"{site.wait_s}s",
+            MaxWaitPeriod=f"{site.wait_max_s}s",
             Active=not site.ended,
             Paused=site.paused,
         )
