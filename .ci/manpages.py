@@ -4,8 +4,7 @@
 
 ``frontier.1``, and one page for each noun with all its verbs, in ``share/man/man1``,
 which the wheel installs. `tests/test_docs.py` compares them with the commands.
-No tool that there is can do it: Typer has its own copy of Click, so that click-man
-finds no option (docs/decisions/tests.md).
+click-man does not write arguments, examples and exit codes (docs/decisions/tests.md).
 """
 
 import re
@@ -15,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from typer import Context
-from typer.main import get_command
+from click import Context
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
@@ -32,10 +30,9 @@ VARIABLE = re.compile(r"env var: (\w+)")
 
 def pages() -> dict[str, str]:
     """The text of each page, by its file name."""
-    main = get_command(app)
-    context = Context(main, info_name=NAME, **main.context_settings)
-    commands: dict[str, Any] = dict(main.commands)  # type: ignore[attr-defined]
-    made = {f"{NAME}.1": _page(NAME, _of_all(main, context, commands))}
+    context = Context(app, info_name=NAME, **app.context_settings)
+    commands: dict[str, Any] = dict(app.commands)
+    made = {f"{NAME}.1": _page(NAME, _of_all(app, context, commands))}
     for name, command in commands.items():
         below = Context(command, info_name=name, parent=context)
         page = f"{NAME}-{name}"
@@ -128,7 +125,7 @@ def _options(command: Any, context: Context) -> Iterator[str]:
             continue
         names, text = record
         if parameter.param_type_name == "argument":
-            names, text = names.rpartition(" <")[0] or names, parameter.help
+            text = parameter.help
         if text:  # an argument with none stands in the synopsis
             yield from (
                 ".TP",

@@ -14,8 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
 from frontier.cli import app
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.metrics.crawl import CRAWL
@@ -105,7 +103,7 @@ def scripts() -> Iterator[str]:
 
 def commands() -> Iterator[str]:
     """Each command with its options, as its help has them."""
-    for path, command in leaves(typer.main.get_command(app)):
+    for path, command in leaves(app):
         yield f"### {path}\n\n{paragraphs(command.help)}\n"
         rows = [row for one in command.params if (row := option(one))]
         if rows:

@@ -8,8 +8,6 @@ from dataclasses import fields
 from fnmatch import fnmatch
 from pathlib import Path
 
-import typer.main
-
 from frontier.cli import app
 from frontier.cli.command import POSITIONAL
 from frontier.cli.output import ExitCode
@@ -106,7 +104,7 @@ def commands(group, path="frontier"):
             yield f"{path} {name}", command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(app))
 
 
 @each("path", COMMANDS)

@@ -12,18 +12,18 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
 from typing_extensions import override
 
-from frontier.cli.command import say_version
+from frontier.cli.command import Commands, version_option
 from frontier.cli.output import (
     ExitCode,
     complain,
     forget_what_was_told,
+    say,
     show_refusal,
 )
 from frontier.errors import FrontierError
@@ -67,19 +67,22 @@ GONE = {
 """Commands that people may look for, and what there is in their place."""
 
 
+COMPLETIONS = {
+    "bash": (".bashrc", 'eval "$({})"'),
+    "zsh": (".zshrc", 'autoload -Uz compinit; compinit; eval "$({})"'),
+    "fish": (".config/fish/completions/frontier.fish", "{} | source"),
+}
+"""By shell, the file that it reads when it starts, and what has it heed a command."""
+
+
 class _ByName(Mapping[str, Any]):
     """The commands by name. The module of one is imported when it is asked for."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
     @override
     def __getitem__(self, name: str) -> Any:
-        if name in self and name not in self._made:
-            made = get_command(import_module(f"frontier.cli.{name}").app)
-            made.name = name
-            self._made[name] = made
-        return self._made[name]
+        if name not in self:
+            raise KeyError(name)
+        return import_module(f"frontier.cli.{name}").app
 
     @override
     def __contains__(self, name: object) -> bool:
@@ -94,58 +97,58 @@ class _ByName(Mapping[str, Any]):
         return len(ALONE) + len(NOUNS)
 
 
-class _Commands(TyperGroup):
+class _All(Commands):
     """The commands. Click ends one whose reader has gone, as ``| head``, with 1."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        self.commands: Any = _ByName()
-
     @override
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         for words in (args[:1], args[:2]):
             if (name := " ".join(words)) in GONE:
                 ctx.fail(f"No such command {name!r}: {GONE[name]}.")
         return super().resolve_command(ctx, args)
 
     @override
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*self.commands]
-
-    @override
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             _discard_output()
-            raise typer.Exit(ExitCode.OK) from None
+            ctx.exit(ExitCode.OK)
 
 
-UsageError: Any = typer.BadParameter.__base__
-"""What click raises of a command line that is wrong; typer may carry a click of its
-own."""
-app = typer.Typer(
-    name="frontier",
-    cls=_Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+def _install_completion(context: click.Context, _: Any, asked: bool) -> None:
+    """Have the shell that runs this complete nouns, verbs and options."""
+    if not asked:
+        return
+    shell = Path(os.environ.get("SHELL", "")).name
+    if shell not in COMPLETIONS:
+        context.fail(f"SHELL must be one of {', '.join(COMPLETIONS)}, not {shell!r}")
+    name, heeding = COMPLETIONS[shell]
+    line = heeding.format(f"_FRONTIER_COMPLETE={shell}_source frontier")
+    file = Path.home() / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not (file.exists() and line in file.read_text()):
+        with file.open("a") as lines:
+            lines.write(f"\n{line}\n")
+    say(f"{file} has it: the next {shell} completes")
+    context.exit()
+
+
+app = _All(
+    "A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive.", {}
 )
-
-
-@app.callback(invoke_without_command=True)
-def frontier(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            is_eager=True,
-            callback=say_version,
-            help="Print the version and exit.",
-        ),
-    ] = False,
-) -> None:
-    """A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive."""
+app.name, app.commands = "frontier", _ByName()  # type: ignore[assignment]
+app.context_settings = {"help_option_names": ["-h", "--help"]}
+app.params = [
+    version_option(hidden=False),
+    click.Option(
+        ["--install-completion"],
+        is_flag=True,
+        expose_value=False,
+        callback=_install_completion,
+        help="Complete commands in the shell that SHELL names, from its next start.",
+    ),
+]
 
 
 def main() -> None:
@@ -171,12 +174,14 @@ def _run() -> int:
             sys.stdout.flush()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
-    except UsageError as error:
-        if said := error.format_message().strip():  # else the help was shown
-            command = error.ctx.command_path if error.ctx else app.info.name
-            complain(f"{said} ({command} -h)")
+    except click.exceptions.NoArgsIsHelpError as error:
+        say(error.format_message())
         return ExitCode.USAGE
-    except typer.Abort:
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else app.name
+        complain(f"{error.format_message()} ({command} -h)")
+        return ExitCode.USAGE
+    except click.Abort:
         return ExitCode.INTERRUPTED
     except FrontierError as error:
         complain(str(error))

@@ -13,8 +13,6 @@ from frontier.errors import InvalidURL
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-app = Commands("Show what canonicalization makes of a URL.")
-
 
 @options
 class ExplainOptions(Output):
@@ -24,9 +22,8 @@ class ExplainOptions(Output):
     rules: str = option("heritrix", "NAME|FILE", "A rule set by name, or a TOML file.")
 
 
-@app.command()
 def explain(given: ExplainOptions) -> Shown:
-    """Show a URL after each step that changes it, and the keys that result."""
+    """Show a URL after each step that changes it, and its keys."""
     from frontier.urls.canon.rulesets import named
 
     url, chosen = given.url, named(given.rules)
@@ -72,3 +69,11 @@ def _explained(said: dict[str, Any]) -> Iterator[Text]:
         return
     for name in ("seen key", "surt", "queue key"):
         yield Text(f"{name:{width}}  ", "bold") + Text(said[name.replace(" ", "_")])
+
+
+app = Commands(
+    "Show what canonicalization makes of a URL.",
+    {
+        "explain": explain,
+    },
+)

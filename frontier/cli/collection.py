@@ -55,8 +55,6 @@ MAX_SHOWN = 10
 ROOT = "Directory that paths may not leave (default: the manifest's)."
 NOT_DONE = "nothing was done; add --yes to do it"
 
-app = Commands("Look after the digest index that the crawls of a collection share.")
-
 
 def collection_named(name: str) -> str:
     """The name of a collection; a wrong one is told as one line."""
@@ -84,7 +82,7 @@ class OneCollection(StoreOptions):
         "NAME",
         "The collection (default: the one without a name).",
         envvar="FRONTIER_COLLECTION",
-        callback=collection_named,
+        type=collection_named,
     )
 
 
@@ -93,7 +91,6 @@ class ListOptions(Output, StoreOptions):
     """Where collections are listed."""
 
 
-@app.command("list")
 def list_all(given: ListOptions) -> Shown:
     """List the collections in the store; name those that cannot be read."""
     from frontier.collection.summary import collections, look
@@ -129,7 +126,6 @@ class StatusOptions(Output, OneCollection):
     """Which collection is shown."""
 
 
-@app.command()
 def status(given: StatusOptions) -> Shown:
     """Show what is in a collection: crawls, payloads, counts."""
     from frontier.collection.summary import look
@@ -188,7 +184,7 @@ class ImportOptions(Output, OneCollection, CrawlsOptions):
         CRAWL_ID,
         "Crawl id of sources whose manifest has none (default: the path).",
         "--crawl",
-        callback=_crawl_id,
+        type=_crawl_id,
     )
     compat: str = option(
         "", "TOOL", "browsertrix: use index 0 for every WACZ, and its spelling."
@@ -204,7 +200,6 @@ class ImportOptions(Output, OneCollection, CrawlsOptions):
     )
 
 
-@app.command("import")
 def import_sources(given: ImportOptions) -> Shown:
     """Add the payloads of a WACZ, WARC, CDX or crawl.log to the index.
 
@@ -244,10 +239,9 @@ def import_sources(given: ImportOptions) -> Shown:
 class OneOfItsCrawls(Consent, OneCollection, CrawlsOptions):
     """Which crawl of a collection."""
 
-    crawl: str = option(..., CRAWL_ID, "The crawl.", "--crawl", callback=_crawl_id)
+    crawl: str = option(..., CRAWL_ID, "The crawl.", "--crawl", type=_crawl_id)
 
 
-@app.command()
 def commit(given: OneOfItsCrawls) -> Shown:
     """Offer a crawl's payloads to all crawls of its collection.
 
@@ -282,7 +276,6 @@ def commit(given: OneOfItsCrawls) -> Shown:
     return Shown(done._asdict(), [facts(rows_of(rows))])
 
 
-@app.command()
 def cancel(given: OneOfItsCrawls) -> Shown:
     """Remove a crawl's uncommitted payloads from the index. WARC files stay.
 
@@ -318,7 +311,6 @@ class PurgeOptions(Consent, OneCollection):
     root: Path | None = option(None, "DIR", ROOT)
 
 
-@app.command()
 def purge(given: PurgeOptions) -> Shown:
     """Remove from the index the crawls that a manifest does not list.
 
@@ -365,9 +357,8 @@ class CheckOptions(Output, OneCollection):
     repair: bool = flag("Repair faults that can be repaired in only one way.")
 
 
-@app.command()
 def check(given: CheckOptions) -> Shown:
-    """Find entries that lead nowhere, wrong counts, and leftovers of other tools."""
+    """Find entries that lead nowhere, wrong counts, and leftovers."""
     from frontier.collection.check import Check
 
     with given.connected() as store, bar("digests", None) as progress:
@@ -445,4 +436,15 @@ def _sources(run: Import, given: ImportOptions) -> tuple[list[Source], bool]:
     return found, whole and kind_of(targets[0]) is Kind.MANIFEST
 
 
-app.in_order("list", "status", "import", "commit", "cancel", "check", "purge")
+app = Commands(
+    "Look after the digest index that crawls share.",
+    {
+        "list": list_all,
+        "status": status,
+        "import": import_sources,
+        "commit": commit,
+        "cancel": cancel,
+        "check": check,
+        "purge": purge,
+    },
+)

@@ -6,16 +6,14 @@ lists the options of the class itself before those of its bases.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
-import typer
-from typer.models import ArgumentInfo
+import click
 from typing_extensions import dataclass_transform, override
 
 from frontier.cli.output import show_result
@@ -29,15 +27,13 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 T = TypeVar("T")
-DECLARED = "typer"
-"""The key of a field's metadata that has what typer is told of it."""
-Command = TypeVar("Command", bound="Callable[[Any], Any]")
+OPTIONS = "Options"
 STORE = "Store"
 """Under this heading the help lists where the store is; few need to say so."""
 STORE_DIR = Path(".frontier")
 WARC_DIR = Path("warcs")
 NAMESPACE = "frontier"
-CRAWL_ID = "CRAWL_ID"
+CRAWL_ID, OPTIONAL_ID = "CRAWL_ID", "[CRAWL_ID]"
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -50,10 +46,21 @@ def options(cls: type[T]) -> type[T]:
 
 
 def option(
-    default: Any, metavar: str | None, about: str, *names: str, **more: Any
+    default: Any,
+    metavar: str | None,
+    about: str,
+    *names: str,
+    within: tuple[float, float | None] | None = None,
+    section: str = OPTIONS,
+    **more: Any,
 ) -> Any:
-    """A field that is an option; it has to be given if *default* is ``...``."""
-    return _declared(typer.Option(*names, metavar=metavar, help=about, **more), default)
+    """A field that is an option; it has to be given if *default* is ``...``.
+
+    A number is *within* what is given, ends included. The help lists it below the
+    heading *section*. *more* is for `click.Option`.
+    """
+    more |= {"metavar": metavar, "help": about}
+    return _field(default, names=names, within=within, section=section, more=more)
 
 
 def flag(about: str, *names: str) -> Any:
@@ -61,15 +68,14 @@ def flag(about: str, *names: str) -> Any:
     return option(False, None, about, *names)
 
 
-def argument(metavar: str, about: str | None = None, default: Any = ...) -> Any:
+def argument(metavar: str, about: str = "", default: Any = ...) -> Any:
     """A field that is an argument; it has to be given if *default* is ``...``."""
-    made = typer.Argument(metavar=metavar, help=about, show_default=False)
-    return _declared(made, default)
+    return _field(default, names=None, more={"metavar": metavar, "help": about})
 
 
-def _declared(made: Any, default: Any) -> Any:
-    default = MISSING if default is ... else default
-    return field(default=default, metadata={DECLARED: made})
+def _field(default: Any, **declared: Any) -> Any:
+    """A field, with what `_parameter` reads in its metadata."""
+    return field(default=MISSING if default is ... else default, metadata=declared)
 
 
 @options
@@ -97,7 +103,7 @@ def confirm(given: Consent, plan: Any, question: str, refusal: str) -> None:
         return
     show_result(plan, as_json=given.as_json)
     is_asked = sys.stdin.isatty() and sys.stderr.isatty() and not given.as_json
-    if not (is_asked and typer.confirm(question, err=True)):
+    if not (is_asked and click.confirm(question, err=True)):
         raise ConfigurationError(refusal)
 
 
@@ -135,7 +141,7 @@ class StoreOptions:
         "--redis-url",
         "--redis",
         envvar="REDIS_URL",
-        rich_help_panel=STORE,
+        section=STORE,
     )
     """A server; empty for the embedded store."""
     store_dir: Path = option(
@@ -143,7 +149,7 @@ class StoreOptions:
         "DIR",
         "Directory of the embedded store.",
         envvar="FRONTIER_STORE_DIR",
-        rich_help_panel=STORE,
+        section=STORE,
     )
 
     @contextmanager
@@ -162,7 +168,7 @@ class CrawlsOptions(StoreOptions):
         "NAME",
         "Prefix of the crawls' keys in the store.",
         envvar="FRONTIER_NAMESPACE",
-        rich_help_panel=STORE,
+        section=STORE,
     )
 
 
@@ -209,157 +215,148 @@ class CrawlOptions(CrawlsOptions):
         return stored_crawl(store, self.namespace, self.crawl_id(store))
 
 
-def say_version(asked: bool) -> None:
-    """Print the version and end, if that was *asked* for."""
-    if asked:
-        from importlib.metadata import version
+class Option(click.Option):
+    """An option, and the heading below which the help lists it."""
 
-        print(f"frontier {version('frontier-crawl')}")
-        raise typer.Exit
+    section = OPTIONS
 
 
-Version = Annotated[
-    bool,
-    typer.Option(
-        "--version",
-        is_eager=True,
-        callback=say_version,
-        hidden=True,
-        help="Print the version and exit.",
-    ),
-]
-"""The type of a parameter by which each command has `--version`; no help lists it."""
+class Help:
+    """The help of a command or a noun: options by section, and examples."""
+
+    examples: Sequence[str] = ()
+    """Command lines."""
+
+    def format_options(
+        self: Any, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """List the options below their headings, those of `STORE` last."""
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):
+            if isinstance(each, click.Option) and (row := each.get_help_record(ctx)):
+                rows.setdefault(getattr(each, "section", OPTIONS), []).append(row)
+        for heading in sorted(rows, key=STORE.__eq__):
+            with formatter.section(heading):
+                formatter.write_dl(rows[heading])
+        if isinstance(self, click.Group):
+            self.format_commands(ctx, formatter)
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the examples, each on a line of its own."""
+        if self.examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"{line}\n" for line in self.examples))
 
 
-class Commands(typer.Typer):
-    """The commands of one noun."""
+class Command(Help, click.Command):
+    """A command."""
 
-    def __init__(self, about: str) -> None:
-        super().__init__(help=about, no_args_is_help=True, callback=_of_a_noun)
 
-    def in_order(self, *names: str) -> None:
-        """List the commands in the order of *names*, which has all: that of use.
+class Commands(Help, click.Group):
+    """The commands of one noun, in the order of *verbs*: that of use."""
 
-        Raises:
-            ValueError: It lacks one.
-        """
-        self.registered_commands.sort(key=lambda one: names.index(_name_of(one)))
+    def __init__(self, about: str, verbs: Mapping[str, Callable[[Any], Any]]) -> None:
+        made: dict[str, click.Command] = {}
+        for name, function in verbs.items():
+            made[name] = command(function, name)
+        super().__init__(help=about, params=[version_option()])
+        self.commands = made
 
     @override
-    def command(
-        self, name: str | None = None, *, examples: Sequence[str] = (), **more: Any
-    ) -> Callable[[Command], Command]:
-        """Add the decorated function, as *name* or its own.
-
-        The help ends with *examples*, each what follows ``frontier``.
-        """
-        if examples:
-            lines = [f"frontier {each}" for each in examples]
-            more["epilog"] = "\n\n".join(["Examples:", *lines])
-
-        def declare(command: Command) -> Command:
-            text = inspect.getdoc(command) or ""
-            # Lines of a docstring are as long as the code's, not as the terminal's.
-            about = "\n\n".join(" ".join(p.split()) for p in text.split("\n\n"))
-            super(Commands, self).command(name, help=about, **more)(
-                with_options(command)
-            )
-            return command
-
-        return declare
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
 
-def alone(command: Callable[[Any], Any]) -> typer.Typer:
-    """A command that has no noun."""
-    app = typer.Typer(add_completion=False)
-    app.command()(with_options(command))
-    return app
+def version_option(*, hidden: bool = True) -> click.Option:
+    """The option ``--version``, which each command has."""
 
+    def say(context: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            from importlib.metadata import version
 
-def _of_a_noun(version_: Version = False) -> None:
-    """What a noun takes before its verb."""
+            print(f"frontier {version('frontier-crawl')}")
+            context.exit()
 
-
-def _name_of(command: Any) -> str:
-    return str(command.name or command.callback.__name__)
-
-
-def with_options(command: Callable[[Any], Any]) -> Callable[..., None]:
-    """*command*, which takes each of its options by itself, and `--version`.
-
-    What it returns is printed, and says how it ends.
-    """
-    signature = inspect.signature(command, eval_str=True)
-    (group,) = (each.annotation for each in signature.parameters.values())
-    takes_crawl, kinds = _takes_crawl(group), get_type_hints(group)
-    each = [
-        _parameter(one, kinds[one.name], takes_crawl=takes_crawl)
-        for one in _own_first(group)
-    ]
-    each += [_bare("version_", Version, False), _bare(CONTEXT, typer.Context)]
-    needs_crawl = any(o.name == "crawl" and o.default is MISSING for o in fields(group))
-    if takes_crawl:
-        each.append(_bare(POSITIONAL, _CrawlArgument, ""))
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        given.pop("version_")
-        if takes_crawl:
-            named = given["crawl"], given.pop(POSITIONAL)
-            given["crawl"] = _one_crawl(*named, is_needed=needs_crawl)
-        _heed_store_dir(given, given.pop(CONTEXT))
-        made = group(**given)
-        show_result(command(made), as_json=getattr(made, "as_json", False))
-
-    run.__signature__ = inspect.Signature(each)  # type: ignore[attr-defined]
-    run.__annotations__ = {}  # the signature has them
-    return run
-
-
-CONTEXT = "context_"
-"""The parameter by which a command knows what stood on the command line."""
-POSITIONAL = "crawl_argument"
-"""The parameter that takes a crawl's id without ``--crawl``."""
-_CrawlArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar=CRAWL_ID, show_default=False, help="The crawl, as --crawl names it."
-    ),
-]
-
-
-def _own_first(group: type) -> list[Field[Any]]:
-    """The fields of *group*: its own, and then those of its bases."""
-    order = [name for cls in group.__mro__ for name in inspect.get_annotations(cls)]
-    return sorted(fields(group), key=lambda one: order.index(one.name))
-
-
-def _parameter(one: Field[Any], kind: Any, *, takes_crawl: bool) -> inspect.Parameter:
-    made = one.metadata[DECLARED]
-    is_flag = one.default is False and made.default is ...
-    if is_flag:  # typer would add a --no-NAME
-        made.default = f"--{one.name.replace('_', '-')}"
-    default = inspect.Parameter.empty if one.default is MISSING else one.default
-    if one.name == "crawl" and takes_crawl:
-        default = ""
-    return _bare(one.name, Annotated[kind, made], default)
-
-
-def _bare(
-    name: str, kind: Any, default: Any = inspect.Parameter.empty
-) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+    return click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=say,
+        hidden=hidden,
+        help="Print the version and exit.",
     )
 
 
-def _takes_crawl(group: type) -> bool:
-    """Whether a crawl's id may stand by itself: no other argument does."""
-    made = {each.name: each.metadata[DECLARED] for each in fields(group)}
-    if any(isinstance(each, ArgumentInfo) for each in made.values()):
-        return False
-    # In an annotation, typer has the first name where a default would be.
-    return "crawl" in made and made["crawl"].default == "--crawl"
+def command(function: Callable[[Any], Any], name: str) -> Command:
+    """The command *name*: *function*, which takes one dataclass of options.
+
+    What it returns is printed, and says how it ends. Its docstring is the help, with
+    examples in a section at the end.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    (group,) = (each.annotation for each in signature.parameters.values())
+    kinds = get_type_hints(group)
+    order = [n for cls in group.__mro__ for n in inspect.get_annotations(cls)]
+    every = sorted(fields(group), key=lambda one: order.index(one.name))
+    crawl = next((one for one in every if one.name == "crawl"), None)
+    # Its id may stand by itself where no other argument may.
+    takes_crawl = all(one.metadata["names"] is not None for one in every)
+    params: list[click.Parameter] = [
+        _parameter(one, kinds[one.name], is_required=one is not crawl) for one in every
+    ]
+    if crawl is not None and takes_crawl:
+        about = "The crawl, as --crawl names it."
+        params.append(
+            click.Argument(
+                [POSITIONAL], metavar=f"[{CRAWL_ID}]", default="", help=about
+            )
+        )
+
+    def run(**given: Any) -> None:
+        _heed_store_dir(given, click.get_current_context())
+        if crawl is not None:
+            both = [given["crawl"], given.pop(POSITIONAL, "")]
+            given["crawl"] = _one_crawl(*both, is_needed=crawl.default is MISSING)
+        made = group(**given)
+        show_result(function(made), as_json=getattr(made, "as_json", False))
+
+    params.append(version_option())
+    text = inspect.getdoc(function) or ""
+    about, _, examples = text.partition("\n\nExamples:\n")
+    made = Command(name, callback=run, params=params, help=about)
+    made.examples = examples.splitlines()
+    return made
+
+
+POSITIONAL = "crawl_argument"
+"""The parameter that takes a crawl's id without ``--crawl``."""
+
+
+def _parameter(one: Field[Any], kind: Any, *, is_required: bool) -> click.Parameter:
+    """What click reads the field *one*, of the type *kind*, with."""
+    names, within = one.metadata["names"], one.metadata.get("within")
+    given, is_list = dict(one.metadata["more"]), get_origin(kind) is list
+    kind = (*get_args(kind), kind)[0]  # of `Path | None`, and of `list[Path]`
+    if within:
+        kind = {int: click.IntRange, float: click.FloatRange}[kind](*within)
+    given.setdefault("type", click.Path(path_type=Path) if kind is Path else kind)
+    if one.default is not MISSING:
+        given["default"] = one.default
+    elif is_required:
+        given["required"] = True
+    if names is None:
+        if one.default is not MISSING:
+            given["metavar"] = f"[{given['metavar']}]"
+        return click.Argument([one.name], nargs=-1 if is_list else 1, **given)
+    dashed = one.name.replace("_", "-")
+    if one.default is True:
+        names = [f"--{dashed}/--no-{dashed}"]
+    given |= {"is_flag": kind is bool, "multiple": is_list, "show_envvar": True}
+    given.setdefault("show_default", kind is not bool and bool(one.default))
+    made = Option([one.name, *(names or [f"--{dashed}"])], **given)
+    made.section = one.metadata["section"]
+    return made
 
 
 def _one_crawl(option: str, argument: str, *, is_needed: bool) -> str:
@@ -369,15 +366,15 @@ def _one_crawl(option: str, argument: str, *, is_needed: bool) -> str:
         BadParameter: Both name one, or none does and one is needed.
     """
     if option and argument:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"Two crawls were named: {argument} and --crawl {option}."
         )
     if is_needed and not (option or argument):
-        raise typer.BadParameter("No crawl was named: give CRAWL_ID or --crawl.")
+        raise click.BadParameter("No crawl was named: give CRAWL_ID or --crawl.")
     return option or argument
 
 
-def _heed_store_dir(given: dict[str, Any], context: typer.Context) -> None:
+def _heed_store_dir(given: dict[str, Any], context: click.Context) -> None:
     """Have ``--store-dir`` on the command line beat ``REDIS_URL`` of the environment.
 
     Raises:
@@ -393,7 +390,7 @@ def _heed_store_dir(given: dict[str, Any], context: typer.Context) -> None:
     if not is_typed("store_dir"):
         return
     if is_typed("redis_url") and given["redis_url"]:
-        raise typer.BadParameter(
+        raise click.BadParameter(
             "--redis-url and --store-dir name two stores; give only one."
         )
     given["redis_url"] = ""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from frontier.cli.command import (
     Archive,
@@ -69,7 +69,7 @@ class RunOptions(Archive, Scrapy, StoreOptions):
         "Sites to follow, for the built-in spider: feeds.toml, or the URL of a "
         "database.",
     )
-    nodes: int = option(2, "N", "Nodes to start.", min=1, max=100)
+    nodes: int = option(2, "N", "Nodes to start.", within=(1, 100))
     scope: str = option(
         "",
         "SCOPE",
@@ -88,7 +88,7 @@ class RunOptions(Archive, Scrapy, StoreOptions):
     )
     join: bool = flag("Join an open crawl, or wait for one; never begin one.")
     limit_pages: int = option(
-        0, "N", "End the crawl after this many pages.", min=0, show_default=False
+        0, "N", "End the crawl after this many pages.", within=(0, None)
     )
     limit_time: str = option(
         "", "TIME", "End the crawl after this many seconds, or 1h 30m."
@@ -97,8 +97,7 @@ class RunOptions(Archive, Scrapy, StoreOptions):
         0,
         "BYTES",
         "End the crawl after this many bytes of responses.",
-        min=0,
-        show_default=False,
+        within=(0, None),
     )
 
 
@@ -108,13 +107,17 @@ def run(given: RunOptions) -> None:
     Give --seeds or --feeds for a built-in spider, or --spider for one of your own. To
     go on with an interrupted crawl, run it again. Nodes that already run on the same
     store, here or on other machines, take part.
+
+    Examples:
+        frontier crawl run --seeds https://example.org/ --limit-pages 1000
+        frontier crawl run --spider NAME --nodes 3 -a year=2026 -s DOWNLOAD_DELAY=1
     """
     from frontier.cli.crawl_run import run as run_plan
 
     plan = _planned(given)
     outcome = run_plan(plan)
     _tell(plan, outcome)
-    raise typer.Exit(outcome.exit_code)
+    raise click.exceptions.Exit(outcome.exit_code)
 
 
 def _planned(given: RunOptions) -> Plan:
@@ -314,6 +317,10 @@ def requeue(given: RequeueOptions) -> Shown:
     """Queue dead letters again: those of a URL, or all. Their hosts are asked now.
 
     A finished crawl is open again then: start its spider to go on with it.
+
+    Examples:
+        frontier crawl requeue https://example.org/page
+        frontier crawl requeue --all
     """
     wanted = {url.strip() for url in given.urls}
     if bool(wanted) == given.every:
@@ -422,60 +429,24 @@ def _dead_letters(store: BlockingStore, given: CrawlOptions) -> _DeadLetters:
     return _DeadLetters(crawl, sum(counts.values()), found)
 
 
-app = Commands("Run crawls, look at them, repair them, end them.")
-app.command(
-    examples=(
-        "crawl run --seeds https://example.org/ --limit-pages 1000",
-        "crawl run --spider NAME --nodes 3 -a year=2026 -s DOWNLOAD_DELAY=1",
-    )
-)(run)
-app.command(
-    examples=("crawl status", "crawl status --hosts", "crawl status --watch"),
-)(status)
-app.command("list")(list_all)
-app.command(
-    examples=(
-        "crawl seed https://example.org/ seeds.txt",
-        "crawl seed - --crawl news-7 < seeds.txt",
-    )
-)(seed)
-app.command()(pause)
-app.command()(resume)
-app.command(
-    "set",
-    examples=(
-        "crawl set DOWNLOAD_DELAY=5 --host www.example.org",
-        "crawl set CLOSESPIDER_PAGECOUNT=100000",
-        "crawl set --list",
-    ),
-)(change)
-app.command(
-    examples=(
-        "crawl exclude www.example.org --yes",
-        "crawl exclude --prefix https://example.org/calendar/ --yes",
-    )
-)(exclude)
-app.command(
-    examples=("crawl retry www.example.org", "crawl retry --all"),
-)(retry)
-app.command()(dead)
-app.command(
-    examples=("crawl requeue https://example.org/page", "crawl requeue --all"),
-)(requeue)
-app.command(
-    examples=(
-        "crawl items a.jsonl b.jsonl --out all.jsonl",
-        "crawl items 'items-%(frontier_node)s.jsonl' --out all.jsonl",
-    ),
-)(items)
-app.command()(repair)
-app.command(
-    examples=("crawl rebuild --crawl news-7 --journal journals",),
-)(rebuild)
-app.command(
-    examples=(
-        "crawl end --crawl news-7 --yes",
-        "crawl end --crawl news-7 --discard --yes",
-    )
-)(end)
-app.command(examples=("crawl delete --crawl news-7 --yes",))(delete)
+app = Commands(
+    "Run crawls, look at them, repair them, end them.",
+    {
+        "run": run,
+        "status": status,
+        "list": list_all,
+        "seed": seed,
+        "pause": pause,
+        "resume": resume,
+        "set": change,
+        "exclude": exclude,
+        "retry": retry,
+        "dead": dead,
+        "requeue": requeue,
+        "items": items,
+        "repair": repair,
+        "rebuild": rebuild,
+        "end": end,
+        "delete": delete,
+    },
+)

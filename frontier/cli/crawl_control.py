@@ -82,6 +82,10 @@ def retry(given: RetryOptions) -> Shown:
     """Ask hosts that are left alone again now.
 
     A host that still does not answer is left alone again, as after a first failure.
+
+    Examples:
+        frontier crawl retry www.example.org
+        frontier crawl retry --all
     """
     from frontier.cluster.controls import ALL_HOSTS, RETRIED, Change
     from frontier.queue.hosts import forget
@@ -111,11 +115,15 @@ class ExcludeOptions(Consent, CrawlOptions):
 
 
 def exclude(given: ExcludeOptions) -> Shown:
-    """Stop fetching a host, or some URLs, and skip those that are queued.
+    """Stop fetching a host or some URLs; skip those that are queued.
 
     Without --yes it changes nothing, and says how many queued requests would be
     skipped. Without arguments it lists the exclusions. After Ctrl-C, run it again to go
     on.
+
+    Examples:
+        frontier crawl exclude www.example.org --yes
+        frontier crawl exclude --prefix https://example.org/calendar/ --yes
     """
     from frontier.cluster.controls import include
 
@@ -218,6 +226,11 @@ def change(given: SetOptions) -> Shown:
 
     What can be set: delay and concurrency, of all hosts or of one; the limits of the
     crawl and of hosts; the scope; the limits on traps.
+
+    Examples:
+        frontier crawl set DOWNLOAD_DELAY=5 --host www.example.org
+        frontier crawl set CLOSESPIDER_PAGECOUNT=100000
+        frontier crawl set --list
     """
     from frontier.cluster.controls import UNSET
 

@@ -57,6 +57,10 @@ def end(given: EndOptions) -> Shown:
     The next node of its spider starts a new crawl. With --discard nodes may run: they
     finish what is in flight, and exit with 0. Deletes nothing without
     --remove-frontier. WARC files stay.
+
+    Examples:
+        frontier crawl end --crawl news-7 --yes
+        frontier crawl end --crawl news-7 --discard --yes
     """
     from frontier.cluster.membership import crawl_ttl
     from frontier.node.remove_crawl import remove_frontier as remove
@@ -184,6 +188,9 @@ def delete(given: DeleteOptions) -> Shown:
     Its queues, what it has seen, its counts, its report. WARC files stay, and so do its
     payloads in the collection. It says what stays, and how to remove that. If it was
     interrupted, run it again.
+
+    Examples:
+        frontier crawl delete --crawl news-7 --yes
     """
     from frontier.cluster.membership import crawl_ttl
     from frontier.node.remove_crawl import (

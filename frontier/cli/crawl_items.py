@@ -37,11 +37,17 @@ class ItemsOptions(Overwriting, Output, CrawlOptions):
 
 
 def items(given: ItemsOptions) -> Shown:
-    """Join the feed files of all nodes, in JSON lines or CSV, without duplicates.
+    """Join the feed files of all nodes, without duplicates.
+
+    The files are JSON lines or CSV.
 
     A page that was fetched again after a kill has its items there twice: it takes those
     of the last delivery. In a FILE, %(frontier_node)s stands for each node of the
     crawl. Missing files are named.
+
+    Examples:
+        frontier crawl items a.jsonl b.jsonl --out all.jsonl
+        frontier crawl items 'items-%(frontier_node)s.jsonl' --out all.jsonl
     """
     from frontier.files import mode_of_environment, published
     from frontier.item_files import join, require_readable

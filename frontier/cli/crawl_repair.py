@@ -48,10 +48,13 @@ class RebuildOptions(Output, OneCrawl):
 
 
 def rebuild(given: RebuildOptions) -> Shown:
-    """Restore a crawl from its nodes' journals after its store was lost.
+    """Restore a crawl whose store was lost, from its nodes' journals.
 
     Queues what was pushed and not acked; everything counts as seen. Start nodes
     afterwards: they go on with the crawl.
+
+    Examples:
+        frontier crawl rebuild --crawl news-7 --journal journals
     """
     from frontier.node.journal.rebuild import Rebuild
 

@@ -63,7 +63,7 @@ class StatusOptions(Archive, Output, CrawlOptions):
     log: bool = flag("List what operators did to the crawl.")
     again: bool = flag("Refresh until the crawl ends or you press Ctrl-C.", "--watch")
     every: float = option(
-        1.0, "SECONDS", "Pause between refreshes of --watch.", min=0.2, max=3600
+        1.0, "SECONDS", "Pause between refreshes of --watch.", within=(0.2, 3600)
     )
 
 
@@ -71,6 +71,11 @@ def status(given: StatusOptions) -> Shown | None:
     """Show the report of a crawl, running or not.
 
     With --watch and --json it prints one object a line.
+
+    Examples:
+        frontier crawl status
+        frontier crawl status --hosts
+        frontier crawl status --watch
     """
     from frontier.status.watch import Watch
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frontier.cli.command import (
     CrawlOptions,
-    alone,
+    command,
     connected,
     is_made,
     option,
@@ -28,7 +28,7 @@ class DashboardOptions(CrawlOptions):
     """Where the page is served."""
 
     port: int = option(
-        8350, "N", "The port to listen on; 0 picks a free one.", min=0, max=65535
+        8350, "N", "The port to listen on; 0 picks a free one.", within=(0, 65535)
     )
     host: str = option(
         "127.0.0.1",
@@ -97,4 +97,4 @@ def dashboard(given: DashboardOptions) -> None:
         serve_until_signal(sock, source, given.token)
 
 
-app = alone(dashboard)
+app = command(dashboard, "dashboard")

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from frontier.cli.command import (
     STORE_DIR,
     WARC_DIR,
-    alone,
+    command,
     connected,
     option,
     options,
@@ -65,17 +65,17 @@ class Verdict:
 class DemoOptions:
     """How large the site is, and who crawls it."""
 
-    nodes: int = option(2, "N", "Nodes to start.", min=1, max=16)
+    nodes: int = option(2, "N", "Nodes to start.", within=(1, 16))
     urls: int = option(400, "N", "URLs of the site.")
     hosts: int = option(5, "N", "Hosts of the site.")
-    delay: float = option(0.0, "SECONDS", "Wait before each answer.", min=0)
+    delay: float = option(0.0, "SECONDS", "Wait before each answer.", within=(0, None))
     directory: Path = option(
         Path(), "DIR", "Directory for all files of the demo.", "--dir"
     )
 
 
 def demo(given: DemoOptions) -> None:
-    """Crawl a small built-in site with two nodes and print the report.
+    """Crawl a small built-in site with two nodes.
 
     Run it twice: the second crawl archives unchanged pages as revisits.
     """
@@ -103,7 +103,7 @@ def demo(given: DemoOptions) -> None:
     code = outcome.exit_code
     if code is ExitCode.OK and not verdict.good:
         code = ExitCode.CRAWL_FAILED
-    raise typer.Exit(code)
+    raise click.exceptions.Exit(code)
 
 
 def _crawl(
@@ -179,7 +179,7 @@ def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, 
             line = process.stdout.readline() if process.stdout else b""
             if not line:
                 process.wait()
-                raise typer.Exit(ExitCode.USAGE)  # it has said why
+                raise click.exceptions.Exit(ExitCode.USAGE)  # it has said why
             yield json.loads(line)
         finally:
             process.terminate()
@@ -237,4 +237,4 @@ def _rows(outcome: Outcome, verdict: Verdict) -> Rows:
     return rows
 
 
-app = alone(demo)
+app = command(demo, "demo")

@@ -12,8 +12,8 @@ from frontier.cli.command import (
     WARC_DIR,
     CrawlOptions,
     Output,
-    alone,
     argument,
+    command,
     option,
     options,
 )
@@ -43,8 +43,8 @@ class ExplainOptions(CrawlOptions, Output):
         "DIR|URL",
         "Where crawl logs are (default: where the WARC files are).",
     )
-    warcs: list[str] | None = option(
-        None,
+    warcs: list[str] = option(
+        (),
         "DIR|URL",
         "Where WARC files and indexes are (default: warcs, if it is there).",
     )
@@ -68,9 +68,7 @@ def explain(given: ExplainOptions) -> Shown:
     from frontier.explain.in_logs import read_logs
     from frontier.explain.in_store import look
 
-    places = given.warcs
-    if places is None:
-        places = [str(WARC_DIR)] * WARC_DIR.is_dir()
+    places = given.warcs or [str(WARC_DIR)] * WARC_DIR.is_dir()
     with given.connected() as store, bar("looking", None) as progress:
         shown = count(1)
 
@@ -145,4 +143,4 @@ def _shown(found: Explanation) -> Iterator[str]:
     return (line.replace("\n", "\ufffd") for line in lines)
 
 
-app = alone(explain)
+app = command(explain, "explain")

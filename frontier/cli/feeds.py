@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from frontier.feeds.model import Site
     from frontier.feeds.model import Sites as Source
 
-app = Commands("Follow the feeds of sites: which ones, and what was found in them.")
-app.command()(status)
-app.command()(refetch)
-
 
 @options
 class SitesOptions(Output):
@@ -48,9 +44,8 @@ class SitesOptions(Output):
         return source_of(self.where)
 
 
-@app.command("list")
 def list_(given: SitesOptions) -> Shown:
-    """List the sites and their feeds, as the configuration has them now."""
+    """List sites and feeds as the configuration has them now."""
     source = given.source()
     sites = source.read()
     notes = list(source.notes)
@@ -97,12 +92,11 @@ class ImportOptions(SitesOptions):
     pages: bool = flag("Fetch each feed's own page, too, as an implied page.")
 
 
-@app.command("import-opml")
 def import_opml(given: ImportOptions) -> Shown:
-    """Print the feeds of an OPML file as sites of feeds.toml, one for each host.
+    """Print the feeds of an OPML file as sites of feeds.toml.
 
-    Append them: frontier feeds import-opml FILE >> feeds.toml. Feeds that are there
-    already are left out.
+    There is one site for each host. Append them: frontier feeds import-opml FILE >>
+    feeds.toml. Feeds that are there already are left out.
     """
     from frontier.feeds.feeds_toml import toml_of
     from frontier.feeds.opml import read
@@ -120,4 +114,7 @@ def import_opml(given: ImportOptions) -> Shown:
     return Shown({"sites": listed, "left_out": faults}, [text.strip()], faults=faults)
 
 
-app.in_order("import-opml", "list", "status", "refetch")
+app = Commands(
+    "Follow the feeds of sites, and see what was found in them.",
+    {"import-opml": import_opml, "list": list_, "status": status, "refetch": refetch},
+)

@@ -35,7 +35,7 @@ class StatusOptions(Output, CrawlOptions):
 
 
 def status(given: StatusOptions) -> Shown:
-    """Show the state of each site and feed of a crawl, and when it is read next."""
+    """Show each site and feed of a crawl, and when it is due."""
     from frontier.feeds.followed import followed
 
     with given.connected() as store:
@@ -60,7 +60,7 @@ class RefetchOptions(Output, CrawlOptions):
 
 
 def refetch(given: RefetchOptions) -> Shown:
-    """Fetch a page once more, in the next round of its site, which begins now."""
+    """Fetch a page once more, in a round that begins now."""
     from scrapy import Request
 
     from frontier.cli.project import Identities

@@ -77,10 +77,6 @@ class TakeOver(Output, Scrapy, StoreOptions):
     dry_run: bool = flag("Read everything, write nothing.")
 
 
-app = Commands("Take over what another scheduler has left.")
-
-
-@app.command("scrapy-redis")
 def scrapy_redis(given: TakeOver) -> Shown:
     """Take over the queue and filter of a scrapy-redis spider. Changes nothing there.
 
@@ -300,3 +296,8 @@ def _keys(crawler: Crawler, given: TakeOver) -> Any:
         queue=named(given.queue_key, given.spider) or keys.queue,
         seen=named(given.dupefilter_key, given.spider) or keys.seen,
     )
+
+
+app = Commands(
+    "Take over what another scheduler has left.", {"scrapy-redis": scrapy_redis}
+)

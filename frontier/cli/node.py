@@ -5,8 +5,6 @@ from __future__ import annotations
 from frontier.cli.command import Commands, CrawlOptions, argument, flag, options
 from frontier.cli.output import say
 
-app = Commands("Take a node out of a crawl; crawl status --nodes lists them.")
-
 
 @options
 class NodeOptions(CrawlOptions):
@@ -22,9 +20,11 @@ class RemoveOptions(NodeOptions):
     force: bool = flag("Remove it even if it is alive; it will stop.")
 
 
-@app.command()
 def drain(given: NodeOptions) -> None:
-    """Tell a node to finish what it has started, hand over the rest, and exit."""
+    """Tell a node to finish what it has begun, and to leave.
+
+    It hands over the rest.
+    """
     from frontier.cluster.membership import drain
 
     with given.connected() as store:
@@ -32,7 +32,6 @@ def drain(given: NodeOptions) -> None:
     say(f"{given.node_id} will stop; frontier crawl status --nodes shows it")
 
 
-@app.command()
 def remove(given: RemoveOptions) -> None:
     """Remove a dead node, so that others take its partitions at once."""
     from frontier.cluster.membership import crawl_ttl, remove
@@ -48,3 +47,9 @@ def remove(given: RemoveOptions) -> None:
             force=given.force,
         )
     say(f"{given.node_id} is removed; its {ended:,} partitions are free")
+
+
+app = Commands(
+    "Take a node out of a crawl; crawl status --nodes lists them.",
+    {"drain": drain, "remove": remove},
+)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 from rich.console import Console
 from rich.live import Live
 from rich.progress import (
@@ -113,7 +113,7 @@ def show_result(found: Any, *, as_json: bool) -> None:
         say(line)
     end_with(found.faults, found.code or ExitCode.INCOMPLETE)
     if found.code:
-        raise typer.Exit(found.code)
+        raise click.exceptions.Exit(found.code)
 
 
 def show(renderables: Iterable[RenderableType]) -> None:
@@ -237,7 +237,7 @@ def end_with(lines: Sequence[str], code: ExitCode = ExitCode.INCOMPLETE) -> None
     if len(lines) > MAX_NAMED:
         complain(f"and {len(lines) - MAX_NAMED:,} more")
     if lines:
-        raise typer.Exit(code)
+        raise click.exceptions.Exit(code)
 
 
 def _harmless(text: str) -> str:

@@ -26,20 +26,17 @@ if TYPE_CHECKING:
     from frontier.seen.seen_set import StoredCrawl
     from frontier.status.schedules import Intervals, Waiting
 
-app = Commands("See which pages are due, and visit pages now.")
-
 
 @options
 class StatusOptions(Output, CrawlOptions):
     """How much of what waits is shown."""
 
-    hosts: int = option(20, "N", "How many hosts to list.", min=0, max=10_000)
+    hosts: int = option(20, "N", "How many hosts to list.", within=(0, 10_000))
     sample: int = option(
-        100_000, "N", "How many pages to sample.", min=0, max=100_000_000
+        100_000, "N", "How many pages to sample.", within=(0, 100_000_000)
     )
 
 
-@app.command()
 def status(given: StatusOptions) -> Shown:
     """Show how many pages wait, when they are due, and their intervals.
 
@@ -120,7 +117,6 @@ class NowOptions(Output, CrawlOptions):
     )
 
 
-@app.command()
 def now(given: NowOptions) -> Shown:
     """Make a page due now, or all pages whose URLs begin with a prefix.
 
@@ -185,3 +181,8 @@ def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:
     if config.queue_key not in {"host", "domain"}:
         return list(range(config.partitions))
     return [QueueAddresses(config).of(given, bytes(20)).partition]
+
+
+app = Commands(
+    "See which pages are due, and visit pages now.", {"status": status, "now": now}
+)

@@ -64,6 +64,10 @@ def seed(given: SeedOptions) -> Shown:
     A seed is a URL, or a JSON object with url, method, headers, body, meta,
     priority, callback and cb_kwargs; a file has one a line. A line that is not
     a seed is named and left out. To finish an interrupted load, run it again.
+
+    Examples:
+        frontier crawl seed https://example.org/ seeds.txt
+        frontier crawl seed - --crawl news-7 < seeds.txt
     """
     from scrapy.utils.project import get_project_settings
 

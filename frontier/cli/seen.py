@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 CHOICES = ("recent,set", "recent,bloom,set", "recent,bloom")
 """Tiers that a plan compares when none are named."""
 
-app = Commands("Plan the seen test, or copy what a crawl has seen to another one.")
-
 
 @options
 class PlanOptions(Output):
@@ -46,16 +44,14 @@ class PlanOptions(Output):
         0.001,
         "RATE",
         "Share of new URLs that Bloom may take for seen.",
-        min=1e-15,
-        max=0.999,
+        within=(1e-15, 0.999),
     )
     tiers: str = option("", "TIERS", "As FRONTIER_SEEN_TIERS (default: compare some).")
-    partitions: int = option(1024, "N", "As FRONTIER_PARTITIONS.", min=1, max=16384)
+    partitions: int = option(1024, "N", "As FRONTIER_PARTITIONS.", within=(1, 16384))
 
 
-@app.command()
 def plan(given: PlanOptions) -> Shown:
-    """Show how much memory a seen test takes, what it loses, and its settings."""
+    """Show what a seen test takes, what it loses, and its settings."""
     from frontier.seen.plan import RECENT_BYTES, count_of, forecast, planned
 
     count, error, partitions = count_of(given.urls), given.error, given.partitions
@@ -119,7 +115,6 @@ class ForgetOptions(Consent, CrawlOptions):
     target: str = argument("URL|FILE")
 
 
-@app.command()
 def forget(given: ForgetOptions) -> Shown:
     """Make URLs new again: one, or those of a file, one a line.
 
@@ -159,9 +154,8 @@ class ExportOptions(Output, CrawlOptions):
     file: Path = argument("FILE")
 
 
-@app.command("export")
 def export_file(given: ExportOptions) -> Shown:
-    """Write what a crawl has seen to a file that other crawls can import."""
+    """Write what a crawl has seen to a file, for other crawls."""
     from frontier.cli.project import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER
     from frontier.seen.config import seen_config
@@ -185,7 +179,6 @@ class ImportOptions(ExportOptions):
     )
 
 
-@app.command("import")
 def import_file(given: ImportOptions) -> Shown:
     """Let a crawl skip what another one has seen. A file that is cut off is refused."""
     from frontier.cli.project import fingerprinter_name, require_project_of
@@ -265,4 +258,7 @@ def _crawl(store: BlockingStore, given: CrawlOptions) -> StoredCrawl:
     return crawl
 
 
-app.in_order("plan", "export", "import", "forget")
+app = Commands(
+    "Plan the seen test; copy or forget what a crawl has seen.",
+    {"plan": plan, "export": export_file, "import": import_file, "forget": forget},
+)

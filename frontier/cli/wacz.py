@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from frontier.wacz.create import Made, Options
 
-app = Commands("Create and check WACZ files.")
 
 UNRESOLVED = "unresolved revisit"
 """What complaints of revisits without an original begin with."""
@@ -56,7 +55,6 @@ class CreateOptions(Overwriting, WaczOptions):
     strict: bool = flag("Decompress and check every record, too.")
 
 
-@app.command()
 def create(how: CreateOptions) -> Shown:
     """Make a WACZ from WARC files."""
     from frontier.wacz.create import create as make
@@ -137,7 +135,6 @@ class CheckOptions(WaczOptions):
     files: list[Path] = argument("FILE")
 
 
-@app.command()
 def check(given: CheckOptions) -> Shown:
     """Show what is wrong with WACZ files. Reads required ones that lie beside them."""
     from frontier.wacz.check import check as judge
@@ -160,3 +157,12 @@ def _judged(found: dict[str, list[str]], notes: dict[str, list[str]]) -> Iterato
         unresolved = sum(text.startswith(UNRESOLVED) for text in complaints)
         if unresolved:
             yield f"{name}: {ELSEWHERE.format(unresolved, len(complaints))}"
+
+
+app = Commands(
+    "Create and check WACZ files.",
+    {
+        "create": create,
+        "check": check,
+    },
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
+import click
 
 from frontier.cli.command import (
     Commands,
@@ -60,8 +60,6 @@ STATS_TITLES = {
     "size": "by size",
 }
 
-app = Commands("List, show, repair and deduplicate what is in WARC files.")
-
 
 @options
 class ListOptions(Output):
@@ -73,15 +71,13 @@ class ListOptions(Output):
     mime: str = option("", "TYPE", "Only this media type: image/*.")
 
 
-@app.command(
-    "list",
-    examples=(
-        "warc list warcs --status 4xx,5xx --mime 'text/*'",
-        "warc list warcs --url 'https://example.org/*' --json",
-    ),
-)
 def list_all(how: ListOptions) -> None:
-    """List the captures in WARC files: date, status, type, file and offset, URL."""
+    """List captures: date, status, type, file and offset, URL.
+
+    Examples:
+        frontier warc list warcs --status 4xx,5xx --mime 'text/*'
+        frontier warc list warcs --url 'https://example.org/*' --json
+    """
     from frontier.warc.captures import Wanted, captures
 
     wanted = Wanted(how.url, statuses_named(how.status), how.mime.lower())
@@ -104,7 +100,7 @@ def list_all(how: ListOptions) -> None:
         complete = json.dumps(not wrong)
         sys.stdout.write(f'\n], "files": {len(paths)}, "complete": {complete}}}\n')
     if wrong:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        raise click.exceptions.Exit(ExitCode.INCOMPLETE)
 
 
 @options
@@ -116,9 +112,8 @@ class ShowOptions:
     raw: bool = flag("Write its bytes unchanged, headers included.")
 
 
-@app.command("show")
 def show_one(how: ShowOptions) -> None:
-    """Print one record: its headers, and its body, decoded, if it is text.
+    """Print one record: its headers, and its body if that is text.
 
     Of several captures of a URL it shows the last. An id may be that of any record.
     """
@@ -138,7 +133,7 @@ def show_one(how: ShowOptions) -> None:
         for line in _readable(capture.path, shown(capture), wrong):
             say_out(line)
     if wrong:
-        raise typer.Exit(ExitCode.INCOMPLETE)
+        raise click.exceptions.Exit(ExitCode.INCOMPLETE)
 
 
 def _readable(path: Path, parts: Iterable[T], wrong: list[Path]) -> Iterator[T]:
@@ -161,13 +156,12 @@ class RepairOptions:
     directory: Path = argument("DIRECTORY")
 
 
-@app.command()
 def repair(how: RepairOptions) -> Shown:
-    """Close the WARC files of nodes that died, cut back to the last whole record.
+    """Close the WARC files of nodes that died.
 
-    Writes the CDXJ index of each, and closes crawl logs after their last whole line.
-    Leaves the files of live nodes alone: they are locked. A node that starts on the
-    directory does the same.
+    Cuts each back to its last whole record, writes its CDXJ index, and closes crawl
+    logs after their last whole line. Leaves the files of live nodes alone: they are
+    locked. A node that starts on the directory does the same.
     """
     from frontier.files import mode_of_environment
     from frontier.warc.cdxj_sidecar import Listing
@@ -266,9 +260,11 @@ class StatsOptions(Manifests, Planning):
     """Which manifests are counted."""
 
 
-@app.command()
 def stats(how: StatsOptions) -> Shown:
-    """Show which captures have the payload of an earlier one, from manifests alone."""
+    """Count the captures whose payload an earlier one has.
+
+    It reads manifests alone.
+    """
     require_extra()
     from frontier.postcrawl.duplication import duplication
 
@@ -306,21 +302,20 @@ def _stats(found: Duplication) -> Iterator[RenderableType]:
             yield f"and {left:,} more, with fewer bytes in copies"
 
 
-for command in (dedupe, verify, restore, manifest, plan, apply, remove, convert):
-    app.command()(command)
-
-
-app.in_order(
-    "list",
-    "show",
-    "stats",
-    "repair",
-    "convert",
-    "dedupe",
-    "manifest",
-    "plan",
-    "apply",
-    "verify",
-    "restore",
-    "remove",
+app = Commands(
+    "List, show, repair and deduplicate what is in WARC files.",
+    {
+        "list": list_all,
+        "show": show_one,
+        "stats": stats,
+        "repair": repair,
+        "convert": convert,
+        "dedupe": dedupe,
+        "manifest": manifest,
+        "plan": plan,
+        "apply": apply,
+        "verify": verify,
+        "restore": restore,
+        "remove": remove,
+    },
 )

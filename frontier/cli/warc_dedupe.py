@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+from click import Choice
 
 from frontier.cli.command import argument, flag, option, options
 from frontier.cli.output import ExitCode, Shown, complain, facts, rows_of, say
@@ -81,10 +82,10 @@ class Which:
     mime_include: str = option("", "TYPE,...", "Only these media types: image/*.")
     mime_exclude: str = option("", "TYPE,...", "Not these media types.")
     min_text_bytes: int = option(
-        0, "N", "Only text payloads at least this long.", min=0
+        0, "N", "Only text payloads at least this long.", within=(0, None)
     )
     min_binary_bytes: int = option(
-        0, "N", "Only other payloads at least this long.", min=0
+        0, "N", "Only other payloads at least this long.", within=(0, None)
     )
 
     def policy(self) -> Policy:
@@ -111,11 +112,8 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in text.split(",") if word.strip())
 
 
-class Form(StrEnum):
-    """What manifests are written as."""
-
-    PARQUET = "parquet"
-    WARCSUM = "warcsum"
+FORMS = Choice(["parquet", "warcsum"])
+"""What manifests are written as."""
 
 
 @options
@@ -123,11 +121,13 @@ class ManifestOptions(Files, Out, Planning):
     """Of which files manifests are made, and as what."""
 
     digest: str = option("sha256", "NAME", "Of payloads: md5, sha1, sha512, blake3.")
-    form: Form = option(Form.PARQUET, None, "Also write manifest.warcsum.", "--format")
+    form: str = option(
+        "parquet", None, "Also write manifest.warcsum.", "--format", type=FORMS
+    )
 
 
 def manifest(how: ManifestOptions) -> Shown:
-    """List each capture in WARC files, with its payload's digest, in Parquet files.
+    """List captures and their payload digests in Parquet files.
 
     Run it again after a kill, or with more files: lists of files that have not changed
     are kept.
@@ -144,7 +144,7 @@ def manifest(how: ManifestOptions) -> Shown:
             trouble.file(fault)
         for reason in said.pop("undated"):
             trouble.record(reason)
-        if how.form is Form.WARCSUM and (n := _write_text(paths, how.out, how)):
+        if how.form == "warcsum" and (n := _write_text(paths, how.out, how)):
             say(f"{n:,} records without a digest are not in manifest.warcsum")
     line = (
         f"{said['files']:,} files: {said['records']:,} records with "
@@ -157,18 +157,20 @@ def manifest(how: ManifestOptions) -> Shown:
 class PlanOptions(Manifests, Planning, Which, Originals):
     """What is planned, and written as what."""
 
-    form: Form = option(Form.PARQUET, None, "Also write plan.warcsum.", "--format")
+    form: str = option(
+        "parquet", None, "Also write plan.warcsum.", "--format", type=FORMS
+    )
 
 
 def plan(how: PlanOptions) -> Shown:
-    """Find the captures that are copies of an earlier one; change nothing."""
+    """Find the captures that copy an earlier one; change nothing."""
     trouble = Trouble()
     from frontier.postcrawl.plan import PLAN, files_of
 
     directory = how.directory
     with hold(directory, is_made=True):
         said = _plan(directory, how, how, trouble, how.originals)
-        if how.form is Form.WARCSUM:
+        if how.form == "warcsum":
             _write_text(files_of(directory), directory, how, planned=True)
     lines = [_planned(said)]
     lines += [
@@ -193,7 +195,7 @@ class ApplyOptions(Manifests, Running):
 
 
 def apply(how: ApplyOptions) -> Shown:
-    """Write the files of a plan again, with revisit records in place of copies.
+    """Write the files of a plan again, with revisits for copies.
 
     Each copy is compared with its original before it loses its payload.
     """
@@ -213,7 +215,9 @@ class ConvertOptions(Files, Out, Running):
 
 
 def convert(how: ConvertOptions) -> Shown:
-    """Write ARC files, and WARC files of other shapes, as WARC with gzip members.
+    """Write ARC files, or WARC files of other shapes, as usual WARC.
+
+    That is WARC with a gzip member for each record.
 
     What is written is read again, and compared with the old file.
     """
@@ -246,7 +250,7 @@ class DedupeOptions(Files, Out, Planning, Which, Originals):
 
 
 def dedupe(how: DedupeOptions) -> Shown:
-    """Deduplicate WARC files: manifest, plan and apply, into another directory."""
+    """Manifest, plan and apply: deduplicate into another directory."""
     trouble, out, directory = Trouble(), how.out, how.out / "manifests"
     from frontier.postcrawl.files import outs_of
 

@@ -61,7 +61,9 @@ class Originals:
 class Running(Output):
     """How many files at a time."""
 
-    workers: int = option(0, "N", "Processes (default: one for each core).", min=0)
+    workers: int = option(
+        0, "N", "Processes (default: one for each core).", within=(0, None)
+    )
     engine: str = option(
         "duckdb", "NAME", "'duckdb' on this machine, or 'spark' at --master."
     )

@@ -86,10 +86,11 @@ class RemoveOptions(Consent, Files, Running, StoreOptions):
 
 
 def remove(how: RemoveOptions) -> Shown:
-    """Remove captures from WARC and WACZ files and their indexes, as after a takedown.
+    """Remove captures, as after a takedown.
 
-    Revisits that refer to one become responses first. Shows its plan first; add --yes
-    to do it. If it was stopped, run it again.
+    They leave WARC and WACZ files and their indexes. Revisits that refer to one become
+    responses first. Shows its plan first; add --yes to do it. If it was stopped, run it
+    again.
     """
     trouble, wanted = Trouble(), how.wanted()
     from frontier.postcrawl.remote_files import RemotePath
@@ -336,7 +337,7 @@ class RestoreOptions(Files, Out, Running, Originals):
 
 
 def restore(how: RestoreOptions) -> Shown:
-    """Turn revisits back into responses, with the payloads of their originals.
+    """Turn revisits back into responses with their payloads.
 
     Originals are looked for in the files that are given, and in --originals.
     """

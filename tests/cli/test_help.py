@@ -4,13 +4,12 @@ import shlex
 from importlib.metadata import version
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import NOUNS, app
 from tests.harness.cases import each
 
-ROOT = get_command(app)
+ROOT = app
 NESTED = [(noun, verb) for noun in NOUNS for verb in ROOT.commands[noun].commands]
 LEVELS = [(), *((name,) for name in ROOT.commands), *NESTED]
 
@@ -39,12 +38,7 @@ def test_each_level_has_help_and_the_version(path):
     )
 
 
-EXAMPLES = [
-    line
-    for path in LEVELS
-    for line in (leaf(path).epilog or "").split("\n\n")
-    if line.startswith("frontier ")
-]
+EXAMPLES = [line for path in LEVELS for line in leaf(path).examples]
 
 
 def test_the_most_used_commands_have_examples():
@@ -58,6 +52,15 @@ def test_an_example_is_of_a_command_and_of_options_that_exist(line):
     _, noun, verb, *arguments = shlex.split(line.partition(" < ")[0])
 
     leaf((noun, verb)).make_context(verb, arguments)
+
+
+@each("noun", ["", *NOUNS])
+def test_the_help_of_each_noun_fits_one_screen_and_cuts_no_sentence(noun):
+    help_ = run(*filter(None, [noun]), "-h").output
+
+    lines = help_.rstrip().splitlines()
+    assert len(lines) <= 24
+    assert [line for line in lines[1:] if line.endswith("...")] == []
 
 
 def test_verbs_are_listed_in_the_order_of_use():

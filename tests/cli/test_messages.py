@@ -172,12 +172,12 @@ def test_a_command_that_is_no_more_says_what_to_use(words, instead):
 
 USAGE, NO_STORE, NOT_FOUND = 2, 3, 4
 REFUSED = [
-    ("crawls", USAGE, "Did you mean 'crawl'"),
+    ("crawls", USAGE, "one of: 'crawl', 'recrawl'"),
     ("crawl statu", USAGE, "Did you mean 'status'"),
     ("crawl status --hostz", USAGE, "--hosts"),
     ("crawl status x --crawl y", USAGE, "Two crawls were named"),
     ("crawl status --log --hosts", USAGE, "--log cannot be combined"),
-    ("crawl status --every 0", USAGE, "'--every': Input should be greater"),
+    ("crawl status --every 0", USAGE, "'--every': 0.0 is not in the range"),
     ("crawl status --store-dir nowhere", NO_STORE, "the first crawl makes it"),
     ("crawl status --redis-url http://x", USAGE, "redis://, rediss://, unix://"),
     ("crawl list --redis-url redis://127.0.0.1:1/0", NO_STORE, "127.0.0.1:1"),

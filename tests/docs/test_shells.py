@@ -21,9 +21,11 @@ HEAVY = (
     *("starlette", "uvicorn", "jinja2", "prometheus_client", "duckdb", "pyarrow"),
 )
 WORDS = {
-    "frontier cra": ["crawl"],
-    "frontier crawl sta": ["status"],
-    "frontier crawl run --limit-": ["--limit-pages", "--limit-time", "--limit-bytes"],
+    "frontier cra": ["plain,crawl"],
+    "frontier crawl sta": ["plain,status"],
+    "frontier crawl run --limit-": [
+        f"plain,--limit-{what}" for what in ("pages", "time", "bytes")
+    ],
 }
 
 
@@ -102,7 +104,7 @@ def test_a_completion_imports_nothing_heavy(line, tmp_path):
     env = os.environ | {
         "COMP_WORDS": line,
         "COMP_CWORD": str(line.count(" ")),
-        "_FRONTIER_COMPLETE": "complete_bash",
+        "_FRONTIER_COMPLETE": "bash_complete",
         "PYTHONPATH": str(ROOT),
     }
     done = subprocess.run(

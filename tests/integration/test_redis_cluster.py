@@ -4,8 +4,8 @@ import itertools
 import json
 
 import pytest
+from click.testing import CliRunner
 from conftest import HELD, Cluster, after, until
-from typer.testing import CliRunner
 
 from frontier.cli import app
 from tests.topologies import ClusterServers, slot_of

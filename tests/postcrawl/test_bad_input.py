@@ -199,7 +199,7 @@ def test_without_the_extra_there_is_one_line(tmp_path):
         "import sys; sys.modules['pyarrow'] = sys.modules['duckdb'] = None;"
         "import importlib.util as u; f = u.find_spec;"
         "u.find_spec = lambda n, *a: None if n in {'pyarrow', 'duckdb'} else f(n, *a);"
-        "from typer.testing import CliRunner; from frontier.cli import app;"
+        "from click.testing import CliRunner; from frontier.cli import app;"
         "[print(CliRunner().invoke(app, words.split()).exception)"
         " for words in sys.argv[1:]]"
     )

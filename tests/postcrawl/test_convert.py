@@ -5,8 +5,8 @@ import json
 import random
 
 import pytest
+from click.testing import CliRunner
 from fastwarc.warc import ArchiveIterator
-from typer.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator as Warcio
 
 from frontier.cli import app

@@ -1,6 +1,6 @@
 """How a plan chooses originals, and what it leaves out."""
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode

@@ -10,8 +10,8 @@ import random
 import shutil
 
 import pytest
+from click.testing import CliRunner
 from fastwarc.warc import ArchiveIterator
-from typer.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from frontier.cli import app

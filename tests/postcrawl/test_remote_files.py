@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from fastwarc.warc import ArchiveIterator
-from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode

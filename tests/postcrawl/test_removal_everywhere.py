@@ -5,7 +5,7 @@ import shutil
 import zipfile
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode

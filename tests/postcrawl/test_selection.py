@@ -1,7 +1,7 @@
 """A part of a collection is restored, or taken out with what it needs."""
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import app
 from frontier.errors import DirectoryInUse, NoManifest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cdxj_indexer.main import CDXJIndexer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode
