@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import tomllib
@@ -47,6 +48,10 @@ for profile, always_the_same in (("busy", True), ("chance", False)):
         derandomize=always_the_same,
     )
 settings.load_profile("busy")
+
+# Whatever the environment says: else each worker of each run compiles all tests anew,
+# which takes it half a minute. What tests start may write none.
+sys.dont_write_bytecode = False
 
 # Where a shell has begun this in the background, Ctrl-C is ignored by it and by all
 # that it starts: tests of that would wait for ever.

@@ -8,6 +8,7 @@ from frontier.cli.output import ExitCode
 from frontier.errors import InputBroken
 from frontier.seen.export import FORMAT, HASH, VERSION, Import
 from tests.hostile.corpus import hostile, hostile_each, refused
+from tests.hostile.making import bomb
 
 FINGERPRINTER = "scrapy.utils.request.RequestFingerprinter"
 MARK = 1 << 62
@@ -39,8 +40,10 @@ BROKEN = {
     "another-file": b"PK\3\4" * 100,
     "gzip-of-nothing": gzip.compress(b""),
     "gzip-of-text": gzip.compress(b"http://a.example/\n" * 100),
-    "a-bomb": gzip.compress(b"\xc0" * (100 << 20)),
-    "a-bomb-of-one-message": raw(b"\xc6\x7f\xff\xff\xff" + bytes(100 << 20)),
+    "a-bomb": lambda: bomb(b"\xc0", 100),
+    "a-bomb-of-one-message": lambda: bomb(
+        msgpack.packb(HEADER) + b"\xc6\x7f\xff\xff\xff", 100
+    ),
     "a-header-of-a-list": gzip.compress(msgpack.packb(["x"])),
     "a-header-of-100000-levels": gzip.compress(b"\x91" * 100_000),
     "a-header-of-4-gb": gzip.compress(b"\xdf\xff\xff\xff\xff"),
@@ -62,7 +65,7 @@ BROKEN = {
 
 @hostile_each("export", BROKEN)
 def _(given, data):
-    path = given.file("x.seen", data)
+    path = given.file("x.seen", data() if callable(data) else data)
     with refused(InputBroken, "nothing was imported"):
         Import(path, FINGERPRINTER)
     name = f"h{given.unique}"
