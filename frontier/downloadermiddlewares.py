@@ -24,9 +24,8 @@ from frontier.download.outcomes import (
     AddressRefused,
     LeaseGone,
     SeenBefore,
-    kind_of,
     kind_of_status,
-    status_of,
+    outcome_of,
 )
 from frontier.errors import BodyArchivedOnly, FrontierError
 from frontier.model import Attempt
@@ -150,8 +149,7 @@ class ImportedFilterMiddleware:
         try:
             is_seen = await has_any(session.node.run, session.node.keys, marks)
         except FrontierError as error:
-            state.waits = True
-            request.errback = None
+            session.requests.put_off(request)
             session.node.fail(error)
             raise LeaseGone(str(error)) from None
         if is_seen:
@@ -285,19 +283,17 @@ class CaptureMiddleware:
         wire, state.wire = state.wire, None
         if state.probes:  # of the uplink: it says nothing of its host
             return
-        sent = wire is None or bool(wire.started)
-        self._count(request, kind_of(exception, sent=sent))
+        started = wire.started if wire is not None else 0.0
+        outcome = outcome_of(exception, sent=wire is None or bool(started))
+        self._count(request, outcome.kind)
         if wire is not None and wire.has_answer:
             state.heard = not wire.is_proxied
             self._archive(request, _told(request, exchange_of_wire(request, wire)))
-        elif request.url.startswith(HTTP) and not isinstance(
-            exception, LeaseGone | SeenBefore
-        ):
-            started = wire.started if wire is not None else 0.0
+        elif request.url.startswith(HTTP) and outcome.code:
             self._note(
                 Attempt(
                     request.url,
-                    status_of(exception, sent=bool(started)),
+                    outcome.code,
                     started,
                     time.time(),
                     found_of(request),

@@ -706,13 +706,15 @@ class Slots:
         downloader = self._downloader
         return int(downloader.ip_concurrency or downloader.domain_concurrency)
 
-    def pace(self, key: str, delay: float, concurrency: int) -> None:
+    def pace(self, key: str, delay: float, concurrency: int | None = None) -> None:
         """Have *key* keep *delay* from now on, and *concurrency* requests at once."""
         slot = self._downloader.slots.get(key)
         if slot is None:
             return
         is_sooner = delay < slot.delay
-        slot.delay, slot.concurrency = delay, concurrency
+        slot.delay = delay
+        if concurrency is not None:
+            slot.concurrency = concurrency
         if slot.latercall is not None and is_sooner:
             slot.latercall.cancel()
             slot.latercall = None
@@ -778,14 +780,13 @@ class Slots:
                 if which(request):
                     waiting.errback(error())
 
-    def slow_down(self, key: str, delay: float) -> None:
-        """Give *key* at least *delay*, without jitter, whether it exists or not."""
+    def leave_out_jitter(self, key: str) -> None:
+        """Have the delay of *key* be exact, whether it exists or not."""
         settings = self._downloader.per_slot_settings
-        settings[key] = {**settings.get(key, {}), "delay": delay, "jitter": 0.0}
+        settings[key] = {**settings.get(key, {}), "jitter": 0.0}
         slot = self._downloader.slots.get(key)
         if slot is not None:
             slot.jitter = 0.0
-            slot.delay = max(slot.delay, delay)
 
 
 async def started(crawler: Crawler) -> AsyncIterator[Any]:

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from calendar import timegm
+from email.utils import parsedate_tz
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -33,18 +35,7 @@ from scrapy.utils.misc import load_object
 
 from frontier.download.excerpt import EXCERPT
 from frontier.download.hops import SEED
-from frontier.download.outcomes import (
-    BROKEN,
-    TIMEOUT,
-    UNCONNECTED,
-    UNRESOLVED,
-    HostBackedOff,
-    HostGivenUp,
-    is_tls,
-    reason_of,
-    status_of,
-)
-from frontier.download.retry_after import retry_after
+from frontier.download.outcomes import HostBackedOff, HostGivenUp, outcome_of
 from frontier.node.context import Target
 from frontier.node.ends import UNDONE
 from frontier.queue.priority import split_name
@@ -52,6 +43,7 @@ from frontier.session.session import session_of
 from frontier.urls.partition import SPREAD, origin_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Self
 
     from scrapy.crawler import Crawler
@@ -159,7 +151,9 @@ class LeftAlone:
 
     def is_held(self, request: Request, exception: Exception) -> bool:
         """Note that *request* had no answer; whether it waits, as no host answers."""
-        if not request.url.startswith(NETWORK) or not _is_silence(request, exception):
+        if not request.url.startswith(NETWORK) or isinstance(exception, IgnoreRequest):
+            return False
+        if not (request.meta.get("proxy") or outcome_of(exception).is_silence):
             return False
         uplink = self._session.node.uplink
         if self._session.requests.known(request).heard:
@@ -222,8 +216,8 @@ class LeftAlone:
         """Have *request* wait in the store, if it came from there."""
         state = self._session.requests.of(request)
         if state.reservation is not None and not state.waits:
-            state.waits, state.unread = True, None
-            request.errback = None  # its spider need not know
+            state.unread = None
+            self._session.requests.put_off(request)
             self._session.count("frontier/backoff/put_back")
 
 
@@ -289,11 +283,11 @@ class BackOffMiddleware:
             return None
         if self._left_alone.is_held(request, exception):
             raise HostBackedOff(NO_ANSWERS) from exception
-        reason = reason_of(exception)
-        if request.meta.get("proxy"):
+        reason = outcome_of(exception).absent
+        if not reason or request.meta.get("proxy"):
             return None  # it may be the proxy that is not there
-        host = self._left_alone.host(request) if reason else None
-        if reason is None or host is None:
+        host = self._left_alone.host(request)
+        if host is None:
             return None
         sent = self._session.requests.known(request).sent
         at = time.monotonic() if sent is None else _monotonic(sent)
@@ -322,16 +316,6 @@ class BackOffMiddleware:
 def target_of(request: Request) -> Target:
     """Whom *request* asks, and by which proxy."""
     return Target(origin_of(request.url), str(request.meta.get("proxy") or ""))
-
-
-def _is_silence(request: Request, error: Exception) -> bool:
-    """Whether *error* may come of an uplink that is down, or of a proxy."""
-    if isinstance(error, IgnoreRequest):
-        return False
-    if request.meta.get("proxy"):
-        return True
-    code = status_of(error, sent=True)
-    return code in {UNRESOLVED, UNCONNECTED, TIMEOUT, BROKEN} or is_tls(error)
 
 
 async def probe(crawler: Crawler, target: Target) -> bool:
@@ -368,3 +352,35 @@ def asked_by(response: Response) -> float | None:
 def _monotonic(wall: float) -> float:
     """The monotonic clock at *wall*, seconds since the Unix epoch."""
     return time.monotonic() - max(0.0, time.time() - wall)
+
+
+def retry_after(
+    values: Iterable[bytes | None], date: bytes | None, now: float
+) -> float | None:
+    """The seconds that the fields *values* ask for; the most if there are several.
+
+    A date is compared with *date*, the field ``Date`` beside them, if there is one:
+    what counts is the server's clock. *now* is seconds since the Unix epoch. ``None``
+    if none of them says anything (RFC 9110, 10.2.3); 0 for a time that is over.
+    """
+    found = []
+    said = http_date(date)
+    for value in values:
+        text = (value or b"").strip(b" \t")
+        if text.isdigit():
+            found.append(float(text))
+        elif (until := http_date(text)) is not None:
+            found.append(max(0.0, until - (now if said is None else said)))
+    return max(found, default=None)
+
+
+def http_date(value: bytes | None) -> float | None:
+    """The seconds since the Unix epoch of an HTTP-date; ``None`` if it is none.
+
+    In each of the three forms of RFC 9110, 5.6.7; a year 69 is 1969, a year 68 2068.
+    """
+    parts = parsedate_tz((value or b"").decode("latin-1"))
+    try:
+        return None if parts is None else float(timegm(parts[:9]) - (parts[9] or 0))
+    except (ValueError, OverflowError):
+        return None

@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import DownloadCancelledError, DownloadTimeoutError, StopDownload
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.web.client import RequestGenerationFailed
 from typing_extensions import override
@@ -33,7 +32,7 @@ from frontier.download.body_spool import ArchivedOnly, SpoolDirectory
 from frontier.download.capture import truncation
 from frontier.download.excerpt import EXCERPT, excerpt_of
 from frontier.download.hops import Hops
-from frontier.download.outcomes import LeaseGone
+from frontier.download.outcomes import LeaseGone, outcome_of
 from frontier.download.politeness import LOST
 from frontier.download.wire import Connections, Wire
 from frontier.scrapy_internals import BaseAgent, BaseHandler, wrap_twisted_exceptions
@@ -75,11 +74,11 @@ class CheckedHandler(BaseHandler):
         session = self._session
         if session.lease_guard is None or session.lease_guard.covers(request):
             return
-        state = session.requests.of(request)
-        if state.reservation is not None:
-            is_adopted = state.reservation.delivery is not None
-            state.waits = is_adopted or not session.node.has_lost(state.reservation)
-            request.errback = None  # its spider need not know
+        reservation = session.requests.reservation(request)
+        if reservation is not None:
+            has_lost = session.node.has_lost(reservation)
+            is_kept = reservation.delivery is not None or not has_lost
+            session.requests.put_off(request, waits=is_kept)
         raise LeaseGone(LOST)
 
     @contextmanager
@@ -142,7 +141,7 @@ class Handler(CheckedHandler):
         try:
             response = await self.send(agent, request)
         except Exception as error:
-            wire.truncated = wire.truncated or _reason(error)
+            wire.truncated = wire.truncated or outcome_of(error).truncated
             wire.body = await spool.take()
             self.warn_of_loss(error, request.url)
             raise
@@ -243,14 +242,3 @@ class _Tee:
         # What TLS has not encrypted yet still waits.
         if not self._transport.disconnecting:
             self._transport.doWrite()
-
-
-def _reason(error: BaseException) -> str:
-    """The reason of WARC-Truncated for a download that *error* ended."""
-    if isinstance(error, DownloadTimeoutError):
-        return "time"
-    if isinstance(error, StopDownload):
-        return "unspecified"
-    if isinstance(error, DownloadCancelledError):
-        return "length"  # Scrapy cancels what exceeds DOWNLOAD_MAXSIZE
-    return "disconnect"

@@ -1,6 +1,8 @@
-"""Why a request got no answer, as one of Heritrix's status codes.
+"""Why a request got no answer: what each error means, in one table.
 
-The codes of ``org.archive.modules.fetcher.FetchStatusCodes``, which the crawl log
+`outcome_of` reads it for whoever has to know: the crawl log, what counts errors, what
+leaves hosts alone, robots.txt, the archive. The codes are those of
+``org.archive.modules.fetcher.FetchStatusCodes``, which the crawl log
 has in place of an HTTP status:
 
 ==========  ==================================================
@@ -21,12 +23,16 @@ has in place of an HTTP status:
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from scrapy.exceptions import (
     CannotResolveHostError,
+    DownloadCancelledError,
     DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
     IgnoreRequest,
+    StopDownload,
     UnsupportedURLSchemeError,
 )
 from twisted.internet.error import (
@@ -90,83 +96,77 @@ class RobotsUnreachable(IgnoreRequest):
     """A request is not sent, for it is not known what robots.txt says."""
 
 
-_CODES: tuple[tuple[int, tuple[type[BaseException], ...]], ...] = (
-    (OUT_OF_SCOPE, (OutOfScope,)),
-    (BLOCKED, (AddressRefused,)),
-    (UNFETCHABLE, (URLTooLong, UnsupportedURLSchemeError)),
-    (GIVEN_UP, (HostGivenUp,)),
-    (NO_ROBOTS, (RobotsUnreachable,)),
-    (REFUSED, (IgnoreRequest,)),
-    (UNRESOLVED, (CannotResolveHostError, DNSLookupError)),
-    (TIMEOUT, (DownloadTimeoutError,)),
+class Outcome(NamedTuple):
+    """What an error says of its request, and of its host."""
+
+    code: int = UNKNOWN
+    """In the crawl log; 0 for what is no attempt: the request waits, or was not due."""
+    kind: str | None = "other"
+    """As which error it is counted (`frontier.session.request_stats`); ``None``: as
+    none, for the request is not allowed."""
+    absent: str = ""
+    """In what way its host cannot be reached; empty if it can, or may."""
+    truncated: str = "disconnect"
+    """The reason of WARC-Truncated for what had come."""
+
+    @property
+    def is_silence(self) -> bool:
+        """Whether it may come of an uplink that is down, or of a proxy."""
+        return self.kind == "tls" or self.code in _UNANSWERED
+
+
+_UNANSWERED = frozenset({UNRESOLVED, UNCONNECTED, BROKEN, TIMEOUT})
+_OUTCOMES: tuple[tuple[tuple[type[BaseException], ...], Outcome], ...] = (
+    ((LeaseGone, SeenBefore), Outcome(0, None)),
+    ((OutOfScope,), Outcome(OUT_OF_SCOPE, None)),
+    ((AddressRefused,), Outcome(BLOCKED, None)),
+    ((URLTooLong,), Outcome(UNFETCHABLE, None)),
+    ((HostGivenUp,), Outcome(GIVEN_UP, None)),
+    ((RobotsUnreachable,), Outcome(NO_ROBOTS)),
+    ((IgnoreRequest,), Outcome(REFUSED)),
+    ((UnsupportedURLSchemeError,), Outcome(UNFETCHABLE)),
     (
-        UNCONNECTED,
-        (
-            DownloadConnectionRefusedError,
-            TCPTimedOutError,
-            TwistedTimeout,
-            ConnectError,
-        ),
+        (CannotResolveHostError, DNSLookupError),
+        Outcome(UNRESOLVED, "dns", "unresolved"),
+    ),
+    ((DownloadTimeoutError,), Outcome(TIMEOUT, "timeout", truncated="time")),
+    # There was no connection.
+    (
+        (TCPTimedOutError, TwistedTimeout),
+        Outcome(UNCONNECTED, "timeout", "unconnected"),
     ),
     (
-        BROKEN,
-        (
-            DownloadFailedError,
-            ConnectionLost,
-            ConnectionDone,
-            ResponseFailed,
-            ResponseNeverReceived,
-        ),
+        (DownloadConnectionRefusedError, ConnectError),
+        Outcome(UNCONNECTED, "refused", "unconnected"),
     ),
+    (
+        (
+            *(DownloadFailedError, ResponseFailed, ResponseNeverReceived),
+            *(ConnectionLost, ConnectionDone),
+        ),
+        Outcome(BROKEN, "reset"),
+    ),
+    ((StopDownload,), Outcome(truncated="unspecified")),
+    # Scrapy cancels what exceeds DOWNLOAD_MAXSIZE.
+    ((DownloadCancelledError,), Outcome(truncated="length")),
 )
+"""The first row that an error is of says what it means; any other error, nothing."""
 
 
-def status_of(error: BaseException, *, sent: bool) -> int:
-    """The code of *error*, with which a request that was *sent*, or not, ended."""
-    code = next((code for code, kinds in _CODES if isinstance(error, kinds)), UNKNOWN)
-    if code == REFUSED and "robots.txt" in str(error):  # Scrapy has no class for either
-        return ROBOTS
-    if code == REFUSED and "offsite" in str(error):
-        return OUT_OF_SCOPE
+def outcome_of(error: BaseException, *, sent: bool = True) -> Outcome:
+    """What *error* says, with which a request that was *sent*, or not, ended."""
+    found = next((o for kinds, o in _OUTCOMES if isinstance(error, kinds)), Outcome())
+    if isinstance(error, IgnoreRequest):
+        if found.code == REFUSED and "robots.txt" in str(error):
+            return Outcome(ROBOTS, None)  # Scrapy has no class for either
+        if found.code == REFUSED and "offsite" in str(error):
+            return Outcome(OUT_OF_SCOPE, None)
+        return found
     if type(error) is DownloadFailedError and not sent:
-        return UNCONNECTED
-    return code
-
-
-NO_ERRORS = frozenset({OUT_OF_SCOPE, BLOCKED, ROBOTS})
-"""Codes of requests that are not allowed, and so not sent."""
-ERROR_KINDS = {
-    UNRESOLVED: "dns",
-    UNCONNECTED: "refused",
-    TIMEOUT: "timeout",
-    BROKEN: "reset",
-}
-"""Codes to kinds of errors; what others say is counted together."""
-
-
-def reason_of(error: BaseException) -> str | None:
-    """In what way *error* says that its host cannot be reached; ``None`` if it can."""
-    code = status_of(error, sent=True)
-    if code == UNRESOLVED:
-        return "unresolved"
-    if code == UNCONNECTED:
-        return "unconnected"
-    return "tls" if is_tls(error) else None
-
-
-def kind_of(error: BaseException, *, sent: bool) -> str | None:
-    """The kind of *error* (`frontier.session.request_stats`) of a request *sent*.
-
-    ``None`` if it is none: the request is not allowed, or waits in the store.
-    """
-    if isinstance(error, LeaseGone | HostGivenUp | URLTooLong | SeenBefore):
-        return None
-    if is_tls(error):
-        return "tls"
-    if isinstance(error, TCPTimedOutError | TwistedTimeout):  # there was no connection
-        return "timeout"
-    code = status_of(error, sent=sent)
-    return None if code in NO_ERRORS else ERROR_KINDS.get(code, "other")
+        found = found._replace(code=UNCONNECTED, kind="refused")
+    if _is_tls(error):
+        found = found._replace(kind="tls", absent=found.absent or "tls")
+    return found
 
 
 def kind_of_status(status: int) -> str | None:
@@ -176,10 +176,8 @@ def kind_of_status(status: int) -> str | None:
     return "http_5xx" if 500 <= status <= 599 else None
 
 
-def is_tls(error: BaseException) -> bool:
+def _is_tls(error: BaseException) -> bool:
     """Whether *error* is that of a TLS connection that could not be made."""
-    if isinstance(error, IgnoreRequest):
-        return False
     if isinstance(error, SSLError):
         return True
     cause = error.__cause__

@@ -35,21 +35,18 @@ class Pace:
         self._delays: Mapping[str, float] = {}
         self._counts: Mapping[str, int] = {}
         self._is_set = False
+        """Whether an operator has ever set any."""
         self._watches = False
-        self.floors: dict[str, float] = {}
+        self._floors: dict[str, float] = {}
         """Least delay of hosts whose robots.txt has one."""
 
     def change(self, delays: Mapping[str, float], counts: Mapping[str, int]) -> None:
         """Have hosts keep *delays*, in seconds, and get *counts* requests at once."""
         if (delays, counts) == (self._delays, self._counts):
             return
-        self._delays, self._counts = dict(delays), dict(counts)
-        slots = Slots(self._crawler)
-        if not self._is_set:
-            self._is_set = True
-            slots.on_new(self._give)
-            self._watch()
-        for key in slots.every():
+        self._delays, self._counts, self._is_set = dict(delays), dict(counts), True
+        self._watch()
+        for key in Slots(self._crawler).every():
             self._give(key)
 
     def keep_floor(self, key: str, delay: float) -> bool:
@@ -57,38 +54,15 @@ class Pace:
 
         Without jitter: it is what robots.txt asks for.
         """
-        if key in self.floors:
+        if key in self._floors:
             return False
-        self.floors[key] = delay
-        if delay <= self.chosen_delay(key):
+        self._floors[key] = delay
+        if delay <= self._chosen(key):
             return False
         self._watch()
-        Slots(self._crawler).slow_down(key, delay)
+        Slots(self._crawler).leave_out_jitter(key)
+        self._raise(key)
         return True
-
-    def delay_of(self, key: str) -> float:
-        """What the slot *key* is to keep, in seconds, as long as nothing raises it."""
-        return max(self.chosen_delay(key), self.floors.get(key, 0.0))
-
-    def chosen_delay(self, key: str) -> float:
-        """The same, whatever robots.txt asks for."""
-        slots = Slots(self._crawler)
-        own = slots.given(key, "delay")
-        if key in self._delays:
-            return self._delays[key]
-        if own is not None:
-            return own
-        return self._delays.get(ALL, slots.usual_delay())
-
-    def count_of(self, key: str) -> int:
-        """How many requests at a time the slot *key* may have."""
-        slots = Slots(self._crawler)
-        own = slots.given(key, "concurrency")
-        if key in self._counts:
-            return self._counts[key]
-        if own is not None:
-            return int(own)
-        return self._counts.get(ALL, slots.usual_concurrency())
 
     def most(self) -> int:
         """How many requests at a time a host may have, of those without own values."""
@@ -98,20 +72,38 @@ class Pace:
         """The delay of hosts without own values, in seconds."""
         return self._delays.get(ALL, Slots(self._crawler).usual_delay())
 
+    def _chosen(self, key: str) -> float:
+        """The delay of the slot *key*, in seconds, whatever robots.txt asks for."""
+        own = Slots(self._crawler).given(key, "delay")
+        return self._delays.get(key, self.delay() if own is None else own)
+
+    def _least(self, key: str) -> float:
+        """The delay of the slot *key*, in seconds, as long as nothing raises it."""
+        floor = self._floors.get(key, 0.0)
+        return max(self._chosen(key), floor) if self._is_set else floor
+
     def _give(self, key: str) -> None:
-        Slots(self._crawler).pace(key, self.delay_of(key), self.count_of(key))
+        """Have the slot *key* keep what is set, and nothing that was before."""
+        slots = Slots(self._crawler)
+        if self._is_set:
+            own = slots.given(key, "concurrency")
+            count = self._counts.get(key, self.most() if own is None else int(own))
+            slots.pace(key, self._least(key), count)
+        else:
+            self._raise(key)
+
+    def _raise(self, key: str) -> None:
+        """Have the slot *key* keep its delay, whatever lowered it."""
+        slots, least = Slots(self._crawler), self._least(key)
+        now = slots.delay(key)
+        if now is not None and now < least:
+            slots.pace(key, least)
 
     def _watch(self) -> None:
         if not self._watches:  # now, so that it comes after AutoThrottle's
             self._watches = True
-            self._crawler.signals.connect(self._raise, signals.response_downloaded)
+            Slots(self._crawler).on_new(self._give)
+            self._crawler.signals.connect(self._hear, signals.response_downloaded)
 
-    def _raise(self, request: Request) -> None:
-        """Have the slot of *request* keep its delay, whatever lowered it."""
-        slots = Slots(self._crawler)
-        key = slots.key(request)
-        now, floor = slots.delay(key), self.floors.get(key, 0.0)
-        if now is not None and self._is_set and now < self.delay_of(key):
-            slots.pace(key, self.delay_of(key), self.count_of(key))
-        elif now is not None and now < floor:
-            slots.slow_down(key, floor)
+    def _hear(self, request: Request) -> None:
+        self._raise(Slots(self._crawler).key(request))

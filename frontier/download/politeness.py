@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from frontier.download.addresses import send_checked
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from frontier.download.back_off import LeftAlone
     from frontier.download.hops import Hops
     from frontier.queue.reserve import Reservation
     from frontier.session.session import Session
@@ -61,16 +62,6 @@ LOOK = 0.5
 """The same while the crawl is paused."""
 
 
-class Hosts(Protocol):
-    """Who knows which hosts are left alone; see `frontier.download.back_off`."""
-
-    async def require(self, request: Request) -> None:
-        """Return once *request* may be sent."""
-
-    def hear(self, request: Request, response: Response) -> None:
-        """Learn what the host of *request* has answered."""
-
-
 class _Busy:
     """The requests of one divided host that are on the way."""
 
@@ -87,7 +78,7 @@ class LeaseGuard:
         crawler: Crawler,
         session: Session,
         hops: Hops,
-        left_alone: Hosts | None = None,
+        left_alone: LeftAlone | None = None,
     ) -> None:
         self._crawler = crawler
         self._session = session
@@ -126,8 +117,7 @@ class LeaseGuard:
             )
         else:
             await self._unpaused(request)
-            if not self.covers(request):
-                await self.covered(request)
+            await self._led(request)
             self._hops.require_included(request)
         return await self._send_now(request)
 
@@ -137,16 +127,14 @@ class LeaseGuard:
         Raises:
             TurnIsLater: It does.
         """
-        state = self._session.requests.known(request)
-        reservation = state.reservation
+        reservation = self._session.requests.reservation(request)
         if reservation is None or self._is_spread:
             return  # it has no queue that could be set apart
         wait = self._slots.wait(self._slots.key(request))
         if wait > MOST_WAIT:
             queue_key = split_name(reservation.queue)[1]
             self._session.node.hosts.wait_for_turn(queue_key, wait)
-            state.waits = True
-            request.errback = None  # its spider need not know
+            self._session.requests.put_off(request)
             raise TurnIsLater(f"the next turn of its host is in {wait:.0f} s")
 
     def covers(self, request: Request) -> bool:
@@ -154,34 +142,22 @@ class LeaseGuard:
         reservation = self._session.requests.reservation(self._led_by(request))
         return reservation is None or self._session.node.covers(reservation)
 
-    async def covered(self, request: Request) -> None:
-        """Return once the lease that *request* stands on is current.
-
-        Raises:
-            LeaseGone: Another node has its partition now.
-        """
-        leader = self._led_by(request)
-        reservation = self._session.requests.reservation(leader)
-        if reservation is None:
-            return
-        if leader is not request:
-            await self._led(leader, reservation)
-        elif self._host_concurrency.is_divided:
-            await self._in_turn(request, reservation)
-        else:
-            await self._spaced(request, reservation)
-
     def _led_by(self, request: Request) -> Request:
         """Whose lease *request* stands on: its own, or of who waits for its answer."""
         return self._session.requests.known(request).waiting or request
 
-    async def _led(self, leader: Request, reservation: Reservation) -> None:
-        """Return once the lease that *leader* stands on is current."""
+    async def _led(self, request: Request) -> None:
+        """Return once the lease of who waits for the answer to *request* is current.
+
+        Raises:
+            LeaseGone: Another node has its partition now, or this one closes.
+        """
+        leader = self._led_by(request)
         node, state = self._session.node, self._session.requests.known(leader)
-        while not node.covers(reservation):
+        while (reserved := state.reservation) and not node.covers(reserved):
             if state.put_back:
                 raise LeaseGone(CLOSING)
-            if node.has_lost(reservation):
+            if node.has_lost(reserved):
                 raise LeaseGone(LOST)
             await asyncio.sleep(PATIENCE)
 
@@ -265,10 +241,9 @@ class LeaseGuard:
             if state.put_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
-                # Another node has it now; this one's spider need not know. What is
-                # adopted waits here until its partition comes back.
-                state.waits = reservation.delivery is not None
-                request.errback = None
+                # What is adopted waits here until its partition comes back.
+                is_adopted = reservation.delivery is not None
+                self._session.requests.put_off(request, waits=is_adopted)
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)
             if node.paused:

@@ -46,6 +46,8 @@ from frontier.download.back_off import LeftAlone
 from frontier.download.excerpt import EXCERPT
 from frontier.download.hops import SEED, Hops
 from frontier.download.outcomes import (
+    REFUSED,
+    ROBOTS,
     UNCONNECTED,
     UNRESOLVED,
     AddressRefused,
@@ -54,7 +56,7 @@ from frontier.download.outcomes import (
     HostGivenUp,
     LeaseGone,
     RobotsUnreachable,
-    status_of,
+    outcome_of,
 )
 from frontier.download.pace import Pace
 from frontier.download.politeness import PATIENCE
@@ -407,10 +409,8 @@ def _is_given_up(error: Exception) -> bool:
 
     Scrapy's own gives up what becomes too large when its coding is undone.
     """
-    known = AddressRefused | LeaseGone | HostGivenUp | RobotsUnreachable
-    if isinstance(error, known):
-        return False
-    return isinstance(error, IgnoreRequest) and "DOWNLOAD_MAXSIZE" not in str(error)
+    code = outcome_of(error).code
+    return code in {REFUSED, ROBOTS} and "DOWNLOAD_MAXSIZE" not in str(error)
 
 
 def _is_gone(error: Exception | None) -> bool:
@@ -420,7 +420,7 @@ def _is_gone(error: Exception | None) -> bool:
 
 def _is_absent(error: Exception) -> bool:
     """Whether there was no server that *error* could come from."""
-    return status_of(error, sent=False) in {UNRESOLVED, UNCONNECTED}
+    return outcome_of(error, sent=False).code in {UNRESOLVED, UNCONNECTED}
 
 
 def _said(error: Exception) -> str:

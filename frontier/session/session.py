@@ -205,6 +205,14 @@ class RequestStates:
         """What is known of *request*, only to be read."""
         return self._states.get(request, _NOTHING)
 
+    def put_off(self, request: Request, *, waits: bool = True) -> None:
+        """Have the spider hear nothing of *request*, which is not sent.
+
+        It *waits* in the store, or another node has it.
+        """
+        self.of(request).waits = waits
+        request.errback = None
+
     def show_slot(self, request: Request) -> None:
         """Have callbacks find in *request*'s ``meta`` the slot that Scrapy gave it."""
         if slot := self.known(request).slot:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from frontier.download.retry_after import http_date, retry_after
+from frontier.download.back_off import http_date, retry_after
 
 NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
 

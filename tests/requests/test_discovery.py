@@ -9,7 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spiders import Spider
 
-from frontier.download.outcomes import ROBOTS, UNKNOWN, status_of
+from frontier.download.outcomes import ROBOTS, UNKNOWN, outcome_of
 from frontier.model import Found
 from frontier.queue.item import decode, encode
 from frontier.requests.discovery import (
@@ -99,8 +99,8 @@ def test_of_requests_that_carry_nothing():
 
 
 def test_errors_that_nobody_knows_have_a_code_too():
-    assert status_of(RuntimeError("x"), sent=False) == UNKNOWN
-    assert status_of(IgnoreRequest("Forbidden by robots.txt"), sent=False) == ROBOTS
+    assert outcome_of(RuntimeError("x")).code == UNKNOWN
+    assert outcome_of(IgnoreRequest("Forbidden by robots.txt")).code == ROBOTS
 
 
 class Archive:

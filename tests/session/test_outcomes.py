@@ -16,8 +16,8 @@ from frontier.download.outcomes import (
     OutOfScope,
     RobotsUnreachable,
     URLTooLong,
-    kind_of,
     kind_of_status,
+    outcome_of,
 )
 from frontier.session.request_stats import MAX_NAMES, MOST, SHOWN, Outcomes
 from frontier.status.figures import ERROR_KINDS
@@ -48,7 +48,7 @@ from frontier.status.figures import ERROR_KINDS
     ],
 )
 def test_each_error_has_a_kind_and_what_is_not_allowed_is_none(error, kind):
-    assert kind_of(error, sent=True) == kind
+    assert outcome_of(error).kind == kind
 
 
 def test_statuses_that_say_later_are_errors():
