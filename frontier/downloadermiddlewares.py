@@ -140,7 +140,8 @@ class ImportedFilterMiddleware:
         """
         session = self._session
         state = session.requests.known(request)
-        if state.reservation is None or not session.node.has_imported:
+        delivery = session.requests.delivery(request)
+        if delivery is None or not session.node.has_imported:
             return
         if state.is_exempt or request.dont_filter:
             return
@@ -154,7 +155,7 @@ class ImportedFilterMiddleware:
             raise LeaseGone(str(error)) from None
         if is_seen:
             request.errback = None  # its spider need not know, as of any link
-            state.visit = None  # it is not due again
+            delivery.notes.clear()  # it is not due again
             session.count("frontier/seen/imported")
             session.count("dupefilter/filtered")
             raise SeenBefore(f"{request.url[:200]} was seen before the crawl")

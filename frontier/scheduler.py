@@ -51,7 +51,6 @@ from frontier.queue.push import (
     NEW,
     SEEN_BY_BLOOM,
     TEST,
-    Forced,
     Push,
 )
 from frontier.requests.discovery import found_of, hops_of, noting_of
@@ -257,9 +256,9 @@ class Scheduler(BaseScheduler, Owner):
         address = self._queue_addresses.of(request.url, fingerprint, slot)
         queue = queue_name(address.queue_key, request.priority)
         due = self._due(request) if DUE_META in request.meta else 0
-        forced = None
+        forced = 0
         if mode in {FORCE, MARK}:
-            forced = self._forced(fingerprint)
+            forced = self._forced(fingerprint, address.partition)
         try:
             record, item = self._item(request, queue, mode, forced)
         except NotSerializable as error:
@@ -270,20 +269,18 @@ class Scheduler(BaseScheduler, Owner):
         self._push(request, fingerprint, item, mode, where, due, forced)
         return True
 
-    def _forced(self, fingerprint: bytes) -> tuple[Forced, int] | None:
-        """Whose the push of a request that is not tested is, and its id.
+    def _forced(self, fingerprint: bytes, partition: int) -> int:
+        """The id of a push to *partition* that is not tested, of what led to it.
 
-        `None` if nobody knows what led to it: it would be queued again.
+        0 if nobody knows what that is: it would be queued again.
         """
         parent = PARENT.get()
         reservation = self._delivered.get(parent) if parent is not None else None
-        if parent is None or reservation is None:
-            return None
-        state = self._session.requests.of(parent)
-        if state.forced is None:
-            item = reservation.queue.encode() + reservation.item[1:]
-            state.forced = Forced(b"%d" % state.push_id if state.push_id else item)
-        return state.forced, state.forced.next_id(fingerprint)
+        if reservation is None:
+            return 0
+        number: int = reservation.delivery.next_id(fingerprint)
+        reservation.delivery.forced[number] = partition
+        return number
 
     def _leave_slot(self, request: Request) -> None:
         """Have *request* without the slot that Scrapy had given the page it is from.
@@ -358,7 +355,6 @@ class Scheduler(BaseScheduler, Owner):
             self._idle_since, self._nothing_left = None, False
             PARENT.set(request)
             self._delivered[request] = reservation
-            self._session.requests.of(request).reservation = reservation
             self._stats.inc_value("scheduler/dequeued")
             if not self._handed:
                 asyncio.get_running_loop().call_soon(self._end_turn)
@@ -372,7 +368,7 @@ class Scheduler(BaseScheduler, Owner):
         Raises:
             CodecError: It makes no request.
         """
-        if reservation.delivery is not None:
+        if reservation.delivery.is_adopted:
             return self._adopted(reservation.delivery)
         record = self._codec.decode(reservation.item, reservation.queue)
         carried = record.pop(RECRAWL, None)
@@ -382,7 +378,8 @@ class Scheduler(BaseScheduler, Owner):
         if is_exempt:
             self._session.requests.of(made).is_exempt = True
         if type(push_id) is int and push_id:
-            self._session.requests.of(made).push_id = push_id
+            reservation.delivery.name = b"%d" % push_id
+        self._session.requests.of(made).delivery = reservation.delivery
         self._recrawls.begin(made, carried)
         return made
 
@@ -391,8 +388,7 @@ class Scheduler(BaseScheduler, Owner):
         request: Request = delivery.take()
         if request in self._delivered:  # its spider has made it twice
             request = delivery.take()
-        state = self._session.requests.of(request)
-        state.delivery, state.push_id = delivery, delivery.push_id
+        self._session.requests.of(request).delivery = delivery
         self._recrawls.note_local(request)
         return request
 
@@ -411,10 +407,7 @@ class Scheduler(BaseScheduler, Owner):
         )
         if self._rounds is not None:
             self._rounds.complete(request, reservation)
-        if reservation.delivery is not None:
-            self._node.deliveries.through(reservation.delivery, reservation)
-        else:
-            self._node.acks.complete(reservation)
+        self._node.deliveries.through(reservation)
 
     def _end_turn(self) -> None:
         """Let the engine ask again, after what else the reactor had to do."""
@@ -507,7 +500,7 @@ class Scheduler(BaseScheduler, Owner):
         request: Request,
         queue: str,
         mode: str,
-        forced: tuple[Forced, int] | None,
+        forced: int,
     ) -> tuple[dict[str, Any], bytes]:
         """The record of *request*, and it as an item of *queue*.
 
@@ -516,7 +509,7 @@ class Scheduler(BaseScheduler, Owner):
         """
         record = self._record(request, mode)
         if mode in {FORCE, MARK}:
-            record[FORCED] = forced[1] if forced else secrets.randbits(63)
+            record[FORCED] = forced or secrets.randbits(63)
         return record, self._codec.encode(record, queue)
 
     def _record(self, request: Request, mode: str = TEST) -> dict[str, Any]:
@@ -546,7 +539,7 @@ class Scheduler(BaseScheduler, Owner):
             origins.append(parent)
         return any(
             origin in self._delivered
-            and self._delivered[origin].delivery is None
+            and self._delivered[origin].id > 0
             and all(origin.meta.get(n) == request.meta[n] for n in names)
             for origin in origins
         )
@@ -574,11 +567,9 @@ class Scheduler(BaseScheduler, Owner):
         mode: str,
         where: tuple[int, str],
         due: int,
-        forced: tuple[Forced, int] | None,
+        forced: int,
     ) -> None:
         partition, queue = where
-        if forced is not None:
-            forced[0].partitions[forced[1]] = partition
         if mode == ONCE:
             if self._config.seen_start:
                 only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
@@ -586,8 +577,7 @@ class Scheduler(BaseScheduler, Owner):
             mode = TEST
             fingerprint = self._modes.start_fingerprint(fingerprint)
         mark, priority = seen_hash(fingerprint), request.priority
-        number = forced[1] if forced is not None else 0
-        push = Push(mode, mark, queue, priority, item, request, due, number)
+        push = Push(mode, mark, queue, priority, item, request, due, forced)
         self._node.outbox.put(partition, push)
 
     def _due(self, request: Request) -> int:
@@ -616,10 +606,10 @@ class Scheduler(BaseScheduler, Owner):
         Raises:
             ValueError: *when* is no such thing.
         """
-        state = self._session.requests.known(request)
-        reservation = state.reservation
-        if reservation is None or reservation.delivery is not None:
+        delivery = self._session.requests.delivery(request)
+        if delivery is None or delivery.is_adopted or delivery.reservation is None:
             return False
+        reservation = delivery.reservation
         due = read_due(when, self._node.context.clock())
         queue, item = reservation.queue, b"0" + reservation.item[1:]
         if changed is not None:
@@ -636,7 +626,7 @@ class Scheduler(BaseScheduler, Owner):
                 item = self._codec.encode(record, queue)
             except NotSerializable:
                 return False
-        self._session.requests.of(request).again = Again(queue, item, due)
+        delivery.again = Again(queue, item, due)
         return True
 
     def publish(self) -> None:
@@ -689,21 +679,21 @@ class Scheduler(BaseScheduler, Owner):
         """
         slots = Slots(self._crawler)
         longest = 0.0 if self._node.paused else LONG_DELAY
-        for request in list(self._delivered):
+        for request, reservation in list(self._delivered.items()):
             if self._session.requests.known(request).sent is not None:
                 continue
             if (slots.delay(slots.key(request)) or 0.0) >= longest:
                 del self._delivered[request]
                 self._recrawls.end(request)
                 request.errback = None  # its spider need not know
-                self._session.requests.of(request).put_back = True
+                reservation.delivery.is_given_back = True
         slots.turn_away(self._is_put_back, lambda: LeaseGone(CLOSING))
         self._session.gives_back = self._node.paused
 
     def _is_put_back(self, request: Request) -> bool:
         """Whether *request*, or the one that waits for its robots.txt, goes back."""
-        known = self._session.requests.known
-        return known(known(request).waiting or request).put_back
+        delivery = self._session.requests.known(request).delivery
+        return delivery is not None and delivery.is_given_back
 
     def _sweep(self, in_progress: set[Request]) -> None:
         """Complete what has left the engine."""
@@ -717,32 +707,18 @@ class Scheduler(BaseScheduler, Owner):
             return  # what counts as done is not fetched again for its items
         for request in done:
             reservation = self._delivered.pop(request)
-            state = self._session.requests.known(request)
-            if state.waits or self._is_unsent(request, reservation):
+            delivery = reservation.delivery
+            is_here = delivery.is_adopted or not self._node.has_lost(reservation)
+            if delivery.waits and is_here:
                 self._have_wait(request, reservation)
                 continue
-            if self._rounds is not None and state.again is None:
+            if self._rounds is not None and delivery.again is None:
                 self._rounds.complete(request, reservation)
             self._recrawls.end(request)
-            again = state.again
-            if state.unread is None and again is None and state.visit is not None:
+            if not delivery.reason and delivery.again is None:
                 now_ms = self._node.context.clock()
-                again = self._recrawls.again(request, reservation, now_ms)
-            if (delivery := state.delivery) is not None:
-                delivery.again, delivery.forced = again, state.forced
-                delivery.reason = state.unread or ""
-                self._node.deliveries.through(delivery, reservation)
-            elif state.unread is not None:
-                self._do_aside(self._node.acks.bury(reservation, state.unread))
-            else:
-                forced = state.forced
-                self._node.acks.complete(reservation, again=again, forced=forced)
-
-    def _is_unsent(self, request: Request, reservation: Reservation) -> bool:
-        """Whether *request*, which is adopted, was not sent: its lease was lost."""
-        is_lost = reservation.key not in self._node.inbox.open
-        is_sent = self._session.requests.known(request).sent is not None
-        return reservation.delivery is not None and is_lost and not is_sent
+                delivery.again = self._recrawls.again(request, reservation, now_ms)
+            self._node.deliveries.through(reservation)
 
     def _have_wait(self, request: Request, reservation: Reservation) -> None:
         """Have *request* wait in the store until its host is asked again.
@@ -758,8 +734,7 @@ class Scheduler(BaseScheduler, Owner):
         if not self.fetch_again(request, max(LEAST_WAIT, left)):
             self._do_aside(self._put_back_local(reservation, left))
             return
-        again = self._session.requests.known(request).again
-        self._node.acks.complete(reservation, again=again)
+        self._node.acks.complete(reservation)
 
     async def _put_back_local(self, reservation: Reservation, left: float) -> None:
         """Have what is adopted wait: its queue, of one URL, is not left alone.

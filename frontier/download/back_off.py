@@ -140,9 +140,9 @@ class LeftAlone:
         Raises:
             HostBackedOff: It waits in the store.
         """
-        state, uplink = self._session.requests.known(request), self._session.node.uplink
-        while uplink.waits and not state.probes:
-            if state.reservation is not None or EXCERPT in request.meta:
+        requests, uplink = self._session.requests, self._session.node.uplink
+        while uplink.waits and not requests.known(request).probes:
+            if requests.delivery(request) is not None or EXCERPT in request.meta:
                 self.withhold(request)
                 raise HostBackedOff(NO_ANSWERS)
             if self._session.closing:
@@ -173,9 +173,8 @@ class LeftAlone:
             return
         self.hosts.give_up(host)
         self._session.count("frontier/backoff/given_up")
-        state = self._session.requests.of(request)
-        if state.reservation is not None:
-            state.unread = why
+        if self._session.requests.delivery(request) is not None:
+            self._session.requests.give_up(request, why)
             self._session.on_end(UNDONE)
 
     def _hold(self, request: Request, host: str) -> None:
@@ -214,9 +213,8 @@ class LeftAlone:
 
     def withhold(self, request: Request) -> None:
         """Have *request* wait in the store, if it came from there."""
-        state = self._session.requests.of(request)
-        if state.reservation is not None and not state.waits:
-            state.unread = None
+        delivery = self._session.requests.delivery(request)
+        if delivery is not None and not delivery.waits:
             self._session.requests.put_off(request)
             self._session.count("frontier/backoff/put_back")
 

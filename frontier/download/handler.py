@@ -74,11 +74,7 @@ class CheckedHandler(BaseHandler):
         session = self._session
         if session.lease_guard is None or session.lease_guard.covers(request):
             return
-        reservation = session.requests.reservation(request)
-        if reservation is not None:
-            has_lost = session.node.has_lost(reservation)
-            is_kept = reservation.delivery is not None or not has_lost
-            session.requests.put_off(request, waits=is_kept)
+        session.requests.put_off(request)
         raise LeaseGone(LOST)
 
     @contextmanager

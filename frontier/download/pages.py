@@ -106,7 +106,7 @@ class Document:
         )
         if response.request is not None:
             reason = f"not all of its links could be read: {reason}"
-            self._session.requests.of(response.request).unread = reason
+            self._session.requests.give_up(response.request, reason)
 
 
 def links_of(response: Response) -> list[str]:

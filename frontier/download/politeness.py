@@ -99,13 +99,12 @@ class LeaseGuard:
                 host is left alone.
             Excluded: An operator has excluded it meanwhile.
         """
-        state = self._session.requests.known(request)
-        if state.put_back:
+        delivery = self._session.requests.delivery(request)
+        if delivery is not None and delivery.is_given_back:
             raise LeaseGone(CLOSING)
         if self._left_alone is not None:  # since it waits in its slot
             await self._left_alone.require(request)
-        reservation = state.reservation
-        if reservation is not None:
+        if delivery is not None and (reservation := delivery.reservation):
             if self._host_concurrency.is_divided:
                 await self._covered(request, reservation)
                 return await self._send_share(request, reservation)
@@ -139,12 +138,8 @@ class LeaseGuard:
 
     def covers(self, request: Request) -> bool:
         """Whether *request* needs no lease, or its lease is current."""
-        reservation = self._session.requests.reservation(self._led_by(request))
+        reservation = self._session.requests.stands_on(request)
         return reservation is None or self._session.node.covers(reservation)
-
-    def _led_by(self, request: Request) -> Request:
-        """Whose lease *request* stands on: its own, or of who waits for its answer."""
-        return self._session.requests.known(request).waiting or request
 
     async def _led(self, request: Request) -> None:
         """Return once the lease of who waits for the answer to *request* is current.
@@ -152,10 +147,9 @@ class LeaseGuard:
         Raises:
             LeaseGone: Another node has its partition now, or this one closes.
         """
-        leader = self._led_by(request)
-        node, state = self._session.node, self._session.requests.known(leader)
-        while (reserved := state.reservation) and not node.covers(reserved):
-            if state.put_back:
+        node, reserved = self._session.node, self._session.requests.stands_on(request)
+        while reserved is not None and not node.covers(reserved):
+            if reserved.delivery.is_given_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reserved):
                 raise LeaseGone(LOST)
@@ -238,12 +232,12 @@ class LeaseGuard:
         waited = False
         while (node.paused and state.sent is None) or not node.covers(reservation):
             waited = True
-            if state.put_back:
+            if reservation.delivery.is_given_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
-                # What is adopted waits here until its partition comes back.
-                is_adopted = reservation.delivery is not None
-                self._session.requests.put_off(request, waits=is_adopted)
+                # Another node has it now. What is adopted waits here until its
+                # partition comes back.
+                self._session.requests.put_off(request)
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)
             if node.paused:

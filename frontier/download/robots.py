@@ -187,10 +187,10 @@ class RobotsTxtMiddleware(BaseRobots):
 
     def _is_sent_here(self, request: Request) -> bool:
         """Whether *request* is from the store, and its lease is not lost."""
-        state = self._session.requests.known(request)
-        if state.reservation is None or state.put_back:
+        reservation = self._session.requests.reservation(request)
+        if reservation is None or reservation.delivery.is_given_back:
             return False
-        return not self._session.node.has_lost(state.reservation)
+        return not self._session.node.has_lost(reservation)
 
     @override
     def process_request_2(self, rp: RobotParser | None, request: Request) -> None:
@@ -283,7 +283,7 @@ class RobotsTxtMiddleware(BaseRobots):
                 },
                 callback=NO_CALLBACK,
             )
-            self._session.requests.of(asks).waiting = request
+            self._session.requests.go_ahead(asks, request)
             if passed:
                 asks.meta["redirect_urls"] = passed[:]
             try:
@@ -377,7 +377,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
         if _is_gone(error):
-            request.errback = None  # another node has it; its spider need not know
+            self._session.requests.put_off(request)  # another node has it
         if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):
             return copy.copy(error)  # what the request itself would come to
         if self._left_alone.waits(request) or self._session.node.uplink.waits:
@@ -386,7 +386,7 @@ class RobotsTxtMiddleware(BaseRobots):
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
         reason = f"robots.txt of its host cannot be fetched: {_said(error)}"
-        self._session.requests.of(request).unread = reason
+        self._session.requests.give_up(request, reason)
         return RobotsUnreachable(reason)
 
     def _tell(self) -> None:

@@ -126,7 +126,7 @@ class Sitemaps:
             faults = [failed.reason]
             if response.request is not None:
                 reason = f"not all of the sitemap could be read: {failed.reason}"
-                self._session.requests.of(response.request).unread = reason
+                self._session.requests.give_up(response.request, reason)
         if faults:
             self._fault(url, "; ".join(faults))
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from frontier.node.context import NodeContext
     from frontier.node.inbox import Inbox
     from frontier.node.outbox import Outbox
-    from frontier.queue.due import Again
-    from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys, PartitionKeys
     from frontier.store.outage_retry import OutageRetry
@@ -142,8 +140,6 @@ class Acks:
         self.on_acked: Callable[[list[Reservation]], None] = lambda _: None
         """Called with the reservations that have left the store."""
         self._completed: list[Reservation] = []
-        self._again: dict[tuple[int, int, int], Again] = {}
-        self._forced: dict[tuple[int, int, int], Forced] = {}
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
         self.acked = 0
@@ -151,24 +147,13 @@ class Acks:
         """What this node has met: it acks nothing more, as of what it does now some may
         be missing."""
 
-    def complete(
-        self,
-        reservation: Reservation,
-        *,
-        again: Again | None = None,
-        forced: Forced | None = None,
-    ) -> None:
+    def complete(self, reservation: Reservation) -> None:
         """Count *reservation* as done, callbacks and item pipelines included.
 
-        With *again* that waits in its place from the ack on, in one step. *forced* is
-        what it has pushed untested.
+        What its delivery has as `again` waits in its place from the ack on.
         """
-        if reservation.delivery is None:
+        if not reservation.delivery.is_through:
             self._inbox.finish(reservation)
-        if forced is not None:
-            self._forced[reservation.key] = forced
-        if again is not None:
-            self._again[reservation.key] = again
         self._completed.append(reservation)
         self._some.set()
 
@@ -180,7 +165,7 @@ class Acks:
         if not await self._inbox.send_fenced([(reservation.lease, call)], buried):
             self.on_acked([reservation])
         self._inbox.forget(reservation)
-        if reservation.delivery is None:
+        if not reservation.delivery.is_through:
             self._inbox.finish(reservation)
             self._parts.call(Part.ended, [reservation])
 
@@ -230,7 +215,7 @@ class Acks:
                 groups[lease.partition, lease.token].append(reservation)
         # What is fetched again forces the same again: its ids go before the ack, those
         # of all others after it, as a page that is not acked is delivered once more.
-        await self._forget_forced(r for r in completed if r.key in self._again)
+        await self._forget_forced(r for r in completed if r.delivery.again)
         lost = await self._inbox.send_fenced(
             self._calls(groups.values()), self._count_ended
         )
@@ -238,16 +223,14 @@ class Acks:
             if group_key in lost:
                 continue
             for done in group:
-                self._parts.call(Part.acked, done, self._again.get(done.key))
+                self._parts.call(Part.acked, done, done.delivery.again)
         acked = [r for k, group in groups.items() if k not in lost for r in group]
         await self._forget_forced(acked)
         self.on_acked(acked)
         for reservation in completed:
             self._inbox.forget(reservation)
-            self._forced.pop(reservation.key, None)
-            if self._again:
-                self._again.pop(reservation.key, None)
-        self._parts.call(Part.ended, [r for r in completed if r.delivery is None])
+        ended = [r for r in completed if not r.delivery.is_through]
+        self._parts.call(Part.ended, ended)
 
     async def _release(self, adopted: list[Reservation]) -> None:
         """Have the marks of what was *adopted* count as seen for good."""
@@ -269,9 +252,9 @@ class Acks:
         """Remove the ids of what *reservations* forced: they come no more."""
         ids: dict[int, list[int]] = defaultdict(list)
         for reservation in reservations:
-            forced = self._forced.pop(reservation.key, None)
-            for one, partition in forced.partitions.items() if forced else ():
+            for one, partition in reservation.delivery.forced.items():
                 ids[partition].append(one)
+            reservation.delivery.forced.clear()
         calls = [
             Call.command("SREM", self._keys.partition(partition).forced, *some)
             for partition, some in ids.items()
@@ -287,13 +270,11 @@ class Acks:
         for group in groups:
             lease = group[0].lease
             keys = self._keys.partition(lease.partition)
-            later = [r for r in group if r.key in self._again] if self._again else []
-            if later:
-                entries = [(r.id, self._again[r.key]) for r in later]
-                calls = again_calls(keys, lease, entries, self._clock)
-                asked += ((lease, call) for call in calls)
-            ids = [r.id for r in group if r.key not in self._again]
+            later = [(r.id, r.delivery.again) for r in group if r.delivery.again]
+            ids = [r.id for r in group if not r.delivery.again]
             calls = ack_calls(keys, lease, ids)
+            if later:
+                calls += again_calls(keys, lease, later, self._clock)
             asked += ((lease, call) for call in calls)
         return asked
 

@@ -118,12 +118,14 @@ class Deliveries(Part):
         is_known = _place(reservation) in self._inbox.kept
         return not is_known or root.keeper != self._leases.name
 
-    def through(self, delivery: Delivery, reservation: Reservation) -> None:
-        """The own request of *delivery*, which had *reservation*, is done with."""
+    def through(self, reservation: Reservation) -> None:
+        """The request of *reservation* is done with."""
+        delivery: Delivery = reservation.delivery
         delivery.reservation = reservation
         if not delivery.is_adopted and delivery.left == 1:
-            self._complete(delivery, reservation)
+            self._complete(reservation)
             return
+        delivery.is_through = True
         self._inbox.finish(reservation)
         self._parts.call(Part.ended, [reservation])
         if delivery.is_adopted:
@@ -169,13 +171,13 @@ class Deliveries(Part):
         elif one.reservation is None or self.has_lost(one):
             self._forget(one)
         else:
-            self._acks.complete(one.reservation, forced=one.forced)
+            self._acks.complete(one.reservation)
 
-    def _complete(self, root: Delivery, reservation: Reservation) -> None:
-        if root.reason:
-            self._begin(self._acks.bury(reservation, root.reason))
+    def _complete(self, reservation: Reservation) -> None:
+        if reason := reservation.delivery.reason:
+            self._begin(self._acks.bury(reservation, reason))
         else:
-            self._acks.complete(reservation, again=root.again, forced=root.forced)
+            self._acks.complete(reservation)
 
     def look(self) -> None:
         """End what can be, and drop what is lost."""
@@ -200,10 +202,10 @@ class Deliveries(Part):
         if lease is None:
             return
         # The entry in the store has the first token for ever.
-        under = replace(reservation, lease=lease, delivery=root)
+        under = replace(reservation, lease=lease)
         if not {reservation.key, under.key} & open_.keys():
             open_[under.key] = under
-            self._complete(root, under)
+            self._complete(under)
 
     def _note_acked(self, reservations: Sequence[Reservation]) -> None:
         """Note that *reservations* have left the store, or their marks are released."""

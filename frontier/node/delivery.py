@@ -1,10 +1,11 @@
-"""Deliveries: what stands on a reservation in this process, beside its own request.
+"""Deliveries: a reservation, and everything in this process that stands on it.
 
-A request whose callback is a lambda, or whose ``meta`` holds an object, exists in the
-memory of the process that made it and nowhere else. It is *adopted* by the delivery of
-the request that it comes from, and so on: a tree, whose root stands on a reservation
-in the store. What is stored is only that its mark is claimed by the root.
-`frontier.node.deliveries` keeps and ends them.
+Beside the request itself that is its robots.txt, what it has pushed untested, and what
+it has *adopted*: a request whose callback is a lambda, or whose ``meta`` holds an
+object, exists in the memory of the process that made it and nowhere else. It is adopted
+by the delivery of the request that it comes from, and so on: a tree, whose root stands
+on a reservation in the store. What is stored is only that its mark is claimed by the
+root. `frontier.node.deliveries` keeps and ends them.
 """
 
 from __future__ import annotations
@@ -17,52 +18,65 @@ from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from frontier.queue.due import Again
-    from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Delivery:
-    """A request in this process, with what it led to that cannot be stored.
+    """A request in this process, with what it led to that is here alone.
 
     A root without a reservation is what start requests stand on, say.
     """
 
-    identity: bytes
-    """What tells it from all others; the same if it is delivered again."""
     reservation: Reservation | None = None
     """Of its own request: the last one, if it had several."""
+    name: bytes = b""
+    """What tells it from all others, where its item does not: equal requests that were
+    not tested have equal items."""
     parents: tuple[Delivery, ...] = ()
     request: Any = None
     """What is to be sent, if it is adopted."""
-    copy: Callable[[], Any] = lambda: None
-    """Makes a copy of it as it was, should it be started once more."""
     partition: int = 0
     queue: str = ""
     mark: int = 0
     """That is claimed; 0 if none is."""
-    push_id: int = 0
-    """What its own pushes are told by; see `frontier.queue.push.Forced`."""
-    left: int = 1
+    left: int = field(default=1, init=False)
     """Itself, if it is not over, and what it has adopted that is not."""
-    is_started: bool = False
-    keeper: str = ""
+    keeper: str = field(default="", init=False)
     """The name under which this process keeps it, if it does."""
-    again: Again | None = None
-    forced: Forced | None = None
-    reason: str = ""
+    is_through: bool = field(default=False, init=False)
+    """Whether its own request is done with, and only what it has adopted is not."""
+    waits: bool = field(default=False, init=False)
+    """Whether its request was not sent, and goes back to where it came from."""
+    is_given_back: bool = field(default=False, init=False)
+    """Whether this node, as it closes, does not send it any more."""
+    again: Again | None = field(default=None, init=False)
+    """What waits in its place when it is acked, if anything."""
+    reason: str = field(default="", init=False)
     """Why it is given up, if it is."""
-    over: asyncio.Event | None = None
+    forced: dict[int, int] = field(default_factory=dict, init=False)
+    """The partitions of what it has pushed untested, by their ids."""
+    notes: dict[Any, Any] = field(default_factory=dict, init=False)
+    """What parts know of it, each by its own name."""
+    over: asyncio.Event | None = field(default=None, init=False)
     """Set when nothing is left of it, if somebody waits for that."""
-    _equal: Counter[bytes] = field(default_factory=Counter)
+    _equal: Counter[bytes] | None = field(default=None, init=False)
+    _roots: tuple[Delivery, ...] = field(default=(), init=False)
 
     @property
     def is_adopted(self) -> bool:
         """Whether it cannot be stored."""
         return bool(self.parents)
+
+    @property
+    def identity(self) -> bytes:
+        """What tells it from all others; the same if it is delivered again."""
+        if not self.name and self.reservation is not None:
+            reservation = self.reservation
+            self.name = reservation.queue.encode() + reservation.item[1:]
+        return self.name
 
     @property
     def owner(self) -> int:
@@ -74,8 +88,6 @@ class Delivery:
         """What it stands on at last."""
         return self._roots or (self,)
 
-    _roots: tuple[Delivery, ...] = ()
-
     def __post_init__(self) -> None:
         """Count as left with those that it comes from."""
         for parent in self.parents:
@@ -85,17 +97,21 @@ class Delivery:
             self._roots = tuple(dict.fromkeys(roots))
 
     def next_id(self, fingerprint: bytes) -> int:
-        """The id of one more that it adopts, with *fingerprint*."""
+        """The id of one more that it adopts or pushes untested, with *fingerprint*.
+
+        The ids are the same if it is delivered again, so that each is queued once.
+        """
+        if self._equal is None:
+            self._equal = Counter()
         self._equal[fingerprint] += 1
         ordinal = self._equal[fingerprint]
-        return seen_hash(b"local %d %b %b" % (ordinal, fingerprint, self.identity))
+        return seen_hash(b"%d %b %b" % (ordinal, fingerprint, self.identity))
 
     def take(self) -> Any:
-        """Its request, to be started: a copy, if it was before."""
-        if self.is_started:
-            return self.copy()
-        self.is_started = True
-        return self.request
+        """Its request, to be started; a copy stays here, should it be once more."""
+        self.waits = False
+        given, self.request = self.request, self.request.copy()
+        return given
 
 
 LOOSE = seen_hash(b"loose")

@@ -30,6 +30,7 @@ from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
+from frontier.node.delivery import Delivery
 from frontier.node.host_politeness import LONG
 from frontier.node.outbox import WANTED
 from frontier.queue.due import DUE
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
     from frontier.model import Lease
     from frontier.node.context import NodeContext
-    from frontier.node.delivery import Delivery
     from frontier.node.host_politeness import HostConcurrency
     from frontier.node.hosts import Hosts
     from frontier.queue.reserve import Reserved
@@ -166,6 +166,9 @@ class Inbox:
             else:
                 self._drop(reservation)
         self._waiting.extendleft(reversed(kept))
+        if found is not None:
+            found.delivery = found.delivery or Delivery()
+            found.delivery.reservation = found
         if len(self._waiting) - len(kept) <= self._size // 2 or self._withdrawn:
             self._wake.set()
         return found
@@ -333,6 +336,7 @@ class Inbox:
 
     def wait(self, delivery: Delivery) -> None:
         """Have *delivery*, which is adopted, wait here for its turn."""
+        delivery.reservation = None
         if self.has_lost(delivery):
             self.on_dropped(delivery)
             return

@@ -328,13 +328,11 @@ class Node(Kernel):
         is_held = held is not None and held.token == reservation.lease.token
         if not is_held or reservation.key not in self.inbox.open:
             return True
-        delivery = reservation.delivery
-        return delivery is not None and self.deliveries.has_lost(delivery)
+        return self.deliveries.has_lost(reservation.delivery)
 
     def covers(self, reservation: Reservation) -> bool:
         """Whether a request may be sent that stands on *reservation*."""
-        delivery = reservation.delivery
-        is_there = delivery is None or not self.deliveries.has_lost(delivery)
+        is_there = not self.deliveries.has_lost(reservation.delivery)
         return is_there and self.leases.covers(reservation.lease)
 
     def sent(self, reservation: Reservation, delay: float, turn: float) -> None:

@@ -69,7 +69,7 @@ EXEMPT = "exempt"
 `frontier.seen.imported_filter`); no attribute of a request either."""
 FORCED = "forced"
 """In a record, the id of its push, if it was queued untested; no attribute either. See
-`frontier.queue.push.Forced`."""
+`frontier.queue.push.Push`."""
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
 

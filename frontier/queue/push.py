@@ -17,7 +17,6 @@ What always holds:
 from __future__ import annotations
 
 import secrets
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,7 +35,6 @@ from frontier.seen.config import (
 )
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_PUSH
-from frontier.urls.fingerprint import seen_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,28 +68,8 @@ class Push(NamedTuple):
     due: int = 0
     """When it is to be ready, in ms of the server's clock; 0 for at once."""
     forced: int = 0
-    """Its id of `Forced`; 0 if it has no parent, or is tested. Of a claim the owner."""
-
-
-class Forced:
-    """What one *parent* pushes untested, with an id each.
-
-    The ids are the same if it is delivered again, so that each is queued once.
-    *parent* is what tells it from all that was ever queued: its item, or the id of its
-    own push if it was not tested either, as equal requests have equal items.
-    """
-
-    def __init__(self, parent: bytes) -> None:
-        self._parent = parent
-        self._equal: Counter[bytes] = Counter()
-        self.partitions: dict[int, int] = {}
-        """By the ids of what is pushed."""
-
-    def next_id(self, fingerprint: bytes) -> int:
-        """The id of one more push of what has *fingerprint*."""
-        self._equal[fingerprint] += 1
-        ordinal = self._equal[fingerprint]
-        return seen_hash(b"%d %b %b" % (ordinal, fingerprint, self._parent))
+    """Its id among those that its parent pushes untested (`Delivery.next_id`); 0 if it
+    has no parent, or is tested. Of a claim the owner."""
 
 
 @dataclass(frozen=True, slots=True)

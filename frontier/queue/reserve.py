@@ -60,7 +60,7 @@ class Blame(IntEnum):
     """It was started, and nothing more is known, or its own callback ran."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reservation:
     """An item that a node holds under a lease."""
 
@@ -70,8 +70,8 @@ class Reservation:
     queue: str
     item: bytes
     delivery: Any = None
-    """What stands on it, if that outlives its own request here, or is all there is of
-    it (`frontier.node.delivery`): then *id* is less than 0, and no store has it."""
+    """What stands on it once it is taken (`frontier.node.delivery`). Of what is adopted
+    that is all there is: then *id* is less than 0, and no store has it."""
 
     @property
     def key(self) -> tuple[int, int, int]:

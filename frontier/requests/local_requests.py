@@ -76,7 +76,7 @@ class LocalRequests:
         self._kinds: dict[str, _Kind] = {}
         self._asked: dict[int, list[_Asked]] = {}
         """By the ids of requests, which are kept as well, in the order of pushes."""
-        self._loose = Delivery(b"loose")
+        self._loose = Delivery(name=b"loose")
 
     def adopt(
         self,
@@ -102,16 +102,13 @@ class LocalRequests:
             fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
         number = seen_hash(fingerprint)
         parents = self._parents(request, delivered)
-        push_id = parents[0].next_id(fingerprint)
         made = Delivery(
-            b"%d" % push_id,
+            name=b"%d" % parents[0].next_id(fingerprint),
             parents=parents,
             request=request,
-            copy=request.copy().copy,
             partition=address.partition,
             queue=queue_name(address.queue_key, request.priority),
             mark=number if mode == TEST else 0,
-            push_id=push_id,
         )
         if not self._node.deliveries.adopts(made):
             return False
@@ -130,29 +127,17 @@ class LocalRequests:
         """What *request* comes from."""
         if self._modes.is_start(request):
             if self._session.start_delivery is None:
-                self._session.start_delivery = Delivery(
-                    b"start " + self._session.start_id.encode(), over=asyncio.Event()
-                )
+                start = Delivery(name=b"start " + self._session.start_id.encode())
+                start.over = asyncio.Event()
+                self._session.start_delivery = start
             return (self._session.start_delivery,)
         parent = PARENT.get()
         if parent is not None:
-            known = self._session.requests.known(parent).delivery
+            known = self._session.requests.delivery(parent)
             if known is not None and known.left:
                 return (known,)
-            if parent in delivered:
-                return (self._root(parent, delivered[parent]),)
-        every = (self._root(*each) for each in delivered.items())
-        return tuple(dict.fromkeys(every)) or (self._loose,)
-
-    def _root(self, request: Request, reservation: Reservation) -> Delivery:
-        """What stands on *reservation*."""
-        state = self._session.requests.of(request)
-        if state.delivery is None:
-            identity = reservation.queue.encode() + reservation.item[1:]
-            if state.push_id:
-                identity = b"%d" % state.push_id
-            state.delivery = Delivery(identity, reservation)
-        return state.delivery
+        every = (reservation.delivery for reservation in delivered.values())
+        return tuple(every) or (self._loose,)
 
     @property
     def is_waiting(self) -> bool:

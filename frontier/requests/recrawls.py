@@ -168,7 +168,7 @@ class Recrawls:
         origin = self._origin(request)
         if origin is None or self._is_same(origin, request):
             return mode
-        visit = self._session.requests.known(origin).visit
+        visit = self._visit(origin)
         is_first = visit is None or visit.state is None
         if is_first and self._session.start_salt:
             return mode  # as seen by others, it would be lost
@@ -194,13 +194,13 @@ class Recrawls:
             origin = self._origin(request)
             if origin is None or not self._is_same(origin, request):
                 return False
-        state = self._session.requests.known(origin) if origin is not None else None
-        if state is None or state.visit is None or state.reservation is None:
+        if origin is None or (visit := self._visit(origin)) is None:
             return False
-        is_there = partition == state.reservation.lease.partition
-        if state.visit.successor is not None or not is_there:
+        reservation = self._session.requests.reservation(origin)
+        is_there = reservation and partition == reservation.lease.partition
+        if visit.successor is not None or not is_there:
             return False
-        state.visit.successor = (record, request.priority, due)
+        visit.successor = (record, request.priority, due)
         return True
 
     def state_of(self, request: Request, mode: str) -> bytes | None:
@@ -211,7 +211,7 @@ class Recrawls:
         if origin is not None:
             if not self._is_same(origin, request):
                 return None
-            visit = self._session.requests.known(origin).visit
+            visit = self._visit(origin)
             if visit is not None:  # the origin stays, and leads here at each visit
                 visit.is_unknown = True
         return EXEMPT
@@ -237,7 +237,10 @@ class Recrawls:
         state = State.unpacked(packed)
         if state is None and packed is not None:
             self._session.count("frontier/recrawl/unreadable")
-        self._session.requests.of(request).visit = Visit(state, began_as)
+        delivery = self._session.requests.delivery(request)
+        if delivery is None:
+            return
+        delivery.notes[Visit] = Visit(state, began_as)
         self._under_way[_key(request)] = request
 
     def note_local(self, request: Request) -> None:
@@ -252,7 +255,7 @@ class Recrawls:
         )
 
     def _note_answer(self, request: Request, response: Response) -> None:
-        visit = self._session.requests.known(request).visit
+        visit = self._visit(request)
         if visit is None:
             return
         visit.status = response.status
@@ -264,7 +267,7 @@ class Recrawls:
 
     def _note_page(self, request: Request, response: Response) -> None:
         """*response* is what the callback of *request* gets, decoded."""
-        visit = self._session.requests.known(request).visit
+        visit = self._visit(request)
         if visit is None or visit.status in REDIRECTS:
             return
         if FLAG in response.flags:
@@ -282,10 +285,10 @@ class Recrawls:
 
     def is_settled(self, request: Request) -> bool:
         """Whether all is known that decides when *request* is due again."""
-        state = self._session.requests.known(request)
-        if state.visit is None:
+        state, visit = self._session.requests.known(request), self._visit(request)
+        if visit is None:
             return True
-        mark = state.visit.mark
+        mark = visit.mark
         if isinstance(mark, asyncio.Future) and not mark.done():
             return False
         return state.stored is None or state.stored.done()
@@ -294,11 +297,11 @@ class Recrawls:
         """Wait until *requests* are settled, but not for long: the node closes."""
         awaited: list[asyncio.Future[Any]] = []
         for request in requests:
-            state = self._session.requests.known(request)
-            if state.visit is None:
+            state, visit = self._session.requests.known(request), self._visit(request)
+            if visit is None:
                 continue
-            if isinstance(state.visit.mark, asyncio.Future):
-                awaited.append(state.visit.mark)
+            if isinstance(visit.mark, asyncio.Future):
+                awaited.append(visit.mark)
             if state.stored is not None:
                 awaited.append(asyncio.wrap_future(state.stored))
         if awaited:
@@ -308,7 +311,7 @@ class Recrawls:
         self, request: Request, reservation: Reservation, now_ms: float
     ) -> Again | None:
         """What is to wait in the place of *request*, whose visit is over."""
-        visit = self._session.requests.known(request).visit
+        visit = self._visit(request)
         if visit is None:
             return None
         schedule = self._schedule(request, visit)
@@ -340,6 +343,11 @@ class Recrawls:
             del self._under_way[key]
 
     # Inside.
+
+    def _visit(self, request: Request) -> Visit | None:
+        """What is to be learned of *request*, if it is a visit."""
+        delivery = self._session.requests.delivery(request)
+        return None if delivery is None else delivery.notes.get(Visit)
 
     def _schedule(self, request: Request, visit: Visit) -> Schedule:
         rules = (self._live and self._live.value) or self._default

@@ -91,8 +91,6 @@ if TYPE_CHECKING:
     from frontier.node.context import Owner
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
-    from frontier.queue.due import Again
-    from frontier.queue.push import Forced
     from frontier.queue.reserve import Reservation
     from frontier.urls.exclusions import Exclusions, Rule
 
@@ -143,20 +141,10 @@ class RequestState:
     """Whether `Spider.start` made it."""
     is_exempt: bool = False
     """Whether it is sent whatever was seen before the crawl (`queue.item.EXEMPT`)."""
-    reservation: Reservation | None = None
-    """What it stands on, if it came from the store."""
-    waiting: Request | None = None
-    """Who waits for its answer, if it asks for a robots.txt."""
-    push_id: int = 0
-    """The id of its push, if it was queued untested."""
-    forced: Forced | None = None
-    """What it has led to that was queued untested."""
     delivery: Delivery | None = None
-    """As what it is adopted, or adopts others (`frontier.node.delivery`)."""
-    put_back: bool = False
-    """Whether this node, as it closes, does not send it any more."""
-    waits: bool = False
-    """Whether it goes back to the store, as its host is left alone."""
+    """What it stands on: as the request that was taken, or as its robots.txt."""
+    is_ahead: bool = False
+    """Whether it is that robots.txt, which is asked for before."""
     probes: bool = False
     """Whether it asks whether a host answers at all (`frontier.node.uplink`)."""
     names_slot: bool = False
@@ -177,12 +165,6 @@ class RequestState:
     """What the download handler gave for it, until the archive has taken that."""
     stored: Future[Stored] | None = None
     """Where its exchange is being written."""
-    again: Again | None = None
-    """What waits in its place when it is acked, if anything."""
-    visit: Any = None
-    """What the schedule is to learn of it (`frontier.requests.recrawls.Visit`)."""
-    unread: str | None = None
-    """Why its page is not read to the end (`frontier.download.pages`)."""
 
 
 _NOTHING = RequestState()
@@ -205,30 +187,52 @@ class RequestStates:
         """What is known of *request*, only to be read."""
         return self._states.get(request, _NOTHING)
 
-    def put_off(self, request: Request, *, waits: bool = True) -> None:
-        """Have the spider hear nothing of *request*, which is not sent.
-
-        It *waits* in the store, or another node has it.
-        """
-        self.of(request).waits = waits
-        request.errback = None
-
     def show_slot(self, request: Request) -> None:
         """Have callbacks find in *request*'s ``meta`` the slot that Scrapy gave it."""
         if slot := self.known(request).slot:
             request.meta[DOWNLOAD_SLOT] = slot
 
+    def delivery(self, request: Request) -> Delivery | None:
+        """That of *request*, if it came from the store, or is adopted."""
+        state = self._states.get(request, _NOTHING)
+        return None if state.is_ahead else state.delivery
+
     def reservation(self, request: Request) -> Reservation | None:
-        """What *request* stands on, if it came from the store, or is adopted."""
-        return self._states.get(request, _NOTHING).reservation
+        """What *request* was taken as, if it came from the store, or is adopted."""
+        delivery = self.delivery(request)
+        return None if delivery is None else delivery.reservation
+
+    def stands_on(self, request: Request) -> Reservation | None:
+        """What *request* was taken as, or the one whose robots.txt it asks for."""
+        delivery = self._states.get(request, _NOTHING).delivery
+        return None if delivery is None else delivery.reservation
 
     def in_store(self, request: Request) -> Reservation | None:
         """What the store has of *request*: itself, or what has led to it if adopted."""
-        reservation = self.reservation(request)
-        if reservation is None or reservation.delivery is None:
-            return reservation
-        root: Reservation | None = reservation.delivery.roots[0].reservation
-        return root
+        delivery = self.delivery(request)
+        return None if delivery is None else delivery.roots[0].reservation
+
+    def go_ahead(self, asks: Request, request: Request) -> None:
+        """*asks* is for the robots.txt of *request*, and stands on the same."""
+        state = self.of(asks)
+        state.delivery, state.is_ahead = self.delivery(request), True
+
+    def put_off(self, request: Request) -> None:
+        """Have *request*, which is not sent, wait where it came from, if it may.
+
+        Its spider need not know.
+        """
+        if (delivery := self.delivery(request)) is not None:
+            delivery.waits, delivery.reason = True, ""
+        request.errback = None
+
+    def give_up(self, request: Request, reason: str) -> None:
+        """Have *request* be a dead letter once it is done with, if it came from there.
+
+        Its record and its links are kept.
+        """
+        if (delivery := self.delivery(request)) is not None:
+            delivery.reason = reason
 
 
 class SendGuard(Protocol):
@@ -536,9 +540,9 @@ class Session(Part):
 
     def holds_requests(self) -> bool:
         """Whether a request is under way that did not come from the store."""
-        known = self.requests.known
+        requests = self.requests
         return any(
-            known(r).reservation is None and not known(r).probes
+            requests.delivery(r) is None and not requests.known(r).probes
             for r in self.in_progress()
         )
 

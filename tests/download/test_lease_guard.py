@@ -10,10 +10,11 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
 from frontier.download.politeness import LeaseGuard
+from frontier.node.delivery import Delivery
 from frontier.session.session import RequestStates
 
 DELAY = 0.2
-RESERVATION = SimpleNamespace(key=1, lease=0, delivery=None)
+RESERVATION = SimpleNamespace(key=1, lease=0)
 
 
 class Idle(asyncio.SelectorEventLoop):
@@ -108,13 +109,20 @@ def gate(node, sent):
     return LeaseGuard(crawler, connection, hops=hops)
 
 
+def take(gate, request):
+    """Have *request* be from the store."""
+    reservation = SimpleNamespace(**vars(RESERVATION))
+    reservation.delivery = Delivery(reservation)
+    gate._session.requests.of(request).delivery = reservation.delivery
+
+
 @pytest.fixture
 def send(gate):
     """Send a request of the slot ``host``, as its slot releases it."""
 
     def send():
         request = Request("http://host/", meta={"download_slot": "host"})
-        gate._session.requests.of(request).reservation = RESERVATION
+        take(gate, request)
         return asyncio.ensure_future(gate.send(request))
 
     return send
@@ -168,8 +176,8 @@ def ask(gate):
 
     def ask():
         request, asks = Request("http://host/"), Request("http://host/robots.txt")
-        gate._session.requests.of(request).reservation = RESERVATION
-        gate._session.requests.of(asks).waiting = request
+        take(gate, request)
+        gate._session.requests.go_ahead(asks, request)
         return request, asyncio.ensure_future(gate.send(asks))
 
     return ask
@@ -208,7 +216,7 @@ def test_a_node_that_closes_waits_for_no_robots_txt(run, node, gate, ask, sent):
         node.has_lease = False
         request, asking = ask()
         await asyncio.sleep(1.0)
-        gate._session.requests.of(request).put_back = True
+        gate._session.requests.delivery(request).is_given_back = True
         with pytest.raises(IgnoreRequest):
             await asking
 

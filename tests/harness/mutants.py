@@ -117,8 +117,7 @@ def adopts_what_it_has(engine):
 def acks_before_what_it_adopts(engine):
     """A page was acked before what it had adopted was done with."""
 
-    def through(self, delivery, reservation):
-        delivery.reservation = reservation
+    def through(self, reservation):
         self._acks.complete(reservation)
 
     Deliveries.through = through

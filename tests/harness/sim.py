@@ -273,10 +273,9 @@ class Engine(Owner):
         place = self._places.of(url, url.encode())
         mark = seen_hash(url.encode())
         made = Delivery(
-            b"%d" % parent.next_id(url.encode()),
+            name=b"%d" % parent.next_id(url.encode()),
             parents=(parent,),
             request=page,
-            copy=lambda: page,
             partition=place.partition,
             queue=f"0:{place.queue_key}",
             mark=mark,
@@ -296,12 +295,9 @@ class Engine(Owner):
         """The next to fetch, if there is one."""
         return self.node.take()
 
-    def done(self, reservation, tree=None):
-        """All that it leads to is enqueued; what is adopted is of *tree*."""
-        if tree is None:
-            self.node.acks.complete(reservation)
-        else:
-            self.node.deliveries.through(tree, reservation)
+    def done(self, reservation):
+        """All that it leads to is enqueued, or adopted."""
+        self.node.deliveries.through(reservation)
 
     def drain(self):
         """Have the node leave."""
@@ -334,7 +330,7 @@ class Engine(Owner):
 
     async def _fetch(self, reservation):
         site, tree = self._trial.site, reservation.delivery
-        page = int(reservation.item[1:]) if tree is None else tree.request
+        page = tree.request if tree.is_adopted else int(reservation.item[1:])
         life = (self._trial.site.url(page), CLOCK.now)
         self._trial.lives[self.process.name, reservation.key] = life
         await asyncio.sleep(self._draw.choice((0.0, 0.1, 0.5, 2.0)))
@@ -347,24 +343,21 @@ class Engine(Owner):
             if not self.last_look or await self._covered(reservation):
                 await site.ask(page, self.process)
                 await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.3)))
-                if tree is None and site.local & {*site.links[page]}:
-                    tree = Delivery(b"%d" % page, reservation)
                 for child in site.links[page]:
                     if child in site.local:
                         self.adopt(child, tree)
                     else:
                         self.enqueue(child)
                 is_sent = True
-        if reservation.delivery is not None and not is_sent:
+        if tree.is_adopted and not is_sent:
             await self.node.acks.put_back(reservation)
-            tree = None
         else:
-            self.done(reservation, tree)
+            self.done(reservation)
         while reservation.key in self.node.inbox.open:
             await asyncio.sleep(0.05)
         del self._active[reservation.key]
         self._ready.set()
-        while tree is not None and self._stands(tree):
+        while is_sent and self._stands(tree):
             await asyncio.sleep(0.05)
         self._trial.end(self.process.name, reservation.key)
 

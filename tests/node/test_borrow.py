@@ -12,6 +12,18 @@ from frontier.urls.fingerprint import seen_hash
 QUEUE = "0:c.example"
 
 
+class Asked(str):
+    """What stands for a request that is adopted, for its URL."""
+
+    __slots__ = ()
+
+    def __new__(cls, url):
+        return super().__new__(cls, url if isinstance(url, str) else url.decode())
+
+    def copy(self):
+        return type(self)(f"again {self}")
+
+
 @pytest.fixture
 def pair(parts, start):
     """Two nodes that have settled on half of 16 partitions each."""
@@ -59,16 +71,15 @@ async def root_of(node, partition, until, new_push):
     await node.push(partition, new_push(b"page", "p.example"))
     await node.inbox.load_queues([partition])
     reservation = await until(node.inbox.take, "a reservation")
-    return Delivery(reservation.item[1:], reservation)
+    return reservation.delivery
 
 
 async def adopt(node, partition, parent, url=b"https://c.example/"):
     """Have *parent* adopt a request of a host in *partition*; its verdict."""
     made = Delivery(
-        b"%d" % parent.next_id(url),
+        name=b"%d" % parent.next_id(url),
         parents=(parent,),
-        request=url,
-        copy=lambda: b"again " + url,
+        request=Asked(url),
         partition=partition,
         queue=QUEUE,
         mark=seen_hash(url),
@@ -90,7 +101,7 @@ async def kept(node, partition, until, new_push, child_in, url=b"https://c.examp
     root = await root_of(node, partition, until, new_push)
     child, verdict = await adopt(node, child_in, root, url)
     assert verdict == "n"
-    node.deliveries.through(root, root.reservation)
+    node.deliveries.through(root.reservation)
     own_key = root.reservation.key
     await until(lambda: own_key not in node.inbox.open, "that it is kept")
     return root, child
@@ -119,10 +130,10 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
 
     reservation = await until(a.inbox.take, "the child")
     assert reservation.lease == a.leases.held[second]
-    assert (reservation.delivery, child.take()) == (child, b"https://c.example/")
+    assert (reservation.delivery, child.take()) == (child, "https://c.example/")
     _, verdict = await adopt(a, second, child)
     assert (verdict, root.left) == ("here", 1)
-    a.deliveries.through(child, reservation)
+    a.deliveries.through(reservation)
     assert await is_acked(a, first)
     assert a.inbox.kept == {}
     _, verdict = await adopt(a, second, root)
@@ -134,22 +145,22 @@ async def test_what_was_not_sent_waits_here_again(pair, until, new_push):
     first, second = own(a)[:2]
     _, child = await kept(a, first, until, new_push, second)
     reservation = await until(a.inbox.take, "the child")
-    assert child.take() == b"https://c.example/"
+    assert child.take() == "https://c.example/"
 
     await a.acks.put_back(reservation)
     again = await until(a.inbox.take, "the child again")
-    assert (again.delivery, child.take()) == (child, b"again https://c.example/")
+    assert (again.delivery, child.take()) == (child, "again https://c.example/")
 
 
 async def test_a_url_is_new_to_the_delivery_that_has_claimed_it(pair, until, new_push):
     a, b = await pair()
     root, _ = await kept(a, own(a)[0], until, new_push, own(a)[1])
-    other = Delivery(b"other", root.reservation)
+    other = Delivery(root.reservation, b"other")
     _, verdict = await adopt(b, own(a)[1], other)
     assert verdict == "c"
 
     b.inbox.open[root.reservation.key] = root.reservation
-    once_more = Delivery(root.identity, root.reservation)
+    once_more = Delivery(root.reservation)
     _, verdict = await adopt(b, own(a)[1], once_more)
     assert verdict == "n"
 
@@ -159,13 +170,13 @@ async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(
 ):
     a, b = await pair()
     lent = own(a)[0]
-    _, child = await kept(b, own(b)[0], until, new_push, lent)
+    await kept(b, own(b)[0], until, new_push, lent)
     await rounds(b, a, until=lambda: lent in b.leases.held)
     assert lent not in a.leases.held
     reservation = await until(b.inbox.take, "the child")
     assert reservation.lease == b.leases.held[lent]
 
-    b.deliveries.through(child, reservation)
+    b.deliveries.through(reservation)
     assert await is_acked(b, own(b)[0])
     pass_time(a, 2 * GRACE)
     await rounds(b, a, until=lambda: lent in a.leases.held)
@@ -207,7 +218,7 @@ async def test_two_nodes_that_want_a_partition_of_each_other_get_it(
     for node, child in ((a, first), (b, second)):
         reservation = await until(node.inbox.take, "the child")
         assert reservation.delivery is child
-        node.deliveries.through(child, reservation)
+        node.deliveries.through(reservation)
         await node.acks.drain()
     for node in (a, b):
         pass_time(node, 2 * GRACE)
@@ -222,7 +233,7 @@ async def test_nodes_that_want_the_same_partition_take_turns(pair, until, new_pu
     a.hosts.most = b.hosts.most = lambda queue_key: 0.5  # nothing is ever sent
     both = own(a)[0]
     for node, url in ((a, b"https://c.example/"), (b, b"https://d.example/")):
-        await adopt(node, both, Delivery(url), url)
+        await adopt(node, both, Delivery(name=url), url)
     await a.borrow.look()
     for _ in range(3):
         await b.borrow.look()
@@ -309,7 +320,7 @@ async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(
 ):
     a, b = await pair()
     moved, other = own(b)[:2]
-    root, child = await kept(b, moved, until, new_push, other)
+    root, _ = await kept(b, moved, until, new_push, other)
     root.again = Again("0:p.example", b"0again", 0)
     reservation = await until(b.inbox.take, "the child")
     b.borrow.ask([moved])
@@ -317,7 +328,7 @@ async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(
     assert moved not in b.leases.held
     await a.leases.acquire([moved])
 
-    b.deliveries.through(child, reservation)
+    b.deliveries.through(reservation)
     pass_time(b, 2 * GRACE)
     await rounds(b, a, until=lambda: not b.inbox.kept)
     scan = await b.scan(moved)
@@ -339,11 +350,11 @@ async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
 
 def test_who_needs_many_partitions_asks_for_all_of_them_in_turn(parts):
     node = parts("a", partitions=256)
-    root = Delivery(b"start")
+    root = Delivery(name=b"start")
     for partition in range(100):
         url = b"%d" % partition
         node.inbox.wait(
-            Delivery(url, parents=(root,), partition=partition, queue=QUEUE)
+            Delivery(name=url, parents=(root,), partition=partition, queue=QUEUE)
         )
 
     asked = [node.borrow.chosen(set()) for _ in range(2)]

@@ -2,7 +2,8 @@ import random
 
 import pytest
 
-from frontier.queue.push import FORCE, MARK, TEST, Forced, push_call, push_plan, pushed
+from frontier.node.delivery import Delivery
+from frontier.queue.push import FORCE, MARK, TEST, push_call, push_plan, pushed
 from frontier.seen.config import (
     MAX_URLS,
     MOST,
@@ -247,8 +248,8 @@ def test_what_one_parent_forces_is_queued_once_until_its_ids_go(
     node = client(shape)
 
     def pushes(parent):
-        forced = Forced(parent)
-        ids = [forced.next_id(url) for url in urls(1, 1, 2)]
+        delivery = Delivery(name=parent)
+        ids = [delivery.next_id(url) for url in urls(1, 1, 2)]
         made = [new_push(url, mode) for url in urls(1, 1, 2)]
         return [push._replace(forced=id_) for push, id_ in zip(made, ids, strict=True)]
 

@@ -68,7 +68,7 @@ class Pushed(NamedTuple):
     due: int = 0
     """When it was to be ready, in ms of the server's clock; 0 for at once."""
     forced: int = 0
-    """The id of a push that was not tested; see `frontier.queue.push.Forced`."""
+    """The id of a push that was not tested; see `frontier.queue.push.Push`."""
 
 
 class Acked(NamedTuple):
