@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from benchmarks.harness import Pace, Stopwatch, collected
 from benchmarks.links import LinkSpider, requests
+from frontier.cluster.controls import Controls
 from frontier.node.crawl_limits import Portions
 from frontier.node.node import Node
 from frontier.node.outbox import Outbox
@@ -24,6 +25,7 @@ from frontier.scheduler import Scheduler
 from frontier.seen.config import seen_config
 from frontier.seen.recent import Recent
 from frontier.session import session
+from frontier.session.features import SpiderFeatures
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
 from frontier.store.outage_retry import OutageRetry
@@ -72,6 +74,7 @@ class PushingNode(Node):
         partitions = self.config.partitions
         self.parts.add(Portions(self.outage_retry, self.keys, partitions=partitions))
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
+        self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
         self._loops.start(self.outbox.run())
 
     @override
@@ -81,20 +84,28 @@ class PushingNode(Node):
         await self.store.close()
 
 
+class PushingFeatures(SpiderFeatures):
+    """Those of a crawl without an engine."""
+
+    @override
+    def _guard(self, hops: Any) -> None:
+        """There is no downloader."""
+
+
 class Pushing(Scheduler):
     """A scheduler without an engine."""
 
-    @override
-    def _guard(self) -> None:
-        """There is no downloader."""
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._features = PushingFeatures(crawler)
 
 
 class SeenOnly(Pushing):
     """A scheduler that makes no records of requests, as none is queued."""
 
     @override
-    def _item(self, *_: Any) -> tuple[dict[str, Any], bytes]:
-        return {}, b""
+    def _item(self, *_: Any) -> bytes:
+        return b""
 
 
 class PushingSession(session.Session):

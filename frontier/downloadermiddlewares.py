@@ -29,13 +29,13 @@ from frontier.download.outcomes import (
 )
 from frontier.errors import BodyArchivedOnly, FrontierError
 from frontier.model import Attempt
+from frontier.node.imported import Imported
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
     meta_refresh_of,
     refreshed,
     use_own_url,
 )
-from frontier.seen.imported_filter import has_any, mark_of, others_fingerprints
 from frontier.session.session import URL_SHOWN, one_message, session_of
 from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
@@ -139,23 +139,18 @@ class ImportedFilterMiddleware:
             LeaseGone: Nobody can say: it goes back to the store, and the node ends.
         """
         session = self._session
-        state = session.requests.known(request)
         delivery = session.requests.delivery(request)
-        if delivery is None or not session.node.has_imported:
+        if delivery is None:
             return
-        if state.is_exempt or request.dont_filter:
-            return
-        made = others_fingerprints(request.url, request.method, request.body)
-        marks = [mark for one in made if (mark := mark_of(one)) is not None]
         try:
-            is_seen = await has_any(session.node.run, session.node.keys, marks)
+            is_seen = await session.node.parts[Imported].has_seen(request, delivery)
         except FrontierError as error:
             session.requests.put_off(request)
             session.node.fail(error)
             raise LeaseGone(str(error)) from None
         if is_seen:
             request.errback = None  # its spider need not know, as of any link
-            delivery.notes.clear()  # it is not due again
+            delivery.is_last = True
             session.count("frontier/seen/imported")
             session.count("dupefilter/filtered")
             raise SeenBefore(f"{request.url[:200]} was seen before the crawl")

@@ -62,8 +62,6 @@ CALL_TIMEOUT = 5.0
 """Seconds that the store has for one answer, unless ``REDIS_PARAMS`` says."""
 PATIENCE = 60.0
 """Seconds for which a store that does not answer is asked again."""
-LONG = 4096
-"""Characters from which on a request is remembered by its fingerprint only."""
 
 STATS = {SEEN: "frontier/seen/set", SEEN_BY_BLOOM: "frontier/seen/bloom"}
 
@@ -223,7 +221,6 @@ class RedisDupeFilter(RFPDupeFilter):
         self._crawler = crawler
         self._seen_test: BlockingSeenTest | None = None
         self._recent: Recent | None = None
-        self._by_url = False
         self._alone = bool(developing())
 
     @classmethod
@@ -264,7 +261,6 @@ class RedisDupeFilter(RFPDupeFilter):
         except FrontierError as error:
             self._refuse(error)
             return
-        self._by_url = self._identity.by_url
         if "recent" in config.seen_tiers:
             self._recent = Recent(config.seen_recent_size)
 
@@ -275,16 +271,11 @@ class RedisDupeFilter(RFPDupeFilter):
             return super().request_seen(request)
         if self._seen_test is None:
             return False
-        fingerprint = None
-        if self._recent is not None:
-            key = self._key(request)
-            if key is None:
-                key = fingerprint = self._identity.of(request)
-            if self._recent.add(key):
-                self._count("frontier/seen/recent")
-                return True
+        if self._recent is not None and self._recent.add(self._identity.key(request)):
+            self._count("frontier/seen/recent")
+            return True
         try:
-            verdict = self._seen_test.ask(fingerprint or self._identity.of(request))
+            verdict = self._seen_test.ask(self._identity.of(request))
         except FrontierError as error:
             self._fail(error)
             return False
@@ -314,16 +305,6 @@ class RedisDupeFilter(RFPDupeFilter):
             self._seen_test.clear()
         except FrontierError as error:
             logger.error("the seen-set was not cleared: %s", error)  # noqa: TRY400
-
-    def _key(self, request: Request) -> Any:
-        """What the recent tier may know *request* by without its fingerprint."""
-        if not self._by_url or request.meta.get("verbatim_url"):
-            return None
-        if len(request.url) + len(request.body) > LONG:
-            return None
-        if request.method == "GET" and not request.body:
-            return request.url
-        return (request.method, request.url, request.body)
 
     def _count(self, name: str) -> None:
         self._crawler.stats.inc_value(name)

@@ -168,23 +168,45 @@ def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
 
 KERNEL = (
     "acks borrow context controls deliveries delivery due_times end_of_crawl ends "
-    "failover heartbeat host_politeness hosts inbox kernel node outbox process_stats "
-    "uplink"
+    "failover heartbeat host_politeness hosts inbox kernel link node outbox "
+    "process_stats uplink"
 )
 FEATURES = {
-    *("collection", "dedupe", "download", "feeds", "recrawl", "requests", "seeds"),
-    *("session", "wacz", "warc", "urls.exclusions", "urls.traps"),
+    *("collection", "dedupe", "feeds", "migrate", "recrawl", "seeds", "wacz", "warc"),
+    *("seen.imported_filter", "urls.exclusions", "urls.traps"),
     *("node.archiving", "node.cookies", "node.crawl_limits", "node.host_addresses"),
-    *("node.journal", "node.parts"),
+    *("node.imported", "node.journal", "node.parts"),
+}
+KERNEL_WITH_SCRAPY = (
+    "scheduler requests.local_requests requests.seen_mode requests.spider_output "
+    "requests.stored_request download.handler"
+)
+WITH_SCRAPY = {
+    *("download.browser", "download.conditional", "download.cookies"),
+    *("download.robots", "download.sitemaps", "requests.discovery"),
+    *("requests.left_out", "requests.recrawls", "session.live_settings"),
+    *("session.other_schedulers",),
 }
 
 
 @pytest.mark.parametrize("name", KERNEL.split())
 def test_the_kernel_of_a_node_imports_no_feature(name):
     """What a node asks of features are the hooks of `Part`; the simulator has none."""
-    found = imports(ROOT / "node" / f"{name}.py")
+    above = FEATURES | {"download", "requests", "session"}
 
-    assert {n for n in found if within(n.removeprefix("frontier."), FEATURES)} == set()
+    assert imports_of(f"node.{name}", above) == set()
+
+
+@pytest.mark.parametrize("name", KERNEL_WITH_SCRAPY.split())
+def test_the_way_of_a_request_passes_no_feature(name):
+    """`frontier.session.features` alone knows what hangs on it."""
+    assert imports_of(name, FEATURES | WITH_SCRAPY) == set()
+
+
+def imports_of(part, features):
+    """The imports of the module *part* that are among *features*."""
+    found = imports(ROOT.joinpath(*part.split(".")).with_suffix(".py"))
+    return {n for n in found if within(n.removeprefix("frontier."), features)}
 
 
 def test_tests_and_benchmarks_do_not_import_each_other():

@@ -26,9 +26,12 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
+from typing_extensions import override
 
 from frontier.download.outcomes import AddressRefused, Excluded, OutOfScope, URLTooLong
+from frontier.node.context import Part
 from frontier.node.host_addresses import AddressClasses
+from frontier.requests.left_out import LeftOut
 from frontier.requests.spider_output import filtered
 from frontier.session.session import session_of
 from frontier.warc.records import MAX_URL, is_too_long
@@ -69,7 +72,7 @@ WHY = {
 ADDRESS = "address (FRONTIER_ALLOW_ADDRESSES)"
 
 
-class Hops:
+class Hops(Part):
     """Decides which requests may be sent, and to what address.
 
     One for each process: its users have it from `Session.component`.
@@ -79,6 +82,7 @@ class Hops:
         self._crawler = crawler
         self._session = session_of(crawler)
         self._refused = self._session.refused
+        self._left_out = self._session.component(LeftOut)
         self._handlers: set[type] = set()
         self._first: dict[str, str] = {}
 
@@ -144,7 +148,7 @@ class Hops:
         Raises:
             Excluded: So it is.
         """
-        exclusions = self._session.exclusions
+        exclusions = self._left_out.exclusions
         if not exclusions:
             return
         is_robots = request.callback is NO_CALLBACK and SEED in request.meta
@@ -228,6 +232,7 @@ class Hops:
                 scheme,
             )
 
+    @override
     def tell(self) -> None:
         """Say how many requests were refused, in one line."""
         if self._refused:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.http import HtmlResponse, TextResponse
 
 from frontier.errors import WorkerFailed
+from frontier.requests.left_out import LeftOut
 from frontier.session.session import session_of
 from frontier.urls.links import PageCut, read_links
 
@@ -93,7 +94,7 @@ class Document:
         self.title = part["title"]
         for kind, count in part["left_out"].items():
             example, page = part["examples"][kind], self._response.url
-            self._session.leave_out(kind, example, count, page)
+            self._session.component(LeftOut).leave_out(kind, example, count, page)
         return []
 
     def _give_up(self, reason: str) -> None:

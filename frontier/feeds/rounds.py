@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from typing_extensions import override
@@ -40,10 +40,10 @@ from frontier.feeds.round_state import (
     taken_of,
     update_call,
 )
-from frontier.node.context import Part
-from frontier.queue.push import ARE_SEEN
+from frontier.queue.push import ARE_SEEN, MARK
 from frontier.requests.discovery import META as FOUND
 from frontier.requests.discovery import SEED
+from frontier.requests.left_out import LeftOut
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.session.session import session_of
 from frontier.settings.live_source import Live
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from frontier.feeds.model import Site, Sites
     from frontier.feeds.round_state import FeedRecord, Taken
+    from frontier.node.delivery import Delivery
     from frontier.node.node import Node
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
@@ -104,24 +105,21 @@ class Place(NamedTuple):
         return self.kind != DERIVED
 
 
+@dataclass(slots=True)
+class _Noted:
+    """What is to be noted of a request that is over."""
+
+    place: Place
+    calls: list[Call] = field(default_factory=list)
+
+
 def place_of(request: Request) -> Place | None:
     """What *request* is in a round; ``None`` if it is of none."""
     found = request.meta.get(META)
     return None if found is None else Place(*found)
 
 
-def admitted(request: Request) -> Place | None:
-    """The place of *request*, which is about to be queued.
-
-    It is redirected no more often than its round follows.
-    """
-    place = place_of(request)
-    if place is not None:
-        request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
-    return place
-
-
-class Rounds(Part, Emitter):
+class Rounds(Emitter):
     """Begins and accounts for rounds, on one node.
 
     Built by `Session.component`; it does nothing before `open`.
@@ -134,15 +132,12 @@ class Rounds(Part, Emitter):
         """What of the configuration the store has been told."""
         self._urls: dict[tuple[str, int], int] = defaultdict(int)
         """By how many more URLs of a round are queued than the store knows."""
-        self._notes: WeakKeyDictionary[Request, list[Call]] = WeakKeyDictionary()
-        self._done: dict[tuple[int, int], tuple[Place, list[Call]]] = {}
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
         """Begin to look for what is due."""
         self._spider = spider
         self._live = Live(sites, node.config.feeds_refresh)
         self._keys = node.keys
-        node.parts.add(self)  # last of all, see `before_ack`
         self._live.start()
         self.start_looking(self._crawler, node)
 
@@ -152,10 +147,10 @@ class Rounds(Part, Emitter):
         return not self._stopped.is_set()
 
     @override
-    async def close(self) -> None:
+    async def quit(self) -> None:
         """Stop, and wait for what is being emitted."""
         self._live.stop()
-        await super().close()
+        await super().quit()
 
     @override
     async def look(self) -> float:
@@ -232,7 +227,7 @@ class Rounds(Part, Emitter):
             read = Call.command("HMGET", self._keys.site(name), *fields)
             (found,) = await self._node.run([read])
         asked = []
-        exclusions = self._session.exclusions
+        exclusions = self._session.component(LeftOut).exclusions
         for number, url in enumerate(taken.feeds):
             packed, at, was_asked = found[3 * number : 3 * number + 3]
             known = read_feed(url, packed)
@@ -273,6 +268,27 @@ class Rounds(Part, Emitter):
     # What becomes of requests.
 
     @override
+    def mode(self, request: Request, mode: str) -> str:
+        """Always, where the round of *request* bypasses the seen test.
+
+        It is redirected no more often than its round follows.
+        """
+        place = place_of(request)
+        if place is None:
+            return mode
+        request.meta.setdefault("redirect_ttl", REDIRECTS[place.kind])
+        return MARK if place.bypasses else mode
+
+    @override
+    def start(
+        self, request: Request, delivery: Delivery, extra: Mapping[str, Any]
+    ) -> bool:
+        """Note what *request* is in its round, for when it is over."""
+        if (place := place_of(request)) is not None:
+            delivery.notes[Rounds] = _Noted(place)
+        return True
+
+    @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """The store has queued the requests of *pushes*, or not, as they were seen."""
         for push, verdict in zip(pushes, verdicts, strict=True):
@@ -282,13 +298,9 @@ class Rounds(Part, Emitter):
 
     def keep(self, request: Request, calls: list[Call]) -> None:
         """Have *calls* be made once *request* is done with."""
-        self._notes[request] = calls
-
-    def complete(self, request: Request, reservation: Reservation) -> None:
-        """*request* is over; it is noted when *reservation* is about to be acked."""
-        place = place_of(request)
-        if place is not None:
-            self._done[reservation.key[::2]] = (place, self._notes.pop(request, []))
+        delivery = self._session.requests.delivery(request)
+        if delivery is not None and Rounds in delivery.notes:
+            delivery.notes[Rounds].calls = calls
 
     @override
     async def before_ack(self, reservations: Iterable[Reservation]) -> None:
@@ -298,10 +310,11 @@ class Rounds(Part, Emitter):
         """
         calls: list[Call] = []
         for reservation in reservations:
-            if (found := self._done.pop(reservation.key[::2], None)) is not None:
-                place, noted = found
-                self._urls[place.site, place.number] -= 1
-                calls += noted
+            delivery: Delivery = reservation.delivery
+            if Rounds in delivery.notes and delivery.again is None:
+                noted: _Noted = delivery.notes.pop(Rounds)
+                self._urls[noted.place.site, noted.place.number] -= 1
+                calls += noted.calls
         await self._count(calls)
 
     async def _count(self, calls: Sequence[Call] = ()) -> None:
@@ -314,13 +327,3 @@ class Rounds(Part, Emitter):
         ]
         if calls or counted:
             await self._node.run([*calls, *counted])
-
-
-def rounds_of(crawler: Crawler, node: Node, spider: Spider) -> Rounds | None:
-    """The rounds of *spider*, if it has sites of feeds: a ``feed_sites``."""
-    sites = getattr(spider, "feed_sites", None)
-    if sites is None:
-        return None
-    rounds = session_of(crawler).component(Rounds)
-    rounds.open(node, spider, sites)
-    return rounds

@@ -49,7 +49,7 @@ from frontier.warc.upload import Uploader
 from frontier.warc.writer_thread import ArchiveThread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+DISK_DELAY = 0.1
+"""Seconds after which a full archive is looked at again."""
 BACKLOG = 256 * 1024 * 1024
 """Bytes of exchanges in memory above which the node waits for its disk."""
 INDEX_TIMEOUT = 1.0
@@ -231,6 +233,9 @@ class Archive(Part):
         born: str = "",
     ) -> None:
         self._config = config
+        self._looks = False
+        self.on_room: Callable[[], object] = lambda: None
+        """Told when there may be room again, after there was none."""
         self._store = store
         self._born = born
         self._indexed = store
@@ -426,6 +431,20 @@ class Archive(Part):
     def note_outlinks(self, found: Outlinks) -> None:
         """Have the links of a page written; `before_ack` waits for it."""
         self._sequence = self._thread.submit(found)[0]
+
+    @override
+    def room(self) -> bool:
+        """Whether the disk keeps up; else the owner is told when to look again."""
+        if not self.full:
+            return True
+        if not self._looks:
+            self._looks = True
+            asyncio.get_running_loop().call_later(DISK_DELAY, self._look_again)
+        return False
+
+    def _look_again(self) -> None:
+        self._looks = False
+        self.on_room()
 
     @override
     def replaced(self) -> None:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from frontier.cluster.lease import Leases
     from frontier.model import Attempt, Order
+    from frontier.node.delivery import Delivery
     from frontier.node.ends import End
+    from frontier.node.link import Link
     from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
@@ -52,6 +54,39 @@ class Part:
     A hook that a part does not override is not called. Parts are called in the order
     of the tuple in ``frontier/node/parts.py``.
     """
+
+    def mode(self, request: Any, mode: str) -> str:  # noqa: ARG002
+        """How *request*, just made, is to be pushed: not in *mode*, perhaps.
+
+        Empty: not at all. It may have been seen here already.
+        """
+        return mode
+
+    def link(self, link: Link) -> bool:  # noqa: ARG002
+        """Whether *link*, which may be new, is to be queued; it may be changed."""
+        return True
+
+    def start(
+        self,
+        request: Any,  # noqa: ARG002
+        delivery: Delivery,  # noqa: ARG002
+        extra: Mapping[str, Any],  # noqa: ARG002
+    ) -> bool:
+        """Whether *request*, which was taken, is to be sent; else it is done with.
+
+        Its item has *extra*.
+        """
+        return True
+
+    def may_close(self, since: float) -> bool:  # noqa: ARG002
+        """Whether the node may close by itself, though the crawl has not ended.
+
+        It has started nothing since then, by its monotonic clock.
+        """
+        return False
+
+    async def quit(self) -> None:
+        """Begin nothing more, and return when what was begun is in the store."""
 
     async def run(self) -> None:
         """Work in the background while the node is open, until cancelled."""
@@ -78,7 +113,7 @@ class Part:
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
         """Return when the results of *reservations*, and all before, survive a kill.
 
-        Their links are in the store.
+        Their links are in the store. Their deliveries may get an `again`.
         """
 
     def ended(self, reservations: Sequence[Reservation]) -> None:
@@ -90,6 +125,9 @@ class Part:
     def busy(self) -> bool:
         """Whether there is work that the store does not know of."""
         return False
+
+    async def learn(self) -> None:
+        """Learn what an operator, or a command, has changed of the crawl."""
 
     def steered(self) -> None:
         """Note that an operator or the uplink has paused the node, or changed it."""

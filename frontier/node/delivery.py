@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frontier.queue.reserve import Reservation
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class Delivery:
     """A request in this process, with what it led to that is here alone.
 
@@ -54,6 +54,8 @@ class Delivery:
     """Whether this node, as it closes, does not send it any more."""
     again: Again | None = field(default=None, init=False)
     """What waits in its place when it is acked, if anything."""
+    is_last: bool = field(default=False, init=False)
+    """Whether nothing is to wait there, as its URL is not fetched again."""
     reason: str = field(default="", init=False)
     """Why it is given up, if it is."""
     forced: dict[int, int] = field(default_factory=dict, init=False)

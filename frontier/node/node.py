@@ -53,7 +53,6 @@ from frontier.node.host_politeness import Concurrency
 from frontier.node.kernel import NOTHING, Kernel, NodeServer, answer_time
 from frontier.node.process_stats import ProcessStats
 from frontier.node.remove_crawl import remove_frontier
-from frontier.seen.imported_filter import about_call
 from frontier.settings.values import end_ms
 from frontier.status.figures import PACES
 from frontier.status.reports import stats_of_all
@@ -138,8 +137,6 @@ class Node(Kernel):
         self.launch, self.spider, self.settings = launch, spider, settings
         self._features = features
         self._stopping = stopping or asyncio.Event()
-        self.has_imported = False
-        """Whether another scheduler's filter was imported, at the last look."""
         self.process_stats = ProcessStats(
             settings, config.warc_dir if config.warc_enabled else None
         )
@@ -218,7 +215,6 @@ class Node(Kernel):
         if self.watchdog is not None:
             self.opened.callback(self.watchdog.close)
         await self.reach(self._keep_to_the_end)
-        await self.reach(self._learn_of_imports)
         await self.reach(self.heartbeat.beat)
         if self.watchdog is not None:
             await self.watchdog.start()
@@ -731,15 +727,11 @@ class Node(Kernel):
             self._orders.add(order)
             self.owner.on_end(ORDERS[order])
 
-    async def _learn_of_imports(self) -> None:
-        (found,) = await self.run([about_call(self.keys)])
-        self.has_imported = found is not None
-
     @override
     async def on_controls(self, version: str) -> None:
         """Put into force what an operator wants, and pass it on."""
         await self.controls.heed(version)
-        await self._learn_of_imports()
+        await self.parts.wait(Part.learn)
         self.steer()
 
     @override

@@ -16,6 +16,7 @@ from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.host_addresses import AddressClasses
+from frontier.node.imported import Imported
 from frontier.node.journal.entries import Header
 from frontier.node.journal.writer import Journal, refuse_lost
 from frontier.node.kernel import Features
@@ -58,11 +59,14 @@ class AllFeatures(Features):
         parts: list[Part] = [await self._archive(node)] if config.warc_enabled else []
         if config.journal_dir is not None:
             parts.append(await self._journal(node, config.journal_dir))
+        imported = Imported(outage_retry, keys)
+        await node.reach(imported.learn)
         allowed = frozenset(config.allow_addresses)
         parts += [
             Portions(outage_retry, keys, partitions=config.partitions),
             AddressClasses(outage_retry, keys, None if SEEDS in allowed else allowed),
             Cookies(outage_retry, keys),
+            imported,
             GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
         ]
         # The last that is asked for room, as it asks the store for more then.
@@ -74,6 +78,7 @@ class AllFeatures(Features):
         facts = (node.config, store, named, node.settings, born)
         archive = await asyncio.to_thread(Archive, *facts)
         node.opened.push_async_callback(archive.close)
+        archive.on_room = node.owner.on_ready
         await node.reach(archive.enter)
         return archive
 

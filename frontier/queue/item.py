@@ -70,6 +70,7 @@ EXEMPT = "exempt"
 FORCED = "forced"
 """In a record, the id of its push, if it was queued untested; no attribute either. See
 `frontier.queue.push.Push`."""
+EXTRAS = (RECRAWL, EXEMPT, FORCED)
 MAX_BYTES = 4 * 1024 * 1024
 """Largest item, so that a hostile or broken request cannot fill the store."""
 

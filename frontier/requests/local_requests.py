@@ -19,13 +19,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
+from frontier.node.context import Part
 from frontier.node.delivery import Delivery
-from frontier.queue.priority import queue_name
-from frontier.queue.push import ARE_SEEN, CLAIM, FORCE, MARK, TEST, Push
-from frontier.requests.seen_mode import ONCE
+from frontier.queue.push import ARE_SEEN, CLAIM, TEST, UNTESTED, Push
 from frontier.requests.spider_output import PARENT
 from frontier.urls.fingerprint import seen_hash
-from frontier.urls.partition import DOWNLOAD_SLOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from frontier.errors import NotSerializable
+    from frontier.node.link import Link
     from frontier.queue.reserve import Reservation
     from frontier.requests.seen_mode import SeenModes
     from frontier.session.session import Session
-    from frontier.urls.partition import QueueAddresses
 
 logger = logging.getLogger(__name__)
 
@@ -63,67 +63,55 @@ class _Asked:
     due: int
 
 
-class LocalRequests:
-    """Has the requests of one node that cannot be stored adopted."""
+class LocalRequests(Part):
+    """Has the requests of one node that cannot be stored adopted.
+
+    *delivered* is what is in progress and came from the store, or is adopted.
+    """
 
     def __init__(
-        self, session: Session, modes: SeenModes, queue_addresses: QueueAddresses
+        self,
+        session: Session,
+        modes: SeenModes,
+        delivered: Mapping[Request, Reservation],
     ) -> None:
         self._session = session
         self._node = session.node
         self._modes = modes
-        self._queue_addresses = queue_addresses
+        self._delivered = delivered
         self._kinds: dict[str, _Kind] = {}
         self._asked: dict[int, list[_Asked]] = {}
         """By the ids of requests, which are kept as well, in the order of pushes."""
         self._loose = Delivery(name=b"loose")
 
-    def adopt(
-        self,
-        request: Request,
-        fingerprint: bytes,
-        mode: str,
-        due: int,
-        delivered: Mapping[Request, Reservation],
-        error: NotSerializable,
-    ) -> bool:
-        """Have *request* adopted; never waits. Not if the same is here, and not over.
+    def adopt(self, link: Link, error: NotSerializable) -> bool:
+        """Have *link* adopted, because of *error*; never waits.
 
-        It waits until it is *due*. *delivered* is what is in progress and came from the
-        store.
+        Not if the same is here, and not over. It waits until it is due.
         """
-        slot = request.meta.get(DOWNLOAD_SLOT)
-        address = self._queue_addresses.of(request.url, fingerprint, slot)
-        outbox = self._node.outbox
-        if mode == ONCE:
-            if self._session.config.seen_start:
-                only_mark = Push(TEST, seen_hash(fingerprint), "", 0, b"")
-                outbox.put(address.partition, only_mark)
-            fingerprint, mode = self._modes.start_fingerprint(fingerprint), TEST
-        number = seen_hash(fingerprint)
-        parents = self._parents(request, delivered)
+        request, mode = link.request, link.mode
+        parents = self._parents(request)
+        mark = seen_hash(link.fingerprint)
         made = Delivery(
-            name=b"%d" % parents[0].next_id(fingerprint),
+            name=b"%d" % parents[0].next_id(link.fingerprint),
             parents=parents,
             request=request,
-            partition=address.partition,
-            queue=queue_name(address.queue_key, request.priority),
-            mark=number if mode == TEST else 0,
+            partition=link.partition,
+            queue=link.queue,
+            mark=mark if mode == TEST else 0,
         )
         if not self._node.deliveries.adopts(made):
             return False
         owner = 0
         if mode == TEST:
             mode, owner = CLAIM, made.owner
-        asked = _Asked(made, _kind(error), due)
+        asked = _Asked(made, _kind(error), link.due)
         self._asked.setdefault(id(request), []).append(asked)
-        push = Push(mode, number, "", request.priority, b"", request, 0, owner)
-        outbox.put(address.partition, push)
+        push = Push(mode, mark, "", request.priority, b"", request, 0, owner)
+        self._node.outbox.put(link.partition, push)
         return True
 
-    def _parents(
-        self, request: Request, delivered: Mapping[Request, Reservation]
-    ) -> tuple[Delivery, ...]:
+    def _parents(self, request: Request) -> tuple[Delivery, ...]:
         """What *request* comes from."""
         if self._modes.is_start(request):
             if self._session.start_delivery is None:
@@ -136,16 +124,14 @@ class LocalRequests:
             known = self._session.requests.delivery(parent)
             if known is not None and known.left:
                 return (known,)
-        every = (reservation.delivery for reservation in delivered.values())
+        every = (reservation.delivery for reservation in self._delivered.values())
         return tuple(every) or (self._loose,)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether there are requests of which it is not known whether they are new."""
-        return bool(self._asked)
-
-    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+    @override
+    def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
         """Take note of what became of requests that are adopted."""
+        if not self._asked:
+            return
         for push, verdict in zip(pushes, verdicts, strict=True):
             if push.queue or push.tag is None:
                 continue
@@ -155,7 +141,7 @@ class LocalRequests:
             asked = every.pop(0)
             if not every:
                 del self._asked[id(push.tag)]
-            if verdict in ARE_SEEN and push.mode not in {FORCE, MARK}:
+            if verdict in ARE_SEEN and push.mode not in UNTESTED:
                 self._node.deliveries.end(asked.delivery)
                 continue
             self._count(asked.reason, push.tag.url)
@@ -178,11 +164,12 @@ class LocalRequests:
                 url,
             )
 
-    @property
-    def is_busy(self) -> bool:
+    @override
+    def busy(self) -> bool:
         """Whether anything is left that no reservation in the store stands for."""
         return self._loose.left > 1
 
+    @override
     def tell(self) -> None:
         """Log how many were adopted, for each kind of reason."""
         for reason, kind in self._kinds.items():

@@ -25,14 +25,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from scrapy import signals
+from scrapy import Request, signals
+from typing_extensions import override
 
 from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.conditional import FLAG
+from frontier.node.context import Part
 from frontier.queue.due import META as DUE_META
 from frontier.queue.due import Again
 from frontier.queue.item import RECRAWL
@@ -54,14 +56,16 @@ from frontier.session.session import REDIRECTS, URL_SHOWN, session_of
 from frontier.settings.live_source import Live
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping, Sequence
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from frontier.node.delivery import Delivery
+    from frontier.node.link import Link
     from frontier.queue.item import Codec
     from frontier.queue.reserve import Reservation
+    from frontier.session.session import RequestState
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +76,6 @@ EXEMPT = b""
 """In the place of a state: what was not tested is not put back."""
 RELOAD = 10.0
 """Seconds between two looks at the rule file."""
-SETTLE = 10.0
-"""Seconds for which a node that closes waits for what its last pages were."""
 MOST_HOPS = 20
 """Redirects that a request remembers over its visits."""
 STATS = {finding: f"frontier/recrawl/{finding}" for finding in Finding}
@@ -93,24 +95,28 @@ _OF_ONE_VISIT = frozenset(
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """One visit to a URL of the schedule."""
+    """One visit to a URL of the schedule. It holds no request: its delivery has it."""
 
+    key: Any
+    """What tells its request from others that are under way."""
+    url: str
+    meta: Mapping[str, Any]
+    """Of its request."""
+    request_state: RequestState
+    began_as: tuple[int, bool]
+    """The priority and ``dont_filter`` of what was visited first."""
     state: State | None
     """From before; ``None``: it is the first."""
-    began_as: tuple[int, bool] | None = None
-    """The priority and ``dont_filter`` of what this took the place of."""
     status: int = 0
     """Of the answer; 0 while there is none."""
-    mime: str = ""
-    is_unknown: bool = False
+    mime: str = field(default="", init=False)
+    is_unknown: bool = field(default=False, init=False)
     """Whether the answer says nothing of the page: it led to one elsewhere."""
-    mark: Mark | asyncio.Future[Mark] | None = None
+    mark: Mark | asyncio.Future[Mark] | None = field(default=None, init=False)
     """Of the answer, where it does not follow from the record."""
-    successor: tuple[dict[str, Any], int, int] | None = None
-    """The record, priority and due time of what takes its place."""
 
 
-class Recrawls:
+class Recrawls(Part):
     """Puts the requests of one process back after their visits."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -122,137 +128,128 @@ class Recrawls:
         """Whether anything is."""
         self._default = Rules(default)
         self._live: Live[Rules] | None = None
-        self._under_way: WeakValueDictionary[Any, Request] = WeakValueDictionary()
-        """Requests that are visits, by what tells them apart; until they are done."""
+        self._under_way: WeakValueDictionary[Any, Delivery] = WeakValueDictionary()
+        """Those of visits, by what tells their requests apart; until they are over."""
         self._told: set[str] = set()
         if self.is_on and config.recrawl_rules is not None:
             self._live = Live(rules_file(config.recrawl_rules, default), RELOAD)
             self._live.load()
 
-    def start(self, codec: Codec) -> None:
-        """Listen to what servers answer; read the rules again while the crawl runs."""
+    def open(self, codec: Codec) -> None:
+        """Begin, on a node that is in its crawl, with its last parts but rounds."""
         self._codec = codec
-        if not self.is_on:
-            return
+        self._clock = self._session.node.context.clock
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)
         if self._live is not None:
             self._live.start()
+        self._session.node.parts.add(self)
 
-    def stop(self) -> None:
+    @override
+    async def quit(self) -> None:
         """Read the rules no more."""
         if self._live is not None:
             self._live.stop()
 
-    def leave_to_rounds(self) -> None:
-        """Put nothing back: rounds of feeds say when the spider's pages are fetched."""
-        if self.is_on:
-            self.stop()
-            self.is_on = False
-            logger.warning(
-                "FRONTIER_RECRAWL has no effect on a spider that follows feeds: the "
-                "waits of their sites say when its pages are fetched"
-            )
+    # What is about to be queued.
 
-    # What the scheduler asks of a request that is to be pushed.
-
+    @override
     def mode(self, request: Request, mode: str) -> str:
         """The mode of *request*, which would be *mode* without recrawls.
 
         The target of a redirect is queued whatever was seen, where a start request led
         to it. Of a page that is visited again and again, each visit would queue one.
         """
-        if mode != MARK or not self.is_on:
+        if mode != MARK:
             return mode
         origin = self._origin(request)
         if origin is None or self._is_same(origin, request):
             return mode
-        visit = self._visit(origin)
-        is_first = visit is None or visit.state is None
+        is_first = origin.notes[Visit].state is None
         if is_first and self._session.start_salt:
             return mode  # as seen by others, it would be lost
         return TEST
 
-    def take_over(
-        self,
-        request: Request,
-        mode: str,
-        record: dict[str, Any],
-        partition: int,
-        due: int,
-    ) -> bool:
-        """Have *request* take the place of a visit in progress, if it is one's.
+    @override
+    def link(self, link: Link) -> bool:
+        """Have *link* take the place of a visit in progress, if it is one's.
 
-        It is of *partition*, has *record*, and is due then; *mode* is how it would be
-        pushed.
+        Else nothing says that it is the only one for its URL: it is fetched once.
         """
-        if mode not in {FORCE, MARK} or not self.is_on:
-            return False
-        origin = self._under_way.get(_key(request))
-        if mode == MARK:
-            origin = self._origin(request)
-            if origin is None or not self._is_same(origin, request):
-                return False
-        if origin is None or (visit := self._visit(origin)) is None:
-            return False
-        reservation = self._session.requests.reservation(origin)
-        is_there = reservation and partition == reservation.lease.partition
-        if visit.successor is not None or not is_there:
-            return False
-        visit.successor = (record, request.priority, due)
+        request: Request = link.request
+        if link.mode not in {FORCE, MARK}:
+            return True
+        is_redirect = link.mode == MARK
+        find = self._origin if is_redirect else self._visiting
+        origin = find(request)
+        is_same = origin and (not is_redirect or self._is_same(origin, request))
+        if origin is not None and is_same and _may_follow(origin, link):
+            visit: Visit = origin.notes[Visit]
+            packed = None if visit.state is None else visit.state.packed()
+            link.extra[RECRAWL] = [packed, *visit.began_as]
+            link.replaces = origin
+        elif not request.meta.get(META) and not (is_redirect and is_same):
+            link.extra[RECRAWL] = EXEMPT
+            if is_redirect and origin is not None:
+                # the origin stays, and leads here at each visit
+                origin.notes[Visit].is_unknown = True
         return True
 
-    def state_of(self, request: Request, mode: str) -> bytes | None:
-        """What the item of *request*, pushed in *mode*, says of its schedule."""
-        if not self.is_on or mode not in {FORCE, MARK} or request.meta.get(META):
-            return None
-        origin = self._origin(request) if mode == MARK else None
-        if origin is not None:
-            if not self._is_same(origin, request):
-                return None
-            visit = self._visit(origin)
-            if visit is not None:  # the origin stays, and leads here at each visit
-                visit.is_unknown = True
-        return EXEMPT
+    def _visiting(self, request: Request) -> Delivery | None:
+        """The visit in progress that *request* would repeat, if there is one."""
+        found = self._under_way.get(_key(request))
+        return found if found is not None and Visit in found.notes else None
 
-    def _origin(self, request: Request) -> Request | None:
+    def _origin(self, request: Request) -> Delivery | None:
         """The visit that a redirect to *request* ended, if there is one."""
         urls = request.meta.get("redirect_urls")
-        return self._under_way.get(str(urls[-1])) if urls else None
+        return self._visiting(Request(str(urls[-1]))) if urls else None
 
-    def _is_same(self, origin: Request, request: Request) -> bool:
+    def _is_same(self, origin: Delivery, request: Request) -> bool:
         fingerprint = self._session.fingerprints.of
-        return fingerprint(origin) == fingerprint(request)
+        before = request.replace(url=origin.notes[Visit].url)
+        return fingerprint(before) == fingerprint(request)
 
     # What becomes of a visit.
 
-    def begin(self, request: Request, carried: Any) -> None:
-        """Note that *request* is a visit, if it is one; its item *carried* a state."""
-        if not self.is_on or not _is_wanted(request):
-            return
-        packed, began_as = _carried(carried)
+    @override
+    def start(
+        self, request: Request, delivery: Delivery, extra: Mapping[str, Any]
+    ) -> bool:
+        """Note that *request* is a visit, if it is one."""
+        if not _is_wanted(request):
+            return True
+        if delivery.is_adopted:
+            self._session.count("frontier/recrawl/local")
+            self._tell_once(
+                "local",
+                f"{request.url[:URL_SHOWN]} is not fetched again, as its request "
+                "cannot be stored; the stat frontier/recrawl/local counts others "
+                "like it",
+            )
+            return True
+        packed, began_as = _carried(extra.get(RECRAWL))
         if packed == EXEMPT:
-            return
+            return True
         state = State.unpacked(packed)
         if state is None and packed is not None:
             self._session.count("frontier/recrawl/unreadable")
-        delivery = self._session.requests.delivery(request)
-        if delivery is None:
-            return
-        delivery.notes[Visit] = Visit(state, began_as)
-        self._under_way[_key(request)] = request
-
-    def note_local(self, request: Request) -> None:
-        """*request* is a visit that cannot be stored: it is made once."""
-        if not self.is_on or not _is_wanted(request):
-            return
-        self._session.count("frontier/recrawl/local")
-        self._tell_once(
-            "local",
-            f"{request.url[:URL_SHOWN]} is not fetched again, as its request cannot be "
-            "stored; the stat frontier/recrawl/local counts others like it",
+        delivery.notes[Visit] = Visit(
+            _key(request),
+            request.url,
+            request.meta,
+            self._session.requests.of(request),
+            began_as or (request.priority, request.dont_filter),
+            state,
         )
+        self._under_way[_key(request)] = delivery
+        return True
+
+    def _visit(self, request: Request) -> Visit | None:
+        """What is to be learned of *request*, if it is a visit."""
+        delivery = self._session.requests.delivery(request)
+        return None if delivery is None else delivery.notes.get(Visit)
 
     def _note_answer(self, request: Request, response: Response) -> None:
         visit = self._visit(request)
@@ -278,146 +275,121 @@ class Recrawls:
             return
         loop = asyncio.get_running_loop()
         has_text = is_html(visit.mime) and ARCHIVED_ONLY not in response.flags
-        if has_text and self._schedule(request, visit).text:
+        if has_text and self._schedule(visit).text:
             visit.mark = loop.run_in_executor(None, _text_mark, response.body)
-        elif self._session.requests.known(request).stored is None:
+        elif visit.request_state.stored is None:
             visit.mark = loop.run_in_executor(None, _payload_mark, response.body)
 
-    def is_settled(self, request: Request) -> bool:
-        """Whether all is known that decides when *request* is due again."""
-        state, visit = self._session.requests.known(request), self._visit(request)
-        if visit is None:
-            return True
-        mark = visit.mark
-        if isinstance(mark, asyncio.Future) and not mark.done():
-            return False
-        return state.stored is None or state.stored.done()
-
-    async def settle(self, requests: Iterable[Request]) -> None:
-        """Wait until *requests* are settled, but not for long: the node closes."""
+    @override
+    async def before_ack(self, reservations: Sequence[Reservation]) -> None:
+        """Have what was visited wait for its next visit, once all is known of it."""
+        self.ended(reservations)
+        over = [
+            (reservation, visit)
+            for reservation in reservations
+            if (visit := reservation.delivery.notes.pop(Visit, None)) is not None
+        ]
         awaited: list[asyncio.Future[Any]] = []
-        for request in requests:
-            state, visit = self._session.requests.known(request), self._visit(request)
-            if visit is None:
-                continue
+        for _, visit in over:
             if isinstance(visit.mark, asyncio.Future):
                 awaited.append(visit.mark)
-            if state.stored is not None:
-                awaited.append(asyncio.wrap_future(state.stored))
+            if visit.request_state.stored is not None:
+                awaited.append(asyncio.wrap_future(visit.request_state.stored))
         if awaited:
-            await asyncio.wait(awaited, timeout=SETTLE)
+            await asyncio.wait(awaited)
+        for reservation, visit in over:
+            delivery = reservation.delivery
+            if not (delivery.reason or delivery.again or delivery.is_last):
+                delivery.again = self._again(visit, reservation)
 
-    def again(
-        self, request: Request, reservation: Reservation, now_ms: float
-    ) -> Again | None:
-        """What is to wait in the place of *request*, whose visit is over."""
-        visit = self._visit(request)
-        if visit is None:
-            return None
-        schedule = self._schedule(request, visit)
-        answer, mark = self._seen(request, visit)
+    @override
+    def ended(self, reservations: Sequence[Reservation]) -> None:
+        """Have nothing take the place of *reservations* any more."""
+        for reservation in reservations:
+            visit = reservation.delivery.notes.get(Visit)
+            known = visit and self._under_way.get(visit.key)
+            if known is reservation.delivery:
+                del self._under_way[visit.key]
+
+    def _again(self, visit: Visit, reservation: Reservation) -> Again | None:
+        """What is to wait in the place of *reservation*, whose *visit* is over."""
+        schedule = self._schedule(visit)
+        answer, mark = _found(visit)
         finding, state = after(schedule, visit.state, answer, mark)
-        if visit.successor is not None:
-            return self._succeeded(visit, reservation, state)
         if schedule.kind is Kind.OFF:
             self._session.count("frontier/recrawl/off")
             return None
-        is_unsent = self._session.requests.known(request).sent is None
+        is_unsent = visit.request_state.sent is None
         if finding is Finding.FAILED and is_unsent and visit.state is None:
             return None  # nobody was asked, and it never was a page
         self._session.count(STATS[finding])
         if state is None:
             self._tell_once(
                 "left",
-                f"{request.url[:URL_SHOWN]} is gone, as its server said at each of its "
+                f"{visit.url[:URL_SHOWN]} is gone, as its server said at each of its "
                 "last visits: it is not visited any more; the stat "
                 "frontier/recrawl/left counts others like it",
             )
             return None
-        return self._put_back(visit, reservation, state, now_ms)
-
-    def end(self, request: Request) -> None:
-        """Forget *request*, with which the engine is done."""
-        key = _key(request)
-        if self._under_way.get(key) is request:
-            del self._under_way[key]
+        return self._put_back(visit, reservation, state)
 
     # Inside.
 
-    def _visit(self, request: Request) -> Visit | None:
-        """What is to be learned of *request*, if it is a visit."""
-        delivery = self._session.requests.delivery(request)
-        return None if delivery is None else delivery.notes.get(Visit)
-
-    def _schedule(self, request: Request, visit: Visit) -> Schedule:
+    def _schedule(self, visit: Visit) -> Schedule:
         rules = (self._live and self._live.value) or self._default
-        schedule = rules.of(request.url, visit.mime)
-        said = request.meta.get(META)
+        schedule = rules.of(visit.url, visit.mime)
+        said = visit.meta.get(META)
         if isinstance(said, dict):
             try:
                 return changed_by(schedule, said)
             except ValueError as error:
                 self._tell_once(
                     "meta",
-                    f"{request.url[:URL_SHOWN]}: its meta[{META!r}] is not heeded: "
+                    f"{visit.url[:URL_SHOWN]}: its meta[{META!r}] is not heeded: "
                     f"{error}",
                 )
         return schedule
 
-    def _seen(self, request: Request, visit: Visit) -> tuple[Answer, Mark | None]:
-        """What the visit found, and the mark of it."""
-        answer = Answer.of_status(visit.status) if visit.status else Answer.FAILED
-        if answer is not Answer.PAGE:
-            return answer, None
-        if visit.is_unknown:
-            return Answer.FAILED, None
-        mark = visit.mark
-        if isinstance(mark, Mark):
-            return answer, mark
-        with suppress(Exception):  # what could not be read is not compared
-            if isinstance(mark, asyncio.Future):
-                return answer, mark.result() if mark.done() else None
-            stored = self._session.requests.known(request).stored
-            if stored is not None and stored.done():
-                return answer, Mark.of(stored.result().payload_digest.encode())
-        return answer, None
-
-    def _put_back(
-        self, visit: Visit, reservation: Reservation, state: State, now_ms: float
-    ) -> Again:
+    def _put_back(self, visit: Visit, reservation: Reservation, state: State) -> Again:
         record = self._codec.decode(reservation.item, reservation.queue)
-        queue = reservation.queue
-        if visit.began_as is not None:
-            priority, dont_filter = visit.began_as
-            record = {**record, "priority": priority, "dont_filter": dont_filter}
-            queue = queue_name(split_name(queue)[1], priority)
+        priority, dont_filter = visit.began_as
+        record |= {"priority": priority, "dont_filter": dont_filter}
+        queue = queue_name(split_name(reservation.queue)[1], priority)
         if meta := record.get("meta"):
             record["meta"] = _lasting(meta)
         record[RECRAWL] = state.packed()
         item = self._codec.encode(_plain(record), queue)
-        return Again(queue, item, round(now_ms + state.interval * 1000))
-
-    def _succeeded(
-        self, visit: Visit, reservation: Reservation, state: State | None
-    ) -> Again:
-        """What takes the place of a visit that was not the last word on its URL."""
-        if visit.successor is None:
-            raise ValueError("the visit has no successor")
-        record, priority, due = visit.successor
-        queue = queue_name(split_name(reservation.queue)[1], priority)
-        began_as = visit.began_as
-        if began_as is None:
-            own = self._codec.decode(reservation.item, reservation.queue)
-            began_as = (own.get("priority", 0), own.get("dont_filter", False))
-        known = state or visit.state
-        packed = None if known is None else known.packed()
-        record = {**record, RECRAWL: [packed, *began_as]}
-        return Again(queue, self._codec.encode(record, queue), due)
+        return Again(queue, item, round(self._clock() + state.interval * 1000))
 
     def _tell_once(self, about: str, message: str) -> None:
         if about not in self._told:
             self._told.add(about)
             logger.warning("%s", message)
+
+
+def _found(visit: Visit) -> tuple[Answer, Mark | None]:
+    """What *visit* found, and the mark of it."""
+    answer = Answer.of_status(visit.status) if visit.status else Answer.FAILED
+    if answer is not Answer.PAGE:
+        return answer, None
+    if visit.is_unknown:
+        return Answer.FAILED, None
+    with suppress(Exception):  # what could not be read is not compared
+        if isinstance(visit.mark, asyncio.Future):
+            return answer, visit.mark.result()
+        stored = visit.request_state.stored
+        if visit.mark is None and stored is not None:
+            return answer, Mark.of(stored.result().payload_digest.encode())
+        return answer, visit.mark
+    return answer, None
+
+
+def _may_follow(origin: Delivery, link: Link) -> bool:
+    """Whether *link* may wait in the place of *origin*, which is not over."""
+    reservation = origin.reservation
+    if reservation is None or origin.again is not None or origin.is_given_back:
+        return False
+    return link.partition == reservation.lease.partition
 
 
 def _key(request: Request) -> Any:

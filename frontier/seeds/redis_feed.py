@@ -13,9 +13,11 @@ What always holds:
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from typing_extensions import override
 
 from frontier.errors import FrontierError
 from frontier.requests.stored_request import Allowed
+from frontier.scrapy_internals import wake_engine
 from frontier.seeds.load_once import SeedLock
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.status.validate import printable
@@ -63,18 +66,49 @@ class StartFeed(Emitter):
         self._kind = next(asked, "list")
         list_id = f"feed-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._lock = SeedLock(node.keys, list_id, node.config.node_id)
+        self._since = self._waits_from = -1.0
+        """Since when the node has started nothing, and has waited."""
+        self._is_last = self._told_why = False
+        self._asking: asyncio.Task[None] | None = None
         logger.info("start URLs are taken from the %s %r", self._kind, key)
         self.start_looking(crawler, node)
 
-    def has_waited(self, idle: float) -> bool:
-        """Whether the spider waits no longer than *idle* seconds.
+    @override
+    def may_close(self, since: float) -> bool:
+        """Whether nothing came for as long as the spider waits, and nothing is left.
 
         That is scrapy-redis's ``max_idle_time``, or ``MAX_IDLE_TIME_BEFORE_CLOSE``.
         """
+        if since != self._since:  # something was started meanwhile
+            self._since = self._waits_from = since
+            self._is_last = False
+        if self._is_last:
+            logger.info("no start URL came for long enough; the crawl stays open")
+            return True
         most = int(getattr(self._spider, "max_idle_time", 0) or 0)
-        return 0 < most <= idle
+        is_asked = self._asking is not None and not self._asking.done()
+        if 0 < most <= time.monotonic() - self._waits_from and not is_asked:
+            self._asking = asyncio.create_task(self._ask_whether_to_stay(since))
+        return False
 
-    async def nothing_left(self) -> bool:
+    async def _ask_whether_to_stay(self, since: float) -> None:
+        """Close if nothing of the crawl is left anywhere; else wait as long again."""
+        nothing_left = await self._nothing_left()
+        if self._since != since:
+            return
+        if nothing_left:
+            self._is_last = True
+            wake_engine(self._crawler)
+            return
+        self._waits_from = time.monotonic()
+        if not self._told_why:
+            self._told_why = True
+            logger.info(
+                "this node has nothing to do, and waits: start URLs are left, or "
+                "pages are queued or under way on other nodes"
+            )
+
+    async def _nothing_left(self) -> bool:
         """Whether there is no entry, and nothing to do for any node of the crawl.
 
         What another node has may lead to more, and be this one's if that dies.
@@ -165,8 +199,8 @@ def request_of(text: str) -> Request:
     return FormRequest(url, formdata=given, **made) if given else Request(url, **made)
 
 
-def feed_of(crawler: Crawler, node: Node, spider: Spider) -> StartFeed | None:
-    """The feed of *spider*, if there is to be one.
+def open_feed(crawler: Crawler, node: Node, spider: Spider) -> None:
+    """Take the entries of *spider*'s feed, if there is to be one.
 
     That is, if ``REDIS_START_URLS_KEY`` is set or the spider has a ``redis_key``.
     A spider of scrapy-redis's own is kept from taking entries itself, which
@@ -175,9 +209,9 @@ def feed_of(crawler: Crawler, node: Node, spider: Spider) -> StartFeed | None:
     chosen = getattr(spider, "redis_key", None)
     key = chosen or crawler.settings.get("REDIS_START_URLS_KEY")
     if not key:
-        return None
+        return
     release(crawler, spider)
-    return StartFeed(crawler, node, spider, str(key) % {"name": spider.name})
+    StartFeed(crawler, node, spider, str(key) % {"name": spider.name})
 
 
 def release(crawler: Crawler, spider: Spider) -> None:

@@ -7,7 +7,10 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from frontier.errors import FrontierError, StoreUnavailable
+from frontier.node.context import Part
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -22,12 +25,14 @@ CLOSE_TIMEOUT = 10.0
 """Seconds that a closing node waits for what is being emitted."""
 
 
-class Emitter:
+class Emitter(Part):
     """Looks again and again for what is to be emitted, on one node, until stopped."""
 
     def start_looking(self, crawler: Crawler, node: Node) -> None:
-        """Look from now on."""
+        """Look from now on, as the last of the parts of *node*."""
         self._crawler, self._node = crawler, node
+        node.stays_open = True
+        node.parts.add(self)
         self._stopped = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
@@ -44,7 +49,8 @@ class Emitter:
         """Emit nothing more."""
         self._stopped.set()
 
-    async def close(self) -> None:
+    @override
+    async def quit(self) -> None:
         """Stop, and wait for what is being emitted."""
         self.stop()
         await asyncio.wait([self._task], timeout=CLOSE_TIMEOUT)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from frontier.download.pace import Pace
     from frontier.node.node import Node
     from frontier.settings.config import Config
-    from frontier.urls.traps import Traps
 
     Wanted = Mapping[tuple[str, str], tuple[str, By]]
 
@@ -51,7 +50,6 @@ class Shared(Protocol):
     """What the components of one process share; see `frontier.session.session`."""
 
     config: Config
-    traps: Traps
 
     def change_depth(self, most: int) -> None:
         """Take links for too deep that are further than *most* from a seed."""
@@ -146,7 +144,6 @@ class LiveSettings:
         values = {n.removeprefix(PREFIX).lower(): self._value(n) for n in TRAPS}
         config = replace(self._config, **values)
         self._session.config = config
-        self._session.traps.change(config)
 
     def _change_scope(self, kind: str | None) -> None:
         spider = self._crawler.spider

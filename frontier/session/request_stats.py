@@ -25,6 +25,7 @@ one node, which leaves; the crawl stays open.
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from scrapy.downloadermiddlewares.stats import get_header_size, get_status_size
 from frontier.errors import ConfigurationError
 from frontier.node.crawl_limits import Limits
 from frontier.node.ends import LIMITS, TIME
+from frontier.queue.due import META as DUE_META
 from frontier.status.figures import ERROR_KINDS
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from frontier.node.hosts import Hosts
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
+
+logger = logging.getLogger("frontier.scheduler")
 
 MOST = 2_000
 """Hosts that are known."""
@@ -212,3 +216,51 @@ class Counts:
         for name, limit in LIMITS.items():
             if reason == limit.reason:
                 self._spending.reach(name)
+
+
+class RequestStats:
+    """Counts for the stats of *crawler*, which are slow to count in."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._settings = crawler.settings
+        self._stats = crawler.stats
+        self._logs_dropped = logger.isEnabledFor(logging.DEBUG)
+        self._told_due = False
+        self.counts: Counter[str] = Counter()
+        """What was counted since it was last published, by the name of the stat."""
+
+    def filtered(self, request: Request) -> None:
+        """Count *request* as one that was seen before."""
+        self.counts["dupefilter/filtered"] += 1
+        if self._logs_dropped:
+            self._log_dropped(request)
+
+    def _log_dropped(self, request: Request) -> None:
+        """Log as Scrapy does: the first, or all if ``DUPEFILTER_DEBUG`` is set."""
+        more = ""
+        if not self._settings.getbool("DUPEFILTER_DEBUG"):
+            more = " (no more will be shown; DUPEFILTER_DEBUG shows all)"
+            self._logs_dropped = False
+        logger.debug("Filtered a request that was seen: %s%s", request, more)
+
+    def refuse_due(self, request: Request, error: ValueError) -> None:
+        """Count *request* as one whose due time is none; log the first."""
+        self.counts["frontier/queue/due_refused"] += 1
+        if not self._told_due:
+            self._told_due = True
+            logger.error(
+                "%s is fetched at once: its meta[%r] %s (shown once; the stat "
+                "frontier/queue/due_refused counts them)",
+                request.url[:200],
+                DUE_META,
+                error,
+            )
+
+    def publish(self, refused: int) -> None:
+        """Add what was counted to the stats; *refused* are the rules' refusals."""
+        for name, count in self.counts.items():
+            if count:
+                self._stats.inc_value(name, count)
+        self.counts.clear()
+        if refused:
+            self._stats.set_value("frontier/canon/refused", refused)

@@ -70,7 +70,6 @@ from frontier.session.request_stats import Counts, Outcomes, limits_of
 from frontier.settings.config import Config
 from frontier.urls.fingerprint import Fingerprints
 from frontier.urls.partition import DOWNLOAD_SLOT, QueueAddresses
-from frontier.urls.traps import SETTINGS, STATS, Traps
 from frontier.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -92,7 +91,6 @@ if TYPE_CHECKING:
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.queue.reserve import Reservation
-    from frontier.urls.exclusions import Exclusions, Rule
 
 logger = logging.getLogger(__name__)
 
@@ -139,8 +137,6 @@ class RequestState:
 
     is_start: bool = False
     """Whether `Spider.start` made it."""
-    is_exempt: bool = False
-    """Whether it is sent whatever was seen before the crawl (`queue.item.EXEMPT`)."""
     delivery: Delivery | None = None
     """What it stands on: as the request that was taken, or as its robots.txt."""
     is_ahead: bool = False
@@ -269,8 +265,6 @@ class Session(Part):
     node: Node
     fetch_again: Callable[..., bool]
     """Has a request in progress fetched again; see `Scheduler.fetch_again`."""
-    exclusions: Exclusions | None = None
-    """What an operator has excluded; `None` if that is nothing."""
     start_salt = b""
     """Not empty if the crawl began with what others saw; see `carry_call`."""
     browser: BrowserRecorder | None = None
@@ -310,11 +304,6 @@ class Session(Part):
         self.requests = RequestStates()
         """What is known of each request."""
         self.knows_start = asyncio.Event()
-        self.traps = Traps(self.config)
-        self.trapped: Counter[str] = Counter()
-        """Links that this node left out, by kind of trap."""
-        self.excluded: Counter[Rule] = Counter()
-        """Links and queued requests that an operator has excluded, by rule."""
         self.refused: Counter[str] = Counter()
         """Requests that were not sent, by reason (`frontier.download.hops`)."""
         self.outcomes = Outcomes()
@@ -483,6 +472,7 @@ class Session(Part):
     async def close(self) -> None:
         """Close the node, if it was opened."""
         if self._opened:
+            self.publish()
             self._opened = False
             await self.node.close()
             for name, count in self.node.stats_of_all.items():
@@ -546,19 +536,6 @@ class Session(Part):
             for r in self.in_progress()
         )
 
-    def excludes(self, url: str) -> bool:
-        """Whether *url* is excluded, which is then counted; the first is logged."""
-        rule = None if self.exclusions is None else self.exclusions.why(url)
-        if rule is None:
-            return False
-        if rule not in self.excluded:
-            logger.info(
-                "left out, first %s: an operator excluded %s", _shown(url), rule
-            )
-        self.excluded[rule] += 1
-        self._crawler.stats.inc_value("frontier/queue/excluded")
-        return True
-
     @override
     def steered(self) -> None:
         """Do what an operator wants of the crawl, and send what may be sent.
@@ -566,7 +543,6 @@ class Session(Part):
         While it is paused, or no host answers, the time does not count.
         """
         controls = self.node.controls.wanted
-        self.exclusions = controls.exclusions or None
         if self._live is not None and controls is not self._controls:
             self._controls = controls
             self._live.change(controls.settings)
@@ -580,7 +556,7 @@ class Session(Part):
         self._running = True
         pace = self.component(Pace)
         self._live = LiveSettings(self._crawler, self, self.node, pace)
-        self.steered()
+        self.node.steer()
         if self._exporter is not None:
             self._exporter.serve(self._reading, asyncio.get_running_loop())
 
@@ -619,21 +595,6 @@ class Session(Part):
         """Add one to *stat* of Scrapy's."""
         self._crawler.stats.inc_value(stat)
 
-    def leave_out(self, trap: str, url: str, count: int = 1, page: str = "") -> None:
-        """Count links of *page* in a *trap*, such as *url*; log the first."""
-        if trap not in self.trapped:
-            name = SETTINGS[trap]
-            limit = self._crawler.settings.get(name)
-            logger.warning(
-                "links over %s = %s are left out, first %s%s; the report counts them",
-                name,
-                limit,
-                _shown(url),
-                f" of {_shown(page)}" if page else "",
-            )
-        self.trapped[trap] += count
-        self._crawler.stats.inc_value(STATS[trap], count)
-
     @override
     def report(self) -> dict[str, Any]:
         """What Scrapy and its components have counted, for the crawl's report."""
@@ -649,9 +610,6 @@ class Session(Part):
             "statuses": _statuses(stats.get_stats()),
             "forbidden": forbidden,
             "refused": self.refused.total(),
-            "excluded": self.excluded.total(),
-            "trapped": self.trapped.total(),
-            "traps": dict(self.trapped),
             "seen": {
                 tier: stats.get_value(f"frontier/seen/{tier}", 0)
                 for tier in ("recent", "bloom", "set", "imported")
@@ -663,14 +621,28 @@ class Session(Part):
             "own": self.own_settings(),
         }
 
-    def publish_archive(self) -> None:
-        """Have Scrapy's stats say what the archive has counted, if there is one."""
+    def publish(self) -> None:
+        """Have Scrapy's stats say what the node and its archive have counted."""
+        if self._opened:
+            self._publish_node()
         if (archive := self.archive) is not None:  # also while the node is closed
             told = archive.counters.report()
             for stat, figure in ARCHIVE_STATS.items():
                 self._crawler.stats.set_value(stat, told[figure])
             for stat, figure in ARCHIVE_SECONDS.items():
                 self._crawler.stats.set_value(stat, round(told[figure] / 1e6, 3))
+
+    def _publish_node(self) -> None:
+        limit, watchdog = self.node.memory_limit, self.node.watchdog
+        stats = self._crawler.stats
+        if limit is not None and limit.state is not None:
+            stats.set_value("frontier/seen/given_up", limit.state.given_up)
+            stats.set_value("frontier/seen/lost_expected", limit.state.lost)
+        if watchdog is not None and watchdog.slow:
+            stats.set_value("frontier/busy/callbacks", watchdog.slow)
+            stats.set_value("frontier/busy/longest", round(watchdog.longest, 1))
+        if self.node.due_times.moved:
+            stats.set_value("frontier/queue/due", self.node.due_times.moved)
 
 
 def concurrency_of(settings: BaseSettings) -> Concurrency:
@@ -680,10 +652,6 @@ def concurrency_of(settings: BaseSettings) -> Concurrency:
         per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
         delay=settings.getfloat("DOWNLOAD_DELAY"),
     )
-
-
-def _shown(url: str) -> str:
-    return url[:URL_SHOWN] + ("..." if len(url) > URL_SHOWN else "")
 
 
 def _statuses(stats: Mapping[str, Any]) -> dict[str, int]:

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 MARK_BITS = 62
 LEAST_MARK = 1 << MARK_BITS
 """The least of all marks; they are below twice this."""
+LONG = 4096
+"""Characters from which on a request is remembered by its fingerprint only."""
 _QUIET = re.compile(r"[ !#-\[\]-~]*+")
 """Text that JSON does not escape."""
 _HOST = r"[a-z0-9]++(?:[.-][a-z0-9]++)*+"
@@ -129,6 +131,19 @@ class Fingerprints:
             self.refused += 1
             return self._ask(request)
         return _made(request.method, url, request.body.hex())
+
+    def key(self, request: Request) -> Any:
+        """What a memory of this process may know *request* by, and is quick to tell.
+
+        That is its fingerprint, as bytes, if nothing else is, or is short.
+        """
+        url, body = request.url, request.body
+        is_long = len(url) + len(body) > LONG
+        if is_long or not self.by_url or "verbatim_url" in request.meta:
+            return self.of(request)
+        if request.method == "GET" and not body:
+            return url
+        return (request.method, url, body)
 
     def of_get(self, url: str) -> bytes | None:
         """That of a plain GET of *url*; ``None`` if only `of` can tell."""

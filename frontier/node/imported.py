@@ -1,0 +1,71 @@
+"""What another scheduler had seen before its crawl was taken over.
+
+A URL that its partition calls new is queued as any other, and the set of the imported
+filter (`frontier.seen.imported_filter`) is asked before it is sent. What was not tested
+is *exempt*: its item says so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from frontier.node.context import Part
+from frontier.queue.item import EXEMPT
+from frontier.queue.push import TEST
+from frontier.seen.imported_filter import (
+    about_call,
+    has_any,
+    mark_of,
+    others_fingerprints,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frontier.node.delivery import Delivery
+    from frontier.node.link import Link
+    from frontier.store.keys import CrawlKeys
+    from frontier.store.outage_retry import OutageRetry
+
+
+class Imported(Part):
+    """Asks the filter that a crawl has, if it has one."""
+
+    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
+        self._outage_retry = outage_retry
+        self._keys = keys
+        self._is_there = False
+
+    @override
+    async def learn(self) -> None:
+        """Learn whether there is one; an import says so to each node."""
+        (found,) = await self._outage_retry.retry([about_call(self._keys)])
+        self._is_there = found is not None
+
+    @override
+    def link(self, link: Link) -> bool:
+        """Exempt what is not tested."""
+        if link.mode != TEST and self._is_there:
+            link.extra[EXEMPT] = True
+        return True
+
+    @override
+    def start(self, request: Any, delivery: Delivery, extra: Mapping[str, Any]) -> bool:
+        """Note whether *request* is exempt."""
+        if extra.get(EXEMPT) or request.dont_filter:
+            delivery.notes[Imported] = EXEMPT
+        return True
+
+    async def has_seen(self, request: Any, delivery: Delivery) -> bool:
+        """Whether *request*, which was taken, had been seen.
+
+        Raises:
+            FrontierError: The store has lost the set, or refuses.
+        """
+        if not self._is_there or Imported in delivery.notes:
+            return False
+        made = others_fingerprints(request.url, request.method, request.body)
+        marks = [mark for one in made if (mark := mark_of(one)) is not None]
+        return await has_any(self._outage_retry.retry, self._keys, marks)

@@ -1,0 +1,75 @@
+"""The features that see Scrapy's requests: the one module that knows them all.
+
+Those of a node are in `frontier.node.parts`. The order is that in which the hooks of
+`frontier.node.context.Part` are called, after those of the node.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from frontier.download.back_off import LeftAlone
+from frontier.download.hops import Hops
+from frontier.download.politeness import LeaseGuard
+from frontier.feeds.rounds import Rounds
+from frontier.requests.discovery import noting_of
+from frontier.requests.left_out import LeftOut
+from frontier.requests.recrawls import Recrawls
+from frontier.seeds.redis_feed import open_feed
+from frontier.session.other_schedulers import tell_of_leftovers
+from frontier.session.session import one_message, session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+    from frontier.queue.item import Codec
+
+logger = logging.getLogger(__name__)
+
+
+class SpiderFeatures:
+    """What the crawl of one spider has, beside the kernel."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._session = session_of(crawler)
+        with one_message():
+            self._recrawls = Recrawls(crawler)
+
+    async def open(
+        self, spider: Spider, codec: Codec, drop: Callable[[Request], bool] | None
+    ) -> None:
+        """Hang them on the node, which is in its crawl.
+
+        *drop*, if any, is asked of each link as soon as the spider has made it.
+        """
+        crawler, session, node = self._crawler, self._session, self._session.node
+        hops = session.component(Hops)
+        session.component(LeftOut).open()
+        node.parts.add(hops)
+        self._guard(hops)
+        session.follow_output(drop, noting_of(session), hops.of_errback)
+        if session.took_over:
+            await tell_of_leftovers(node, crawler.settings, spider)
+        open_feed(crawler, node, spider)
+        # Last, and one of them: what they do before an ack is about all before.
+        sites: Any = getattr(spider, "feed_sites", None)
+        if sites is not None:
+            session.component(Rounds).open(node, spider, sites)
+        if sites is None and self._recrawls.is_on:
+            self._recrawls.open(codec)
+        elif self._recrawls.is_on:
+            logger.warning(
+                "FRONTIER_RECRAWL has no effect on a spider that follows feeds: the "
+                "waits of their sites say when its pages are fetched"
+            )
+
+    def _guard(self, hops: Hops) -> None:
+        """Stand between Scrapy's downloader slots and its handlers."""
+        session = self._session
+        left_alone = session.component(LeftAlone)
+        session.lease_guard = LeaseGuard(self._crawler, session, hops, left_alone)
