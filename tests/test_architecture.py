@@ -185,28 +185,20 @@ WITH_SCRAPY = {
     *("download.browser", "download.conditional", "download.cookies"),
     *("download.robots", "download.sitemaps", "requests.discovery"),
     *("requests.left_out", "requests.recrawls", "session.live_settings"),
-    *("session.other_schedulers",),
+    "session.other_schedulers",
 }
 
 
-@pytest.mark.parametrize("name", KERNEL.split())
-def test_the_kernel_of_a_node_imports_no_feature(name):
-    """What a node asks of features are the hooks of `Part`; the simulator has none."""
-    above = FEATURES | {"download", "requests", "session"}
+@pytest.mark.parametrize("name", [*KERNEL.split(), *KERNEL_WITH_SCRAPY.split()])
+def test_the_kernel_imports_no_feature(name):
+    """What it asks of features are the hooks of `Part`; the simulator has none."""
+    is_apart = name in KERNEL.split()
+    above = {"download", "requests", "session"} if is_apart else WITH_SCRAPY
+    place = ("node", name) if is_apart else name.split(".")
+    found = imports(ROOT.joinpath(*place).with_suffix(".py"))
+    parts = {within(n.removeprefix("frontier."), FEATURES | above) for n in found}
 
-    assert imports_of(f"node.{name}", above) == set()
-
-
-@pytest.mark.parametrize("name", KERNEL_WITH_SCRAPY.split())
-def test_the_way_of_a_request_passes_no_feature(name):
-    """`frontier.session.features` alone knows what hangs on it."""
-    assert imports_of(name, FEATURES | WITH_SCRAPY) == set()
-
-
-def imports_of(part, features):
-    """The imports of the module *part* that are among *features*."""
-    found = imports(ROOT.joinpath(*part.split(".")).with_suffix(".py"))
-    return {n for n in found if within(n.removeprefix("frontier."), features)}
+    assert parts == {None}
 
 
 def test_tests_and_benchmarks_do_not_import_each_other():

@@ -14,7 +14,6 @@ from frontier.node.delivery import Delivery
 from frontier.session.session import RequestStates
 
 DELAY = 0.2
-RESERVATION = SimpleNamespace(key=1, lease=0)
 
 
 class Idle(asyncio.SelectorEventLoop):
@@ -111,7 +110,7 @@ def gate(node, sent):
 
 def take(gate, request):
     """Have *request* be from the store."""
-    reservation = SimpleNamespace(**vars(RESERVATION))
+    reservation = SimpleNamespace(key=1, lease=0)
     reservation.delivery = Delivery(reservation)
     gate._session.requests.of(request).delivery = reservation.delivery
 
