@@ -51,7 +51,7 @@ test-store: .venv/.installed-dev
 
 # The store's contract, and whole crawls in which nodes are killed and the store is lost.
 STORE_TESTS = tests/queue tests/cluster tests/seen tests/store tests/collection \
-  $(addprefix tests/integration/,test_crawl.py test_kill.py test_local.py \
+  $(addprefix tests/integration/,test_kill.py test_local.py \
   test_rebuild.py test_collection.py test_archive.py)
 
 stores: .venv/.installed-dev

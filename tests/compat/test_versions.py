@@ -17,7 +17,7 @@ TESTS = [
     "tests/download/test_handler.py",
     "tests/requests/test_stored_request.py",
     "tests/integration/test_cookies.py",
-    "tests/integration/test_crawl.py",
+    "tests/integration/test_kill.py",
     "tests/integration/test_plain_spider.py",
     "tests/integration/test_start_requests.py",
 ]

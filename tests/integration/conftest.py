@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from contextvars import ContextVar
 from functools import partial
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -62,22 +61,6 @@ FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
 def until(condition, what, deadline=DEADLINE):
     """Return the first true value of *condition*; fail after *deadline* seconds."""
     return topologies.until(condition, what, deadline)
-
-
-@contextlib.contextmanager
-def serving(handler):
-    """Serve with the class *handler*, which gets the server's ``url``."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    handler.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def owned(partitions, nodes):

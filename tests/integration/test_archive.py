@@ -36,8 +36,12 @@ def captures(files):
 
 
 def test_a_second_crawl_is_revisits_that_refer_to_the_first(serve, cluster):
+    """Also by the ids of records, though the first crawl was deleted."""
     server = serve(urls=200, hosts=4, calendar_months=12)
-    items = crawl(server, cluster, "a") + crawl(server, cluster, "b")
+    items = crawl(server, cluster, "a")
+    done = cluster.ask("crawl", "delete", "--crawl", "site-1", "--yes")
+    assert done.returncode == 0, done.stderr
+    items += crawl(server, cluster, "b")
     files = sorted(cluster.warc_dir.glob("*.warc.gz"))
 
     assert [f for f in files if f.suffix != ".gz"] == []
@@ -55,8 +59,9 @@ def test_a_second_crawl_is_revisits_that_refer_to_the_first(serve, cluster):
             headers["warc-refers-to-target-uri"],
             headers["warc-refers-to-date"],
         )
-        kind, target_digest, _ = every[target]
+        kind, target_digest, original = every[target]
         assert kind == "response"
+        assert headers["warc-refers-to"] == original["warc-record-id"]
         assert target_digest == digest
     every_exchange_has_its_request(files, server.requests())
     each_item_names_its_record(items, cluster.warc_dir)

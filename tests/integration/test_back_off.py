@@ -10,11 +10,15 @@ from email.utils import formatdate
 
 import pytest
 from conftest import DEADLINE, until
+from scrapy import Request
+from scrapy.utils.test import get_crawler
 
+from frontier.download.back_off import LeftAlone
 from frontier.queue.hosts import record_of
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
+from tests.harness.cases import each
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, page
 
@@ -89,8 +93,8 @@ def sites():
         return made[-1]
 
     yield site
-    for each in made:
-        each.close()
+    for one in made:
+        one.close()
 
 
 def start(cluster, *hosts, nodes=("node-1", "node-2"), more=(), **settings):
@@ -355,14 +359,7 @@ def test_a_page_is_tried_more_often_than_retry_times(heard, sites):
 
 @pytest.mark.parametrize(
     ("meta", "settings"),
-    [
-        ({"dont_retry": True}, {}),
-        ({"max_retry_times": 0}, {}),
-        ({}, {"RETRY_ENABLED": False}),
-        ({}, {"RETRY_TIMES": 0}),
-        ({}, {"RETRY_HTTP_CODES": [500]}),
-        ({}, {"FRONTIER_BACKOFF_TIMES": 0, "RETRY_ENABLED": False}),
-    ],
+    [({"dont_retry": True}, {}), ({}, {"RETRY_HTTP_CODES": [500]})],
 )
 def test_what_is_not_to_be_retried_reaches_its_spider(heard, sites, meta, settings):
     busy = sites(answers=[said(BUSY)] * 5)
@@ -370,6 +367,22 @@ def test_what_is_not_to_be_retried_reaches_its_spider(heard, sites, meta, settin
     status, _ = heard(busy, meta, **settings)
     assert status == 429
     assert len(busy.asked) == 1
+
+
+@each(
+    ("meta", "settings", "is_retried"),
+    [
+        ({}, {}, True),
+        ({"max_retry_times": 1}, {"RETRY_TIMES": 0}, True),
+        ({"max_retry_times": 0}, {}, False),
+        ({}, {"RETRY_ENABLED": False}, False),
+        ({}, {"RETRY_TIMES": 0}, False),
+    ],
+)
+def test_scrapys_settings_say_whether_a_page_is_retried(meta, settings, is_retried):
+    left_alone = LeftAlone(get_crawler(settings_dict=settings))
+
+    assert left_alone.is_retried(Request("http://a.example/", meta=meta)) is is_retried
 
 
 def test_after_so_many_tries_scrapy_and_the_spider_have_the_answer(heard, sites):

@@ -1,7 +1,6 @@
 """What becomes of a crawl's payloads when it ends."""
 
 from conftest import after, until
-from fastwarc import ArchiveIterator
 
 from frontier.collection.check import Check
 from frontier.collection.rounds import Committer
@@ -39,27 +38,3 @@ def test_one_crawl_is_canceled_while_it_runs_and_the_next_is_committed(serve, cl
     assert crawl.urls == seen.counts["totalUrls"] > crawl.digests
     assert crawl.revisits == seen.counts.get("dupeUrls", 0)
     assert Check(store, keys).run().sound
-
-
-def records(files):
-    """The headers of the records in *files*, with small letters."""
-    for path in files:
-        with path.open("rb") as stream:
-            for record in ArchiveIterator(stream, parse_http=False):
-                yield {name.lower(): value for name, value in record.headers.items()}
-
-
-def test_a_crawl_that_was_deleted_is_still_referred_to_by_record_ids(serve, cluster):
-    server = serve(urls=70, hosts=2)
-    cluster.start("a", "-a", f"seeds={','.join(server.seeds)}")
-    assert cluster.wait("a") == [0]
-    done = cluster.ask("crawl", "delete", "--crawl", "site-1", "--yes")
-    assert done.returncode == 0, done.stderr
-    cluster.start("c", "-a", f"seeds={','.join(server.seeds)}")
-    assert cluster.wait("c") == [0]
-
-    first = {r["warc-record-id"] for r in records(cluster.warc_dir.glob("site-1-*.gz"))}
-    second = list(records(cluster.warc_dir.glob("site-2-*.gz")))
-    revisits = [r for r in second if r["warc-type"] == "revisit"]
-    assert len(revisits) > 20
-    assert {r.get("warc-refers-to") for r in revisits} <= first

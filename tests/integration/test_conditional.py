@@ -1,74 +1,64 @@
 """Two crawls of a server that knows what it has not changed."""
 
+import contextlib
 import gzip
 import json
-from http.server import BaseHTTPRequestHandler
 
 import pytest
-from conftest import serving
 from fastwarc import ArchiveIterator
 
+from tests.rawsite import RawSite, answer, page
 from tests.warc.judges import assert_sound
 
-START = b"<title>start</title>"
-START += b"".join(b"<a href='/%s'>x</a>" % name for name in (b"a", b"b", b"forced"))
 DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 
 
-class Pages(BaseHTTPRequestHandler):
+class Pages(RawSite):
     """ETags, a date, a content coding, a page that changes, and a wrong 304.
 
     What a 304 says of a body, which it does not have, is wrong, too.
     """
 
-    protocol_version = "HTTP/1.1"
     changed = False
-    sent = ()
 
-    def do_GET(self):
-        change = b"new" if self.changed else b"old"
-        headers, body = {
-            "/": ({"ETag": '"start"'}, START),
-            "/a": ({"Last-Modified": DATE}, b"<title>a</title>"),
-            "/b": (
-                {"ETag": '"b"', "Content-Encoding": "gzip", "Set-Cookie": "a=b"},
-                gzip.compress(b"<title>b</title><a href='/c'>c</a>", mtime=0),
-            ),
-            "/c": (
-                {"ETag": f'"{change.decode()}"'},
-                b"<title>%s</title><a href='/d'>d</a>" % change,
-            ),
-            "/d": ({}, b"<title>d</title>"),
-            "/forced": ({}, b"<title>forced</title>"),
-        }.get(self.path, ({}, b""))
-        asked = self.headers.get("If-None-Match"), self.headers["If-Modified-Since"]
-        tag, date = headers.get("ETag"), headers.get("Last-Modified")
-        unmodified = (tag and asked[0] == tag) or (date and asked[1] == date)
-        unmodified = unmodified or (self.path == "/forced" and self.changed)
-        type(self).sent = (*self.sent, (self.path, 304 if unmodified else 200))
-        self.send_response(304 if unmodified else 200)
+    def __init__(self):
+        self.sent = {}
+        super().__init__({}, answer=self._say)
+
+    def _say(self, connection, received):
+        path = received.split(b" ")[1].decode()
+        change = "new" if self.changed else "old"
+        links = {"/": ("/a", "/b", "/forced"), "/b": ("/c",), "/c": ("/d",)}
+        title = change if path == "/c" else path.strip("/") or "start"
+        body = page(*links.get(path, ()), text=f"<title>{title}</title>")
+        body = body.partition(b"\r\n\r\n")[2]
+        lines = {
+            "/": ['ETag: "start"'],
+            "/a": [f"Last-Modified: {DATE}"],
+            "/b": ['ETag: "b"', "Content-Encoding: gzip", "Set-Cookie: a=b"],
+            "/c": [f'ETag: "{change}"'],
+        }.get(path, [])
+        tag = lines[0].partition(": ")[2].encode() if lines else b""
+        unmodified = (tag and tag in received) or (path == "/forced" and self.changed)
+        self.sent[path] = 304 if unmodified else 200
         if unmodified:
-            headers |= {"Content-Encoding": "deflate", "Content-Type": "image/png"}
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if not unmodified:
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if not unmodified:
-            self.wfile.write(body)
-
-    def log_message(self, *_):
-        """Say nothing."""
+            said = answer(
+                b"",
+                *lines,
+                "Content-Encoding: deflate",
+                "Content-Type: image/png",
+                status="304 Not Modified",
+            )
+        else:
+            body = gzip.compress(body, mtime=0) if path == "/b" else body
+            said = answer(body, "Content-Type: text/html", *lines)
+        connection.sendall(said)
 
 
 @pytest.fixture
 def pages():
-    class Handler(Pages):
-        pass
-
-    with serving(Handler):
-        yield Handler
+    with contextlib.closing(Pages()) as site:
+        yield site
 
 
 @pytest.fixture
@@ -76,24 +66,26 @@ def crawl(pages, cluster, tmp_path):
     """Crawl the pages; return the titles, what was sent, and the records."""
 
     def crawl(name, **settings):
-        pages.sent = ()
+        pages.sent.clear()
         items = tmp_path / f"{name}.jsonl"
         done = set(cluster.warc_dir.glob("*.warc.gz"))
         cluster.start(
-            name, "-a", f"seeds={pages.url}/", "-o", str(items),
+            name, "-a", f"seeds={pages.url('/')}", "-o", str(items),
             ROBOTSTXT_OBEY="False", **settings,
         )  # fmt: skip
         assert cluster.wait(name) == [0]
         text = items.read_text("utf-8") if items.exists() else ""
         found = [json.loads(line) for line in text.splitlines()]
-        titles = {each["url"].removeprefix(pages.url): each["title"] for each in found}
+        titles = {
+            each["url"].removeprefix(pages.origin): each["title"] for each in found
+        }
         records = {}
         for path in set(cluster.warc_dir.glob("*.warc.gz")) - done:
             with path.open("rb") as stream:
                 for record in ArchiveIterator(stream, parse_http=False):
                     headers = dict(record.headers)
                     if headers["WARC-Type"] in {"response", "revisit"}:
-                        url = headers["WARC-Target-URI"].removeprefix(pages.url)
+                        url = headers["WARC-Target-URI"].removeprefix(pages.origin)
                         records[url] = (headers, record.reader.read())
         return titles, dict(pages.sent), records
 

@@ -2,17 +2,16 @@
 
 import contextlib
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from conftest import DEADLINE, home_of, owned, until
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, answer
 
 SITES = 12
 """So many that a login of one node is for another."""
-ALL = 10**6
 SPIDER = """
 import asyncio
 from pathlib import Path
@@ -52,55 +51,31 @@ class LoginSpider(scrapy.Spider):
 """
 
 
-class Members(BaseHTTPRequestHandler):
-    """Pages for those who have logged in, and what each was asked for with."""
+class Site(RawSite):
+    """Pages for those who have logged in, as many as a test allows.
 
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self):
-        cookie = None
-        if self.path.startswith("/login?"):
-            domain = self.headers["Host"].partition(":")[0].partition(".")[2]
-            cookie = f"session={self.path[7:]}; Domain={domain}; Path=/"
-        else:
-            self.server.let_in()
-        sent = self.headers["Cookie"]
-        node = self.headers["X-Frontier-Node"]
-        self.server.asked.append((node, self.headers["Host"], self.path, sent))
-        self.send_response(200)
-        if cookie:
-            self.send_header("Set-Cookie", cookie)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-class Site(ThreadingHTTPServer):
-    """Answers as many requests for pages as a test allows."""
-
-    daemon_threads = True
+    *asked* has by which node, of which host, for what and with which cookie.
+    """
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Members)
         self.asked = []
-        self._change = threading.Condition()
-        self._allowed = self._answered = 0
+        self.members = threading.Event()
+        """Set when pages may be answered."""
+        super().__init__({}, answer=self._say)
 
-    def allow(self, count):
-        """Answer up to so many, of those that wait and those that come."""
-        with self._change:
-            self._allowed = count
-            self._change.notify_all()
-
-    def let_in(self):
-        with self._change:
-            is_allowed = lambda: self._answered < self._allowed  # noqa: E731
-            assert self._change.wait_for(is_allowed, DEADLINE)
-            self._answered += 1
+    def _say(self, connection, received):
+        head = received.decode().partition("\r\n\r\n")[0].split("\r\n")
+        path = head[0].split(" ")[1]
+        fields = dict(line.split(": ", 1) for line in head[1:])
+        cookies = []
+        if path.startswith("/login?"):
+            domain = fields["Host"].partition(":")[0].partition(".")[2]
+            cookies = [f"Set-Cookie: session={path[7:]}; Domain={domain}; Path=/"]
+        else:
+            self.members.wait(DEADLINE)
+        node = fields["X-Frontier-Node"]
+        self.asked.append((node, fields["Host"], path, fields.get("Cookie")))
+        connection.sendall(answer("ok", "Content-Type: text/html", *cookies))
 
 
 class Login:
@@ -113,7 +88,7 @@ class Login:
         chosen = {"DOWNLOAD_DELAY_JITTER": 0, **settings}
         lines = [f"{name} = {value!r}\n" for name, value in chosen.items()]
         spider = SPIDER.format(
-            sites=SITES, pages=pages, jars=jars, port=self.server.server_port
+            sites=SITES, pages=pages, jars=jars, port=self.server.port
         )
         scrapy_project(self.root, spider, "".join(lines))
 
@@ -149,18 +124,12 @@ def is_divided(port):
 
 @pytest.fixture
 def login(tmp_path, cluster):
-    with contextlib.ExitStack() as others:
-        server = Site()
-        while not is_divided(server.server_port):
-            others.callback(server.server_close)
-            server = Site()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield Login(server, tmp_path / "project", cluster)
-    server.allow(ALL)
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with contextlib.ExitStack() as sites:
+        server = sites.enter_context(contextlib.closing(Site()))
+        while not is_divided(server.port):
+            server = sites.enter_context(contextlib.closing(Site()))
+        yield Login(server, tmp_path / "project", cluster)
+        server.members.set()
 
 
 def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster):
@@ -173,7 +142,7 @@ def test_jars_do_not_mix_and_outlive_the_node_that_has_logged_in(login, cluster)
     by = {host: node for node, host, path, _ in login.server.asked if "/login" in path}
     cluster.kill("node-1")
     assert cluster.ask("node", "remove", "node-1", "--force").returncode == 0
-    login.server.allow(ALL)
+    login.server.members.set()
 
     assert cluster.wait("node-2") == [0]
     assert login.logged_out() == []

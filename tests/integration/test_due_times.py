@@ -175,36 +175,6 @@ def test_a_due_time_does_not_travel_and_a_wrong_one_is_said_once(cluster, crawl,
     assert "Traceback" not in text
 
 
-def test_a_crawl_with_work_for_later_stays_is_shown_and_is_taken_up_again(
-    cluster, crawl, site
-):
-    crawl.dues = [(crawl.url(0, "late"), 4), (crawl.url(1, "later"), 4.5)]
-    crawl.start("node-1")
-    until(lambda: len(site.asked) == 1, "the first page")
-
-    def waiting():
-        return snapshot(cluster.store, "frontier", "due-1").queue
-
-    until(lambda: waiting().waiting == 2 and waiting().acked == 1, "two wait")
-    shown = cluster.ask("crawl", "status", "--crawl", "due-1")
-    assert "2 wait until they are due, the next 20" in shown.stdout
-    refused = cluster.ask("crawl", "end", "--crawl", "due-1")
-    assert "2 requests of due-1 are not done" in refused.stderr
-    assert cluster.nodes["node-1"].poll() is None
-    cluster.kill("node-1")
-    cluster.ask("node", "remove", "node-1", "--force")
-    crawl.start("node-2")
-
-    assert cluster.wait("node-2") == [0]
-    times = crawl.times()
-    (began,) = times.pop(f"http://127.0.0.1:{crawl.port}/start")
-    assert {url.rpartition("/")[2]: len(at) for url, at in times.items()} == {
-        "late": 1,
-        "later": 1,
-    }
-    assert min(map(min, times.values())) >= began + 4
-
-
 def test_a_page_is_fetched_again_with_what_its_callback_says(cluster, crawl, site):
     crawl.start("node-1", spider="again")
 
@@ -216,7 +186,9 @@ def test_a_page_is_fetched_again_with_what_its_callback_says(cluster, crawl, sit
     assert (queue.pushed, queue.acked, queue.waiting) == (4, 4, 0)
 
 
-def test_what_waits_outlives_a_store_that_is_lost(cluster, crawl, site, tmp_path):
+def test_what_waits_is_shown_and_outlives_a_store_that_is_lost(
+    cluster, crawl, site, tmp_path
+):
     journal = tmp_path / "j"
     waits = {crawl.url(n, f"p{n}"): 6 for n in range(16)}
     crawl.dues = [*waits.items(), (crawl.url(0, "now"), 0)]
@@ -227,6 +199,11 @@ def test_what_waits_outlives_a_store_that_is_lost(cluster, crawl, site, tmp_path
         return sum(isinstance(e, Acked) for e in every) == 2
 
     until(known, "two pages are done")
+    shown = cluster.ask("crawl", "status", "--crawl", "due-1")
+    assert "16 wait until they are due, the next 20" in shown.stdout
+    refused = cluster.ask("crawl", "end", "--crawl", "due-1")
+    assert "16 requests of due-1 are not done" in refused.stderr
+    assert cluster.nodes["node-1"].poll() is None
     cluster.kill("node-1")
     cluster.lose_store()
     done = cluster.ask(

@@ -167,18 +167,3 @@ def test_what_was_seen_outlives_the_process_as_with_jobdir(run, serve, tmp_path)
     fetched = Counter(entry.url for entry in log.entries if not entry.aborted)
     starts = {*server.seeds, *(f"{base}/robots.txt" for base in server.site.bases)}
     assert {url for url, times in fetched.items() if times > 1} <= starts
-
-
-def test_what_cannot_work_is_one_message_and_a_failed_start(run, serve):
-    server = serve(urls=130, hosts=2, calendar_months=6)
-    refused = run("refused", server, **OURS, REDIS_URL="redis://127.0.0.1:1/0")
-
-    assert refused.wait() == 1
-    marks = (" CRITICAL: ", " ERROR: ", "Traceback")
-    complaints = [
-        line for line in refused.text.splitlines() if any(m in line for m in marks)
-    ]
-    (message,) = complaints
-    assert "127.0.0.1:1 does not answer" in message
-    assert server.requests() is None or not server.requests().entries
-    assert "Spider closed (frontier_refused)" in refused.text

@@ -5,7 +5,6 @@ import zipfile
 
 import pytest
 from conftest import Cluster
-from test_listing import files, listed, read
 from test_wacz import replay
 from test_wire import Captured
 
@@ -13,7 +12,7 @@ from frontier.cdx.lines import parse
 from frontier.wacz.check import check
 from frontier.wacz.create import create
 from tests.rawsite import RawSite
-from tests.warc.judges import assert_sound, read_warcio
+from tests.warc.judges import assert_sound, listed, read_listing, read_warcio
 
 SENT = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\nsent"
 PAGES = {
@@ -98,6 +97,10 @@ class Made(scrapy.Spider):
         yield {"url": response.url, "body": response.text}
 """
 MIDDLEWARE = "a downloader middleware"
+
+
+def files(cluster):
+    return sorted(cluster.warc_dir.glob("*.warc.gz"))
 
 
 def crawl(directory, store, paths, foreign, **settings):
@@ -220,7 +223,7 @@ def test_indexes_have_resources_as_reading_finds_them(crawled):
     cluster, _ = crawled
     lines = [line for path in files(cluster) for line in listed(path)]
 
-    assert lines == [line for path in files(cluster) for line in read(path)]
+    assert lines == [line for path in files(cluster) for line in read_listing(path)]
     made = [line for line in map(parse, lines) if not line.status]
     assert len(made) == 6
     assert sum(line.title == "Made" for line in made) == 5

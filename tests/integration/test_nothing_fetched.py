@@ -79,30 +79,24 @@ def test_two_nodes_whose_seeds_do_not_answer_say_so(cluster, sites):
     assert told["fetched"] is False
 
 
-def test_a_site_that_forbids_all_is_no_success(cluster, sites):
+def test_sites_that_forbid_all_or_lead_out_of_scope_are_no_success(cluster, sites):
+    other = sites({"/": page()})
+    away = sites({"/": redirect(other.url("/"))})
     site = sites({"/robots.txt": ROBOTS, "/": page()})
-    start(cluster, site.url("/"))
+    start(cluster, site.url("/"), away.url("/"))
 
     assert cluster.wait() == [1]
-    assert "has ended without one page: of 1 request" in cluster.text_of("node-1")
+    assert other.requests == {}
+    # The third is where the redirect leads.
+    assert "has ended without one page: of 3 requests" in cluster.text_of("node-1")
     report = cluster.ask("crawl", "status").stdout
-    assert "It has fetched nothing: 1 request, 1 disallowed by robots.txt" in report
+    told = "3 requests, 1 disallowed by robots.txt, 1 out of scope or at addresses"
+    assert f"It has fetched nothing: {told} not allowed" in report
     # It is closed: who starts again when the rules have changed gets a new crawl.
     site.pages["/robots.txt"] = answer()
     start(cluster, site.url("/"), nodes=["node-2"])
     assert cluster.wait("node-2") == [0]
     assert "is in crawl site-2" in cluster.text_of("node-2")
-
-
-def test_a_seed_that_redirects_out_of_scope_is_no_success(cluster, sites):
-    other = sites({"/": page()})
-    site = sites({"/": redirect(other.url("/"))})
-    start(cluster, site.url("/"))
-
-    assert cluster.wait() == [1]
-    assert other.requests == {}
-    report = cluster.ask("crawl", "status").stdout
-    assert "1 out of scope or at addresses not allowed" in report
 
 
 def test_one_answer_is_enough_also_for_a_node_that_got_none(cluster, sites):

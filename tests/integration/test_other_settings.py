@@ -14,7 +14,6 @@ from tests.harness.project import scrapy_project
 ROOT = Path(__file__).parents[2]
 REDIS_SCHEDULER = "scrapy_redis.scheduler.Scheduler"
 SELECT = "twisted.internet.selectreactor.SelectReactor"
-NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
 SPIDER = """
 import os
 
@@ -98,34 +97,6 @@ def refusal(done):
     (line,) = [line for line in done.stderr.splitlines() if "CRITICAL" in line]
     assert done.made == set()
     return line
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "hint"),
-    [
-        ("SCHEDULER", "nowhere.Scheduler", "has its own"),
-        ("DUPEFILTER_CLASS", NO_FILTER, "dont_filter=True"),
-        ("SCHEDULER_QUEUE_CLASS", "own.Queue", "FRONTIER_ORDER"),
-        ("TWISTED_REACTOR_ENABLED", "False", "asyncio"),
-    ],
-)
-def test_what_cannot_stand_beside_the_frontier_is_named(project, name, value, hint):
-    done = project()("-m", "scrapy", "crawl", "other", f"-s{name}={value}")
-
-    line = refusal(done)
-    assert f"{name} = {value!r}, set on the command line" in line
-    assert hint in line
-    assert "Delete the setting" in line
-
-
-def test_it_is_said_where_it_was_set(project):
-    words = ("-m", "scrapy", "crawl", "other")
-    said = refusal(project('SCHEDULER = "a.B"')(*words))
-    assert "SCHEDULER = 'a.B', set in the project's settings: " in said
-    said = refusal(project(custom={"TWISTED_REACTOR": SELECT})(*words))
-    assert (
-        f"TWISTED_REACTOR = {SELECT!r}, set by the spider (custom_settings): " in said
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,19 @@
 """Pages that are visited again, by nodes that are real processes."""
 
+import contextlib
 import json
 import signal
-import threading
-import time
 from collections import Counter, defaultdict
-from http.server import BaseHTTPRequestHandler
 
 import pytest
-from conftest import serving, until
+from conftest import until
 from fastwarc import ArchiveIterator
 
 from frontier.queue.item import decode
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, answer, page, redirect
 from tests.warc.judges import assert_sound
 
 LEAST, MOST = 0.5, 2.0
@@ -29,93 +28,53 @@ SETTINGS = {
     "ROBOTSTXT_OBEY": "False",
     "RETRY_TIMES": "3",
 }
-PAGE = "<title>%s</title><p>%s</p>"
 
 
-class Pages(BaseHTTPRequestHandler):
-    """Pages that change at each visit, never, in their clock, or are gone."""
+class Pages(RawSite):
+    """Pages that change at each visit, never, or are gone."""
 
-    protocol_version = "HTTP/1.1"
     links = ()
-    asked = ()
-    node = ""
 
-    def do_GET(self):
-        type(self).asked = (*self.asked, (self.path, time.monotonic()))
-        visits = sum(path == self.path for path, _ in self.asked)
-        answer = getattr(self, "of_" + self.path.strip("/").replace("/", "_"), None)
-        status, headers, body = answer(visits) if answer else (404, {}, "")
-        if headers.get("ETag") == self.headers.get("If-None-Match", ""):
-            status, body = 304, ""
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        data = body.encode()
-        if status != 304:
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+    def __init__(self):
+        self.asked = []
+        super().__init__({}, answer=self._say)
 
-    def of_(self, _):
-        links = "".join(f"<a href='{link}'>x</a>" for link in self.links)
-        return 200, {}, PAGE % ("start", links)
+    def visits(self, path):
+        """How often *path* was asked for."""
+        return self.asked.count(path)
 
-    def of_fast(self, visits):
-        return 200, {}, PAGE % ("fast", f"version {visits}")
-
-    def of_still(self, _):
-        return 200, {}, PAGE % ("still", "<a href='/fast'>the other way</a>")
-
-    def of_tagged(self, _):
-        return 200, {"ETag": '"1"'}, PAGE % ("tagged", "")
-
-    def of_clock(self, visits):
-        return 200, {}, PAGE % ("clock", f"It is 12:{visits:02}.")
-
-    def of_gone(self, visits):
-        return (200 if visits == 1 else 404), {}, PAGE % ("gone", "")
-
-    def of_moved(self, _):
-        return 301, {"Location": "/target"}, ""
-
-    def of_target(self, _):
-        return 200, {}, PAGE % ("target", "")
-
-    def of_shaky(self, visits):
-        return (500 if visits % 2 else 200), {}, PAGE % ("shaky", "")
-
-    def of_once(self, _):
-        return 200, {}, PAGE % ("once", "")
-
-    def of_new(self, _):
-        return 200, {}, PAGE % ("new", "")
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.do_GET()
-
-    def of_posted(self, _):
-        return 200, {}, PAGE % ("posted", "")
-
-    of_again = of_exempt = of_never = of_own = of_lambda = of_posted
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-    @classmethod
-    def visits(cls, path):
-        """When *path* was asked for."""
-        return [at for asked, at in cls.asked if asked == path]
+    def _say(self, connection, received):
+        path = received.split(b" ")[1].decode()
+        self.asked.append(path)
+        visits = self.visits(path)
+        said = page(text=f"<title>{path}</title>")
+        if path == "/":
+            said = page(*self.links)
+        elif path == "/fast":
+            said = page(text=f"version {visits}")
+        elif path == "/still":
+            said = page("/fast", text="the other way")
+        elif path == "/tagged":
+            known = b'If-None-Match: "1"' in received
+            said = answer(
+                b"" if known else "tagged",
+                'ETag: "1"',
+                "Content-Type: text/html",
+                status="304 Not Modified" if known else "200 OK",
+            )
+        elif path == "/moved":
+            said = redirect("/target")
+        elif path == "/gone" and visits > 1:
+            said = answer(status="404 Gone")
+        elif path == "/shaky" and visits % 2:
+            said = answer(status="500 Oops")
+        connection.sendall(said)
 
 
 @pytest.fixture
 def pages():
-    class Handler(Pages):
-        lock = threading.Lock()
-
-    with serving(Handler):
-        yield Handler
+    with contextlib.closing(Pages()) as site:
+        yield site
 
 
 @pytest.fixture
@@ -125,7 +84,7 @@ def crawl(pages, cluster):
     def crawl(node_id, *links, **settings):
         pages.links = links or pages.links
         return cluster.start(
-            node_id, "-a", f"seeds={pages.url}/", **{**SETTINGS, **settings}
+            node_id, "-a", f"seeds={pages.url('/')}", **{**SETTINGS, **settings}
         )
 
     return crawl
@@ -157,7 +116,7 @@ def records(cluster, pages):
                 headers = dict(record.headers)
                 if headers["WARC-Type"] in {"response", "revisit"}:
                     profile = headers.get("WARC-Profile", "").rpartition("/")[2]
-                    name = headers["WARC-Target-URI"].removeprefix(pages.url)
+                    name = headers["WARC-Target-URI"].removeprefix(pages.origin)
                     found[name].append((headers["WARC-Date"], profile))
     return {path: [what for _, what in sorted(all_)] for path, all_ in found.items()}
 
@@ -195,21 +154,19 @@ def intervals(cluster):
 
 def test_intervals_follow_what_each_page_does(pages, crawl, cluster):
     crawl("one", "/fast", "/still", "/tagged", "/gone", "/moved", "/shaky")
-    until(lambda: len(pages.visits("/still")) >= 5, "five visits")
-    until(
-        lambda: len(pages.visits("/shaky")) >= 8, "eight requests, of which half fail"
-    )
+    until(lambda: pages.visits("/still") >= 5, "five visits")
+    until(lambda: pages.visits("/shaky") >= 8, "eight requests, of which half fail")
     until(lambda: "/gone is gone" in cluster.text_of("one"), "what is gone")
     until(lambda: intervals(cluster) == (LEAST, MOST), "intervals that diverge")
     stop(cluster, "one")
 
-    assert len(pages.visits("/gone")) == 4
+    assert pages.visits("/gone") == 4
     done = records(cluster, pages)
     assert set(done["/fast"]) == {""}
     assert done["/still"][:4] == ["", *["identical-payload-digest"] * 3]
     assert done["/tagged"][:3] == ["", *["server-not-modified"] * 2]
-    assert len(pages.visits("/moved")) >= 3
-    assert len(pages.visits("/target")) >= 3
+    assert pages.visits("/moved") >= 3
+    assert pages.visits("/target") >= 3
     counted = stats(cluster, "one")
     assert counted["left"] == 1
     assert counted["gone"] == 2
@@ -258,11 +215,11 @@ def test_which_requests_are_visited_again(pages, cluster, tmp_path):
     project = scrapy_project(tmp_path / "project", SPIDER)
     settings = {**SETTINGS, "FRONTIER_RECRAWL_MAX": "1"}
     cluster.start(
-        "one", "-a", f"url={pages.url}", spider="odd", cwd=project, **settings
+        "one", "-a", f"url={pages.origin}", spider="odd", cwd=project, **settings
     )
-    until(lambda: len(pages.visits("/again")) >= 8, "visits")
-    until(lambda: len(pages.visits("/target")) >= 5, "visits")
-    until(lambda: len(pages.visits("/posted")) >= 5, "visits")
+    until(lambda: pages.visits("/again") >= 8, "visits")
+    until(lambda: pages.visits("/target") >= 5, "visits")
+    until(lambda: pages.visits("/posted") >= 5, "visits")
     once = ("/never", "/own", "/lambda", "/posted-once", "/exempt")
     until(lambda: all(map(pages.visits, once)), "a visit to each of the others")
     stop(cluster, "one")
@@ -270,6 +227,6 @@ def test_which_requests_are_visited_again(pages, cluster, tmp_path):
     again = {"/", "/moved", "/target", "/posted", "/again"}
     assert scheduled(cluster, "odd-1") == dict.fromkeys(again, 1)
     for path in once:
-        assert len(pages.visits(path)) == 1, path
+        assert pages.visits(path) == 1, path
     assert stats(cluster, "one")["local"] == 1
     assert stats(cluster, "one")["off"] == 1

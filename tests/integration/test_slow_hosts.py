@@ -14,7 +14,7 @@ from conftest import until
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer
 
-DELAYS = {"127.1.0": 300.0, "127.2.0": 1.5, "127.3.0": None}
+DELAYS = {"127.1.0": 1e308, "127.2.0": 1.5, "127.3.0": None}
 """Crawl-delays of three kinds of hosts, by what their addresses begin with."""
 HOSTS = {"127.1.0": 60, "127.2.0": 6, "127.3.0": 2}
 PAGES = {"127.1.0": 5, "127.2.0": 4, "127.3.0": 100}

@@ -93,15 +93,6 @@ def everything():
     return expected + Counter({f"{HOST}/to/{n}": 1 for n in range(2, PAGES, 4)})
 
 
-def test_a_project_with_a_proxy_middleware_runs_as_it_is(start, proxy):
-    cluster = start(own=False)
-
-    assert cluster.wait() == [0]
-    assert asked(proxy) == everything()
-    seen = snapshot(cluster.store, "frontier", "proxied-1")
-    assert (seen.totals.local, seen.queue.dead) == (0, 0)
-
-
 def test_a_spider_that_chooses_its_proxy_is_told_of_the_setting(start, proxy):
     cluster = start(own=True)
 
@@ -114,8 +105,11 @@ def test_a_spider_that_chooses_its_proxy_is_told_of_the_setting(start, proxy):
 
 
 def test_what_others_wrote_to_the_store_is_not_sent_and_told(start, cluster, proxy):
+    """While a project with a middleware that sets a proxy runs as it is."""
     start(own=False, FRONTIER_KEEP_ALIVE="True")
     until(lambda: asked(proxy) == everything(), "the whole site")
+    seen = snapshot(cluster.store, "frontier", "proxied-1")
+    assert (seen.totals.local, seen.queue.dead) == (0, 0)
     crawl = stored_crawl(cluster.store, "frontier", "proxied-1")
     hostile = [
         {"url": "file:///etc/hostname"},

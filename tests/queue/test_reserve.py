@@ -87,6 +87,14 @@ def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
     assert caught.value.key == getattr(keys, key)
 
 
+def test_unknown_is_what_a_holder_could_have_reserved_and_neither_knows_nor_keeps():
+    entries = {1: "7", 2: "7", 3: "6", 4: "8", 5: "7 node-1"}
+    reply = {b"%d" % n: f"{head}\n{A}\nx".encode() for n, head in entries.items()}
+
+    unknown = p.unknown_of(reply, Lease(3, 7), {(3, 7, 1), (4, 7, 2), (3, 6, 3)})
+    assert unknown == [(2, A), (3, A)]
+
+
 def test_what_is_reserved_is_nobody_elses_until_it_is_acked(client, grant):
     node, lease = client(), grant()
     node.push_urls(numbers(3))

@@ -9,7 +9,10 @@ from scrapy_redis.spiders import RedisSpider
 
 from frontier.errors import ConfigurationError
 from frontier.session.other_schedulers import SCHEDULER, stand_back, take_over
+from tests.harness.cases import each
 
+NO_FILTER = "scrapy.dupefilters.BaseDupeFilter"
+SELECT = "twisted.internet.selectreactor.SelectReactor"
 REDIS = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -157,12 +160,29 @@ def test_what_changes_nothing_is_not_spoken_of(said, idle):
     assert said(idle)[1] == []
 
 
-def test_a_refusal_changes_nothing():
-    settings = Settings({**REDIS, "SCHEDULER_QUEUE_CLASS": "my.Queue"})
+@each(
+    ("name", "value", "priority", "place", "hint"),
+    [
+        ("SCHEDULER", "nowhere.Scheduler", "cmdline", "on the command", "has its own"),
+        ("SCHEDULER", "a.B", "project", "in the project's", "has its own"),
+        ("DUPEFILTER_CLASS", NO_FILTER, "cmdline", "on the command", "dont_filter="),
+        ("SCHEDULER_QUEUE_CLASS", "my.Queue", "project", "in the", "FRONTIER_ORDER"),
+        ("TWISTED_REACTOR", SELECT, "spider", "by the spider (custom", "asyncio"),
+        ("TWISTED_REACTOR_ENABLED", "False", "cmdline", "on the command", "asyncio"),
+    ],
+)
+def test_a_refusal_says_what_was_set_where_and_changes_nothing(
+    name, value, priority, place, hint
+):
+    settings = Settings(REDIS)
+    settings.set(name, value, priority)
     before = settings.copy_to_dict()
 
-    with pytest.raises(ConfigurationError, match="SCHEDULER_QUEUE_CLASS = 'my.Queue'"):
+    with pytest.raises(ConfigurationError) as refused:
         take_over(settings, Spider)
+    assert f"{name} = {value!r}, set {place}" in str(refused.value)
+    assert hint in str(refused.value)
+    assert "Delete the setting" in str(refused.value)
     assert settings.copy_to_dict() == before
 
 

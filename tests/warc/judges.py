@@ -10,6 +10,10 @@ from fastwarc.warc import ArchiveIterator as FastwarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
+from frontier.cdx.lines import listed as line_of
+from frontier.cdx.lines import paired
+from frontier.warc.reader import records
+
 
 def read_warcio(path):
     """Return (type, headers as a dict, HTTP headers, payload) of each record."""
@@ -46,3 +50,20 @@ def assert_sound(path):
     judged = CliRunner().invoke(fastwarc, ["check", "-q", str(path)])
     assert judged.exit_code == 0, judged.output
     assert "FAIL" not in judged.output
+
+
+def listed(path):
+    """The lines of the CDXJ beside the WARC file *path*, which are sorted."""
+    raw = path.with_name(path.name.removesuffix(".warc.gz") + ".cdxj").read_bytes()
+    lines = raw.splitlines(keepends=True)
+    assert lines == sorted(lines)
+    return lines
+
+
+def read_listing(path):
+    """The lines that reading the file *path* gives."""
+    with path.open("rb") as file:
+        blocks = iter(lambda: file.read(1 << 20), b"")
+        made = paired(records(path.name, blocks))
+        lines = [line_of(one, path.name, how) for one, how in made]
+        return sorted(line.encode() for line in lines if line is not None)
