@@ -42,7 +42,7 @@ META = "frontier_due"
 DUE = "due"
 """In the place of a queue's name: something is due before all else that waits."""
 LEAST = 64
-"""Milliseconds of the shortest bucket."""
+"""Milliseconds of the shortest bucket; a power of two, as all are."""
 PART = 32
 """What waits shares a bucket with what is due within such a part of its wait."""
 LONGEST = 2 * 366 * 86_400_000
@@ -86,9 +86,7 @@ class ServerClock:
 def bucket_of(due: float, now: float) -> tuple[str, int]:
     """The bucket of what is due then, at *now*, and for how many ms that is away."""
     delay = min(max(math.ceil(due - now), 0), LONGEST)
-    width = LEAST
-    if delay > 2 * LEAST * PART:
-        width = 1 << (delay // PART).bit_length() - 1
+    width = 1 << max(delay // PART, LEAST).bit_length() - 1
     return str(-(-math.ceil(now + delay) // width) * width), delay
 
 

@@ -118,7 +118,7 @@ def push_plan(
     """
     modes, marks, queues, priorities, items, _, dues, ids = zip(*pushes, strict=True)
     urls = len(marks)
-    wanted = intset.wanted(layout.count + urls) if tiers.has_set else 0
+    wanted = intset.wanted(layout.count + urls)  # 1, where there is no set
     begins = tiers.is_full(layout, urls)
     if wanted > layout.buckets or begins:
         return grow_plan(keys, tiers, layout, wanted, urls, begins=begins)
