@@ -19,7 +19,7 @@ FLAGS = (
 WIDTHS = {360: 780, 1920: 1080}
 """Widths at which pages are looked at, and heights."""
 SCHEMES = ("light", "dark")
-SLOWEST = 30_000
+SLOWEST = 240_000
 """Milliseconds after which something that should happen is said not to."""
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -15,11 +16,20 @@ from frontier.download.robots import Known, RobotsTxtMiddleware
 from tests.rawsite import RawSite, answer
 
 SCRIPT = """
-import json, sys
+import json, sys, urllib.request
 import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
 
 base, middleware, more = sys.argv[1:]
+
+
+class Asking:
+    asked = 0
+
+    def process_request(self, request):
+        Asking.asked += "/private/" in request.url
+        if Asking.asked == 6:
+            urllib.request.urlopen(base + "/all-wait")
 
 
 class Eager(scrapy.Spider):
@@ -59,6 +69,7 @@ process = AsyncCrawlerProcess({
     "REMOTE_CONTROL_ENABLED": False, "TELNETCONSOLE_ENABLED": False,
     "DOWNLOADER_MIDDLEWARES": {
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        Asking: 50,
         middleware: 100,
     },
     **json.loads(more),
@@ -70,13 +81,22 @@ print(json.dumps([len(Eager.fetched), Eager.sent]))
 
 
 @pytest.fixture
-def base(tmp_path):
-    from frontier.testing.server import SiteServer
-    from frontier.testing.site import Site
+def base():
+    """The address of a site whose robots.txt comes once all requests wait for it."""
+    all_wait = threading.Event()
 
-    # All of them wait for it: the answer takes longer than a process stands still.
-    with SiteServer(Site(urls=130), log=tmp_path / "log", delay=1.0) as server:
-        yield server.seeds[0].rstrip("/")
+    def robots(connection):
+        all_wait.wait(240)
+        connection.sendall(answer("User-agent: *\nDisallow: /private\n"))
+
+    def told(connection):
+        all_wait.set()
+        connection.sendall(answer())
+
+    pages = {"/robots.txt": robots, "/all-wait": told}
+    site = RawSite(pages, answer=lambda connection, _: connection.sendall(answer("x")))
+    with contextlib.closing(site):
+        yield site.origin
 
 
 def fetched(base, middleware):

@@ -15,7 +15,8 @@ from frontier.store.keys import CrawlKeys
 from tests.harness.project import scrapy_project
 from tests.rawsite import RawSite, answer, page
 
-TTL = 3.0
+TTL = 6.0
+"""Seconds; so long that a node on a busy machine is not lost before its time."""
 PAGES = 12
 HOSTS = 8
 NODES = ("node-1", "node-2")

@@ -52,7 +52,7 @@ def test_a_node_that_is_killed_is_lost_in_view_and_its_partitions_move(
     server = serve(urls=300, hosts=6, calendar_months=12, delay=HELD, nodes=NODES)
     for node in NODES:
         arguments = f"seeds={','.join(server.seeds)}"
-        cluster.start(node, "-a", arguments, FRONTIER_LEASE_TTL="3")
+        cluster.start(node, "-a", arguments, FRONTIER_LEASE_TTL="8")
     cluster.join()
     cluster.share("site-1")
     with page_of(cluster, "--crawl", "site-1") as url:

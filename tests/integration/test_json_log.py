@@ -83,7 +83,9 @@ class NoisySpider(scrapy.Spider):
 def project(tmp_path):
     settings = (
         'ROBOTSTXT_OBEY = False\nFRONTIER_LOG_FORMAT = "json"\nLOG_STDOUT = True\n'
-        "FRONTIER_LEASE_TTL = 2\n"
+        # The watchdog says that the node is busy after so long, unless the node was
+        # lost before: if it came too late to say that it lives, nothing would be said.
+        "FRONTIER_LEASE_TTL = 8\n"
     )
     return scrapy_project(tmp_path / "project", SPIDER, settings)
 

@@ -1,10 +1,9 @@
 """One job on several machines, of which one is slow to start; and one run twice."""
 
 import json
-import signal
 
 import pytest
-from conftest import after, until
+from conftest import after
 
 from frontier.status.snapshot import list_crawls
 from tests.harness.project import scrapy_project
@@ -109,25 +108,3 @@ def test_jobs_with_other_arguments_have_their_own_items(serve, cluster, start, i
     said = [ln for ln in cluster.text_of("b-1").splitlines() if "args-1" in ln]
     assert "cat = 'b' here, 'a' there" in said[0]
     assert "args-1" not in cluster.text_of("a-1").replace("in crawl args-1", "")
-
-
-def test_a_job_leaves_what_another_one_has_left(serve, cluster, start, items):
-    server = serve(urls=120, hosts=3, calendar_months=1, until=after(12))
-    seeds = server.seeds
-    first = start("a-1", "cat=a", seeds=seeds)
-    until(lambda: len(server.answered) >= 12, "pages")
-    first.send_signal(signal.SIGTERM)
-    until(lambda: "Closing spider" in cluster.text_of("a-1"), "the stop")
-    server.go_on()
-    assert cluster.wait("a-1") == [0]
-
-    start("b-1", "cat=b", seeds=seeds)
-    assert cluster.wait("b-1") == [0]
-    total, urls, whose = items("b-1")
-    assert total == urls > 30
-    assert whose == {"b"}
-
-    start("a-2", "cat=a", seeds=seeds)
-    assert cluster.wait("a-2") == [0]
-    assert 0 < items("a-2")[0] < total
-    assert items("a-1", "a-2") == (total, total, {"a"})
