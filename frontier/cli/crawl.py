@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,25 +28,15 @@ from frontier.cli.crawl_repair import rebuild, repair
 from frontier.cli.crawl_status import status
 from frontier.cli.output import ExitCode, Shown, complain, say, show, table
 from frontier.cli.seeds import seed
-from frontier.errors import ConfigurationError, CrawlClosed, OtherSchema
+from frontier.errors import ConfigurationError, OtherSchema
 from frontier.status.text import duration
 from frontier.status.text import local_moment as when
 from frontier.status.validate import printable, text
 from frontier.store.keys import SCHEMA, CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from frontier.cli.crawl_run import Outcome, Plan
-    from frontier.queue.dead_letters import Letter
-    from frontier.seen.seen_set import StoredCrawl
-    from frontier.settings.config import Config
     from frontier.status.views import CrawlSummary
-    from frontier.store.client import BlockingStore
-
-
-LEAVING_S = 15.0
-"""Seconds after which a silent node of a crawl that has ended has left."""
 
 
 @options
@@ -270,13 +258,6 @@ def _row(crawl: CrawlSummary) -> list[str]:
     return [crawl.crawl_id, crawl.spider, state, began, lasted, nodes]
 
 
-@dataclass(frozen=True, slots=True)
-class _DeadLetters:
-    crawl: StoredCrawl
-    total: int
-    letters: list[Letter]
-
-
 @options
 class DeadOptions(Output, CrawlOptions):
     """Whose dead letters are listed."""
@@ -284,8 +265,12 @@ class DeadOptions(Output, CrawlOptions):
 
 def dead(given: DeadOptions) -> Shown:
     """List the dead letters: requests that were given up, and why."""
+    from frontier.queue.dead_letters import counted, letters
+
     with given.connected() as store:
-        found = _dead_letters(store, given)
+        crawl = given.stored(store)
+        counts = counted(store, crawl.keys, crawl.config.partitions)
+        found, total = list(letters(store, crawl.keys, counts)), sum(counts.values())
     rows = [
         {
             "url": printable(one.url),
@@ -293,14 +278,13 @@ def dead(given: DeadOptions) -> Shown:
             "queue": printable(one.queue),
             "partition": one.partition,
         }
-        for one in found.letters
+        for one in found
     ]
     lines = [f"{row['url'] or '(unreadable request)'}: {row['reason']}" for row in rows]
-    if found.total > len(found.letters):
-        lines.append(f"and {found.total - len(found.letters):,} more")
-    crawl_id = found.crawl.keys.crawl_id
+    if total > len(found):
+        lines.append(f"and {total - len(found):,} more")
     return Shown(
-        {"crawl_id": crawl_id, "dead": found.total, "letters": rows},
+        {"crawl_id": crawl.keys.crawl_id, "dead": total, "letters": rows},
         lines or ["nothing was given up"],
     )
 
@@ -322,11 +306,15 @@ def requeue(given: RequeueOptions) -> Shown:
         frontier crawl requeue https://example.org/page
         frontier crawl requeue --all
     """
+    from frontier.seeds.requeue import requeue as requeue_letters
+
     wanted = {url.strip() for url in given.urls}
     if bool(wanted) == given.every:
         raise ConfigurationError("requeue needs either URLs or --all")
     with given.connected() as store:
-        done = _revive(store, given, wanted)
+        missing = set(wanted)
+        crawl_id = given.crawl_id(store)
+        done = requeue_letters(store, given.namespace, crawl_id, missing or None)
     notes = list[str]()
     if done.open_crawl:
         name = "" if done.open_crawl == done.crawl_id else done.crawl_id
@@ -340,93 +328,9 @@ def requeue(given: RequeueOptions) -> Shown:
         notes,
         [
             f"{printable(url)!r} was not given up, or was requeued already"
-            for url in sorted(wanted)
+            for url in sorted(missing)
         ],
     )
-
-
-@dataclass(slots=True)
-class _Revived:
-    crawl_id: str = ""
-    requeued: int = 0
-    left: int = 0
-    open_crawl: str = ""
-    """The crawl that its spider's nodes join, if this one had ended; else empty."""
-
-
-def _revive(store: BlockingStore, given: RequeueOptions, wanted: set[str]) -> _Revived:
-    """Requeue those that are *wanted*, or all; take what is found from it."""
-    from frontier.queue.dead_letters import revive
-    from frontier.seeds.load_once import SeedLock, tell_holders
-
-    done = _Revived()
-    while True:  # what is read at once is capped
-        found = _dead_letters(store, given)
-        keys = found.crawl.keys
-        chosen = [
-            one
-            for one in found.letters
-            if one.url and (given.every or one.url in wanted)
-        ]
-        done.crawl_id, done.left = keys.crawl_id, found.total - len(chosen)
-        wanted -= {one.url for one in chosen}
-        if not chosen:
-            return done
-        done.open_crawl = _reopen(store, found.crawl) or done.open_crawl
-        _have_asked(store, found.crawl, chosen)
-        # As for seeds: the crawl must not end while they are on their way.
-        lock = SeedLock(keys, f"requeue-{secrets.token_hex(8)}")
-        lock.hold(store)
-        count, became_ready = revive(store, keys, chosen)
-        tell_holders(store, keys, became_ready)
-        store.call(lock.done_call())
-        done.requeued += count
-        if not count or not done.left:
-            return done
-
-
-def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
-    """Let *crawl* be resumed if it is finished; what nodes of its spider join then."""
-    from frontier.cluster.crawls import reopen
-    from frontier.store.client import Call
-
-    meta = Call.command("HGET", crawl.keys.meta(), "spider")
-    spider = (store.call(meta) or b"").decode("utf-8", "replace")
-    return reopen(store, crawl.keys, spider, ttl=LEAVING_S)
-
-
-def _have_asked(
-    store: BlockingStore, crawl: StoredCrawl, chosen: Sequence[Letter]
-) -> None:
-    """Have hosts of *chosen* that are left alone be asked again, as `retry` does."""
-    from frontier.cluster.controls import RETRIED, Change, change, operator
-    from frontier.queue.hosts import forget
-
-    keys = crawl.keys
-    for host in {_host(crawl.config, one) for one in chosen}:
-        if forget(store, keys, crawl.config, [host]):
-            with contextlib.suppress(CrawlClosed):  # a node that comes reads it
-                change(store, keys, Change(RETRIED, host), operator())
-
-
-def _host(config: Config, letter: Letter) -> str:
-    """The host that is left alone where *letter* is not to be sent."""
-    from frontier.queue.priority import split_name
-    from frontier.urls.partition import SPREAD, host_of_shard, queue_key
-
-    if config.queue_key in SPREAD:
-        return queue_key(letter.url, "host")
-    key = split_name(letter.queue)[1]
-    return host_of_shard(key) if config.host_shards > 1 else key.partition("~")[0]
-
-
-def _dead_letters(store: BlockingStore, given: CrawlOptions) -> _DeadLetters:
-    from frontier.queue.dead_letters import counted, letters
-
-    crawl = given.stored(store)
-    counts = counted(store, crawl.keys, crawl.config.partitions)
-    found = list(letters(store, crawl.keys, counts))
-    return _DeadLetters(crawl, sum(counts.values()), found)
 
 
 app = Commands(

@@ -186,7 +186,7 @@ class Nodes:
         cwd: Path,
         env: Mapping[str, str],
     ) -> None:
-        words = [sys.executable, "-m", __name__, node_id]
+        words = [sys.executable, "-m", "frontier.session.process", node_id]
         with open(log, "ab", opener=creating(self._mode)) as output:
             process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
                 words,
@@ -288,26 +288,6 @@ class Nodes:
     def failed(self) -> list[NodeProcess]:
         """Those that did not end with exit code 0."""
         return [node for node in self.every if node.exit_code != 0]
-
-
-def crawl_as_told() -> None:
-    """Be Scrapy with the arguments that standard input has, as a JSON list.
-
-    Raises:
-        SystemExit: With Scrapy's exit code.
-    """
-    words = json.load(sys.stdin.buffer)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, sys.stdin.fileno())
-    os.close(nothing)
-    from scrapy.cmdline import execute
-
-    sys.argv = ["scrapy", *words]
-    execute()
-
-
-if __name__ == "__main__":
-    crawl_as_told()
 
 
 SITE, FOLLOWER = "site", "feeds"

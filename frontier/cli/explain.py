@@ -24,9 +24,9 @@ from frontier.status.validate import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frontier.cli.project import Identities
     from frontier.explain.checks import Explanation
     from frontier.explain.in_store import Subject
+    from frontier.requests.identities import Identities
     from frontier.settings.config import Config
 
 SHOWN = 200
@@ -60,13 +60,13 @@ def explain(given: ExplainOptions) -> Shown:
     Names what it could not look at; if that might change the answer, it ends with
     INCOMPLETE.
     """
-    from frontier.cli.project import Identities, lines_of
     from frontier.explain.checks import Known
     from frontier.explain.checks import explain as judged
     from frontier.explain.files import find
     from frontier.explain.in_archive import look_into
     from frontier.explain.in_logs import read_logs
     from frontier.explain.in_store import look
+    from frontier.requests.identities import Identities, lines_of
 
     places = given.warcs or [str(WARC_DIR)] * WARC_DIR.is_dir()
     with given.connected() as store, bar("looking", None) as progress:

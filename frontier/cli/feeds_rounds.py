@@ -63,10 +63,10 @@ def refetch(given: RefetchOptions) -> Shown:
     """Fetch a page once more, in a round that begins now."""
     from scrapy import Request
 
-    from frontier.cli.project import Identities
     from frontier.feeds.followed import followed
     from frontier.feeds.model import canonical_url
     from frontier.feeds.round_state import FailedPage, refetch_call
+    from frontier.requests.identities import Identities
 
     try:
         page = canonical_url(given.url)

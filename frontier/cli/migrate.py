@@ -140,8 +140,8 @@ class Marked:
 
 def _mark(store: BlockingStore, migration: Migration, file: Path, done: Marked) -> None:
     """Have the crawl have seen the URLs of *file*; name the other lines."""
-    from frontier.cli.project import Identities, urls_in
     from frontier.queue.push import TEST, Push
+    from frontier.requests.identities import Identities, urls_in
     from frontier.seen.seen_set import stored_crawl
 
     crawl = stored_crawl(store, migration.config.namespace, done.crawl_id)

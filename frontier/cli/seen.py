@@ -121,7 +121,7 @@ def forget(given: ForgetOptions) -> Shown:
     Shows its plan first; add --yes to do it. Takes whole URLs only: the store keeps
     hashes, and a hash does not tell what its URL begins with.
     """
-    from frontier.cli.project import Identities, lines_of
+    from frontier.requests.identities import Identities, lines_of
     from frontier.seen.seen_set import CANNOT_FORGET
 
     lines = lines_of(given.target)
@@ -156,8 +156,8 @@ class ExportOptions(Output, CrawlOptions):
 
 def export_file(given: ExportOptions) -> Shown:
     """Write what a crawl has seen to a file, for other crawls."""
-    from frontier.cli.project import require_project_of
     from frontier.cluster.shared_settings import FINGERPRINTER
+    from frontier.requests.identities import require_project_of
     from frontier.seen.config import seen_config
     from frontier.seen.export import export
 
@@ -181,8 +181,8 @@ class ImportOptions(ExportOptions):
 
 def import_file(given: ImportOptions) -> Shown:
     """Let a crawl skip what another one has seen. A file that is cut off is refused."""
-    from frontier.cli.project import fingerprinter_name, require_project_of
     from frontier.cluster.crawls import carry_call
+    from frontier.requests.identities import fingerprinter_name, require_project_of
     from frontier.seen.config import seen_config
     from frontier.seen.export import Import
 

@@ -15,13 +15,13 @@ from frontier.files import mode_of
 from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
+from frontier.node.gone_nodes import GoneNodes
 from frontier.node.host_addresses import AddressClasses
 from frontier.node.imported import Imported
 from frontier.node.journal.entries import Header
 from frontier.node.journal.writer import Journal, refuse_lost
 from frontier.node.kernel import Features
 from frontier.settings.values import SEEDS
-from frontier.status.reports import GoneNodes
 from frontier.store.client import BlockingStore
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import mmh3
 
 from frontier.errors import ConfigurationError
 from frontier.settings.values import QUEUE_KEYS
-from frontier.urls.canon.rulesets import SCRAPY, host_of_origin
 from frontier.urls.scope import domain_of
 from frontier.urls.split import split
 
@@ -60,7 +59,12 @@ class QueueAddresses:
 
     def __init__(self, config: Config) -> None:
         self._kind = config.queue_key
-        self._rules = config.canon_rules
+        self._host_of_origin: Callable[[str], str | None] = lambda _: None
+        if (rules := config.canon_rules) != "scrapy":
+            # They take a tenth of a command's start, and few crawls have them.
+            from frontier.urls.canon.rulesets import host_of_origin
+
+            self._host_of_origin = lambda origin: host_of_origin(origin, rules)
         self._partitions = config.partitions
         self._shards = config.host_shards
         self._is_spread = self._kind in SPREAD
@@ -97,9 +101,7 @@ class QueueAddresses:
         if self._own is not None:
             return url
         origin = origin_of(url)
-        if self._rules == SCRAPY:
-            return origin
-        host = host_of_origin(origin, self._rules)
+        host = self._host_of_origin(origin)
         return origin if host is None else f"{origin.partition('://')[0]}://{host}"
 
     def _places_of(self, origin: str) -> tuple[QueueAddress, ...]:

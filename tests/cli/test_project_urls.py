@@ -1,7 +1,7 @@
 import pytest
 
-from frontier.cli.project import lines_of
 from frontier.errors import ConfigurationError
+from frontier.requests.identities import lines_of
 from frontier.seeds.read import Line
 
 

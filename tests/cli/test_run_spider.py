@@ -337,7 +337,7 @@ def running_in(directory):
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            is_node = b"frontier.cli.crawl_run" in words
+            is_node = b"frontier.session.process" in words
             if is_node and (process / "cwd").readlink() == directory:
                 found.append(int(process.name))
     return found

@@ -9,9 +9,10 @@ import pytest
 
 from frontier.cluster.membership import Membership
 from frontier.model import Member
+from frontier.node.gone_nodes import KEPT, GoneNodes
 from frontier.status import reports
 from frontier.status.figures import MOST_SHARES
-from frontier.status.reports import GONE, KEPT, GoneNodes
+from frontier.status.reports import GONE
 from frontier.status.snapshot import snapshot
 from frontier.status.validate import MAX_JSON
 from frontier.store.keys import SCHEMA, CrawlKeys

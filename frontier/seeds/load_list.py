@@ -1,0 +1,249 @@
+"""A list of seeds that a command puts into a crawl, whether nodes run or not.
+
+What always holds:
+
+1.  A list that was cut off is gone on with by the same command: the lines of earlier
+    runs are skipped. It is known by its contents; standard input is new each time.
+2.  A line that is no seed is told, with its place, and left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import secrets
+import sys
+import threading
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.project import get_project_settings
+
+from frontier.cluster.crawls import BY_FINGERPRINT
+from frontier.errors import ConfigurationError, PushForgotten, StoreRefused
+from frontier.files import open_input
+from frontier.requests.identities import Identities
+from frontier.requests.seen_mode import StartTest
+from frontier.requests.stored_request import Allowed
+from frontier.seeds.load_once import Seeder, SeedLock
+from frontier.seeds.push import Pushes
+from frontier.seeds.read import Line, SeedFault, lines, read_line
+from frontier.seen.config import seen_config
+from frontier.seen.imported_filter import about_call
+from frontier.settings.config import Config
+from frontier.status.validate import printable
+from frontier.store.calls import Copies
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frontier.queue.push import Push
+    from frontier.seeds.read import Seed
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.store.client import BlockingStore
+
+STDIN = "-"
+BATCH = 10_000
+"""Seeds that are pushed together."""
+PATIENCE = 0.5
+"""Seconds for which more lines of standard input are waited for."""
+SHOWN = 200
+"""Characters of a line in a message."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What became of the lines."""
+
+    crawl_id: str
+    queued: int = 0
+    seen_already: int = 0
+    left_out: int = 0
+    done_before: int = 0
+
+
+class SeedList:
+    """The seeds of *targets*: URLs, JSON objects, files of them, `STDIN`.
+
+    Raises:
+        ConfigurationError: A file cannot be read.
+    """
+
+    def __init__(
+        self,
+        targets: list[str],
+        tell: Callable[[str], None],
+        on_wait: Callable[[], None],
+    ) -> None:
+        self._targets = targets
+        self._id = _list_id(targets)
+        self._tell = tell
+        self._on_wait = on_wait
+
+    def load(
+        self, store: BlockingStore, crawl: StoredCrawl, progress: Callable[[int], None]
+    ) -> Loaded:
+        """Put what is not there yet into *crawl*; *progress* is told of the lines done.
+
+        Raises:
+            ConfigurationError: The crawl has no queue, or the project here is not its.
+        """
+        done = Loaded(crawl.keys.crawl_id)
+        if crawl.config.queue_key == BY_FINGERPRINT:
+            raise ConfigurationError(
+                f"the crawl {done.crawl_id} has no queue: a duplicate filter made it"
+            )
+        config = Config.from_settings(get_project_settings())
+        pushes_of = _pushes_of(store, crawl, config)
+        _wait_for_copies(store, config)
+        lock = SeedLock(crawl.keys, self._id, on_wait=self._on_wait)
+        seeder = Seeder(store, crawl.keys, seen_config(crawl.config))
+        waiting: list[tuple[int, Push]] = []
+        number = 0
+        try:
+            done.done_before = lock.hold(store, 0)
+            for line in _lines_of(self._targets):
+                if line is not None:
+                    number += 1
+                    if number > done.done_before:
+                        waiting += self._of(line, pushes_of, done)
+                if line is None or len(waiting) >= BATCH:  # no more has come yet
+                    seeder.push(waiting)
+                    waiting = []
+                    lock.hold(store, number)
+                    progress(number)
+            seeder.push(waiting)
+            seeder.leave()
+        except PushForgotten:
+            store.call(lock.start_over_call())
+            raise
+        store.call(lock.done_call())
+        done.queued, done.seen_already = seeder.queued, seeder.seen
+        return done
+
+    def _of(
+        self,
+        line: Line,
+        pushes_of: Callable[[Seed], list[tuple[int, Push]]],
+        done: Loaded,
+    ) -> list[tuple[int, Push]]:
+        fault = line.fault
+        try:
+            found = None if fault else read_line(line.text)
+            if found is not None:
+                return pushes_of(found)
+        except SeedFault as raised:
+            shown = printable(line.text.strip()[:SHOWN])
+            fault = f"{shown!r} {printable(str(raised))}"
+        if fault:
+            done.left_out += 1
+            self._tell(f"{line.place}: {fault}; skipped")
+        return []
+
+
+def _pushes_of(
+    store: BlockingStore, crawl: StoredCrawl, config: Config
+) -> Callable[[Seed], list[tuple[int, Push]]]:
+    """What makes pushes as the nodes of *crawl* would; *config* is the project's."""
+    asked = [Call.command("HGET", crawl.keys.meta(), "start_salt")]
+    salt, imported = store.run([*asked, about_call(crawl.keys)])
+    loader = get_spider_loader(get_project_settings())
+    spider: type[Any] | None = None
+    if crawl.spider in loader.list():
+        spider = loader.load(crawl.spider)
+    pushes = Pushes(
+        crawl.config,
+        Identities(crawl).fingerprint,
+        spider,
+        Allowed.of(config),
+        # An operator asks for them, whatever was seen before the crawl.
+        exempt=imported is not None,
+    )
+    start = StartTest(salt or b"", crawl.config.seen_start)
+    return partial(pushes.of_seed, start=start)
+
+
+def _wait_for_copies(store: BlockingStore, config: Config) -> None:
+    """Have seeds count as stored when they are where *config* wants them.
+
+    Raises:
+        ConfigurationError: A server cannot wait for that.
+    """
+    copies = Copies(config.store_wait_replicas, config.store_wait_aof)
+    if copies:
+        try:
+            store.call(copies.probe())
+        except StoreRefused as error:
+            raise copies.refused(store.where, str(error)) from None
+    store.copies = copies
+
+
+def _is_file(target: str) -> bool:
+    return "://" not in target and not target.lstrip().startswith("{")
+
+
+def _list_id(targets: list[str]) -> str:
+    """What *targets* are called in the store.
+
+    A list is known by its contents, so that one that was changed is another.
+    Standard input cannot be read twice: it is a new list each time.
+
+    Raises:
+        ConfigurationError: A file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for target in targets:
+        if target == STDIN:
+            digest.update(secrets.token_bytes(16))
+        elif not _is_file(target):
+            digest.update(target.encode("utf-8", "surrogateescape") + b"\n")
+        else:
+            try:
+                with open_input(Path(target)) as file:
+                    while data := file.read(1 << 20):
+                        digest.update(data)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                raise ConfigurationError(
+                    f"{target[:SHOWN]!r} is neither a URL nor a file: {reason}"
+                ) from None
+    return f"seeds-{digest.hexdigest()[:16]}"
+
+
+def _lines_of(targets: list[str]) -> Iterator[Line | None]:
+    for number, target in enumerate(targets, 1):
+        if target == STDIN:
+            yield from _arriving("standard input", sys.stdin.buffer)
+        elif _is_file(target):
+            with open_input(Path(target)) as file:
+                yield from lines(printable(target[:SHOWN]), file)
+        else:
+            yield Line(f"argument {number}", target)
+
+
+def _arriving(name: str, file: Any) -> Iterator[Line | None]:
+    """The lines of *file*, and ``None`` where no more have come for a while."""
+    read: queue.Queue[Line | None] = queue.Queue(BATCH)
+
+    def run() -> None:
+        try:
+            for line in lines(name, file):
+                read.put(line)
+        finally:
+            read.put(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while True:
+        try:
+            line = read.get(timeout=PATIENCE)
+        except queue.Empty:
+            yield None
+        else:
+            if line is None:
+                return
+            yield line

@@ -1,0 +1,105 @@
+"""Dead letters that are queued again, as a command asks for it.
+
+A crawl that has ended is open again then, and hosts that were left alone are asked at
+once: who asks for a page wants it now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier.cluster.controls import RETRIED, Change, change, operator
+from frontier.cluster.crawls import reopen
+from frontier.errors import CrawlClosed
+from frontier.queue.dead_letters import counted, letters, revive
+from frontier.queue.hosts import forget
+from frontier.queue.priority import split_name
+from frontier.seeds.load_once import SeedLock, tell_holders
+from frontier.seen.seen_set import stored_crawl
+from frontier.store.client import Call
+from frontier.urls.partition import SPREAD, host_of_shard, queue_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frontier.queue.dead_letters import Letter
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.settings.config import Config
+    from frontier.store.client import BlockingStore
+
+LEAVING_S = 15.0
+"""Seconds after which a silent node of a crawl that has ended has left."""
+
+
+@dataclass(slots=True)
+class Requeued:
+    """What became of the dead letters of a crawl."""
+
+    crawl_id: str
+    requeued: int = 0
+    left: int = 0
+    open_crawl: str = ""
+    """The crawl that its spider's nodes join, if this one had ended; else empty."""
+
+
+def requeue(
+    store: BlockingStore, namespace: str, crawl_id: str, wanted: set[str] | None
+) -> Requeued:
+    """Queue again the letters of the URLs *wanted*, or all.
+
+    Those that are found are taken from *wanted*.
+    """
+    done = Requeued(crawl_id)
+    while True:  # what is read at once is capped
+        crawl = stored_crawl(store, namespace, crawl_id)
+        keys = crawl.keys
+        counts = counted(store, keys, crawl.config.partitions)
+        chosen = [
+            one
+            for one in letters(store, keys, counts)
+            if one.url and (wanted is None or one.url in wanted)
+        ]
+        done.left = sum(counts.values()) - len(chosen)
+        if wanted is not None:
+            wanted -= {one.url for one in chosen}
+        if not chosen:
+            return done
+        done.open_crawl = _reopen(store, crawl) or done.open_crawl
+        _have_asked(store, crawl, chosen)
+        # As for seeds: the crawl must not end while they are on their way.
+        lock = SeedLock(keys, f"requeue-{secrets.token_hex(8)}")
+        lock.hold(store)
+        count, became_ready = revive(store, keys, chosen)
+        tell_holders(store, keys, became_ready)
+        store.call(lock.done_call())
+        done.requeued += count
+        if not count or not done.left:
+            return done
+
+
+def _reopen(store: BlockingStore, crawl: StoredCrawl) -> str | None:
+    """Let *crawl* be resumed if it is finished; what nodes of its spider join then."""
+    meta = Call.command("HGET", crawl.keys.meta(), "spider")
+    spider = (store.call(meta) or b"").decode("utf-8", "replace")
+    return reopen(store, crawl.keys, spider, ttl=LEAVING_S)
+
+
+def _have_asked(
+    store: BlockingStore, crawl: StoredCrawl, chosen: Sequence[Letter]
+) -> None:
+    """Have hosts of *chosen* that are left alone be asked again, as `retry` does."""
+    for host in {_host(crawl.config, one) for one in chosen}:
+        if forget(store, crawl.keys, crawl.config, [host]):
+            with contextlib.suppress(CrawlClosed):  # a node that comes reads it
+                change(store, crawl.keys, Change(RETRIED, host), operator())
+
+
+def _host(config: Config, letter: Letter) -> str:
+    """The host that is left alone where *letter* is not to be sent."""
+    if config.queue_key in SPREAD:
+        return queue_key(letter.url, "host")
+    key = split_name(letter.queue)[1]
+    return host_of_shard(key) if config.host_shards > 1 else key.partition("~")[0]
