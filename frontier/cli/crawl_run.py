@@ -1,13 +1,4 @@
-"""Running a crawl: nodes as processes of this machine, each with a log file.
-
-What always holds:
-
-1.  A node is in a session of its own, so that a terminal's Ctrl-C reaches it
-    once, through `Nodes.signal`, and not twice: Scrapy takes the second one as
-    the wish to be cut off.
-2.  After `Nodes.wait` no node runs.
-3.  What a node is told is in no list of arguments.
-"""
+"""``frontier crawl run``: what is to be run, the nodes that run it, what they left."""
 
 from __future__ import annotations
 
@@ -15,13 +6,8 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import secrets
-import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from io import FileIO
 from pathlib import Path
@@ -30,16 +16,16 @@ from urllib.parse import quote
 
 from rich.text import Text
 
-from frontier import json_log
 from frontier.cli.command import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import ExitCode, complain, live_line, say
 from frontier.cli.project import FEEDS
 from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
-from frontier.files import FILE_MODE, creating, make_directory, mode_of
+from frontier.files import creating, make_directory, mode_of
 from frontier.metrics.exposition import require_library
 from frontier.recrawl.rules import rules_file
 from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
+from frontier.session.node_processes import NodeProcesses
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line
@@ -49,245 +35,11 @@ from frontier.status.validate import printable
 from frontier.store.address import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frontier.cli.project import Project
     from frontier.status.views import CrawlSnapshot
     from frontier.store.client import BlockingStore
-
-
-PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-KILLS = 3
-"""Which signal kills the nodes; Scrapy has a use for the first and the second."""
-STOPPING = {
-    1: "the nodes finish what is in flight, and stop; again: they stop at once",
-    2: "the nodes stop at once; again: they are killed, also where a callback hangs",
-}
-"""What is said of the signals before."""
-PACE = 0.1
-"""Seconds between looks at whether nodes still run."""
-MAX_ERRORS = 3
-"""Lines of a failed node's log that are shown."""
-TAIL = 256 * 1024
-"""Bytes at a log's end in which they are looked for."""
-
-_RECORD = re.compile(r"\S+ \S+ \[[^]]*\] ([A-Z]+): (.*)")
-"""The first line of a log record, in Scrapy's format."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeProcess:
-    """One node."""
-
-    node_id: str
-    log: Path
-    process: subprocess.Popen[bytes]
-
-    @property
-    def exit_code(self) -> int | None:
-        """``None`` while it runs; negative if a signal killed it."""
-        return self.process.poll()
-
-    def warnings(self) -> list[str]:
-        """The messages of the last warnings in its log."""
-        records = filter(None, map(_recorded, self._lines()))
-        found = [message for level, message, _ in records if level == "WARNING"]
-        return [printable(line) for line in found[-MAX_ERRORS:]]
-
-    def errors(self) -> list[str]:
-        """The last errors in its log, or its last line if there are none."""
-        lines = self._lines()
-        last = [line.strip() for line in lines if line.strip()][-1:]
-        found = _errors(lines)[-MAX_ERRORS:]
-        return [printable(line) for line in dict.fromkeys(found or last)]
-
-    def _lines(self) -> list[str]:
-        with self.log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL))
-            return file.read().decode("utf-8", "replace").splitlines()
-
-
-def _errors(lines: Sequence[str]) -> list[str]:
-    """The messages of errors in *lines*, each with the end of its traceback."""
-    found: list[str] = []
-    message, end = "", ""
-    for line in [*lines, "- - [] END: "]:
-        record = _recorded(line)
-        if record is None:
-            end = line.strip() or end
-            continue
-        if message:
-            found.append(f"{message}: {end}" if end else message)
-        level, message, end = record
-        if level not in {"ERROR", "CRITICAL"}:
-            message = ""
-    return found
-
-
-def _recorded(line: str) -> tuple[str, str, str] | None:
-    """Level and message of a record, and the last line of its traceback.
-
-    That is empty where the traceback, if there is one, follows in lines of its own.
-    """
-    told = json_log.read(line)
-    if told is not None:
-        text = f"{told['message']}\n{told.get('exception', '')}"
-        lines = [line for line in text.splitlines() if line.strip()] or [""]
-        return told.get("level", ""), lines[0], lines[-1].strip() * (len(lines) > 1)
-    record = _RECORD.match(line)
-    return None if record is None else (record[1], record[2], "")
-
-
-class Nodes:
-    """The nodes that one command has started."""
-
-    def __init__(self, mode: int = FILE_MODE) -> None:
-        self._mode = mode
-        self.every: list[NodeProcess] = []
-        self._heard = self._told = 0
-        """Signals that came, and those that were said."""
-        self._killed: list[str] = []
-        self._complained: set[str] = set()
-        """Nodes that failed, and lines of their logs, of which that was said."""
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether a signal was passed on to them."""
-        return self._heard > 0
-
-    def start(
-        self,
-        node_id: str,
-        command: Sequence[str],
-        *,
-        log: Path,
-        cwd: Path,
-        env: Mapping[str, str],
-    ) -> None:
-        """Run Scrapy's *command* as *node_id*; what it prints goes to *log*.
-
-        The process is told it by its standard input: arguments are there for all to
-        read, and those of settings and spiders may be secrets. If it cannot be
-        started, those that run are stopped.
-        """
-        try:
-            self._start(node_id, command, log, cwd, env)
-        except BaseException:
-            say(f"{node_id} cannot be started; stopping the {len(self.every)} that run")
-            self._stop()
-            raise
-
-    def _start(
-        self,
-        node_id: str,
-        command: Sequence[str],
-        log: Path,
-        cwd: Path,
-        env: Mapping[str, str],
-    ) -> None:
-        words = [sys.executable, "-m", "frontier.session.process", node_id]
-        with open(log, "ab", opener=creating(self._mode)) as output:
-            process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
-                words,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=cwd,
-                env=dict(env),
-                start_new_session=True,
-            )
-        if process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError), process.stdin as told:
-                told.write(json.dumps([*command]).encode())
-        self.every.append(NodeProcess(node_id, log, process))
-
-    def wait(self, meanwhile: Callable[[], None]) -> None:
-        """Return when all have ended; *meanwhile* is called again and again."""
-        try:
-            while any(node.exit_code is None for node in self.every):
-                meanwhile()
-                self._tell()
-                self.complain()
-                time.sleep(PACE)
-            self._tell()
-        except BaseException:
-            self._stop()
-            raise
-
-    def _stop(self) -> None:
-        """Have all end, and return when they have."""
-        self.signal(signal.SIGTERM)
-        for node in self.every:
-            node.process.wait()
-
-    def _tell(self) -> None:
-        """Say what became of the signals that came: a handler may not print."""
-        while self._told < min(self._heard, KILLS):
-            self._told += 1
-            if self._told == KILLS and self._killed:
-                complain(
-                    f"killed {', '.join(self._killed)}: what was in flight there is "
-                    "fetched again when the crawl goes on; nothing is lost"
-                )
-            elif self._told < KILLS:
-                say(STOPPING[self._told])
-
-    def complain(self) -> None:
-        """Say of each node that has failed why, and which log tells more, once.
-
-        Not of those that end after a signal that was passed on.
-        """
-        if self.interrupted:
-            return
-        for node in self.every:
-            code = node.exit_code or 0
-            if code == 0 or node.node_id in self._complained:
-                continue
-            self._complained.add(node.node_id)
-            how = f"exit code {code}" if code > 0 else f"signal {-code}"
-            complain(f"{node.node_id} failed with {how}; its log is {node.log}")
-            new = [line for line in node.errors() if line not in self._complained]
-            self._complained.update(new)
-            for line in new:
-                say(f"  {line}")
-
-    def signal(self, number: int) -> None:
-        """Send signal *number* to all that run."""
-        for node in self.every:
-            if node.exit_code is None:
-                node.process.send_signal(number)
-
-    @contextmanager
-    def passing_on_signals(self) -> Iterator[None]:
-        """While it lasts, what would end this process ends the nodes instead.
-
-        The third signal kills them: a node whose callback hangs hears no other.
-        """
-
-        def pass_on(number: int, _: object) -> None:
-            self._heard += 1
-            if self._heard < KILLS:
-                self.signal(number)
-                return
-            running = [each for each in self.every if each.exit_code is None]
-            self._killed += [each.node_id for each in running]
-            self.signal(signal.SIGKILL)
-
-        before = {
-            number: signal.signal(number, pass_on)
-            for number in PASSED_ON
-            if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def failed(self) -> list[NodeProcess]:
-        """Those that did not end with exit code 0."""
-        return [node for node in self.every if node.exit_code != 0]
 
 
 SITE, FOLLOWER = "site", "feeds"
@@ -337,7 +89,7 @@ class Outcome:
 
     snapshot: CrawlSnapshot | None
     """The crawl after the nodes had left it; ``None`` if none entered one."""
-    nodes: Nodes
+    nodes: NodeProcesses
 
     @property
     def exit_code(self) -> ExitCode:
@@ -467,7 +219,7 @@ def run(plan: Plan) -> Outcome:
     with connected(plan.server, plan.config.store_dir, create=True) as store:
         mode = mode_of(plan.config.file_mode)
         make_directory(plan.log_dir, mode)
-        nodes = Nodes(mode)
+        nodes = NodeProcesses(say, complain, mode)
         with contextlib.ExitStack() as held, nodes.passing_on_signals():
             node_ids = _free_ids(store, plan, held)
             for node_id in node_ids:
@@ -513,7 +265,7 @@ def _shared_feeds(plan: Plan) -> list[str]:
     return [uri for uri in uris if NODE not in uri and not uri.startswith("stdout:")]
 
 
-def logs(nodes: Nodes) -> Iterator[Text]:
+def logs(nodes: NodeProcesses) -> Iterator[Text]:
     """Where the nodes' logs are."""
     yield Text()
     if nodes.every:

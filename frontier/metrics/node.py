@@ -176,7 +176,7 @@ NODE: tuple[Metric[Reading], ...] = (
     ),
     Metric(
         "frontier_host_request_seconds_total",
-        "Seconds that requests to the {TOP_HOSTS} slowest hosts took.",
+        f"Seconds that requests to the {TOP_HOSTS} slowest hosts took.",
         lambda reading: _slowest(reading, "seconds"),
         ("host",),
     ),

@@ -1,0 +1,276 @@
+"""Nodes as processes of this machine, each with a log file.
+
+What always holds:
+
+1.  A node is in a session of its own, so that a terminal's Ctrl-C reaches it
+    once, through `NodeProcesses.signal`, and not twice: Scrapy takes the second one as
+    the wish to be cut off.
+2.  After `NodeProcesses.wait` no node runs.
+3.  What a node is told is in no list of arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frontier import json_log
+from frontier.files import FILE_MODE, creating
+from frontier.status.validate import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+KILLS = 3
+"""Which signal kills the nodes; Scrapy has a use for the first and the second."""
+STOPPING = {
+    1: "the nodes finish what is in flight, and stop; again: they stop at once",
+    2: "the nodes stop at once; again: they are killed, also where a callback hangs",
+}
+"""What is said of the signals before."""
+PACE = 0.1
+"""Seconds between looks at whether nodes still run."""
+MAX_ERRORS = 3
+"""Lines of a failed node's log that are shown."""
+TAIL = 256 * 1024
+"""Bytes at a log's end in which they are looked for."""
+
+_RECORD = re.compile(r"\S+ \S+ \[[^]]*\] ([A-Z]+): (.*)")
+"""The first line of a log record, in Scrapy's format."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProcess:
+    """One node."""
+
+    node_id: str
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def exit_code(self) -> int | None:
+        """``None`` while it runs; negative if a signal killed it."""
+        return self.process.poll()
+
+    def warnings(self) -> list[str]:
+        """The messages of the last warnings in its log."""
+        records = filter(None, map(_recorded, self._lines()))
+        found = [message for level, message, _ in records if level == "WARNING"]
+        return [printable(line) for line in found[-MAX_ERRORS:]]
+
+    def errors(self) -> list[str]:
+        """The last errors in its log, or its last line if there are none."""
+        lines = self._lines()
+        last = [line.strip() for line in lines if line.strip()][-1:]
+        found = _errors(lines)[-MAX_ERRORS:]
+        return [printable(line) for line in dict.fromkeys(found or last)]
+
+    def _lines(self) -> list[str]:
+        with self.log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL))
+            return file.read().decode("utf-8", "replace").splitlines()
+
+
+def _errors(lines: Sequence[str]) -> list[str]:
+    """The messages of errors in *lines*, each with the end of its traceback."""
+    found: list[str] = []
+    message, end = "", ""
+    for line in [*lines, "- - [] END: "]:
+        record = _recorded(line)
+        if record is None:
+            end = line.strip() or end
+            continue
+        if message:
+            found.append(f"{message}: {end}" if end else message)
+        level, message, end = record
+        if level not in {"ERROR", "CRITICAL"}:
+            message = ""
+    return found
+
+
+def _recorded(line: str) -> tuple[str, str, str] | None:
+    """Level and message of a record, and the last line of its traceback.
+
+    That is empty where the traceback, if there is one, follows in lines of its own.
+    """
+    told = json_log.read(line)
+    if told is not None:
+        text = f"{told['message']}\n{told.get('exception', '')}"
+        lines = [line for line in text.splitlines() if line.strip()] or [""]
+        return told.get("level", ""), lines[0], lines[-1].strip() * (len(lines) > 1)
+    record = _RECORD.match(line)
+    return None if record is None else (record[1], record[2], "")
+
+
+class NodeProcesses:
+    """The nodes that one command has started.
+
+    What happens to them is told by *say*, and what went wrong by *complain*.
+    """
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        complain: Callable[[str], None],
+        mode: int = FILE_MODE,
+    ) -> None:
+        self._say = say
+        self._complain = complain
+        self._mode = mode
+        self.every: list[NodeProcess] = []
+        self._heard = self._told = 0
+        """Signals that came, and those that were said."""
+        self._killed: list[str] = []
+        self._complained: set[str] = set()
+        """Nodes that failed, and lines of their logs, of which that was said."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal was passed on to them."""
+        return self._heard > 0
+
+    def start(
+        self,
+        node_id: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        """Run Scrapy's *command* as *node_id*; what it prints goes to *log*.
+
+        The process is told it by its standard input: arguments are there for all to
+        read, and those of settings and spiders may be secrets. If it cannot be
+        started, those that run are stopped.
+        """
+        try:
+            self._start(node_id, command, log, cwd, env)
+        except BaseException:
+            self._say(
+                f"{node_id} cannot be started; stopping the {len(self.every)} that run"
+            )
+            self._stop()
+            raise
+
+    def _start(
+        self,
+        node_id: str,
+        command: Sequence[str],
+        log: Path,
+        cwd: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        words = [sys.executable, "-m", "frontier.session.process", node_id]
+        with open(log, "ab", opener=creating(self._mode)) as output:
+            process = subprocess.Popen(  # noqa: S603 (our own interpreter, no shell)
+                words,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=dict(env),
+                start_new_session=True,
+            )
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), process.stdin as told:
+                told.write(json.dumps([*command]).encode())
+        self.every.append(NodeProcess(node_id, log, process))
+
+    def wait(self, meanwhile: Callable[[], None]) -> None:
+        """Return when all have ended; *meanwhile* is called again and again."""
+        try:
+            while any(node.exit_code is None for node in self.every):
+                meanwhile()
+                self._tell()
+                self.complain()
+                time.sleep(PACE)
+            self._tell()
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """Have all end, and return when they have."""
+        self.signal(signal.SIGTERM)
+        for node in self.every:
+            node.process.wait()
+
+    def _tell(self) -> None:
+        """Say what became of the signals that came: a handler may not print."""
+        while self._told < min(self._heard, KILLS):
+            self._told += 1
+            if self._told == KILLS and self._killed:
+                self._complain(
+                    f"killed {', '.join(self._killed)}: what was in flight there is "
+                    "fetched again when the crawl goes on; nothing is lost"
+                )
+            elif self._told < KILLS:
+                self._say(STOPPING[self._told])
+
+    def complain(self) -> None:
+        """Say of each node that has failed why, and which log tells more, once.
+
+        Not of those that end after a signal that was passed on.
+        """
+        if self.interrupted:
+            return
+        for node in self.every:
+            code = node.exit_code or 0
+            if code == 0 or node.node_id in self._complained:
+                continue
+            self._complained.add(node.node_id)
+            how = f"exit code {code}" if code > 0 else f"signal {-code}"
+            self._complain(f"{node.node_id} failed with {how}; its log is {node.log}")
+            new = [line for line in node.errors() if line not in self._complained]
+            self._complained.update(new)
+            for line in new:
+                self._say(f"  {line}")
+
+    def signal(self, number: int) -> None:
+        """Send signal *number* to all that run."""
+        for node in self.every:
+            if node.exit_code is None:
+                node.process.send_signal(number)
+
+    @contextmanager
+    def passing_on_signals(self) -> Iterator[None]:
+        """While it lasts, what would end this process ends the nodes instead.
+
+        The third signal kills them: a node whose callback hangs hears no other.
+        """
+
+        def pass_on(number: int, _: object) -> None:
+            self._heard += 1
+            if self._heard < KILLS:
+                self.signal(number)
+                return
+            running = [each for each in self.every if each.exit_code is None]
+            self._killed += [each.node_id for each in running]
+            self.signal(signal.SIGKILL)
+
+        before = {
+            number: signal.signal(number, pass_on)
+            for number in PASSED_ON
+            if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def failed(self) -> list[NodeProcess]:
+        """Those that did not end with exit code 0."""
+        return [node for node in self.every if node.exit_code != 0]
