@@ -319,8 +319,9 @@ def purge(given: PurgeOptions) -> Shown:
     """
     from frontier.collection.purge import plan, require_quiet
     from frontier.collection.purge import purge as run_purge
+    from frontier.collection.sources import crawls_in
 
-    keep = _crawls_of(given)
+    keep = crawls_in(given.manifest, given.root, force=given.force)
     with given.connected() as store:
         keys = collection_keys(store, given.collection)
         require_quiet(store, keys)
@@ -379,28 +380,6 @@ def _findings(found: Findings) -> Iterator[str]:
     yield from found.unfinished
     if not found.faults:
         yield "nothing is wrong"
-
-
-def _crawls_of(given: PurgeOptions) -> set[str]:
-    """The crawls that the manifest lists; with ``--force`` what can be read of it."""
-    from frontier.collection.sources import Kind, kind_of, sources
-
-    manifest, faults = given.manifest, list[SourceBroken]()
-    found: set[str] = set()
-    try:
-        if kind_of(manifest) is not Kind.MANIFEST:
-            faults.append(SourceBroken(manifest, "it is not a manifest"))
-        else:
-            listed = sources(manifest, root=given.root, broken=faults.append)
-            found = {source.crawl_id for source in listed}
-    except SourceBroken as error:
-        faults.append(error)
-    if faults and not given.force:
-        raise ConfigurationError(
-            f"{faults[0]}; nothing was done, as payloads that only this part of the "
-            "manifest lists would be removed"
-        )
-    return found
 
 
 def _require_algorithm(name: str) -> None:

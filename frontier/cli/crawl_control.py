@@ -232,7 +232,7 @@ def change(given: SetOptions) -> Shown:
         frontier crawl set CLOSESPIDER_PAGECOUNT=100000
         frontier crawl set --list
     """
-    from frontier.cluster.controls import UNSET
+    from frontier.cluster.controls import UNSET, settings
 
     if bool(given.pairs or given.unset) == given.every:
         raise ConfigurationError("give NAME=VALUE, or --unset NAME, or --list")
@@ -240,53 +240,11 @@ def change(given: SetOptions) -> Shown:
         if given.every:
             return _listed(store, given.keys(store))
         crawl = given.stored(store)
-        wanted = _settings(crawl, given.pairs, given.unset, given.host)
+        wanted = settings(crawl, given.pairs, given.unset, given.host)
         changed, reached = put_into_force(store, crawl.keys, wanted)
     now = "each node's own again" if wanted.verb == UNSET else "in force"
     text = f"{wanted.what}: {now if changed else 'was so already'}{_where(reached)}"
     return _shown(crawl.keys, {"changed": changed}, reached, text)
-
-
-def _settings(
-    crawl: StoredCrawl, given: list[str], unset: list[str], host: str
-) -> Change:
-    """What is to be changed.
-
-    Raises:
-        ConfigurationError: One of them cannot be, or not to that.
-    """
-    from frontier.cluster.controls import setting
-    from frontier.settings.live import LIVE, QUOTAS, value_of
-    from frontier.urls.exclusions import HOST, rule_of
-    from frontier.urls.partition import host_of
-
-    found: dict[str, str] = {}
-    for pair in given:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise ConfigurationError(f"{pair[:100]}: must be NAME=VALUE")
-        found[name] = text.strip()
-    host = rule_of(HOST, host).value if host else ""
-    if host and host_of(f"http://{host}/") != host.strip("[]"):
-        raise ConfigurationError(
-            f"--host {host}: a delay applies to all ports of a host; give --host "
-            f"{host.rpartition(':')[0]}"
-        )
-    for name, text in found.items():
-        value_of(name, text, host, crawl.shape)
-    for name in unset:
-        if name not in LIVE:
-            value_of(name, "", host, crawl.shape)  # says why not
-        found[name] = ""
-    config = crawl.config
-    if found.keys() & {*QUOTAS} and (
-        config.queue_key == "url" or config.host_shards > 1
-    ):
-        raise ConfigurationError(
-            f"{' and '.join(QUOTAS)} need all URLs of a host in one queue, and this "
-            "crawl splits hosts (FRONTIER_HOST_SHARDS, or FRONTIER_QUEUE_KEY = 'url')"
-        )
-    return setting(found, host)
 
 
 def _listed(store: BlockingStore, keys: CrawlKeys) -> Shown:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from frontier.cli.command import (
     option,
     options,
 )
-from frontier.cli.output import ExitCode, Rows, complain, facts, say, show
+from frontier.cli.output import ExitCode, complain, facts, say, show
 from frontier.cli.report import WarcFiles, crawl_report
 
 if TYPE_CHECKING:
@@ -46,21 +45,6 @@ EXAMPLES = 3
 """URLs that are shown where something is wrong with some."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the site's log says of a crawl."""
-
-    expected: int
-    fetched: int
-    twice: list[str]
-    missing: list[str]
-
-    @property
-    def good(self) -> bool:
-        """Whether each URL was fetched exactly once."""
-        return not self.twice and not self.missing
-
-
 @options
 class DemoOptions:
     """How large the site is, and who crawls it."""
@@ -80,6 +64,7 @@ def demo(given: DemoOptions) -> None:
     Run it twice: the second crawl archives unchanged pages as revisits.
     """
     from frontier.cli.crawl_run import configuration
+    from frontier.testing.oracle import expected_urls
     from frontier.testing.site import Site
 
     nodes, hosts = given.nodes, given.hosts
@@ -98,11 +83,8 @@ def demo(given: DemoOptions) -> None:
             at = ready["hosts"][0]
             say(f"crawling {given.urls:,} URLs on {hosts} hosts, the first at {at}")
             outcome = _crawl(ready["seeds"], nodes, config, settings)
-    verdict = _judge(site, ready["hosts"], log)
-    _print(outcome, verdict, config, log)
-    code = outcome.exit_code
-    if code is ExitCode.OK and not verdict.good:
-        code = ExitCode.CRAWL_FAILED
+    served_at = site.served_at(f"http://{host}" for host in ready["hosts"])
+    code = _print(outcome, config, log, expected_urls(served_at))
     raise click.exceptions.Exit(code)
 
 
@@ -185,56 +167,37 @@ def _site(site: Site, port: int, delay: float, log: Path) -> Iterator[dict[str, 
             process.terminate()
 
 
-def _judge(site: Site, hosts: list[str], log: Path) -> Verdict:
-    from frontier.testing.oracle import RequestLog, expected_urls
-
-    expected = expected_urls(site.served_at(f"http://{host}" for host in hosts))
-    served = RequestLog.read(log)
-    return Verdict(
-        expected=len(expected),
-        fetched=len(served.fetched()),
-        twice=sorted(served.repeated()),
-        missing=sorted(served.missing(expected)),
-    )
-
-
-def _print(outcome: Outcome, verdict: Verdict, config: Config, log: Path) -> None:
+def _print(outcome: Outcome, config: Config, log: Path, expected: set[str]) -> ExitCode:
+    """Show what the crawl and the site say; how the command ends."""
     from frontier.cli.crawl_run import logs
+    from frontier.testing.oracle import RequestLog
 
-    if outcome.snapshot is not None:
-        files = WarcFiles.of(config.warc_dir, outcome.snapshot.crawl_id)
-        show(crawl_report(outcome.snapshot, files))
-    show([*logs(outcome.nodes), f"  {log.name} (what the site served)"])
-    show(["", facts(_rows(outcome, verdict))])
+    served, seen = RequestLog.read(log), outcome.snapshot
+    wrong = {"twice": served.repeated(), "not at all": served.missing(expected)}
+    if seen is not None:
+        show(crawl_report(seen, WarcFiles.of(config.warc_dir, seen.crawl_id)))
+    show([*logs(outcome.nodes), f"  {log.name} (what the site served)", ""])
+    counts = f"{len(expected):,} expected, {len(served.fetched()):,} fetched"
+    twice, missing = map(len, wrong.values())
+    nodes = seen.nodes if seen is not None else ()
+    busy = [one.node_id for one in nodes if one.figures and one.figures.pages]
+    rows = [
+        ("URLs of the site", f"{counts}, {twice:,} fetched twice, {missing:,} missing"),
+        ("Fetched by", " and ".join(busy) or "nobody"),
+    ]
+    show([facts(rows)])
     outcome.nodes.complain()
     if outcome.nodes.interrupted:
         complain("interrupted")
-        return
-    if verdict.good:
-        show(["Every URL of the site was fetched exactly once."])
-    for what, found in (("twice", verdict.twice), ("not at all", verdict.missing)):
+        return outcome.exit_code
+    for what, found in wrong.items():
         if found:
-            examples = " ".join(found[:EXAMPLES])
+            examples = " ".join(sorted(found)[:EXAMPLES])
             complain(f"{len(found)} URLs were fetched {what}, such as {examples}")
-
-
-def _rows(outcome: Outcome, verdict: Verdict) -> Rows:
-    counts = {
-        "expected": verdict.expected,
-        "fetched": verdict.fetched,
-        "fetched twice": len(verdict.twice),
-        "missing": len(verdict.missing),
-    }
-    text = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    rows = [("URLs of the site", text)]
-    if outcome.snapshot is not None:
-        busy = [
-            node.node_id
-            for node in outcome.snapshot.nodes
-            if node.figures is not None and node.figures.pages
-        ]
-        rows.append(("Fetched by", " and ".join(busy) or "nobody"))
-    return rows
+    if twice or missing:
+        return outcome.exit_code or ExitCode.CRAWL_FAILED
+    show(["Every URL of the site was fetched exactly once."])
+    return outcome.exit_code
 
 
 app = command(demo, "demo")

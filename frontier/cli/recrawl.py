@@ -13,7 +13,6 @@ from frontier.cli.command import (
     options,
 )
 from frontier.cli.output import ExitCode, Shown, bar, facts, rows_of, table
-from frontier.errors import ConfigurationError
 from frontier.status.text import duration
 from frontier.status.validate import printable
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from frontier.queue.purge import Hastening
-    from frontier.seen.seen_set import StoredCrawl
     from frontier.status.schedules import Intervals, Waiting
 
 
@@ -123,11 +120,12 @@ def now(given: NowOptions) -> Shown:
     A URL that no page has exactly, or with * at its end, is taken for a prefix.
     Intervals stay as they are.
     """
+    from frontier.recrawl.hasten import hastened
     from frontier.seeds.load_once import tell_holders
 
-    with given.connected() as store:
+    with given.connected() as store, bar("partitions", None) as progress:
         crawl = given.stored(store)
-        hastening = _hastened(store, crawl, given.url)
+        hastening = hastened(store, crawl, given.url, progress)
         tell_holders(store, crawl.keys, hastening.sooner)
     done = hastening.done
     numbers = {"made_due": done.taken, "unreadable": done.unreadable}
@@ -136,51 +134,6 @@ def now(given: NowOptions) -> Shown:
         return Shown(said)
     none = f"nothing that waits is {printable(given.url[:200])}, or begins so"
     return Shown(said, faults=[none], code=ExitCode.NOT_FOUND)
-
-
-def _hastened(store: Any, crawl: StoredCrawl, given: str) -> Hastening:
-    """Make due what *given* means: a URL, or else how URLs begin."""
-    from frontier.queue.purge import Hastening
-
-    partitions = _partitions_of(crawl, given)
-    prefix = given.removesuffix("*")
-    meanings = [lambda url: url.startswith(prefix)]
-    if prefix == given:
-        meanings.insert(0, lambda url: url == given)
-    for is_meant in meanings:
-        hastening = Hastening(store, crawl.keys, is_meant)
-        with bar("partitions", len(partitions)) as progress:
-            for count, _ in enumerate(hastening.run(partitions), 1):
-                progress(count)
-        if hastening.done.taken:
-            break
-    return hastening
-
-
-def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:
-    """Where URLs are that begin as *given*: one, if that names a whole host.
-
-    Raises:
-        ConfigurationError: It is not the beginning of a URL.
-    """
-    from urllib.parse import urlsplit
-
-    from frontier.urls.partition import QueueAddresses
-
-    config = crawl.config
-    if not given.startswith(("http://", "https://")):
-        raise ConfigurationError(
-            f"{printable(given[:200])!r} must begin with http:// or https://"
-        )
-    try:
-        is_whole = bool(urlsplit(given).hostname) and given.count("/") > 2
-    except ValueError as error:
-        raise ConfigurationError(f"{printable(given[:200])!r}: {error}") from None
-    if not is_whole or config.host_shards > 1:
-        return list(range(config.partitions))
-    if config.queue_key not in {"host", "domain"}:
-        return list(range(config.partitions))
-    return [QueueAddresses(config).of(given, bytes(20)).partition]
 
 
 app = Commands(

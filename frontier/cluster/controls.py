@@ -24,14 +24,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import ConfigurationError, CrawlClosed, KeyDamaged, UnknownCrawl
-from frontier.settings.live import value_of
+from frontier.settings.live import LIVE, QUOTAS, value_of
 from frontier.store.client import Call
 from frontier.store.scripts import CRAWL_CONTROL
 from frontier.urls.exclusions import HOST, Exclusions, Rule, rule_of
+from frontier.urls.partition import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import Argument, BlockingStore
     from frontier.store.keys import CrawlKeys
 
@@ -210,6 +212,45 @@ def setting(given: Mapping[str, str], host: str = "") -> Change:
     said = ", ".join(f"{n}={text}" if text else n for n, text in given.items())
     fields = {f"{SETTING} {n}{f' {host}' * bool(host)}": t for n, t in given.items()}
     return Change(SET if any(given.values()) else UNSET, said + where, fields)
+
+
+def settings(
+    crawl: StoredCrawl, given: list[str], unset: list[str], host: str
+) -> Change:
+    """The change that *given*, each ``NAME=VALUE``, and what is *unset* are.
+
+    Of all hosts of *crawl*, or of one.
+
+    Raises:
+        ConfigurationError: One of them cannot be, or not to that.
+    """
+    found: dict[str, str] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigurationError(f"{pair[:100]}: must be NAME=VALUE")
+        found[name] = text.strip()
+    host = rule_of(HOST, host).value if host else ""
+    if host and host_of(f"http://{host}/") != host.strip("[]"):
+        raise ConfigurationError(
+            f"--host {host}: a delay applies to all ports of a host; give --host "
+            f"{host.rpartition(':')[0]}"
+        )
+    for name, text in found.items():
+        value_of(name, text, host, crawl.shape)
+    for name in unset:
+        if name not in LIVE:
+            value_of(name, "", host, crawl.shape)  # says why not
+        found[name] = ""
+    config = crawl.config
+    if found.keys() & {*QUOTAS} and (
+        config.queue_key == "url" or config.host_shards > 1
+    ):
+        raise ConfigurationError(
+            f"{' and '.join(QUOTAS)} need all URLs of a host in one queue, and this "
+            "crawl splits hosts (FRONTIER_HOST_SHARDS, or FRONTIER_QUEUE_KEY = 'url')"
+        )
+    return setting(found, host)
 
 
 def _setting(name: str, value: bytes) -> tuple[tuple[str, str], tuple[str, By]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from frontier.errors import SourceBroken
+from frontier.errors import ConfigurationError, SourceBroken
 from frontier.files import read_input
 from frontier.postcrawl.files import files_in
 from frontier.postcrawl.remote_files import is_url, read_remote
@@ -165,6 +165,30 @@ def sources(
             yield Source(path.name, str(path.absolute()), crawl, listed=is_listed)
         except SourceBroken as error:
             broken(error)
+
+
+def crawls_in(manifest: str, root: Path | None, *, force: bool) -> set[str]:
+    """The crawls that *manifest* lists; with *force* what can be read of it.
+
+    Raises:
+        ConfigurationError: It is none, or part of it cannot be read.
+    """
+    faults = list[SourceBroken]()
+    found: set[str] = set()
+    try:
+        if kind_of(manifest) is not Kind.MANIFEST:
+            faults.append(SourceBroken(manifest, "it is not a manifest"))
+        else:
+            listed = sources(manifest, root=root, broken=faults.append)
+            found = {source.crawl_id for source in listed}
+    except SourceBroken as error:
+        faults.append(error)
+    if faults and not force:
+        raise ConfigurationError(
+            f"{faults[0]}; nothing was done, as payloads that only this part of the "
+            "manifest lists would be removed"
+        )
+    return found
 
 
 def _resources(manifest: str) -> list[Any]:

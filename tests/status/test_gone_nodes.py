@@ -9,8 +9,8 @@ import pytest
 
 from frontier.cluster.membership import Membership
 from frontier.model import Member
+from frontier.node import gone_nodes
 from frontier.node.gone_nodes import KEPT, GoneNodes
-from frontier.status import reports
 from frontier.status.figures import MOST_SHARES
 from frontier.status.reports import GONE
 from frontier.status.snapshot import snapshot
@@ -119,7 +119,7 @@ async def test_sums_are_summed_up_again_as_more_nodes_go(db, keys, gone, look):
 
 
 async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkeypatch):
-    monkeypatch.setattr(reports, "KEPT", 0)
+    monkeypatch.setattr(gone_nodes, "KEPT", 0)
     now = time.time()
     for name in ("lives", "stays"):
         db("HSET", keys.nodes(), name, "1 1 0 aa")
@@ -144,15 +144,15 @@ async def test_a_node_that_may_come_back_is_not_summed_up(db, keys, gone, monkey
 async def test_a_node_that_came_back_meanwhile_is_not_summed_up(
     db, keys, gone, look, monkeypatch
 ):
-    monkeypatch.setattr(reports, "KEPT", 0)
+    monkeypatch.setattr(gone_nodes, "KEPT", 0)
     told(db, keys, {"a": a_report(1), "b": a_report(2)})
-    original = reports.folded
+    original = gone_nodes.folded
 
     def and_then(reports):
         told(db, keys, {"a": a_report(1, pages=77_777, left=False)})
         return original(reports)
 
-    monkeypatch.setattr(reports, "folded", and_then)
+    monkeypatch.setattr(gone_nodes, "folded", and_then)
 
     assert await gone.fold() == 0
     assert db("HLEN", keys.reports()) == 2

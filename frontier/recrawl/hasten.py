@@ -1,0 +1,66 @@
+"""Pages of a crawl that are made due now, by what their URLs begin with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from frontier.errors import ConfigurationError
+from frontier.queue.purge import Hastening
+from frontier.status.validate import printable
+from frontier.urls.partition import QueueAddresses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frontier.seen.seen_set import StoredCrawl
+    from frontier.store.client import BlockingStore
+
+
+def hastened(
+    store: BlockingStore,
+    crawl: StoredCrawl,
+    given: str,
+    progress: Callable[[int], None],
+) -> Hastening:
+    """Make due what *given* means: a URL, or else how URLs begin.
+
+    *progress* is told how many partitions are done.
+
+    Raises:
+        ConfigurationError: It is not the beginning of a URL.
+    """
+    partitions = _partitions_of(crawl, given)
+    prefix = given.removesuffix("*")
+    meanings = [lambda url: url.startswith(prefix)]
+    if prefix == given:
+        meanings.insert(0, lambda url: url == given)
+    for is_meant in meanings:
+        hastening = Hastening(store, crawl.keys, is_meant)
+        for count, _ in enumerate(hastening.run(partitions), 1):
+            progress(count)
+        if hastening.done.taken:
+            break
+    return hastening
+
+
+def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:
+    """Where URLs are that begin as *given*: one, if that names a whole host.
+
+    Raises:
+        ConfigurationError: It is not the beginning of a URL.
+    """
+    config = crawl.config
+    if not given.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"{printable(given[:200])!r} must begin with http:// or https://"
+        )
+    try:
+        is_whole = bool(urlsplit(given).hostname) and given.count("/") > 2
+    except ValueError as error:
+        raise ConfigurationError(f"{printable(given[:200])!r}: {error}") from None
+    if not is_whole or config.host_shards > 1:
+        return list(range(config.partitions))
+    if config.queue_key not in {"host", "domain"}:
+        return list(range(config.partitions))
+    return [QueueAddresses(config).of(given, bytes(20)).partition]
