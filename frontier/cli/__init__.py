@@ -10,15 +10,15 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import click
 from typing_extensions import override
 
-from frontier.cli.command import Commands, version_option
+from frontier.cli.command import Commands, Lazy, version_option
 from frontier.cli.output import (
     ExitCode,
     complain,
@@ -27,9 +27,6 @@ from frontier.cli.output import (
     show_refusal,
 )
 from frontier.errors import FrontierError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOUNS = (
     "crawl",
@@ -75,26 +72,9 @@ COMPLETIONS = {
 """By shell, the file that it reads when it starts, and what has it heed a command."""
 
 
-class _ByName(Mapping[str, Any]):
-    """The commands by name. The module of one is imported when it is asked for."""
-
-    @override
-    def __getitem__(self, name: str) -> Any:
-        if name not in self:
-            raise KeyError(name)
-        return import_module(f"frontier.cli.{name}").app
-
-    @override
-    def __contains__(self, name: object) -> bool:
-        return name in ALONE or name in NOUNS
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        yield from (*ALONE, *NOUNS)
-
-    @override
-    def __len__(self) -> int:
-        return len(ALONE) + len(NOUNS)
+def _app_of(name: str) -> click.Command:
+    made: click.Command = import_module(f"frontier.cli.{name}").app
+    return made
 
 
 class _All(Commands):
@@ -137,7 +117,10 @@ def _install_completion(context: click.Context, _: Any, asked: bool) -> None:
 app = _All(
     "A distributed crawl frontier for Scrapy: many nodes, one crawl, one archive.", {}
 )
-app.name, app.commands = "frontier", _ByName()  # type: ignore[assignment]
+app.name = "frontier"
+app.commands = cast(
+    "Any", Lazy({one: partial(_app_of, one) for one in (*ALONE, *NOUNS)})
+)
 app.context_settings = {"help_option_names": ["-h", "--help"]}
 app.params = [
     version_option(hidden=False),

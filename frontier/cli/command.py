@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import click
 from typing_extensions import dataclass_transform, override
@@ -21,7 +32,7 @@ from frontier.errors import ConfigurationError, NoStore
 from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from frontier.seen.seen_set import StoredCrawl
     from frontier.store.client import BlockingStore
@@ -252,15 +263,49 @@ class Command(Help, click.Command):
     """A command."""
 
 
-class Commands(Help, click.Group):
-    """The commands of one noun, in the order of *verbs*: that of use."""
+class Lazy(Mapping[str, Any]):
+    """Commands by name, each made, and its module imported, when it is asked for."""
 
-    def __init__(self, about: str, verbs: Mapping[str, Callable[[Any], Any]]) -> None:
-        made: dict[str, click.Command] = {}
-        for name, function in verbs.items():
-            made[name] = command(function, name)
+    def __init__(self, makers: Mapping[str, Callable[[], click.Command]]) -> None:
+        self._makers = {name: cache(maker) for name, maker in makers.items()}
+
+    @override
+    def __getitem__(self, name: str) -> Any:
+        return self._makers[name]()
+
+    @override
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class Commands(Help, click.Group):
+    """The commands of one noun, in the order of *verbs*: that of use.
+
+    Each is a function, or one of another module here: ``module.function``.
+    """
+
+    def __init__(
+        self, about: str, verbs: Mapping[str, Callable[[Any], Any] | str]
+    ) -> None:
         super().__init__(help=about, params=[version_option()])
-        self.commands = made
+        made = {name: partial(self._made, verb, name) for name, verb in verbs.items()}
+        self.commands = cast("Any", Lazy(made))
+
+    @staticmethod
+    def _made(verb: Callable[[Any], Any] | str, name: str) -> click.Command:
+        if not isinstance(verb, str):
+            return command(verb, name)
+        module, _, function = verb.partition(".")
+        found = import_module(f"frontier.cli.{module}")
+        return command(getattr(found, function), name)
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -21,13 +21,7 @@ from frontier.cli.command import (
     option,
     options,
 )
-from frontier.cli.crawl_control import change, exclude, pause, resume, retry
-from frontier.cli.crawl_end import delete, end
-from frontier.cli.crawl_items import items
-from frontier.cli.crawl_repair import rebuild, repair
-from frontier.cli.crawl_status import status
 from frontier.cli.output import ExitCode, Shown, complain, say, show, table
-from frontier.cli.seeds import seed
 from frontier.errors import ConfigurationError, OtherSchema
 from frontier.status.text import duration
 from frontier.status.text import local_moment as when
@@ -337,20 +331,20 @@ app = Commands(
     "Run crawls, look at them, repair them, end them.",
     {
         "run": run,
-        "status": status,
+        "status": "crawl_status.status",
         "list": list_all,
-        "seed": seed,
-        "pause": pause,
-        "resume": resume,
-        "set": change,
-        "exclude": exclude,
-        "retry": retry,
+        "seed": "seeds.seed",
+        "pause": "crawl_control.pause",
+        "resume": "crawl_control.resume",
+        "set": "crawl_control.change",
+        "exclude": "crawl_control.exclude",
+        "retry": "crawl_control.retry",
         "dead": dead,
         "requeue": requeue,
-        "items": items,
-        "repair": repair,
-        "rebuild": rebuild,
-        "end": end,
-        "delete": delete,
+        "items": "crawl_items.items",
+        "repair": "crawl_repair.repair",
+        "rebuild": "crawl_repair.rebuild",
+        "end": "crawl_end.end",
+        "delete": "crawl_end.delete",
     },
 )

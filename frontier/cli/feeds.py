@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from frontier.cli.command import Commands, Output, argument, flag, option, options
-from frontier.cli.feeds_rounds import refetch, status
 from frontier.cli.output import Shown
 from frontier.errors import ConfigurationError
 from frontier.feeds.model import DEFAULT_WAIT, parse_wait
@@ -116,5 +115,10 @@ def import_opml(given: ImportOptions) -> Shown:
 
 app = Commands(
     "Follow the feeds of sites, and see what was found in them.",
-    {"import-opml": import_opml, "list": list_, "status": status, "refetch": refetch},
+    {
+        "import-opml": import_opml,
+        "list": list_,
+        "status": "feeds_rounds.status",
+        "refetch": "feeds_rounds.refetch",
+    },
 )
