@@ -202,7 +202,7 @@ def _read(record: Record, facts: ArchiveFacts) -> tuple[bytes | None, str, Head]
             behind = pulled_from(file, str(record.path), record.line.offset)
             first = next(behind)
             if first.kind == "response":
-                body = b"".join(islice(body_of(first), 1))
+                body = b"".join(islice(body_of(first.block, first.rest()), 1))
             name = first.headers.get("warc-record-id")
             for other in islice(behind, NEAR):
                 if other.headers.get("warc-concurrent-to") != name:

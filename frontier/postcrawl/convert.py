@@ -117,7 +117,7 @@ def _headers_of_arc(found: Found, all_of_it: Body) -> bytes:
     """The WARC headers of an ARC record, whose block is *all_of_it*, with digests."""
     starts = range(0, len(all_of_it), _PART)
     source = Source("", (all_of_it[start : start + _PART] for start in starts))
-    payload = payload_in(Found.begin(0, found.headers, source, lambda _: None))
+    payload = payload_in(Found(0, found.headers, source))
     top = b"WARC/1.1" + found.headers.top[len(b"ARC/1") :]
     top, _, last = top.rpartition(b"\r\n")
     digests = f"\r\nWARC-Block-Digest: {labelled(digest_of(all_of_it))}"

@@ -8,16 +8,17 @@ record both are its block.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.dedupe.digest import hashing, in_hex
 from frontier.errors import ConfigurationError
-from frontier.warc.reader import Source, body_start, unchunked
+from frontier.warc.reader import body_of, body_start, telling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable
 
     from frontier.warc.reader import Found
 
@@ -65,59 +66,51 @@ def payload_in(
         BadWarc: The file is cut off or damaged in it.
     """
     claim = in_hex(claimed) if claimed else ""
-    kind, fault = found.kind, None
-    is_revisit = kind == "revisit"
-    start, is_chunked = 0, False
-    if kind != "request" and found.is_http:
-        try:
-            start, is_chunked = body_start(found.block)
-        except ValueError as error:
-            fault = None if is_revisit else str(error)
     names = {algorithm, claim.partition(":")[0] or algorithm}
-    if fault or is_revisit:
-        names, is_chunked = set(), False
-    payload = body = {name: hashing(name) for name in names}
-    everything = hashlib.sha256(found.headers.top) if every else None
-    size = 0
-    if not (is_chunked or everything or found.missing):  # most of them
-        block = memoryview(found.block)[start:]
-        size = len(block)
-        for each in body.values():
-            each.update(block)
-    else:
-        parts: Iterable[bytes] = chain([found.block], found.rest())
-        source = Source("", _told({"": everything}, parts) if every else parts)
-        source.take(start)
-        parts = source.rest()
-        if is_chunked:
-            body = {name: hashing(name) for name in names}
-            parts = unchunked(Source("", _told(body, parts)))
-        try:
-            for part in _told(payload, parts):
-                size += len(part)
-        except ValueError as error:
-            fault = str(error)
-            for _ in source.rest():
-                pass
-    head = whole = None
-    if everything is not None:
+    of_payload, of_chunks = _Digests(names), _Digests(names)
+    block, rest = found.block, found.rest()
+    head = whole = fault = None
+    if every:
+        everything = hashlib.sha256(found.headers.top + block)
+        rest = telling(rest, everything.update)
+    try:
+        is_http = found.kind != "request" and found.is_http
+        if found.kind != "revisit":
+            parts = chain([block], rest)
+            if is_http:
+                parts = body_of(block, rest, of_chunks.update)
+            for part in parts:
+                of_payload.update(part)
+    except ValueError as error:
+        fault = str(error)
+    for _ in rest:
+        pass
+    if every:
+        start = 0
+        with suppress(ValueError):
+            start = body_start(block)[0] if is_http else 0
+        head = hashlib.sha256(block[:start]).hexdigest()
         whole = everything.hexdigest()
-        head = hashlib.sha256(found.block[:start]).hexdigest()
-    if fault or is_revisit:
+    if fault or found.kind == "revisit":
         return Payload(None, None, None, claim or None, None, head, whole, fault)
-    of_payload, of_body = (
-        {name: f"{name}:{one.hexdigest()}" for name, one in computed.items()}
-        for computed in (payload, body)
-    )
-    agrees = None
-    if claimed:
-        agrees = claim in {*of_payload.values(), *of_body.values()}
-    digests = of_payload[algorithm], of_body[algorithm]
-    return Payload(size, *digests, claim or None, agrees, head, whole)
+    digests = of_payload.spelled()
+    of_body = of_chunks.spelled() if of_chunks.size else digests
+    agrees = claim in {*digests.values(), *of_body.values()} if claimed else None
+    found_both = digests[algorithm], of_body[algorithm]
+    return Payload(of_payload.size, *found_both, claim or None, agrees, head, whole)
 
 
-def _told(computed: Mapping[str, Any], parts: Iterable[bytes]) -> Iterator[bytes]:
-    for part in parts:
-        for one in computed.values():
+class _Digests:
+    """Length and digests of what `update` gets, part by part."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.size = 0
+        self._computed = [(name, hashing(name)) for name in names]
+
+    def update(self, part: bytes) -> None:
+        self.size += len(part)
+        for _, one in self._computed:
             one.update(part)
-        yield part
+
+    def spelled(self) -> dict[str, str]:
+        return {name: f"{name}:{one.hexdigest()}" for name, one in self._computed}

@@ -56,6 +56,7 @@ from frontier.warc.reader import (
     HEAD_LIMIT,
     Found,
     Head,
+    Source,
     blocks_of,
     line_ends_at,
     pulled_from,
@@ -245,7 +246,8 @@ def _capture(
         return None
     head, *block, _ = record.parts
     begin = b"".join(part[:HEAD_LIMIT] for part in block)[:HEAD_LIMIT]
-    found = Found(start, length, Head(bytes(head)[:-4]), begin)
+    found = Found(start, Head(bytes(head)[:-4], len(begin)), Source("", [begin]))
+    found.length = length
     name = os.path.basename(made)  # noqa: PTH119 - of each record
     return capture_of(found, name) if found.kind in INDEXED else None
 

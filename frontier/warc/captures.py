@@ -11,7 +11,6 @@ What always holds:
 from __future__ import annotations
 
 import fnmatch
-import io
 import re
 from contextlib import closing
 from dataclasses import dataclass
@@ -183,7 +182,7 @@ def _records(path: Path, offset: int) -> Generator[Listed, None, None]:
 def _payload(head: bytes, block: bytes) -> bytes:
     """The body of an HTTP response, without its codings where they can be undone."""
     try:
-        body = b"".join(body_of(io.BytesIO(block)))
+        body = b"".join(body_of(block))
     except ValueError:
         body = block[len(head) :]
     exchange = Exchange("", 0.0, b"", b"", head, body, 0)

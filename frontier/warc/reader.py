@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
 
 from isal import isal_zlib
@@ -50,7 +51,7 @@ BLOCK = 1 << 20
 """Bytes that are read, and inflated, at a time."""
 _FIRST = 1 << 16
 """Bytes that are read at first."""
-PIECE = 1 << 15
+PIECE = 1 << 16
 """Compressed bytes that are handed to zlib at a time."""
 MAX_HEADERS = 10_000
 """Most header lines of a record or of its HTTP message."""
@@ -80,24 +81,21 @@ class Head:
         self.top = top
         self.size = size
         """Of the block of the record, in bytes."""
-        self._values: dict[str, str] | None = None
+        self._values: dict[bytes, bytes] | None = None
 
     def get(self, name: str, default: str = "") -> str:
         """The value of the first header with the lower-case *name*."""
         values = self._values
         if values is None:
-            values = self._values = self._parsed()
-        return values.get(name, default)
-
-    def _parsed(self) -> dict[str, str]:
-        text = self._lines().decode("utf-8", "replace")
-        is_ascii = text.isascii()
-        values: dict[str, str] = {}
-        for line in text.split("\r\n")[1:]:
-            name, colon, value = line.partition(":")
-            if colon and (is_ascii or name.isascii()):
-                values.setdefault(name.lower(), value.strip(_AROUND))
-        return values
+            values = self._values = {}
+            for line in self._lines().split(b"\r\n")[1:]:
+                key, colon, value = line.partition(b":")
+                if colon:
+                    values.setdefault(key.lower(), value)
+        found = values.get(name.encode())
+        if found is None:
+            return default
+        return found.decode("utf-8", "replace").strip(_AROUND)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """All headers in their order, in Latin-1."""
@@ -165,14 +163,13 @@ class Source:
 
     def take_until(self, end: re.Pattern[bytes], limit: int) -> bytes:
         """What comes up to *end*, and that, or *limit* bytes."""
-        have = self._have(1)
         while True:
             found = end.search(self._buffer, self._at, self._at + limit)
             if found is not None:
                 return self.some(found.end() - self._at)
+            have = len(self._buffer) - self._at
             if have >= limit or self._have(have + 1) == have:
                 return self.some(min(have, limit))
-            have = self._have(1)
 
     def take_line_ends(self) -> bytes:
         """The line ends that come next: all, or more than `GAP` bytes of them."""
@@ -203,41 +200,34 @@ class Found:
     )
 
     def __init__(
-        self, offset: int, length: int, headers: Head, block: bytes = b""
+        self,
+        offset: int,
+        headers: Head,
+        source: Source,
+        end: Callable[[Found], None] | None = None,
     ) -> None:
+        """The record at *offset* with *headers*, whose block is next in *source*.
+
+        *end* is called when all of the block was read, or all that there is of it.
+        """
         self.offset = offset
-        self.length = length
+        self.length = 0
         """In the file, in bytes; known when its end was read."""
         self.headers = headers
         """WARC headers."""
         self.kind = headers.get("warc-type")
         """WARC-Type."""
-        self.block = block
+        limit = REQUEST_LIMIT if self.kind == "request" else HEAD_LIMIT
+        self.block = source.take(min(headers.size, limit))
         """The begin of the record's block."""
         self.digest = ""
         """Of the payload, where whoever read it has computed one."""
         self.fault: BadWarc | None = None
         """What is wrong with its length; known when its end was read."""
         self._at = 0
-        self._left = 0
-        self._source: Source | None = None
-        self._end: Callable[[Found], None] | None = None
-
-    @classmethod
-    def begin(
-        cls, offset: int, headers: Head, source: Source, end: Callable[[Found], None]
-    ) -> Found:
-        """The record at *offset* with *headers*, whose block is next in *source*.
-
-        *end* is called when all of the block was read, or all that there is of it.
-        """
-        found = cls(offset, 0, headers)
-        limit = REQUEST_LIMIT if found.kind == "request" else HEAD_LIMIT
-        found.block = source.take(min(headers.size, limit))
-        found._left = headers.size - len(found.block)
-        found._source = source
-        found._end = end
-        return found
+        self._left = headers.size - len(self.block)
+        self._source = source
+        self._end = end
 
     @property
     def is_http(self) -> bool:
@@ -262,7 +252,7 @@ class Found:
             part = self.block[self._at : self._at + size]
             self._at += len(part)
             return part
-        if not self._left or self._source is None:
+        if not self._left:
             return b""
         part = self._source.some(min(size, self._left))
         self._left -= len(part)
@@ -438,14 +428,16 @@ class Members(Source):
             self._inflate = self._new()
         return part
 
-    def skip(self) -> None:
-        """Read what is left of the member, and of no other."""
+    def end(self) -> bytes:
+        """What is left of the member, which is read: all, or more than `GAP` bytes."""
+        left = self._buffer[self._at : self._at + GAP + 1]
         self._at = len(self._buffer)
-        while self._inflated():
-            pass
+        while part := self._more():
+            left += part[: GAP + 1 - len(left)]
+        return left
 
     def _inflated(self) -> bytes:
-        inflate = self._inflate
+        inflate, out = self._inflate, b""
         while not inflate.eof:
             data = self._data or next(self._blocks, b"")
             if not data and not self._is_full:
@@ -472,8 +464,8 @@ class Members(Source):
                 self._total += size
                 self._check(self._total, self.member + self.size + len(left))
             if out:
-                return cast("bytes", out)
-        return b""
+                break
+        return out
 
     def _no_end(self) -> str:
         if GZIP.startswith(self._begin) or FRAME.startswith(self._begin):
@@ -503,8 +495,7 @@ def of_members(
     name = members.name
 
     def end(found: Found) -> None:
-        behind = members.peek(GAP + 1)
-        members.skip()
+        behind = members.end()
         found.length = members.size
         lies = found.missing or len(behind) > GAP or behind.strip(_LINE_ENDS)
         if not lies:
@@ -524,11 +515,11 @@ def of_members(
             if headers is None:
                 raise BadWarc(name, offset, "no WARC record")  # noqa: TRY301
         except BadWarc as error:
-            members.skip()
+            members.end()
             fault = error
         else:
             members.wanted = members.offset - offset + headers.size + len(_END)
-            found = Found.begin(offset, headers, members, end)
+            found = Found(offset, headers, members, end)
             yield found
             found.finish()
             fault = found.fault
@@ -570,7 +561,7 @@ def by_length(
         headers = begin(source)
         if headers is None:
             return
-        found = Found.begin(offset, headers, source, end)
+        found = Found(offset, headers, source, end)
         yield found
         found.require_whole()
 
@@ -684,7 +675,6 @@ def http_head(block: bytes) -> tuple[str, Head, int]:
 
 
 _PART = 1 << 18
-_HTTP_HEAD_LIMIT = 1 << 20
 _LINE_LIMIT = 1 << 14
 _CHUNKED = re.compile(
     rb"^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b", re.IGNORECASE | re.MULTILINE
@@ -713,30 +703,33 @@ def payload_of(found: Found, chunks: Told = ignored) -> Iterator[bytes]:
         BadWarc: The file is cut off or damaged there, or the record's length a lie.
         ValueError: It is HTTP, and its head or its chunks are wrong.
     """
-    yield from body_of(found, chunks) if found.is_http else parts_of(found)
+    if found.is_http:
+        yield from body_of(found.block, found.rest(), chunks)
+    else:
+        yield from parts_of(found)
     found.require_whole()
 
 
-def body_of(block: Found | IO[bytes], chunks: Told = ignored) -> Iterator[bytes]:
-    """The entity body of the HTTP response in *block*, without its transfer coding.
+def body_of(
+    block: bytes, rest: Iterable[bytes] = (), chunks: Told = ignored
+) -> Iterator[bytes]:
+    """The entity body of the HTTP response in *block* and what is behind that, *rest*.
 
-    Where it has one, *chunks* gets the body as it is stored, part by part.
+    It is without its transfer coding. Where it has one, *chunks* gets the body as it is
+    stored, part by part.
 
     Raises:
         ValueError: It is not an HTTP response, or its chunks are wrong.
     """
-    source = Source("", parts_of(block))
-    if source.peek(len(b"HTTP/")) != b"HTTP/":
-        raise ValueError("no HTTP response")
-    head = source.take_until(_EMPTY, _HTTP_HEAD_LIMIT)
-    _, is_chunked = body_start(head)
+    start, is_chunked = body_start(block)
+    parts = chain([memoryview(block)[start:]], rest)
     if is_chunked:
-        yield from unchunked(Source("", _telling(source.rest(), chunks)))
-    else:
-        yield from source.rest()
+        return unchunked(Source("", telling(parts, chunks)))
+    return parts
 
 
-def _telling(parts: Iterator[bytes], told: Told) -> Iterator[bytes]:
+def telling(parts: Iterable[bytes], told: Told) -> Iterator[bytes]:
+    """*parts*, each after *told* has got it."""
     for part in parts:
         told(part)
         yield part

@@ -9,7 +9,7 @@ import pytest
 
 from frontier.dedupe.digest import hashing
 from frontier.postcrawl.payload import payload_in
-from frontier.warc.reader import Found, Head, body_start
+from frontier.warc.reader import Found, Head, Source, body_start
 
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 CHUNKED = re.compile(rb"(?im)^transfer-encoding[ \t]*:[^\r\n]*\bchunked\b")
@@ -59,7 +59,7 @@ def test_of_equal_headers_the_first_counts_and_names_are_ascii():
 def test_a_claimed_digest_is_compared_however_it_is_spelled(algorithm):
     def agrees(claimed):
         top = f"WARC/1.1\r\nWARC-Type: resource\r\nWARC-Payload-Digest: {claimed}"
-        found = Found(0, 0, Head(top.encode()), BODY)
+        found = Found(0, Head(top.encode(), len(BODY)), Source("", [BODY]))
         return payload_in(found, algorithm, claimed).agrees
 
     computed = hashing(algorithm)
