@@ -147,9 +147,10 @@ def close_left(
     """Close those of *paths*, ``.open`` files, that have lost their writers.
 
     Each is cut to the bytes that *whole* finds in it, and gets its final name. In
-    between *ready* is called with the path that it has. What is no regular file, a link
-    included, or has a final name that is taken is left alone: *refused* is called, or
-    the log names it.
+    between *ready* is called with the path that it has. One without any is removed,
+    whether its final name is taken or not: a writer that was killed before it looked
+    leaves such a file. What is no regular file, a link included, or has a final name
+    that is taken is left alone: *refused* is called, or the log names it.
 
     Raises:
         OSError: A file cannot be read or changed.
@@ -169,10 +170,10 @@ def close_left(
         if file is None:
             continue  # closed by its writer, or by somebody else
         with file:
-            if final.exists():
+            end = whole(path, file)
+            if end and final.exists():
                 refused(path, f"{final.name} exists")
                 continue
-            end = whole(path, file)
             size = os.fstat(file.fileno()).st_size
             if end:
                 os.ftruncate(file.fileno(), end)

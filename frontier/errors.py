@@ -432,6 +432,8 @@ class DirectoryInUse(ArchiveError):
 class NoManifest(ArchiveError):
     """There is no manifest, or no plan, where one was to be used."""
 
+    code = NotFound.code
+
     def __init__(self, path: str) -> None:
         super().__init__(f"{path}: there is no plan, or no manifest of this version")
         self.path = path

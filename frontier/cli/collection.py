@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from frontier.collection.check import Findings
-    from frontier.collection.import_ import Import
     from frontier.collection.sources import Source
     from frontier.collection.summary import CollectionView
 
@@ -208,19 +207,22 @@ def import_sources(given: ImportOptions) -> Shown:
 
     Skips what is in the index already. To finish an interrupted import, run it again.
     """
-    from frontier.collection.import_ import Import, ImportConfig
+    from frontier.collection.import_ import Import, ImportConfig, Imported
 
     if given.compat not in {"", "browsertrix"}:
         raise ConfigurationError(
             f"--compat {given.compat}: the only value is browsertrix"
         )
     _require_algorithm(given.digest)
-    with given.connected(create=True) as store:
-        keys = collection_keys(store, given.collection)
-        config = ImportConfig(bool(given.compat), given.verify, given.digest)
-        run = Import(store, keys, config, say=say, bar=bar)
-        sources, is_whole = _sources(run, given)
-        done = run.run(sources, removal=is_whole)
+    sources, left_out, is_whole = _sources(given)
+    done = Imported(broken=left_out)
+    if sources or is_whole:  # else no store is made for it
+        with given.connected(create=True) as store:
+            keys = collection_keys(store, given.collection)
+            config = ImportConfig(bool(given.compat), given.verify, given.digest)
+            run = Import(store, keys, config, say=say, bar=bar)
+            done = run.run(sources, removal=is_whole)
+            done.broken[:0] = left_out
     rows = rows_of(
         {
             "sources imported": done.sources,
@@ -395,11 +397,20 @@ def _require_algorithm(name: str) -> None:
         raise ConfigurationError(message) from None
 
 
-def _sources(run: Import, given: ImportOptions) -> tuple[list[Source], bool]:
-    """What *targets* name, and whether they are one manifest, a whole collection."""
+def _sources(given: ImportOptions) -> tuple[list[Source], list[str], bool]:
+    """What its targets name, and what of that is left out.
+
+    And whether they are one manifest, a whole collection.
+    """
     from frontier.collection.sources import Kind, kind_of, sources
 
     found: list[Source] = []
+    left_out: list[str] = []
+
+    def broken(error: SourceBroken) -> None:
+        left_out.append(str(error))
+        say(f"left out: {error}")
+
     targets = given.targets
     for target in targets:
         try:
@@ -407,12 +418,12 @@ def _sources(run: Import, given: ImportOptions) -> tuple[list[Source], bool]:
                 target,
                 crawl_id=given.crawl,
                 root=given.root,
-                broken=run.broken,
+                broken=broken,
             )
         except SourceBroken as error:
-            run.broken(error)
-    whole = len(targets) == 1 and not run.done.broken and not Path(targets[0]).is_dir()
-    return found, whole and kind_of(targets[0]) is Kind.MANIFEST
+            broken(error)
+    is_file = len(targets) == 1 and not left_out and not Path(targets[0]).is_dir()
+    return found, left_out, is_file and kind_of(targets[0]) is Kind.MANIFEST
 
 
 app = Commands(

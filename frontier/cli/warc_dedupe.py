@@ -167,9 +167,9 @@ def plan(how: PlanOptions) -> Shown:
     trouble = Trouble()
     from frontier.postcrawl.plan import PLAN, files_of
 
-    directory = how.directory
+    directory, policy = how.directory, how.policy()
     with hold(directory, is_made=True):
-        said = _plan(directory, how, how, trouble, how.originals)
+        said = _plan(directory, how, policy, trouble, how.originals)
         if how.form == "warcsum":
             _write_text(files_of(directory), directory, how, planned=True)
     lines = [_planned(said)]
@@ -254,12 +254,13 @@ def dedupe(how: DedupeOptions) -> Shown:
     trouble, out, directory = Trouble(), how.out, how.out / "manifests"
     from frontier.postcrawl.files import outs_of
 
+    policy = how.policy()
     paths = files_given(how.given, trouble, without=out)
     trouble.require_closed(how)
     outs_of(paths, out)  # nothing is begun that cannot be done
     with hold(directory):
         said = manifests_of(paths, directory, how, trouble)
-        said |= _plan(directory, how, how, trouble, how.originals)
+        said |= _plan(directory, how, policy, trouble, how.originals)
         said |= _apply(directory, out, how, trouble)
     return trouble.shown(said, [_planned(said), rewritten(said, "revisits")])
 
@@ -329,7 +330,7 @@ def _manifests(
 def _plan(
     directory: Path,
     running: Planning,
-    which: Which,
+    policy: Policy,
     trouble: Trouble,
     originals: Sequence[str],
 ) -> dict[str, Any]:
@@ -337,7 +338,7 @@ def _plan(
     from frontier.postcrawl.plan import make_plan
     from frontier.postcrawl.rewriting import ORIGINALS
 
-    policy, where = which.policy(), directory / ORIGINALS
+    where = directory / ORIGINALS
     found = map(stored_manifest, sorted(directory.glob(f"*{SUFFIX}")))
     options = next((Options(each.algorithm) for each in found if each), None)
     further = originals_of(originals, where, trouble)

@@ -138,6 +138,8 @@ def sources(
         SourceBroken: *target* itself cannot be used.
     """
     crawl, is_listed = crawl_id or target, bool(crawl_id)
+    if not (is_url(target) or Path(target).exists()):
+        raise SourceBroken(target, "there is no such file or directory")
     if not is_url(target) and Path(target).is_dir():
         paths = files_in(
             [Path(target)],

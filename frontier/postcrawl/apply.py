@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import uuid
 from typing import IO, TYPE_CHECKING
 
 from frontier.dedupe.digest import labelled
@@ -17,7 +16,7 @@ from frontier.errors import BadWarc
 from frontier.model import FileBody
 from frontier.postcrawl.payload import payload_in
 from frontier.postcrawl.rewriting import record_at
-from frontier.warc.records import NAMESPACE, PROFILE, Record, escaped
+from frontier.warc.records import PROFILE, Record, escaped, identify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +107,9 @@ def revisit_of(found: Found, action: Action, payload: str) -> Record:
         ValueError: It has a header that cannot be written again.
     """
     headers = found.headers
-    identifier = f"<{uuid.uuid5(NAMESPACE, _fact(action)).urn}>"
+    name = os.path.basename(action.file)  # noqa: PTH119 - of each copy
+    at = str(action.record_offset)
+    identifier = identify("revisit", action.record_id, name, at)
     head = found.block.partition(b"\r\n\r\n")
     block = head[0] + head[1]
     kept = [(n, v) for n, v in headers.pairs() if n.lower() not in _ANEW]
@@ -136,9 +137,9 @@ def made_of(identifier: str, lines: Sequence[tuple[str, str]], *block: Body) -> 
     Raises:
         ValueError: One would be two, or cannot be written.
     """
-    if any("\n" in value or "\r" in value for _, value in lines):
+    top = "".join([f"{name}: {value}\r\n" for name, value in lines])
+    if not len(lines) == top.count("\n") == top.count("\r"):
         raise ValueError("a header has a line break in it")
-    top = "".join(f"{name}: {value}\r\n" for name, value in lines)
     head = f"WARC/1.1\r\n{top}Content-Length: {sum(map(len, block))}\r\n\r\n"
     return Record(identifier, (head.encode("latin-1"), *block, b"\r\n\r\n"))
 
@@ -149,9 +150,3 @@ def held(spool: IO[bytes]) -> Body:
         return FileBody(spool)
     spool.seek(0)
     return spool.read()
-
-
-def _fact(action: Action) -> str:
-    """What the id of a revisit follows from: whoever applies the plan again has it."""
-    name = os.path.basename(action.file)  # noqa: PTH119 - of each copy
-    return f"revisit {action.record_id} {name} {action.record_offset}"

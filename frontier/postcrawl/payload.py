@@ -76,7 +76,7 @@ def payload_in(
     try:
         is_http = found.kind != "request" and found.is_http
         if found.kind != "revisit":
-            parts = chain([block], rest)
+            parts: Iterable[bytes] = chain([block], rest)
             if is_http:
                 parts = body_of(block, rest, of_chunks.update)
             for part in parts:

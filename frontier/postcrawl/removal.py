@@ -35,7 +35,7 @@ from frontier.postcrawl.payload import ALGORITHMS, require_algorithm
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
 from frontier.warc.reader import payload_of
-from frontier.warc.records import NAMESPACE, escaped, target_uri
+from frontier.warc.records import escaped, identify, target_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -338,7 +338,7 @@ def tombstone(source: IO[bytes], one: Action, reason: str) -> Record:
     """
     found = record_at(source, one.file, one.record_offset, one.record_id)
     found.require_whole()
-    identifier = f"<{uuid.uuid5(NAMESPACE, f'removed {one.record_id}').urn}>"
+    identifier = identify("removed", one.record_id)
     block = f"removed: {found.kind}\r\n"
     if reason:
         block += f"reason: {reason}\r\n"

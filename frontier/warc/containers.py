@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import uuid
 from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -45,7 +44,7 @@ from frontier.warc.reader import (
     members_of,
     of_members,
 )
-from frontier.warc.records import NAMESPACE, escaped
+from frontier.warc.records import escaped, identify
 from frontier.warc.zstd import is_zstd
 
 if TYPE_CHECKING:
@@ -174,11 +173,10 @@ def _arc(source: Source) -> Head | None:
     kind = _kind(url, source.peek(min(int(size), len(b"HTTP/"))))
     mime = b" ".join(fields[at + 1 : -6 if version == 2 else -1])
     fact = b"arc %b %d %b" % (PurePath(name).name.encode(), offset, line)
-    record_id = uuid.uuid5(NAMESPACE, fact.decode("latin-1")).urn
     lines = [
         f"ARC/{version}",
         f"WARC-Type: {kind}",
-        f"WARC-Record-ID: <{record_id}>",
+        f"WARC-Record-ID: {identify(fact.decode('latin-1'))}",
         f"WARC-Target-URI: {escaped(url.decode('utf-8', 'replace'))}",
         f"WARC-Date: {_date(name, offset, fields[at])}",
         f"{LINE}: {line.decode('latin-1')}",

@@ -722,10 +722,9 @@ def body_of(
         ValueError: It is not an HTTP response, or its chunks are wrong.
     """
     start, is_chunked = body_start(block)
-    parts = chain([memoryview(block)[start:]], rest)
-    if is_chunked:
-        return unchunked(Source("", telling(parts, chunks)))
-    return parts
+    body: bytes = memoryview(block)[start:]  # type: ignore[assignment] - no copy
+    parts = chain([body], rest)
+    return unchunked(Source("", telling(parts, chunks))) if is_chunked else parts
 
 
 def telling(parts: Iterable[bytes], told: Told) -> Iterator[bytes]:

@@ -32,9 +32,8 @@ NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 CONFORMS_TO = (
     "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 )
-NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16")
+_NAMESPACE = UUID("ef4bcf6a-c7c2-52a9-8cc6-b22fb1322f16").bytes
 """Of all record ids. To change it is to break every WARC-Refers-To."""
-_NAMESPACE = NAMESPACE.bytes
 
 RULES_URN = "urn:frontier:canonicalization"
 """WARC-Target-URI of the record of the canonicalization rules."""
@@ -86,7 +85,7 @@ def record_id(url: str, date: str, digest_hex: str) -> str:
     can name the record it refers to. Two responses share an id only if they are
     of one URL, one microsecond and one payload.
     """
-    return _identify("response", escaped(url), date, digest_hex)
+    return identify("response", escaped(url), date, digest_hex)
 
 
 @lru_cache(_ASKED_AGAIN)
@@ -145,6 +144,7 @@ def dated(digits: str) -> str:
     return f"{date}.{d[14:]}Z" if d[14:] else f"{date}Z"
 
 
+@lru_cache(_ASKED_AGAIN)
 def digits(date: str) -> str:
     """Return the digits of a date: 14, or 17 or 20 if it is as precise as that."""
     whole, _, fraction = date.rstrip("Z").partition(".")
@@ -177,7 +177,7 @@ def warcinfo(file_name: str, date: str, fields: Mapping[str, str]) -> Record:
     block = "".join(
         f"{name}: {text.translate(_LINE_BREAKS)}\r\n" for name, text in lines.items()
     ).encode("utf-8", "backslashreplace")
-    identifier = _identify("warcinfo", file_name, date)
+    identifier = identify("warcinfo", file_name, date)
     headers = _fields(
         ("WARC-Date", date),
         ("WARC-Filename", file_name),
@@ -193,7 +193,7 @@ def rules(warcinfo_id: str, date: str, text: str) -> Record:
     a URN, which indexers pass over: cdxj-indexer 1.5 and what builds on it make a
     line with the key ``-`` of a metadata record without a target, and fail at it.
     """
-    identifier = _identify("rules", warcinfo_id)
+    identifier = identify("rules", warcinfo_id)
     headers = _fields(
         ("WARC-Date", date),
         ("WARC-Target-URI", RULES_URN),
@@ -236,7 +236,7 @@ def capture(
     of = _http("response", exchange.response_head)
     if is_resource(exchange):
         kind, of = "resource", resource_type(exchange)
-    identifier = _identify(kind, url, date, digest_hex)
+    identifier = identify(kind, url, date, digest_hex)
     common = _connection(exchange, date, url, warcinfo_id)
     further = _completeness(exchange, digest_hex, crawl_id, original)
     if exchange.framing:
@@ -255,7 +255,7 @@ def capture(
         return (answer,)
     of = _http("request", exchange.request_head)
     headers = f"{common}WARC-Concurrent-To: {identifier}\r\nContent-Type: {of}\r\n"
-    identifier = _identify("request", url, date, digest_hex)
+    identifier = identify("request", url, date, digest_hex)
     asked = (exchange.request_head, exchange.request_body)
     return answer, _record(
         "request", identifier, headers, *asked, digested=block_digest
@@ -322,7 +322,7 @@ def metadata(
         ("Content-Type", "application/warc-fields"),
     )
     block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
-    identifier = _identify("metadata", url, date, digest_hex)
+    identifier = identify("metadata", url, date, digest_hex)
     return _record("metadata", identifier, headers, block, digested=block_digest)
 
 
@@ -374,7 +374,7 @@ def outlinks(
         ("Content-Type", "application/warc-fields"),
     )
     block = "".join(f"{line}\r\n" for line in lines).encode("ascii", "replace")
-    identifier = _identify("outlinks", page.record_id)
+    identifier = identify("outlinks", page.record_id)
     return _record("metadata", identifier, headers, block, digested=block_digest)
 
 
@@ -449,8 +449,11 @@ def _one_line(value: str) -> str:
     return value if value.isprintable() else escaped(value)
 
 
-def _identify(*facts: str) -> str:
-    """A UUID of version 5 (RFC 9562, section 5.5), made without the objects."""
+def identify(*facts: str) -> str:
+    """The id of a record that follows from *facts*: what is made again has it again.
+
+    A UUID of version 5 (RFC 9562, section 5.5), made without the objects.
+    """
     name = _NAMESPACE + " ".join(facts).encode("utf-8")
     x = hashlib.sha1(name, usedforsecurity=False).hexdigest()
     clock = f"{_VARIANT[x[16]]}{x[17:20]}"

@@ -5,7 +5,10 @@ import json
 
 import pytest
 from fastwarc import ArchiveIterator
+from typer.testing import CliRunner
 
+from frontier.cli import app
+from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
@@ -458,13 +461,15 @@ def test_a_directory_is_what_is_below_it_and_one_bad_target_spoils_nothing(
     (directory / "c.warc.gz.open").write_bytes(b"a node writes it")
     (tmp_path / "old.arc.gz").write_bytes(b"")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").touch()
 
-    targets = ["old.arc.gz", "notes.txt", "empty", "d"]
+    targets = ["old.arc.gz", "notes.txt", "empty", "nowhere", "d"]
     code, _, err = index.run("import", *targets, "--crawl", "x", cwd=tmp_path)
 
     assert code == 6, err
     assert "warcio recompress" in err
     assert "notes.txt: its name ends in none of" in err
+    assert "nowhere: there is no such file or directory" in err
     assert "empty: no .warc, .warc.gz or .wacz is below it" in err
     found = set(index.hash(index.keys.crawl("x")))
     assert found == {digest(1), digest_of(PAYLOAD)}
@@ -480,3 +485,12 @@ def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_pa
 
     assert index.counts()["removedCrawls"] == 1
     assert index.counts()["removedCrawlSize"] == a.stat().st_size
+
+
+def test_what_is_not_there_makes_no_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    done = CliRunner().invoke(app, ["collection", "import", "nowhere"])
+
+    assert done.exit_code == ExitCode.INCOMPLETE
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from frontier.cli import app
+from frontier.cli.output import ExitCode
 from frontier.errors import DirectoryInUse, NoManifest
 from frontier.postcrawl.working_directory import BESIDE, beside, held
 from tests.postcrawl.test_dedupe import run, state
@@ -48,6 +49,9 @@ def test_what_has_no_manifests_gets_no_lock(before):
     done = CliRunner().invoke(app, ["warc", "plan", str(before)])
 
     assert isinstance(done.exception, NoManifest)
+    assert done.exception.code == ExitCode.NOT_FOUND
+    wrong = CliRunner().invoke(app, ["warc", "plan", str(before), "--status", "x"])
+    assert wrong.exception.code == ExitCode.USAGE
     assert set(before.iterdir()) == was
 
 

@@ -141,6 +141,20 @@ def test_only_the_files_of_one_node_are_repaired_if_so_asked(new_writer, tmp_pat
     assert len(repair(tmp_path, None)) == 1
 
 
+def test_an_empty_file_whose_name_is_taken_is_removed(writer, tmp_path, caplog):
+    append(writer, an_exchange())
+    writer.close()
+    whole = (tmp_path / NAME).read_bytes()
+    (tmp_path / f"{NAME}.open").touch()  # of a writer killed before it saw the other
+
+    (one,) = repair(tmp_path, None)
+
+    assert one.removed
+    assert names(tmp_path) == [NAME]
+    assert (tmp_path / NAME).read_bytes() == whole
+    assert "was not repaired" not in caplog.text
+
+
 def test_other_files_are_left_alone(writer, tmp_path, caplog):
     leave_open(writer, 1)
     theirs = ["warcprox-1.warc.gz.open", "notes.open", NAME.replace("0123-", "0124-")]
