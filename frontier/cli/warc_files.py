@@ -237,7 +237,7 @@ def files_given(
         Exit: One is not there, or there are none.
     """
     from frontier.postcrawl.files import ENDINGS, WACZ, files_in, spelled
-    from frontier.postcrawl.remote_files import path_of
+    from frontier.remote_files import path_of
 
     named = [path_of(each) for each in given]
     for path in named:

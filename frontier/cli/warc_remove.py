@@ -93,8 +93,8 @@ def remove(how: RemoveOptions) -> Shown:
     again.
     """
     trouble, wanted = Trouble(), how.wanted()
-    from frontier.postcrawl.remote_files import RemotePath
     from frontier.postcrawl.working_directory import beside
+    from frontier.remote_files import RemotePath
 
     paths = files_given(how.given, trouble, waczs=True)
     if any(isinstance(path, RemotePath) for path in paths):

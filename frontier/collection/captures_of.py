@@ -23,12 +23,13 @@ from isal import igzip, isal_zlib
 
 from frontier.cdx.lines import INDEXED, capture_of, paired, read_line
 from frontier.collection.sources import Kind
-from frontier.dedupe.digest import ALGORITHM, PayloadDigest, hashing, parse, spelled
+from frontier.dedupe.digest import ALGORITHM, parse, spelled
 from frontier.errors import BadWarc, SourceBroken
 from frontier.files import require_ratio
-from frontier.postcrawl.remote_files import is_here, open_file, path_of, state_of
+from frontier.postcrawl.payload import payload_in
+from frontier.remote_files import is_here, open_file, path_of, state_of
 from frontier.wacz.layout import CDX
-from frontier.warc.reader import GZIP, payload_of, pulled_from
+from frontier.warc.reader import GZIP, pulled_from
 from frontier.warc.records import MAX_URL, digits, target_uri
 
 if TYPE_CHECKING:
@@ -303,13 +304,8 @@ def _computed(found: Found, algorithm: str) -> str:
     headers = found.headers
     if headers.get("warc-truncated") or headers.get("warc-segment-number"):
         return ""
-    computed = hashing(algorithm)
-    try:
-        for part in payload_of(found):
-            computed.update(part)
-    except ValueError:
-        return ""
-    return PayloadDigest(algorithm, computed.digest()).spelled()
+    digest = payload_in(found, algorithm).digest
+    return spelled(digest) if digest else ""
 
 
 @contextmanager

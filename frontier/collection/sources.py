@@ -20,7 +20,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from frontier.errors import ConfigurationError, SourceBroken
 from frontier.files import read_input
 from frontier.postcrawl.files import files_in
-from frontier.postcrawl.remote_files import is_url, read_remote
+from frontier.remote_files import is_url, read_remote
 from frontier.store.keys import names_a_crawl
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ it was born, are left out and counted: what it did is no answer about this one.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frontier.files import OPEN
-from frontier.postcrawl.remote_files import RemotePath, open_file, path_of
+from frontier.postcrawl.files import below
+from frontier.remote_files import open_file, path_of
 from frontier.status.validate import printable
 from frontier.warc.births import birth_of
 from frontier.warc.cdxj_sidecar import SUFFIX as INDEX
@@ -121,23 +121,17 @@ def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:
     is_here = place.lower().startswith("file://")
     path = Path(urlsplit(place).path) if is_here else path_of(place)
 
-    def leave_out(error: OSError) -> None:
+    def failed(what: str) -> None:
         how = "make it readable, and ask again"
-        what = printable(f"{error.filename or place}: {error.strerror or error}")
-        gaps.append(Gap(what, how, decides=True))
+        gaps.append(Gap(printable(what), how, decides=True))
 
     try:
-        if not path.exists():
-            leave_out(FileNotFoundError(0, "there is no such directory or file"))
-        elif isinstance(path, RemotePath):
-            yield from path.below() if path.is_dir() else [path]
-        elif path.is_dir():
-            for top, _, names in os.walk(path, onerror=leave_out):
-                yield from (Path(top, name) for name in sorted(names))
+        if path.exists():
+            yield from below(path, lambda _: None, failed)
         else:
-            yield path
+            failed(f"{place}: there is no such directory or file")
     except OSError as error:
-        leave_out(error)
+        failed(f"{error.filename or place}: {error.strerror or error}")
 
 
 def _is_of(path: Path, born: str) -> bool:

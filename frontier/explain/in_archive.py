@@ -21,7 +21,7 @@ from frontier.cdx.lines import LINE_LIMIT, key_under, listed, parse, sort_key
 from frontier.errors import BadWarc
 from frontier.explain.files import fault
 from frontier.files import OPEN
-from frontier.postcrawl.remote_files import open_file, path_of
+from frontier.remote_files import open_file, path_of
 from frontier.urls.canon.rulesets import named
 from frontier.warc.reader import Head, body_of, pulled_from, records_in
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frontier.explain.files import fault
-from frontier.postcrawl.remote_files import open_file
+from frontier.remote_files import open_file
 from frontier.warc.records import target_uri
 
 if TYPE_CHECKING:

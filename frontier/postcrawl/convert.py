@@ -22,7 +22,7 @@ from frontier.errors import BadWarc, FileTaken
 from frontier.files import OPEN, make_directory, mode_of_environment, published
 from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.payload import payload_in
-from frontier.postcrawl.remote_files import open_file
+from frontier.remote_files import open_file
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
 from frontier.warc.file_rotation import compress

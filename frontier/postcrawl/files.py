@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
 from frontier.files import OPEN
-from frontier.postcrawl.remote_files import RemotePath
 from frontier.postcrawl.working_directory import BESIDE
+from frontier.remote_files import RemotePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,7 +48,7 @@ def files_in(
     """
     found: dict[Path, None] = {}
     for top in given:
-        for path in _below(top, without, say, failed):
+        for path in below(top, say, failed, without):
             name = path.name.removesuffix(OPEN)
             if ends_with(name, endings) and name != path.name:
                 here = not isinstance(path, RemotePath)
@@ -71,13 +71,13 @@ def ends_with(name: str, endings: str | tuple[str, ...]) -> bool:
     return name.lower().endswith(endings)
 
 
-def _below(
+def below(
     top: Path,
-    without: Path | None,
     say: Callable[[str], None],
     failed: Callable[[str], None],
+    without: Path | None = None,
 ) -> Iterator[Path]:
-    """All files below *top*, or it itself if it is no directory."""
+    """All files below *top*, or it itself if it is no directory; see `files_in`."""
     if isinstance(top, RemotePath):
         yield from top.below() if top.is_dir() else [top]
         return

@@ -31,13 +31,8 @@ from frontier.cdx.lines import capture_of, listed, paired
 from frontier.errors import BadWarc, StaleManifest
 from frontier.files import mode_of_environment, published
 from frontier.postcrawl.payload import Payload, payload_in
-from frontier.postcrawl.remote_files import open_file, path_of, state_of
-from frontier.warc.containers import (
-    BY_OFFSET,
-    ZSTD_WHOLE,
-    every_record,
-    packing_of,
-)
+from frontier.remote_files import open_file, path_of, state_of
+from frontier.warc.containers import every_record, packing_of
 from frontier.warc.reader import whole
 from frontier.warc.records import dated as spelled_out
 from frontier.warc.records import escaped
@@ -271,13 +266,12 @@ def _rows(path: Path, options: Options, made: Manifest) -> Iterator[tuple[Any, .
         made.faults.append(str(error))
 
     with open_file(path, ahead=True) as file:
-        container, is_arc = packing_of(file)
+        is_arc, shared = packing_of(file)
         if is_arc:
             reason = "an ARC file (frontier warc convert makes it WARC)"
             made.unwritable = f"{made.file}: {reason}"
-        elif container not in BY_OFFSET:
-            unit = "zstd frame" if container == ZSTD_WHOLE else "gzip member"
-            reason = f"records share a {unit} (try frontier warc convert)"
+        elif shared:
+            reason = f"records share a {shared} (try frontier warc convert)"
             made.unwritable = f"{made.file}: {reason}"
         try:
             records = whole(read(every_record(file, made.file, wrong)))

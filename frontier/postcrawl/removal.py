@@ -31,10 +31,9 @@ from frontier.postcrawl.actions import PLACE, Pass
 from frontier.postcrawl.apply import made_of
 from frontier.postcrawl.engines import creating_parts, duckdb_of_manifests, query
 from frontier.postcrawl.manifest import dated, to_second
-from frontier.postcrawl.payload import ALGORITHMS, require_algorithm
+from frontier.postcrawl.payload import ALGORITHMS, payload_in, require_algorithm
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
-from frontier.warc.reader import payload_of
 from frontier.warc.records import escaped, identify, target_uri
 
 if TYPE_CHECKING:
@@ -305,17 +304,16 @@ def _computed(captures: Iterable[tuple[str, int, str, str]]) -> pa.Table:
     rows = []
     for file, offset, record_id, algorithm in captures:
         try:
-            computed = hashing(algorithm)
             with open_input(file) as stream:
                 found = record_at(stream, file, offset, record_id)
-                for part in payload_of(found):
-                    computed.update(part)
-        except (BadWarc, OSError, ValueError):
+                digest = payload_in(found, algorithm).digest
+                found.require_whole()
+        except (BadWarc, OSError):
             continue  # what cannot be read gives no revisit a payload either
         except ImportError as error:
             raise ConfigurationError(f"a revisit has a digest: {error}") from None
-        digest = PayloadDigest(algorithm, computed.digest()).in_hex()
-        rows.append({"file": file, "record_offset": offset, "digest": digest})
+        if digest is not None:
+            rows.append({"file": file, "record_offset": offset, "digest": digest})
     return pa.Table.from_pylist(rows, _COMPUTED)
 
 

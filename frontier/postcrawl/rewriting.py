@@ -31,6 +31,7 @@ from frontier.files import (
     mode_of_environment,
     open_input,
     publish,
+    published,
     rewriting,
     sync_directory,
 )
@@ -42,7 +43,7 @@ from frontier.postcrawl.manifest import (
     require_current,
     stored_manifest,
 )
-from frontier.postcrawl.remote_files import (
+from frontier.remote_files import (
     is_here,
     is_url,
     open_file,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 
     from frontier.cdx.lines import Capture
     from frontier.postcrawl.actions import Action, Pass
-    from frontier.postcrawl.remote_files import State
+    from frontier.remote_files import State
     from frontier.warc.records import Record
 
 SUFFIX = ".done.json"
@@ -170,7 +171,8 @@ def rewrite(
         done.bytes_before = manifest.size
         lines = _fill(todo, path, new, done, make, progress)
         beside = beside_of(out, None if is_url(os.fspath(path)) else path)
-        publish(beside, b"".join(lines), mode)
+        with published(beside, mode) as file:
+            file.writelines(lines)
         note = json.dumps(vars(done)).encode()
         publish(_note_place(path, todo.directory), note, mode)
         out.with_name(out.name + OPEN).replace(out)

@@ -23,7 +23,7 @@ import pyarrow as pa
 from frontier.postcrawl.engines import duckdb_engine, query
 from frontier.postcrawl.files import below_shared
 from frontier.postcrawl.manifest import stored_manifest
-from frontier.postcrawl.remote_files import path_of
+from frontier.remote_files import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

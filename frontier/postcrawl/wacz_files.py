@@ -30,7 +30,7 @@ from frontier.files import (
     sync_directory,
 )
 from frontier.postcrawl.manifest import identity, to_second
-from frontier.postcrawl.remote_files import open_file
+from frontier.remote_files import open_file
 from frontier.wacz import layout
 from frontier.wacz.indexing import Indexing
 from frontier.wacz.packing import Pack

@@ -55,24 +55,15 @@ if TYPE_CHECKING:
 
 _WARC = b"WARC/"
 _END = b"\r\n\r\n"
-PLAIN = "plain"
-GZIP_RECORDS = "gzip"
-"""Each record is a gzip member."""
-GZIP_WHOLE = "gzip-whole"
-"""Members have several records, or parts of one."""
-ZSTD_RECORDS = "zstd"
-"""Each record is a zstd frame, or several."""
-ZSTD_WHOLE = "zstd-whole"
-"""Frames have several records, or parts of more than one."""
-BY_OFFSET = frozenset({PLAIN, GZIP_RECORDS, ZSTD_RECORDS})
-"""Those of which a record is read by its offset in the file."""
 
 
 class Packing(NamedTuple):
     """What a file is."""
 
-    container: str
     is_arc: bool
+    shared: str = ""
+    """What several records share, ``gzip member`` or ``zstd frame``: none of them can
+    be read by its offset. Empty if each has one of its own, or is not packed."""
 
 
 def packing_of(file: IO[bytes]) -> Packing:
@@ -94,7 +85,7 @@ def packing_of(file: IO[bytes]) -> Packing:
     try:
         members = members_of(file, "")
         if members is None:
-            return Packing(PLAIN, is_arc)
+            return Packing(is_arc)
         if (found := next(of_members(members, first), None)) is not None:
             found.finish()
             # Fewer line ends than usual are behind its block, if it has less than is
@@ -107,9 +98,9 @@ def packing_of(file: IO[bytes]) -> Packing:
             )
     except BadWarc:
         pass  # whoever reads the records tells what is wrong
-    if is_zstd(begin):
-        return Packing(ZSTD_RECORDS if is_own else ZSTD_WHOLE, False)
-    return Packing(GZIP_RECORDS if is_own else GZIP_WHOLE, is_arc)
+    if is_own:
+        return Packing(is_arc)
+    return Packing(is_arc, "zstd frame" if is_zstd(begin) else "gzip member")
 
 
 def every_record(
@@ -128,12 +119,12 @@ def every_record(
         BadWarc: It is cut off, or is no such file; what is before that was given.
         OSError: It cannot be read.
     """
-    container, is_arc = packing_of(file)
+    is_arc, shared = packing_of(file)
     form = ARC if is_arc else LENIENT if is_lenient else WARC
     members = members_of(file, name)
     if members is None:
         source = Source(name, blocks_of(file))
-    elif container in BY_OFFSET:
+    elif not shared:
         return of_members(members, form, wrong)
     else:
         source = Source(f"{name} (unpacked)", _content(members))

@@ -23,6 +23,7 @@ from typing_extensions import override
 from frontier.errors import ConfigurationError
 from frontier.files import sync_directory
 from frontier.group_commit import GroupCommit
+from frontier.remote_files import storage_of
 from frontier.settings.values import without_secrets
 from frontier.warc.cdxj_sidecar import beside_of
 from frontier.warc.crawl_log import SUFFIX as LOG
@@ -60,13 +61,9 @@ class Uploader(GroupCommit["Path"]):
         self._url = without_secrets(url)  # for messages
         self._remove = remove
         try:
-            from fsspec.core import url_to_fs
-
-            self._storage, self._root = url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise ConfigurationError(
-                f"FRONTIER_WARC_UPLOAD = {self._url!r}: {error}"
-            ) from None
+            self._storage, self._root = storage_of(url)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"FRONTIER_WARC_UPLOAD: {error}") from None
         for path in [*named_in(directory, LOG), *named_in(directory, ".warc.gz")]:
             self._add(path)
         self._thread.start()
@@ -160,7 +157,6 @@ class Uploader(GroupCommit["Path"]):
         return True
 
     def _size(self, target: str) -> int | None:
-        self._storage.invalidate_cache()
         try:
             facts: dict[str, Any] = self._storage.info(target)
         except FileNotFoundError:

@@ -2,7 +2,8 @@
 
 What always holds:
 
-1.  They are only read. What would write to one is refused.
+1.  They are only read: what a path of one is asked for writes nothing. Uploads
+    (`frontier.warc.upload`) take from here the storage alone.
 2.  Each read asks for its range. A server that gives none is named, and nothing of its
     file is used: it would send all of it for each record.
 3.  One that was replaced is told from what it was by the server's tag or time, or by
@@ -117,7 +118,7 @@ class RemotePath:
         if self.size is not None or _is_web(self.url):
             return False
         try:
-            storage, where = _storage(self.url)
+            storage, where = storage_of(self.url)
             return bool(storage.isdir(where))
         except ConfigurationError:
             raise
@@ -139,7 +140,7 @@ class RemotePath:
             OSError: They cannot be listed.
             ConfigurationError: One has a name that no file here can have.
         """
-        storage, where = _storage(self.url)
+        storage, where = storage_of(self.url)
         try:
             found = storage.find(where, detail=True)
         except Exception as error:
@@ -183,7 +184,7 @@ def read_remote(url: str, limit: int) -> bytes:
         OSError: It cannot be read, or has more than *limit* bytes.
         ConfigurationError: A package that its URL needs is not installed.
     """
-    storage, where = _storage(os.fspath(path_of(url)))
+    storage, where = storage_of(os.fspath(path_of(url)))
     how = {"block_size": 0} if _is_web(url) else {}  # as a stream, whatever its size
     try:
         with storage.open(where, "rb", **how) as file:
@@ -215,7 +216,7 @@ class _Ranged(io.RawIOBase):
         self._file: IO[bytes] = io.BytesIO()
         self._url = url
         self._at = 0
-        storage, where = _storage(url)
+        storage, where = storage_of(url)
         how: dict[str, Any] = {"cache_type": "readahead" if ahead else "none"}
         facts = _facts(url)
         size = facts.get("size")
@@ -271,7 +272,7 @@ def _facts(url: str) -> dict[str, Any]:
     Raises:
         OSError: It is not there, or nobody answers.
     """
-    storage, where = _storage(url)
+    storage, where = storage_of(url)
     try:
         facts: dict[str, Any] = storage.info(where)
     except Exception as error:
@@ -300,8 +301,8 @@ def _is_web(url: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _storage(url: str) -> tuple[Any, str]:
-    """What reads *url*, and what it calls it.
+def storage_of(url: str) -> tuple[Any, str]:
+    """What reads and writes *url*, and what it calls it.
 
     Raises:
         ConfigurationError: A package is not installed, or nobody knows the scheme.
@@ -317,7 +318,7 @@ def _storage(url: str) -> tuple[Any, str]:
         storage, where = url_to_fs(url, **how)
     except (ImportError, ValueError) as error:
         raise ConfigurationError(
-            f"{url}: {error}; for files that are elsewhere install: "
+            f"{without_secrets(url)}: {error}; for files that are elsewhere install: "
             "pip install 'frontier-crawl[remote]'"
         ) from None
     except Exception as error:  # some ask at once, as FTP
