@@ -92,7 +92,7 @@ SEGMENT = "segment"
 KINDS = frozenset({"response", "resource", "revisit", "conversion"})
 """Records with a payload, or with that of another."""
 SUFFIX = ".manifest.parquet"
-ROWS = 20_000
+ROWS = 5_000
 """Rows that are written at a time."""
 ENDS = 1 << 16
 """Bytes of each end of a file that are hashed to know it again."""

@@ -21,6 +21,8 @@ import re
 import tempfile
 import zipfile
 import zlib
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,7 +32,7 @@ from frontier.errors import BadWarc
 from frontier.files import open_input, require_ratio
 from frontier.wacz import layout
 from frontier.wacz.layout import index_lines, originals, read_json
-from frontier.warc.reader import plain_records, records
+from frontier.warc.reader import plain_records, records, telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,10 +71,11 @@ def check(
         complaints.append(f"its name does not end in {layout.SUFFIX}")
     try:
         with open_input(path) as file, zipfile.ZipFile(file) as archive:
-            wrong = _wrong_members(archive)
+            wrong = list(_wrong_members(archive))
             complaints += wrong
             if not wrong:
-                _Check(archive, complaints).run(against, note)
+                for each in islice(_wrong_in(archive, against, note), COMPLAINTS_LIMIT):
+                    complaints.append(each)
     except (OSError, EOFError, ValueError, KeyError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         complaints.append(f"cannot be read: {reason}")
@@ -81,31 +84,90 @@ def check(
     return complaints[:COMPLAINTS_LIMIT]
 
 
-def _wrong_members(archive: zipfile.ZipFile) -> list[str]:
-    """Return what keeps *archive* from being opened at all."""
+def _wrong_members(archive: zipfile.ZipFile) -> Iterator[str]:
+    """What keeps *archive* from being opened at all."""
     infos = archive.infolist()
     if len(infos) > MEMBERS_LIMIT:
-        return [f"it has {len(infos)} members; at most {MEMBERS_LIMIT} are read"]
-    wrong, seen, end = [], set(), 0
+        yield f"it has {len(infos)} members; at most {MEMBERS_LIMIT} are read"
+        return
+    seen, end = set(), 0
     for info in sorted(infos, key=lambda info: info.header_offset):
         name = info.filename
         if not layout.is_safe(name.rstrip("/")):
-            wrong.append(f"{name[:200]!r}: a name that leads out of the file")
+            yield f"{name[:200]!r}: a name that leads out of the file"
         if name in seen:
-            wrong.append(f"{name!r}: is there twice")
+            yield f"{name!r}: is there twice"
         seen.add(name)
         if info.flag_bits & 1:
-            wrong.append(f"{name!r}: is encrypted")
+            yield f"{name!r}: is encrypted"
         if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            wrong.append(f"{name!r}: neither stored nor deflated")
+            yield f"{name!r}: neither stored nor deflated"
         try:
             require_ratio(info.file_size, info.compress_size)
         except ValueError as error:
-            wrong.append(f"{name!r}: {error}")
+            yield f"{name!r}: {error}"
         if info.header_offset < end:
-            wrong.append(f"{name!r}: shares bytes with another member")
+            yield f"{name!r}: shares bytes with another member"
         end = info.header_offset + info.compress_size
-    return wrong
+
+
+def _wrong_in(
+    archive: zipfile.ZipFile,
+    against: Sequence[Path],
+    note: Callable[[str], object],
+) -> Iterator[str]:
+    """What is wrong with *archive*, whose members can be opened."""
+    members = [name for name in archive.namelist() if not name.endswith("/")]
+    yield from _wrong_files(archive, members)
+    if layout.PACKAGE not in members:
+        return
+    package = read_json(archive, layout.PACKAGE)
+    if not isinstance(package, dict):
+        yield f"{layout.PACKAGE} is not a JSON object"
+        return
+    if package.get("profile") != "data-package":
+        yield f"{layout.PACKAGE}: profile is not 'data-package'"
+    if not isinstance(package.get("wacz_version"), str):
+        yield f"{layout.PACKAGE}: wacz_version is missing"
+    left_out = package.get(layout.LEFT_OUT)
+    for each in left_out if isinstance(left_out, list) else []:
+        yield f"incomplete: {each!s:.200} was left out when it was made"
+    resources: dict[str, dict[str, Any]] = {}
+    yield from _wrong_resources(package.get("resources"), members, resources)
+    if layout.DIGEST in members:
+        yield from _wrong_digest(archive)
+    yield from _wrong_blocks(archive)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        closing(Captures(Path(directory) / "captures")) as captures,
+    ):
+        for name in members:
+            yield from _wrong_member(archive, name, resources.get(name), captures)
+        yield from _wrong_index(archive, captures)
+        yield from _wrong_revisits(captures, package, against, note)
+
+
+def _wrong_files(archive: zipfile.ZipFile, members: Sequence[str]) -> Iterator[str]:
+    """Which files are missing, or stored in another way than readers need."""
+    for name in (layout.PACKAGE, layout.DIGEST, layout.PAGES):
+        if name not in members:
+            yield f"{name} is missing"
+    for folder, ends in (
+        (layout.ARCHIVE, layout.WARCS),
+        (layout.INDEXES, layout.CDX),
+    ):
+        if not any(n.startswith(folder) and n.endswith(ends) for n in members):
+            yield f"{folder} is missing, or has no {' or '.join(ends)}"
+    for name in members:
+        if name.startswith("pages/") and name.endswith(".jsonl"):
+            with archive.open(name) as stream:
+                if wrong := _wrong_page(stream):
+                    yield name + wrong
+        is_packed = name.startswith(layout.INDEXES) and name.endswith(".gz")
+        is_read_in_parts = is_packed or name.startswith(layout.ARCHIVE)
+        is_stored = archive.getinfo(name).compress_type == zipfile.ZIP_STORED
+        if is_read_in_parts and not is_stored:
+            yield f"{name!r}: is compressed in the zip"
 
 
 def _wrong_blocks(archive: zipfile.ZipFile) -> Iterator[str]:
@@ -231,194 +293,130 @@ def _wrong_page(stream: IO[bytes]) -> str:
     return "" if number else " is empty"
 
 
-class _Check:
-    def __init__(self, archive: zipfile.ZipFile, complaints: list[str]) -> None:
-        self._zip = archive
-        self._complaints = complaints
-        self._members = [n for n in archive.namelist() if not n.endswith("/")]
-        self._resources: dict[str, dict[str, Any]] = {}
+def _wrong_resources(
+    said: Any, members: Sequence[str], found: dict[str, dict[str, Any]]
+) -> Iterator[str]:
+    """What is wrong with the list of resources *said*, which is put into *found*."""
+    if not isinstance(said, list) or not said:
+        yield f"{layout.PACKAGE}: resources is not a list"
+        return
+    for each in said:
+        path = each.get("path") if isinstance(each, dict) else None
+        if not isinstance(path, str):
+            yield f"{layout.PACKAGE}: a resource without a path"
+        elif path in found:
+            yield f"{path[:200]!r}: is listed twice"
+        elif path not in members:
+            yield f"{path[:200]!r}: is listed, but not there"
+        else:
+            found[path] = each
+    for member in members:
+        if member not in {layout.PACKAGE, layout.DIGEST, *found}:
+            yield f"{member!r}: is there, but not listed"
 
-    def _say(self, text: str) -> None:
-        if len(self._complaints) < COMPLAINTS_LIMIT:
-            self._complaints.append(text)
 
-    def run(self, against: Sequence[Path], note: Callable[[str], object]) -> None:
-        self._files()
-        if layout.PACKAGE not in self._members:
-            return
-        package = read_json(self._zip, layout.PACKAGE)
-        if not isinstance(package, dict):
-            self._say(f"{layout.PACKAGE} is not a JSON object")
-            return
-        if package.get("profile") != "data-package":
-            self._say(f"{layout.PACKAGE}: profile is not 'data-package'")
-        if not isinstance(package.get("wacz_version"), str):
-            self._say(f"{layout.PACKAGE}: wacz_version is missing")
-        left_out = package.get(layout.LEFT_OUT)
-        for each in left_out if isinstance(left_out, list) else []:
-            self._say(f"incomplete: {each!s:.200} was left out when it was made")
-        self._list_resources(package.get("resources"))
-        self._digest()
-        for text in _wrong_blocks(self._zip):
-            self._say(text)
-        with tempfile.TemporaryDirectory() as directory:
-            captures = Captures(Path(directory) / "captures")
+def _wrong_digest(archive: zipfile.ZipFile) -> Iterator[str]:
+    digest = read_json(archive, layout.DIGEST, 1 << 20)
+    with archive.open(layout.PACKAGE) as stream:
+        value, _ = layout.hash_of(stream)  # type: ignore[arg-type]
+    if not isinstance(digest, dict) or digest.get("path") != layout.PACKAGE:
+        yield f"{layout.DIGEST}: path is not {layout.PACKAGE!r}"
+    elif digest.get("hash") != value:
+        yield f"{layout.DIGEST}: the hash is not that of {layout.PACKAGE}"
+
+
+def _wrong_member(
+    archive: zipfile.ZipFile,
+    name: str,
+    said: dict[str, Any] | None,
+    captures: Captures,
+) -> Iterator[str]:
+    """Whether *name* is what is *said* of it; the captures of a WARC are taken in."""
+    digest = hashlib.sha256()
+    with archive.open(name) as stream:
+        blocks = telling(layout.blocks(stream.read), digest.update)
+        if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
+            read = records if name.endswith(".gz") else plain_records
             try:
-                self._hashes(captures)
-                self._index(captures)
-                self._revisits(captures, package, against, note)
-            finally:
-                captures.close()
+                for found, how in paired(read(name, blocks)):
+                    capture = listed(found, name.removeprefix(layout.ARCHIVE), how)
+                    if capture is not None:
+                        captures.fact(capture)
+                        captures.add(capture)
+            except BadWarc as error:
+                yield str(error)
+        for _ in blocks:  # also what a damaged WARC file has left unread
+            pass
+    if said is None:
+        return
+    if not _HASH.fullmatch(str(said.get("hash"))):
+        yield f"{name!r}: its hash is not sha256:<hex>"
+    elif said["hash"] != f"sha256:{digest.hexdigest()}":
+        yield f"{name!r}: its hash is another"
+    size = archive.getinfo(name).file_size
+    if said.get("bytes") != size:
+        yield f"{name!r}: has {size} bytes, not {said.get('bytes')!r:.40}"
 
-    def _files(self) -> None:
-        """Which files there are, and how they are stored."""
-        for name in (layout.PACKAGE, layout.DIGEST, layout.PAGES):
-            if name not in self._members:
-                self._say(f"{name} is missing")
-        needed = {layout.ARCHIVE: layout.WARCS, layout.INDEXES: layout.CDX}
-        for folder, ends in needed.items():
-            held = (n for n in self._members if n.startswith(folder))
-            if not any(name.endswith(ends) for name in held):
-                self._say(f"{folder} is missing, or has no {' or '.join(ends)}")
-        for name in self._members:
-            if name.startswith("pages/") and name.endswith(".jsonl"):
-                with self._zip.open(name) as stream:
-                    if wrong := _wrong_page(stream):
-                        self._say(name + wrong)
-            is_read_in_parts = name.startswith((layout.ARCHIVE, layout.INDEXES))
-            is_gzip = name.startswith(layout.ARCHIVE) or name.endswith(".gz")
-            is_stored = self._zip.getinfo(name).compress_type == zipfile.ZIP_STORED
-            if is_read_in_parts and is_gzip and not is_stored:
-                self._say(f"{name!r}: is compressed in the zip")
 
-    def _list_resources(self, said: Any) -> None:
-        if not isinstance(said, list) or not said:
-            self._say(f"{layout.PACKAGE}: resources is not a list")
-            return
-        for each in said:
-            path = each.get("path") if isinstance(each, dict) else None
-            if not isinstance(path, str):
-                self._say(f"{layout.PACKAGE}: a resource without a path")
-            elif path in self._resources:
-                self._say(f"{path[:200]!r}: is listed twice")
-            elif path not in self._members:
-                self._say(f"{path[:200]!r}: is listed, but not there")
-            else:
-                self._resources[path] = each
-        for member in self._members:
-            is_of_package = member in {layout.PACKAGE, layout.DIGEST}
-            if member not in self._resources and not is_of_package:
-                self._say(f"{member!r}: is there, but not listed")
-
-    def _digest(self) -> None:
-        if layout.DIGEST not in self._members:
-            return
-        digest = read_json(self._zip, layout.DIGEST, 1 << 20)
-        with self._zip.open(layout.PACKAGE) as stream:
-            value, _ = layout.hash_of(stream)  # type: ignore[arg-type]
-        if not isinstance(digest, dict) or digest.get("path") != layout.PACKAGE:
-            self._say(f"{layout.DIGEST}: path is not {layout.PACKAGE!r}")
-        elif digest.get("hash") != value:
-            self._say(f"{layout.DIGEST}: the hash is not that of {layout.PACKAGE}")
-
-    def _hashes(self, captures: Captures) -> None:
-        for name in self._members:
-            digest = hashlib.sha256()
-
-            def told(block: bytes, digest: Any = digest) -> bytes:
-                digest.update(block)
-                return block
-
-            with self._zip.open(name) as stream:
-                blocks = map(told, layout.blocks(stream.read))
-                if name.startswith(layout.ARCHIVE) and name.endswith(layout.WARCS):
-                    self._warc(name, blocks, captures)
-                for _ in blocks:  # also what a damaged WARC file has left unread
-                    pass
-            said = self._resources.get(name)
-            if said is None:
-                continue
-            if not _HASH.fullmatch(str(said.get("hash"))):
-                self._say(f"{name!r}: its hash is not sha256:<hex>")
-            elif said["hash"] != f"sha256:{digest.hexdigest()}":
-                self._say(f"{name!r}: its hash is another")
-            size = self._zip.getinfo(name).file_size
-            if said.get("bytes") != size:
-                self._say(f"{name!r}: has {size} bytes, not {said.get('bytes')!r:.40}")
-
-    def _warc(self, name: str, blocks: Any, captures: Captures) -> None:
-        read = records if name.endswith(".gz") else plain_records
+def _wrong_index(archive: zipfile.ZipFile, captures: Captures) -> Iterator[str]:
+    """Compare the index with the records, by what each says of a capture."""
+    last = b""
+    for raw in index_lines(archive):
+        if raw < last:
+            yield f"the index is not sorted at {raw[:200]!r}"
+        last = raw
         try:
-            for found, how in paired(read(name, blocks)):
-                capture = listed(found, name.removeprefix(layout.ARCHIVE), how)
-                if capture is not None:
-                    captures.fact(capture)
-                    captures.add(capture)
-        except BadWarc as error:
-            self._say(str(error))
+            captures.claim(parse(raw))
+        except ValueError as error:
+            yield f"index: {error}: {raw[:200]!r}"
+    if not last:
+        yield "the index is empty"
+    yield from captures.differences(COMPLAINTS_LIMIT)
 
-    def _index(self, captures: Captures) -> None:
-        """Compare the index with the records, by what each says of a capture."""
-        last, total = b"", 0
-        for raw in index_lines(self._zip):
-            total += 1
-            if raw < last:
-                self._say(f"the index is not sorted at {raw[:200]!r}")
-            last = raw
-            try:
-                line = parse(raw)
-            except ValueError as error:
-                self._say(f"index: {error}: {raw[:200]!r}")
-                continue
-            captures.claim(line)
-        if not total:
-            self._say("the index is empty")
-        for text in captures.differences(COMPLAINTS_LIMIT):
-            self._say(text)
 
-    def _revisits(
-        self,
-        captures: Captures,
-        package: dict[str, Any],
-        against: Sequence[Path],
-        note: Callable[[str], object],
-    ) -> None:
-        relation = package.get("relation")
-        needed = relation.get("requires") if isinstance(relation, dict) else None
-        named: dict[str, dict[str, Any]] = {}
-        if needed is not None and not isinstance(needed, list):
-            self._say("relation.requires: is not a list")
-        for each in needed if isinstance(needed, list) else []:
-            if not isinstance(each, dict) or not isinstance(each.get("filename"), str):
-                self._say("relation.requires: an entry without a filename")
-                continue
-            name = each["filename"]
-            if name in named:
-                self._say(f"relation.requires: {name[:200]!r} is there twice")
-            named[name] = each
-            if not _HEX.fullmatch(str(each.get("hash"))):
-                self._say(f"relation.requires: {name[:200]!r} without a SHA-256 in hex")
-        opened = [path for path in against if path.name in named]
-        for path in opened:
-            with open_input(path) as stream:
-                value, size = layout.hash_of(stream)
-            said = named[path.name]
-            if value.removeprefix("sha256:") != said.get("hash"):
-                self._say(f"relation.requires: {path} has another hash")
-            if said.get("size") not in {None, size}:
-                self._say(f"relation.requires: {path} has another size")
-            for held in originals(path):
-                captures.hold(held.digest, held.key)
-        unresolved = list(captures.unresolved())
-        if unresolved and len(opened) < len(named):
-            away = sorted(named.keys() - {path.name for path in opened})
-            note(
-                f"{len(unresolved):,} revisits are believed to have their originals in "
-                f"{', '.join(away)}, which was not looked at (--against)"
-            )
-            return
-        for file, offset, need in unresolved:
-            if need.digest:
-                self._say(f"unresolved revisit in {file} at byte {offset}")
-            else:
-                self._say(f"unresolved revisit without digest in {file} at {offset}")
+def _wrong_revisits(
+    captures: Captures,
+    package: dict[str, Any],
+    against: Sequence[Path],
+    note: Callable[[str], object],
+) -> Iterator[str]:
+    """Which revisits have no original, and what is wrong with what *package* needs."""
+    relation = package.get("relation")
+    needed = relation.get("requires") if isinstance(relation, dict) else None
+    named: dict[str, dict[str, Any]] = {}
+    if needed is not None and not isinstance(needed, list):
+        yield "relation.requires: is not a list"
+    for each in needed if isinstance(needed, list) else []:
+        if not isinstance(each, dict) or not isinstance(each.get("filename"), str):
+            yield "relation.requires: an entry without a filename"
+            continue
+        name = each["filename"]
+        if name in named:
+            yield f"relation.requires: {name[:200]!r} is there twice"
+        named[name] = each
+        if not _HEX.fullmatch(str(each.get("hash"))):
+            yield f"relation.requires: {name[:200]!r} without a SHA-256 in hex"
+    opened = [path for path in against if path.name in named]
+    for path in opened:
+        with open_input(path) as stream:
+            value, size = layout.hash_of(stream)
+        said = named[path.name]
+        if value.removeprefix("sha256:") != said.get("hash"):
+            yield f"relation.requires: {path} has another hash"
+        if said.get("size") not in {None, size}:
+            yield f"relation.requires: {path} has another size"
+        for held in originals(path):
+            captures.hold(held.digest, held.key)
+    unresolved = list(captures.unresolved())
+    if unresolved and len(opened) < len(named):
+        away = sorted(named.keys() - {path.name for path in opened})
+        note(
+            f"{len(unresolved):,} revisits are believed to have their originals in "
+            f"{', '.join(away)}, which was not looked at (--against)"
+        )
+        return
+    for file, offset, need in unresolved:
+        if need.digest:
+            yield f"unresolved revisit in {file} at byte {offset}"
+        else:
+            yield f"unresolved revisit without digest in {file} at {offset}"
