@@ -8,7 +8,6 @@ record both are its block.
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -67,37 +66,36 @@ def payload_in(
     """
     claim = in_hex(claimed) if claimed else ""
     names = {algorithm, claim.partition(":")[0] or algorithm}
-    of_payload, of_chunks = _Digests(names), _Digests(names)
     block, rest = found.block, found.rest()
-    head = whole = fault = None
+    start, fault = (0, False), None
+    everything = None
     if every:
         everything = hashlib.sha256(found.headers.top + block)
         rest = telling(rest, everything.update)
+    of_payload = of_body = _Digests(names)
     try:
-        is_http = found.kind != "request" and found.is_http
-        if found.kind != "revisit":
-            parts: Iterable[bytes] = chain([block], rest)
-            if is_http:
-                parts = body_of(block, rest, of_chunks.update)
-            for part in parts:
-                of_payload.update(part)
+        parts: Iterable[bytes] = chain([block], rest)
+        if found.kind != "request" and found.is_http:
+            start = body_start(block)
+            of_body = _Digests(names) if start[1] else of_payload
+            parts = body_of(block, rest, of_body.update, start)
+        for part in parts if found.kind != "revisit" else ():
+            of_payload.update(part)
     except ValueError as error:
         fault = str(error)
     for _ in rest:
         pass
-    if every:
-        start = 0
-        with suppress(ValueError):
-            start = body_start(block)[0] if is_http else 0
-        head = hashlib.sha256(block[:start]).hexdigest()
+    head = whole = None
+    if everything is not None:
+        head = hashlib.sha256(block[: start[0]]).hexdigest()
         whole = everything.hexdigest()
     if fault or found.kind == "revisit":
+        fault = fault if found.kind != "revisit" else None
         return Payload(None, None, None, claim or None, None, head, whole, fault)
-    digests = of_payload.spelled()
-    of_body = of_chunks.spelled() if of_chunks.size else digests
-    agrees = claim in {*digests.values(), *of_body.values()} if claimed else None
-    found_both = digests[algorithm], of_body[algorithm]
-    return Payload(of_payload.size, *found_both, claim or None, agrees, head, whole)
+    payload, body = of_payload.spelled(), of_body.spelled()
+    agrees = claim in {*payload.values(), *body.values()} if claimed else None
+    digests = payload[algorithm], body[algorithm]
+    return Payload(of_payload.size, *digests, claim or None, agrees, head, whole)
 
 
 class _Digests:

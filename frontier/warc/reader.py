@@ -711,19 +711,21 @@ def payload_of(found: Found, chunks: Told = ignored) -> Iterator[bytes]:
 
 
 def body_of(
-    block: bytes, rest: Iterable[bytes] = (), chunks: Told = ignored
+    block: bytes,
+    rest: Iterable[bytes] = (),
+    chunks: Told = ignored,
+    start: tuple[int, bool] | None = None,
 ) -> Iterator[bytes]:
     """The entity body of the HTTP response in *block* and what is behind that, *rest*.
 
     It is without its transfer coding. Where it has one, *chunks* gets the body as it is
-    stored, part by part.
+    stored, part by part. *start* is what `body_start` says, if that was asked.
 
     Raises:
         ValueError: It is not an HTTP response, or its chunks are wrong.
     """
-    start, is_chunked = body_start(block)
-    body: bytes = memoryview(block)[start:]  # type: ignore[assignment] - no copy
-    parts = chain([body], rest)
+    begin, is_chunked = start or body_start(block)
+    parts: Iterator[Any] = chain([memoryview(block)[begin:]], rest)
     return unchunked(Source("", telling(parts, chunks))) if is_chunked else parts
 
 
