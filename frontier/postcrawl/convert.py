@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frontier.dedupe.digest import digest_of, labelled
@@ -22,6 +21,7 @@ from frontier.errors import BadWarc, FileTaken
 from frontier.files import OPEN, make_directory, mode_of_environment, published
 from frontier.postcrawl.apply import IN_MEMORY, held
 from frontier.postcrawl.payload import payload_in
+from frontier.postcrawl.rewriting import Rewritten
 from frontier.remote_files import open_file
 from frontier.warc.cdxj_sidecar import Listing
 from frontier.warc.containers import every_record, packing_of
@@ -39,20 +39,6 @@ _END = b"\r\n\r\n"
 _PART = 1 << 20
 
 
-@dataclass(slots=True)
-class Converted:
-    """What became of one file."""
-
-    file: str
-    made: str
-    replaced: int = 0
-    """Records."""
-    bytes_before: int = 0
-    bytes_after: int = 0
-    kept: list[str] = field(default_factory=list)
-    """Records that are in the file, and not in its index, and why."""
-
-
 def name_of(path: Path) -> str:
     """The name of the file that *path* becomes."""
     name = path.name
@@ -62,15 +48,17 @@ def name_of(path: Path) -> str:
     return f"{name}.warc.gz"
 
 
-def convert(path: Path, out: Path) -> Converted:
+def convert(path: Path, out: Path) -> Rewritten:
     """Write *path*, an ARC or WARC file, to *out*, and its CDXJ index beside it.
+
+    All records are replaced; those that are kept are in the file, but not in its index.
 
     Raises:
         BadWarc: It is cut off or damaged, or has been written wrong.
         FileTaken: *out* is there, and is another file.
         OSError: One cannot be read or written.
     """
-    done = Converted(os.fspath(path), os.fspath(out))
+    done = Rewritten(os.fspath(path), os.fspath(out))
     done.bytes_before = path.stat().st_size
     mode = mode_of_environment()
     if out.exists():
