@@ -20,14 +20,11 @@ from typing import IO, TYPE_CHECKING
 
 from frontier.errors import BadWacz
 from frontier.files import (
-    OPEN,
     make_directory,
     mode_of_environment,
     open_input,
     published,
     require_ratio,
-    rewriting,
-    sync_directory,
 )
 from frontier.postcrawl.manifest import identity, to_second
 from frontier.remote_files import open_file
@@ -125,22 +122,18 @@ def repack(
         OSError: A file cannot be read or written. The WACZ is what it was.
     """
     path = unpacked.path
-    scratch = path.with_name(path.name + OPEN)
     try:
-        with rewriting(path, mode_of_environment()) as locked:
-            with (
-                open_input(path) as old,
-                zipfile.ZipFile(old) as archive,
-                open(locked.fileno(), "wb+", closefd=False) as new,
-                Pack(new, str(path), _date_of(archive)) as pack,
-            ):
-                _Packing(unpacked, archive, pack, has_left, say).make()
-            scratch.replace(path)
+        with (
+            published(path, mode_of_environment()) as new,
+            open_input(path) as old,
+            zipfile.ZipFile(old) as archive,
+            Pack(new, str(path), _date_of(archive)) as pack,
+        ):
+            _Packing(unpacked, archive, pack, has_left, say).make()
     except _DAMAGED as error:
         raise BadWacz(str(path), f"not a sound zip file: {error}") from None
     except ValueError as error:
         raise BadWacz(str(path), str(error)) from None
-    sync_directory(path.parent)
 
 
 def _date_of(archive: zipfile.ZipFile) -> tuple[int, ...]:

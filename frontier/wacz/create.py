@@ -26,8 +26,7 @@ from frontier.files import (
     OPEN,
     make_directory,
     open_input,
-    rewriting,
-    sync_directory,
+    published,
 )
 from frontier.wacz import layout
 from frontier.wacz.check import check
@@ -39,7 +38,7 @@ from frontier.warc.records import software
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-    from typing import BinaryIO
+    from typing import IO
 
     from frontier.cdx.sorting import Need
 
@@ -162,18 +161,15 @@ def create(
     make_directory(out.parent, options.mode)
     temporary = out.with_name(out.name + OPEN)
     try:
-        with rewriting(out, options.mode) as scratch:
-            with open(scratch.fileno(), "rb+", closefd=False) as file:
-                made = _make(file, out, warcs, options, progress)
+        with published(out, options.mode) as file:
+            made = _make(file, out, warcs, options, progress)
             if options.strict:
                 found = check(temporary, options.against, out.name)
                 known = "unresolved", "incomplete"
                 for wrong in (c for c in found if not c.startswith(known)):
                     raise BadWacz(str(out), f"would be wrong: {wrong}")
-            temporary.replace(out)
     except FileInUse:
         raise BadWacz(str(out), "another process is making it") from None
-    sync_directory(out.parent)
     return made
 
 
@@ -191,7 +187,7 @@ def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> Non
 
 
 def _make(
-    file: BinaryIO,
+    file: IO[bytes],
     out: Path,
     warcs: Sequence[Path],
     options: Options,

@@ -22,7 +22,7 @@ from frontier.wacz import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import BinaryIO, Self
+    from typing import IO, BinaryIO, Self
 
 LEVEL = 1
 """Of zlib, for what is compressed here: lists of pages and logs."""
@@ -36,7 +36,7 @@ _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 class Pack:
     """Writes members, their index, and in the end the package that lists them."""
 
-    def __init__(self, file: BinaryIO, name: str, date: tuple[int, ...]) -> None:
+    def __init__(self, file: IO[bytes], name: str, date: tuple[int, ...]) -> None:
         """Begin a zip in *file*, which is empty; *date* is that of all members."""
         self._resources: list[dict[str, object]] = []
         self._file = file
