@@ -4,8 +4,8 @@ import gzip
 import json
 
 import pytest
+from click.testing import CliRunner
 from fastwarc import ArchiveIterator
-from typer.testing import CliRunner
 
 from frontier.cli import app
 from frontier.cli.output import ExitCode

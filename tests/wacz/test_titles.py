@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from frontier.cdx.lines import TITLE_LIMIT, capture_of
-from frontier.warc.reader import Found, Head
+from frontier.warc.reader import Found, Head, Source
 
 HTML = "Content-Type: text/html"
 
@@ -17,9 +17,8 @@ def response(body, *headers, status=200):
 
 
 def title_in(block):
-    return capture_of(
-        Found(0, 0, Head(b"WARC/1.1\r\nWARC-Type: response"), block)
-    ).title
+    head = Head(b"WARC/1.1\r\nWARC-Type: response", len(block))
+    return capture_of(Found(0, head, Source("", [block]))).title
 
 
 @pytest.mark.parametrize(
