@@ -8,7 +8,6 @@ from click.testing import CliRunner
 from fastwarc import ArchiveIterator
 
 from frontier.cli import app
-from frontier.cli.output import ExitCode
 from frontier.dedupe.digest import digest_of
 from frontier.dedupe.digest_index import decode
 from frontier.errors import SourceBroken
@@ -487,10 +486,7 @@ def test_crawls_that_a_manifest_has_no_more_are_counted_as_removed(index, tmp_pa
     assert index.counts()["removedCrawlSize"] == a.stat().st_size
 
 
-def test_what_is_not_there_makes_no_store(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    done = CliRunner().invoke(app, ["collection", "import", "nowhere"])
-
-    assert done.exit_code == ExitCode.INCOMPLETE
+def test_what_is_not_there_makes_no_store(tmp_path):
+    words = ["collection", "import", "nowhere", "--store-dir", str(tmp_path)]
+    assert CliRunner().invoke(app, words).exit_code == 6
     assert not list(tmp_path.iterdir())

@@ -33,7 +33,6 @@ def title_in(block):
         (response(b"<title>\xe9</title>", HTML + "; charset=latin-1"), "\u00e9"),
         (response(b"<title>\xe9</title>", HTML + "; charset=idna"), "\ufffd"),
         (response(b"<title>\xe9</title>", HTML + "; charset=undefined"), "\ufffd"),
-        (response(b"<title>\xe9</title>", HTML + "; charset=hex"), "\ufffd"),
         (response(b"<title>&#xd800;</title>", HTML), "\ufffd"),
         (response(b"<title>%b</title>" % (b"x" * 999), HTML), "x" * TITLE_LIMIT),
         (response(b"<title>%b</title>" % (b"x" * 9999), HTML), ""),

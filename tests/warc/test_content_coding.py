@@ -55,10 +55,8 @@ def test_a_body_is_decoded_and_its_head_says_so(body, name):
         coded(gzip.compress(TEXT, mtime=0) + b"more"),
         coded(b"no gzip"),
         coded(brotli.compress(TEXT)[:-1], b"br"),
-        coded(b"no brotli", b"br"),
         coded(zstd.compress(TEXT)[:-1], b"zstd"),
         coded(zstd.compress(TEXT) + b"more", b"zstd"),
-        coded(b"no zstd", b"zstd"),
         coded(TEXT, b"unheard-of"),
     ],
 )
@@ -69,11 +67,7 @@ def test_what_cannot_be_decoded_stays_as_it_came(exchange):
 @pytest.mark.parametrize("name", [b"gzip", b"br", b"zstd"])
 def test_a_bomb_is_stored_unexploded(monkeypatch, name):
     monkeypatch.setattr(coding, "LIMIT", 1_000_000)
-    compress = {
-        b"gzip": gzip.compress,
-        b"br": brotli.compress,
-        b"zstd": zstd.compress,
-    }[name]
+    compress = {b"gzip": gzip, b"br": brotli, b"zstd": zstd}[name].compress
     small = coded(compress(bytes(900_000)), name)
     bomb = coded(compress(bytes(1_100_000)), name)
 

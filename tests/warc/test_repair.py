@@ -141,20 +141,6 @@ def test_only_the_files_of_one_node_are_repaired_if_so_asked(new_writer, tmp_pat
     assert len(repair(tmp_path, None)) == 1
 
 
-def test_an_empty_file_whose_name_is_taken_is_removed(writer, tmp_path, caplog):
-    append(writer, an_exchange())
-    writer.close()
-    whole = (tmp_path / NAME).read_bytes()
-    (tmp_path / f"{NAME}.open").touch()  # of a writer killed before it saw the other
-
-    (one,) = repair(tmp_path, None)
-
-    assert one.removed
-    assert names(tmp_path) == [NAME]
-    assert (tmp_path / NAME).read_bytes() == whole
-    assert "was not repaired" not in caplog.text
-
-
 def test_other_files_are_left_alone(writer, tmp_path, caplog):
     leave_open(writer, 1)
     theirs = ["warcprox-1.warc.gz.open", "notes.open", NAME.replace("0123-", "0124-")]
@@ -162,10 +148,14 @@ def test_other_files_are_left_alone(writer, tmp_path, caplog):
         (tmp_path / name).write_bytes(b"theirs")
     (tmp_path / f"{NAME.replace('00000', '00001')}.open").symlink_to(theirs[0])
     os.mkfifo(tmp_path / f"{NAME.replace('00000', '00002')}.open")
+    taken = NAME.replace("00000", "00003")
+    for name in (taken, f"{taken}.open"):  # of a writer killed before it saw the other
+        (tmp_path / name).touch()
 
-    (one,) = repair(tmp_path, None)
+    one, empty = repair(tmp_path, None)
 
-    assert one.file == NAME
+    assert (one.file, empty.removed) == (NAME, True)
+    assert (tmp_path / taken).exists()
     assert (tmp_path / NAME).exists()
     said = [record.getMessage() for record in caplog.records]
     assert any("was not repaired: it is a link" in line for line in said)
