@@ -3,11 +3,11 @@
 `Popen` and `run` are those of `subprocess`, for what starts with
 ``sys.executable`` and goes on with ``-m``, ``-c`` or the name of a script. The
 process is forked from one that has Scrapy and `frontier` in memory, which
-spares it two seconds of a core. All else is as it would be: directory,
-environment, files and ``sys.path`` are those asked for, the project's own
-modules are imported after the fork, and a signal or an exit code is what it is.
-Users start processes otherwise, and so do the tests of ``frontier crawl run``
-and ``frontier demo``.
+spares it two seconds of a core; so are the nodes of a ``frontier crawl run``
+that was. All else is as it would be: directory, environment, files and
+``sys.path`` are those asked for, the project's own modules are imported after
+the fork, and a signal or an exit code is what it is. Users start processes
+otherwise, and so do tests of interrupted and killed nodes in `tests/cli`.
 """
 
 import atexit
@@ -25,7 +25,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import types
 import warnings
 from pathlib import Path
@@ -41,34 +40,42 @@ SIZE = struct.Struct("I")
 
 
 class Parent:
-    """The process that others are forked from."""
+    """The way to the process that others are forked from, which listens at *address*.
 
-    def __init__(self):
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())],
+    Nodes that a forked command starts have it from there as well.
+    """
+
+    def __init__(self, address):
+        self._address = address
+
+    @classmethod
+    def start(cls):
+        """Start it; it ends with this process."""
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"\0frontier-warm-{os.getpid()}")
+            listener.listen()
+            theirs, ours = os.pipe()
+            files = [listener.fileno(), theirs]
+            process = subprocess.Popen(
+                [sys.executable, "-P", __file__, *map(str, files)],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
-                pass_fds=[theirs.fileno()],
+                pass_fds=files,
             )
-        self._socket = ours
-        self._lock = threading.Lock()
-        atexit.register(self.end)
-
-    def end(self):
-        self._socket.close()  # which ends it
-        self._process.wait()
+            os.close(theirs)
+            atexit.register(process.wait)
+            atexit.register(os.close, ours)  # before, and it ends
+            return cls(listener.getsockname())
 
     def fork(self, request, files):
         """Start a process; return its id, and a pipe with its status at the end."""
         status, theirs = os.pipe()
         data = json.dumps(request).encode()
         try:
-            with self._lock:
-                fds = [*files, theirs]
-                socket.send_fds(self._socket, [SIZE.pack(len(data))], fds)
-                self._socket.sendall(data)
-                answer = self._socket.recv(STATUS.size, socket.MSG_WAITALL)
+            with socket.socket(socket.AF_UNIX) as asking:
+                asking.connect(self._address)
+                socket.send_fds(asking, [SIZE.pack(len(data))], [*files, theirs])
+                asking.sendall(data)
+                answer = asking.recv(STATUS.size, socket.MSG_WAITALL)
         finally:
             os.close(theirs)
         return STATUS.unpack(answer)[0], status
@@ -79,7 +86,7 @@ parents = []
 
 def parent():
     if not parents:
-        parents.append(Parent())
+        parents.append(Parent.start())
     return parents[0]
 
 
@@ -96,6 +103,7 @@ class Popen(subprocess.Popen):
         request = {
             "words": words,
             "cwd": os.fspath(given["cwd"] or Path.cwd()),
+            "is_leader": given["start_new_session"],
             "env": {os.fsdecode(k): os.fsdecode(v) for k, v in env.items()},
         }
         files = [own if end == -1 else end for own, end in enumerate(ends)]
@@ -162,8 +170,9 @@ def imports():
     assert "twisted.internet.reactor" not in sys.modules
 
 
-def serve(control):
+def serve(listener, alive):
     """Fork whenever told to; return in the child, with what it is to be."""
+    address = listener.getsockname()
     running = {}
     wake, woken = socket.socketpair()
     for end in (wake, woken):
@@ -171,7 +180,9 @@ def serve(control):
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken.fileno())
     while True:
-        ready, _, _ = select.select([control, wake], [], [])
+        ready, _, _ = select.select([listener, alive, wake], [], [])
+        if alive in ready:  # who started this has ended
+            os._exit(0)
         if wake in ready:
             wake.recv(4096)
             while running:
@@ -182,24 +193,31 @@ def serve(control):
                 with contextlib.suppress(BrokenPipeError):  # nobody asks any more
                     os.write(pipe, STATUS.pack(status))
                 os.close(pipe)
-        if control in ready:
-            data, fds, _, _ = socket.recv_fds(control, SIZE.size, 4)
-            if not data:
-                os._exit(0)
-            *files, pipe = fds
-            size = SIZE.unpack(data)[0]
-            request = json.loads(control.recv(size, socket.MSG_WAITALL))
-            pid = os.fork()
-            if not pid:
-                return request, files
-            running[pid] = pipe
-            for file in files:
-                os.close(file)
-            control.sendall(STATUS.pack(pid))
+        if listener in ready:
+            asking, _ = listener.accept()
+            with asking:
+                data, fds, _, _ = socket.recv_fds(asking, SIZE.size, 4)
+                *files, pipe = fds
+                size = SIZE.unpack(data)[0]
+                request = json.loads(asking.recv(size, socket.MSG_WAITALL))
+                pid = os.fork()
+                if not pid:
+                    return request, files, address
+                running[pid] = pipe
+                for file in files:
+                    os.close(file)
+                asking.sendall(STATUS.pack(pid))
 
 
-def become(request, files):
+def become(request, files, address):
     """Be the process that was asked for, up to its first line."""
+    from frontier.cli import crawl_run
+
+    if request["is_leader"]:
+        os.setsid()
+    parents.append(Parent(address))
+    names = {**vars(subprocess), "Popen": Popen}
+    crawl_run.subprocess = types.SimpleNamespace(**names)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, file in enumerate(files):
@@ -221,8 +239,9 @@ if __name__ == "__main__":
     with warnings.catch_warnings():
         imports()
     gc.freeze()
-    request, files = serve(socket.socket(fileno=int(sys.argv[1])))
-    become(request, files)
+    given = int(sys.argv[1])
+    request, files, address = serve(socket.socket(fileno=given), int(sys.argv[2]))
+    become(request, files, address)
     words = request["words"]
     if words[0] == "-m":
         sys.argv[:] = words[1:]
