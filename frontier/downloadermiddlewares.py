@@ -16,7 +16,12 @@ from scrapy.utils.response import get_base_url
 
 from frontier.download.body_spool import ARCHIVED_ONLY
 from frontier.download.browser import BrowserTraffic
-from frontier.download.capture import exchange_of, exchange_of_made, exchange_of_wire
+from frontier.download.capture import (
+    Captures,
+    exchange_of,
+    exchange_of_made,
+    exchange_of_wire,
+)
 from frontier.download.conditional import Conditional
 from frontier.download.hops import NETWORK, Hops
 from frontier.download.origin import Answering
@@ -40,7 +45,6 @@ from frontier.session.session import URL_SHOWN, one_message, session_of
 from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
 from frontier.urls.scope import Scope
-from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -218,7 +222,7 @@ class CaptureMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         self._session = session_of(crawler)
-        self._crawler = crawler
+        self._captures = self._session.component(Captures)
         self._conditional = Conditional(self._session, crawler)
         with one_message():
             self._answering = Answering(crawler, self._session)
@@ -255,7 +259,7 @@ class CaptureMiddleware:
             if wire is not None and wire.has_answer:
                 exchange = exchange_of_wire(request, wire)
                 settled = self._conditional.settle(request, exchange)
-                self._archive(request, _told(request, settled))
+                self._archive(request, settled)
             if wire is None or not wire.is_complete:
                 self._archive_answer(request, response)
         state.answer = None
@@ -284,9 +288,9 @@ class CaptureMiddleware:
         self._count(request, outcome.kind)
         if wire is not None and wire.has_answer:
             state.heard = not wire.is_proxied
-            self._archive(request, _told(request, exchange_of_wire(request, wire)))
+            self._archive(request, exchange_of_wire(request, wire))
         elif request.url.startswith(HTTP) and outcome.code:
-            self._note(
+            self._captures.note(
                 Attempt(
                     request.url,
                     outcome.code,
@@ -316,11 +320,10 @@ class CaptureMiddleware:
         given, maker = self._answering.answer(request, response)
         if maker:
             exchange = exchange_of_made(request, given, started, maker)
-            self._crawler.stats.inc_value("frontier/archive/resources")
         else:
             exchange = exchange_of(request, given, started)
             exchange = self._conditional.settle(request, exchange)
-        self._archive(request, _told(request, exchange))
+        self._archive(request, exchange)
 
     def _unslot(self, request: Request) -> None:
         """Hide the slot that Scrapy chose from what retries and redirects copy.
@@ -332,35 +335,9 @@ class CaptureMiddleware:
             state.slot = request.meta.pop(DOWNLOAD_SLOT, "")
 
     def _archive(self, request: Request, exchange: Exchange) -> None:
-        archive = self._session.archive
-        if archive is None:
-            return
-        wanted = request.meta.get("archive", True)
-        if wanted and (stat := archive.left_out(exchange)):
-            self._crawler.stats.inc_value(stat)
-            wanted = False
-        if not wanted:
-            self._note(
-                Attempt(
-                    exchange.url,
-                    exchange.status,
-                    exchange.started,
-                    exchange.started + max(0, exchange.fetch_ms) / 1000,
-                    exchange.found,
-                    len(exchange.response_body),
-                    mime_of(exchange.response_head) or "unknown",
-                    (*exchange.notes, "unwritten"),
-                )
-            )
-        else:
-            if exchange.truncated is not None:
-                self._crawler.stats.inc_value("frontier/archive/truncated")
-            self._session.requests.of(request).stored = archive.submit(exchange)
-
-    def _note(self, attempt: Attempt) -> None:
-        archive = self._session.archive
-        if archive is not None:
-            archive.note(attempt)
+        future = self._captures.take(request, _told(request, exchange))
+        if future is not None:
+            self._session.requests.of(request).stored = future
 
 
 def _told(request: Request, exchange: Exchange) -> Exchange:

@@ -121,33 +121,32 @@ class LeftAlone:
             HostBackedOff: It goes back to the store, or would wait for long.
             HostGivenUp: Its host is given up.
         """
-        if not self._session.opened:
-            return
-        if self._session.node.uplink.waits:
-            await self._wait_for_uplink(request)
-        host = self.failed(request)
-        if host is None:
-            return
-        if self.hosts.gives_up(host):
-            raise HostGivenUp(f"its host {host} is given up: {self.hosts.told(host)}")
-        while self.hosts.waits(host):
-            self._hold(request, host)
-            await asyncio.sleep(min(STEP, self.hosts.left(host)))
+        while self._session.opened and (wait := self._wait(request)) is not None:
+            seconds, why = wait
+            is_reserved = self._session.requests.delivery(request) is not None
+            is_long = seconds > PATIENCE or self._session.closing
+            if is_reserved or is_long or EXCERPT in request.meta:
+                self.withhold(request)
+                raise HostBackedOff(why)
+            await asyncio.sleep(min(STEP, seconds))
 
-    async def _wait_for_uplink(self, request: Request) -> None:
-        """Return when a host answers this node, or if *request* asks for that.
+    def _wait(self, request: Request) -> tuple[float, str] | None:
+        """For how many seconds *request* waits at least, and why; ``None``: it may go.
 
         Raises:
-            HostBackedOff: It waits in the store.
+            HostGivenUp: Its host is given up.
         """
-        requests, uplink = self._session.requests, self._session.node.uplink
-        while uplink.waits and not requests.known(request).probes:
-            if requests.delivery(request) is not None or EXCERPT in request.meta:
-                self.withhold(request)
-                raise HostBackedOff(NO_ANSWERS)
-            if self._session.closing:
-                raise HostBackedOff(NO_ANSWERS)
-            await asyncio.sleep(STEP)
+        probes = self._session.requests.known(request).probes
+        if self._session.node.uplink.waits and not probes:
+            return STEP, NO_ANSWERS
+        host = self.failed(request)
+        if host is None:
+            return None
+        if self.hosts.gives_up(host):
+            raise HostGivenUp(f"its host {host} is given up: {self.hosts.told(host)}")
+        seconds = self.hosts.left(host)
+        why = f"{host} is left alone for {seconds:.0f} s"
+        return (seconds, why) if seconds else None
 
     def is_held(self, request: Request, exception: Exception) -> bool:
         """Note that *request* had no answer; whether it waits, as no host answers."""
@@ -176,20 +175,6 @@ class LeftAlone:
         if self._session.requests.delivery(request) is not None:
             self._session.requests.give_up(request, why)
             self._session.on_end(UNDONE)
-
-    def _hold(self, request: Request, host: str) -> None:
-        """Have *request* wait here for a moment, if it may.
-
-        Raises:
-            HostBackedOff: It may not.
-        """
-        is_reserved = self._session.requests.reservation(request) is not None
-        is_long = self.hosts.left(host) > PATIENCE
-        if is_reserved or is_long or EXCERPT in request.meta or self._session.closing:
-            self.withhold(request)
-            raise HostBackedOff(
-                f"{host} is left alone for {self.hosts.left(host):.0f} s"
-            )
 
     def hear(self, request: Request, response: Response) -> None:
         """Learn what the host of *request*, which was sent, has answered."""

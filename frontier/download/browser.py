@@ -34,6 +34,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy.utils.misc import load_object
 
+from frontier.download.capture import Captures
 from frontier.model import Exchange, Found, Made
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
@@ -166,6 +167,7 @@ class BrowserTraffic:
     def __init__(self, crawler: Crawler, session: Session) -> None:
         self._crawler = crawler
         self._session = session
+        self._captures = session.component(Captures)
         self._pages: WeakKeyDictionary[Any, _Page] = WeakKeyDictionary()
         self._told = False
 
@@ -218,28 +220,17 @@ class BrowserTraffic:
 
     def take(self, request: Request, exchange: Exchange, *, is_own: bool) -> None:
         """Have *exchange* archived, which the page of *request* led to."""
-        archive = self._session.archive
-        if archive is None:
-            return
         found = found_of(request)
         if not is_own:
             seed = found.seed or (request.url if found.is_seed else "")
             found = Found(request.url, extended(found.hops, "E"), seed)
         exchange = replace(exchange, found=found)
-        stats = self._crawler.stats
-        if stat := archive.left_out(exchange):
-            stats.inc_value(stat)
-            return
-        if exchange.truncated is not None:
-            stats.inc_value("frontier/archive/truncated")
-        if exchange.made is not None:
-            stats.inc_value("frontier/archive/resources")
-        stats.inc_value("frontier/archive/browser")
-        archive.submit(exchange)
+        if self._captures.take(request, exchange) is not None:
+            self._session.count("frontier/archive/browser")
 
     def lost(self, error: BaseException) -> None:
         """Count an answer of which nothing could be told; say so, once."""
-        self._crawler.stats.inc_value("frontier/archive/browser_lost")
+        self._session.count("frontier/archive/browser_lost")
         self._tell(f"{type(error).__name__}: {error}")
 
     def _tell(self, why: str) -> None:

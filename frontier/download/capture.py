@@ -20,16 +20,21 @@ from urllib.parse import urlsplit
 
 from scrapy.http import HtmlResponse, XmlResponse
 
-from frontier.model import Exchange, Made
+from frontier.model import Attempt, Exchange, Made
+from frontier.session.session import session_of
+from frontier.warc.selection import mime_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from concurrent.futures import Future
 
     from scrapy import Request
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.http.headers import Headers
 
     from frontier.download.wire import Wire
+    from frontier.model import Stored
 
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
@@ -171,3 +176,51 @@ def stored_head(head: bytes) -> bytes:
     """
     lines = _LINE_END.sub(b"\r\n", head)
     return _CODING.sub(UNDONE.encode() + rb"\1", lines)
+
+
+class Captures:
+    """Hands the exchanges of one process to its archive, and counts them."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._session = session_of(crawler)
+        self._stats = crawler.stats
+
+    def take(self, request: Request, exchange: Exchange) -> Future[Stored] | None:
+        """Have *exchange*, to which *request* led, archived; where it is being written.
+
+        ``None`` if it is not wanted, or left out by a rule: the crawl log tells of it.
+        """
+        archive = self._session.archive
+        if archive is None:
+            return None
+        wanted = request.meta.get("archive", True)
+        if wanted and (stat := archive.left_out(exchange)):
+            self._stats.inc_value(stat)
+            wanted = False
+        if not wanted:
+            archive.note(_unwritten(exchange))
+            return None
+        if exchange.truncated is not None:
+            self._stats.inc_value("frontier/archive/truncated")
+        if exchange.made is not None:
+            self._stats.inc_value("frontier/archive/resources")
+        return archive.submit(exchange)
+
+    def note(self, attempt: Attempt) -> None:
+        """Have *attempt*, which led to no exchange, in the crawl log."""
+        if self._session.archive is not None:
+            self._session.archive.note(attempt)
+
+
+def _unwritten(exchange: Exchange) -> Attempt:
+    """What the crawl log tells of *exchange*, which is not archived."""
+    return Attempt(
+        exchange.url,
+        exchange.status,
+        exchange.started,
+        exchange.started + max(0, exchange.fetch_ms) / 1000,
+        exchange.found,
+        len(exchange.response_body),
+        mime_of(exchange.response_head) or "unknown",
+        (*exchange.notes, "unwritten"),
+    )

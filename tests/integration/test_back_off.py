@@ -292,7 +292,7 @@ def test_hosts_that_are_busy_or_dead_for_good_are_given_up_and_the_crawl_ends(
         other,
         more=links,
         nodes=["node-1"],
-        FRONTIER_BACKOFF_MIN="0.2",
+        FRONTIER_BACKOFF_MIN="0.8",
         FRONTIER_BACKOFF_TIMES="2",
         FRONTIER_BACKOFF_UNREACHABLE_AFTER="4",
         FRONTIER_BACKOFF_UNREACHABLE_MIN="0.6",
