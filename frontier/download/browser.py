@@ -27,14 +27,13 @@ import re
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from scrapy.utils.misc import load_object
 
-from frontier.download.capture import Captures
+from frontier.download.capture import Captures, request_head, response_head
 from frontier.model import Exchange, Found, Made
 from frontier.requests.discovery import extended, found_of
 from frontier.scrapy_internals import handler_for
@@ -75,7 +74,7 @@ _CODED = re.compile(
 _TYPE = re.compile(rb"^(content-type[ \t]*:)[^\r\n]*", re.IGNORECASE | re.MULTILINE)
 _REPLACED = "\ufffd".encode()
 _VERSIONS = {"h2": "h2", "http/2.0": "h2", "http/2": "h2", "h3": "h3"}
-_Lines = list[tuple[str, str]]
+_Lines = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
 
     With *maker*, the handler, where its body is not known to be what a server sent.
     """
-    head = _head(f"HTTP/1.1 {answer.status} {_reason(answer)}".rstrip(), answer.lines)
+    head = response_head(answer.status, answer.lines, answer.reason)
     body, truncated = answer.body, None
     if body is None:
         is_empty = answer.status in BODILESS or answer.method == "HEAD"
@@ -116,7 +115,9 @@ def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
     exchange = Exchange(
         url=answer.url,
         started=answer.started,
-        request_head=_request_head(answer),
+        request_head=request_head(
+            answer.method, answer.url, answer.asked, len(answer.sent)
+        ),
         request_body=answer.sent,
         response_head=_without_codings(head, body, truncated),
         response_body=body,
@@ -372,37 +373,11 @@ def _lines(given: Any, otherwise: dict[str, str]) -> _Lines:
         if isinstance(given, BaseException)
         else [(each["name"], each["value"]) for each in given]
     )
-    return [(name, value) for name, value in pairs if not name.startswith(":")]
-
-
-def _head(first: str, lines: _Lines) -> bytes:
-    text = "".join(
-        f"{line}\r\n"
-        for line in (first, *(f"{name}: {value}" for name, value in lines))
-        if "\r" not in line and "\n" not in line
-    )
-    return (text + "\r\n").encode("utf-8", "replace")
-
-
-def _reason(answer: Answer) -> str:
-    """As the server has it; that of HTTP/2, which has none, is the standard one."""
-    if answer.reason:
-        return answer.reason
-    try:
-        return HTTPStatus(answer.status).phrase
-    except ValueError:
-        return ""
-
-
-def _request_head(answer: Answer) -> bytes:
-    parts = urlsplit(answer.url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    lines, names = answer.asked, {name.lower() for name, _ in answer.asked}
-    if "host" not in names:
-        lines = [("Host", parts.netloc.rpartition("@")[2]), *lines]
-    if answer.sent and "content-length" not in names:
-        lines = [*lines, ("Content-Length", str(len(answer.sent)))]
-    return _head(f"{answer.method} {target} HTTP/1.1", lines)
+    return [
+        (name.encode("utf-8", "replace"), value.encode("utf-8", "replace"))
+        for name, value in pairs
+        if not name.startswith(":")
+    ]
 
 
 def _without_codings(head: bytes, body: bytes, truncated: str | None) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from frontier.download.wire import Wire
     from frontier.model import Stored
 
+    Lines = list[tuple[bytes, bytes]]
+
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
 """Undone by the handler; the body is archived without them."""
@@ -54,7 +56,7 @@ def exchange_of(request: Request, response: Response, started: float) -> Exchang
         started=started,
         request_head=request_head_of(request),
         request_body=request.body,
-        response_head=_response_head(response),
+        response_head=response_head(response.status, _lines_of(response.headers)),
         response_body=response.body,
         status=response.status,
         ip=str(response.ip_address) if response.ip_address else None,
@@ -107,31 +109,41 @@ def truncation(flags: Iterable[str]) -> str | None:
 
 def request_head_of(request: Request) -> bytes:
     """The head that *request* should have been sent with."""
-    parts = urlsplit(request.url)
+    lines = _lines_of(request.headers)
+    return request_head(request.method, request.url, lines, len(request.body))
+
+
+def request_head(method: str, url: str, lines: Lines, size: int) -> bytes:
+    """The head of a request for *url* with the headers *lines* and *size* bytes."""
+    parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    lines = [f"{request.method} {target} HTTP/1.1".encode("utf-8", "replace")]
-    if b"Host" not in request.headers:
+    names = {name.lower() for name, _ in lines}
+    if b"host" not in names:
         host = parts.netloc.rpartition("@")[2]
-        lines.append(b"Host: " + host.encode("idna" if not host.isascii() else "ascii"))
-    lines += _header_lines(request.headers)
-    if request.body and b"Content-Length" not in request.headers:
-        lines.append(b"Content-Length: %d" % len(request.body))
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+        coding = "ascii" if host.isascii() else "idna"
+        lines = [(b"Host", host.encode(coding)), *lines]
+    if size and b"content-length" not in names:
+        lines = [*lines, (b"Content-Length", b"%d" % size)]
+    return _head(f"{method} {target} HTTP/1.1", lines)
 
 
-def _response_head(response: Response) -> bytes:
-    try:
-        reason = HTTPStatus(response.status).phrase
-    except ValueError:
-        reason = ""
-    lines = [f"HTTP/1.1 {response.status} {reason}".rstrip().encode("ascii")]
-    lines += _header_lines(response.headers)
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+def response_head(status: int, lines: Lines, reason: str = "") -> bytes:
+    """The head of a response; without a *reason*, as of HTTP/2, the standard one."""
+    reason = reason or responses.get(status, "")
+    return _head(f"HTTP/1.1 {status} {reason}".rstrip(), lines)
 
 
-def _header_lines(headers: Headers) -> list[bytes]:
+def _head(first: str, lines: Lines) -> bytes:
+    """A head; a line break in a value begins no other header."""
+    parts = [first.encode("utf-8", "replace")]
+    for name, value in lines:
+        parts.append(re.sub(rb"[\r\n]", b" ", name + b": " + value))
+    return b"\r\n".join(parts) + b"\r\n\r\n"
+
+
+def _lines_of(headers: Headers) -> Lines:
     return [
-        name + b": " + value.replace(b"\r", b" ").replace(b"\n", b" ")
+        (name, value)
         for name, values in headers.items()
         if name not in _HOP_BY_HOP
         for value in values

@@ -61,6 +61,7 @@ from frontier.download.outcomes import (
 from frontier.download.pace import Pace
 from frontier.download.politeness import PATIENCE
 from frontier.errors import WorkerFailed
+from frontier.node.hosts import most_common
 from frontier.scrapy_internals import (
     EXCERPT_FLAG,
     BaseRobots,
@@ -99,8 +100,6 @@ MOST_HOSTS = 10_000
 CODED_LIMIT = 8_000_000
 """Bytes of an answer in a coding, or by a handler, that is not ours."""
 TOO_MANY_REQUESTS = 429
-NAMED = 5
-"""Hosts that the line at a node's end names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,15 +391,13 @@ class RobotsTxtMiddleware(BaseRobots):
     def _tell(self) -> None:
         if not self._unreachable:
             return
-        most = self._unreachable.most_common(NAMED)
         logger.warning(
             "%d requests to %d hosts were not sent, as their robots.txt could not be "
-            "fetched (%s%s); they are dead letters: frontier crawl requeue queues "
+            "fetched (%s); they are dead letters: frontier crawl requeue queues "
             "them again",
             self._unreachable.total(),
             len(self._unreachable),
-            ", ".join(f"{origin[:200]} {count:,}" for origin, count in most),
-            ", ..." if len(self._unreachable) > NAMED else "",
+            most_common(self._unreachable),
         )
 
 

@@ -589,7 +589,7 @@ class Hosts(Part):
                 "frontier crawl requeue queues them again",
                 self.given_up.total(),
                 len(self.given_up),
-                _most_common(self.given_up),
+                most_common(self.given_up),
             )
         if self.skipped:
             logger.warning(
@@ -597,10 +597,11 @@ class Hosts(Part):
                 "or FRONTIER_HOST_MAX_BYTES (%s)",
                 self.skipped.total(),
                 len(self.skipped),
-                _most_common(self.skipped),
+                most_common(self.skipped),
             )
 
 
-def _most_common(counts: Counter[str]) -> str:
-    named = [f"{host} {count:,}" for host, count in counts.most_common(NAMED)]
+def most_common(counts: Counter[str]) -> str:
+    """Those of *counts* that have the most, for people."""
+    named = [f"{host[:200]} {count:,}" for host, count in counts.most_common(NAMED)]
     return ", ".join([*named, *(["..."] if len(counts) > NAMED else [])])
