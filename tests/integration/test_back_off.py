@@ -348,7 +348,7 @@ def heard(cluster, tmp_path):
 
 
 def test_a_page_is_tried_more_often_than_retry_times(heard, sites):
-    quick = {"FRONTIER_BACKOFF_MIN": 0.05, "FRONTIER_BACKOFF_GROWTH": 1}
+    quick = {"FRONTIER_BACKOFF_MIN": 0.4, "FRONTIER_BACKOFF_GROWTH": 1}
     busy = sites(answers=[said(BUSY)] * 5)
 
     status, meta = heard(busy, **quick)
