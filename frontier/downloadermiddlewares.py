@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy.http import HtmlResponse, TextResponse
-from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.response import get_base_url
 
 from frontier.download.body_spool import ARCHIVED_ONLY
@@ -23,7 +22,7 @@ from frontier.download.capture import (
     exchange_of_wire,
 )
 from frontier.download.conditional import Conditional
-from frontier.download.hops import NETWORK, Hops
+from frontier.download.hops import Hops
 from frontier.download.origin import Answering
 from frontier.download.outcomes import (
     AddressRefused,
@@ -42,9 +41,7 @@ from frontier.scrapy_internals import (
     use_own_url,
 )
 from frontier.session.session import URL_SHOWN, one_message, session_of
-from frontier.urls.addresses import class_of_host
 from frontier.urls.partition import DOWNLOAD_SLOT, queue_key
-from frontier.urls.scope import Scope
 
 if TYPE_CHECKING:
     from typing import Self
@@ -85,23 +82,9 @@ class HopMiddleware:
         """Let *request* pass.
 
         Raises:
-            OutOfScope: It is out of the spider's scope.
-            Excluded: An operator has excluded it.
-            URLTooLong: No record may have its URL.
-            AddressRefused: Its host is an address that is not connected to.
-            TurnIsLater: Its host is to be left alone first.
+            IgnoreRequest: It may not be sent (`Hops.require`), or not now.
         """
-        hops = self._hops
-        hops.require_included(request)
-        scope = getattr(self._crawler.spider, "scope", None)
-        if isinstance(scope, Scope) and not scope.allows(request.url):
-            hops.require_exempt(request)
-        parts = urlparse_cached(request)
-        if parts.scheme in NETWORK:
-            hops.require_length(request)
-            kind = class_of_host(parts.hostname or "")
-            if kind is not None:
-                await hops.require(request, kind, spelled=True)
+        await self._hops.require(request)
         if self._session.lease_guard is not None:  # before its robots.txt takes a turn
             self._session.lease_guard.require_turn(request)
 

@@ -180,7 +180,7 @@ async def send_checked(
     response = await send(request)
     if is_watched and response.ip_address is not None:
         kind = class_of_peer(str(response.ip_address))
-        await hops.require(request, kind, spelled=False)
+        await hops.require_address(request, kind, spelled=False)
     return response
 
 
@@ -209,5 +209,6 @@ async def _is_to_be_watched(crawler: Crawler, hops: Hops, request: Request) -> b
     resolver.nameResolver.resolveHostName(gathered, host)
     await maybe_deferred_to_future(gathered.whole)
     for address in gathered.addresses:
-        await hops.require(request, class_of_peer(address.host), spelled=False)
+        kind = class_of_peer(address.host)
+        await hops.require_address(request, kind, spelled=False)
     return not is_browser(handler)

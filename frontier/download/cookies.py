@@ -50,8 +50,6 @@ logger = logging.getLogger(__name__)
 
 MAX_KEY = 200
 """Characters of a ``cookiejar`` that is shared."""
-MAX_HOSTS = 10_000
-"""Whose domains are remembered."""
 MAX_JARS = 10_000
 """Without cookies, which a node remembers that it has looked for."""
 LOCAL = "frontier/cookies/local"
@@ -97,7 +95,6 @@ class CookiesMiddleware(BaseCookies):
         super().__init__(debug)
         self.jars = defaultdict(_ScrapysJar)
         self._shared: dict[tuple[Any, str], _Jar] = {}
-        self._domains: dict[str, str] = {}
         self._most = MAX_JARS
         self._said: set[str] = set()
 
@@ -180,7 +177,7 @@ class CookiesMiddleware(BaseCookies):
             or not self._session.opened
         ):
             return None
-        domain = self._domain_of(host)
+        domain = domain_of(host, private=True)
         jar = self._shared.get((key, domain))
         if jar is None:
             if len(self._shared) >= self._most:
@@ -196,14 +193,6 @@ class CookiesMiddleware(BaseCookies):
             if jar.domains or jar.lock.locked()
         }
         self._most = max(MAX_JARS, 2 * len(self._shared))
-
-    def _domain_of(self, host: str) -> str:
-        domain = self._domains.get(host)
-        if domain is None:
-            if len(self._domains) >= MAX_HOSTS:
-                self._domains.clear()
-            domain = self._domains[host] = domain_of(host, private=True)
-        return domain
 
     async def _refresh(self, jar: _Jar) -> None:
         """Put into Scrapy's jar what others have changed; *jar* is locked."""

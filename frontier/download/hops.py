@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.http.request import NO_CALLBACK
 from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.utils.httpobj import urlparse_cached
 from typing_extensions import override
 
 from frontier.download.outcomes import AddressRefused, Excluded, OutOfScope, URLTooLong
@@ -34,6 +35,8 @@ from frontier.node.host_addresses import AddressClasses
 from frontier.requests.left_out import LeftOut
 from frontier.requests.spider_output import filtered
 from frontier.session.session import session_of
+from frontier.urls.addresses import class_of_host
+from frontier.urls.scope import Scope
 from frontier.warc.records import MAX_URL, is_too_long
 
 if TYPE_CHECKING:
@@ -126,19 +129,38 @@ class Hops(Part):
         """Whether Scrapy counts depths, so that 0 says something."""
         return self._crawler.get_spider_middleware(DepthMiddleware) is not None
 
-    def require_exempt(self, request: Request) -> None:
-        """Let *request* pass though its URL is out of scope, if it may.
+    async def require(self, request: Request) -> None:
+        """Let *request* pass.
 
         Raises:
-            OutOfScope: It may not.
+            OutOfScope: It is out of the spider's scope.
+            Excluded: An operator has excluded it.
+            URLTooLong: No record may have its URL.
+            AddressRefused: Its host is an address that is not connected to.
         """
-        if request.callback is NO_CALLBACK and SEED in request.meta:
-            return  # robots.txt, which has rules for what is in scope
-        if request.meta.get(SITEMAP) and not request.meta.get("redirect_urls"):
-            return  # it names what is in scope, and is above it or on another host
-        if not self.is_seed(request):
+        self.require_included(request)
+        scope, shown = getattr(self._crawler.spider, "scope", None), request.url[:200]
+        is_scoped = isinstance(scope, Scope) and not scope.allows(request.url)
+        if is_scoped and not self._is_exempt(request):
             self._refuse(request, SCOPE)
-            raise OutOfScope(f"{request.url[:200]} is out of the crawl's scope")
+            raise OutOfScope(f"{shown} is out of the crawl's scope")
+        parts = urlparse_cached(request)
+        if parts.scheme not in NETWORK:
+            return
+        if self._session.config.warc_enabled and is_too_long(request.url):
+            self._refuse(request, LENGTH)
+            raise URLTooLong(f"{shown} has more than {MAX_URL} characters")
+        kind = class_of_host(parts.hostname or "")
+        if kind is not None:
+            await self.require_address(request, kind, spelled=True)
+
+    def _is_exempt(self, request: Request) -> bool:
+        """Whether *request* may be sent though its URL is out of scope."""
+        if request.callback is NO_CALLBACK and SEED in request.meta:
+            return True  # robots.txt, which has rules for what is in scope
+        if request.meta.get(SITEMAP) and not request.meta.get("redirect_urls"):
+            return True  # it names what is in scope, and is above it or on another host
+        return self.is_seed(request)
 
     def require_included(self, request: Request) -> None:
         """Let *request* pass if no operator has excluded it.
@@ -158,17 +180,9 @@ class Hops(Part):
             self._refuse(request, EXCLUDED)
             raise Excluded(f"{request.url[:200]} is excluded ({rule})")
 
-    def require_length(self, request: Request) -> None:
-        """Let *request* pass if its record can be read by others.
-
-        Raises:
-            URLTooLong: It has more than `MAX_URL` characters.
-        """
-        if self._session.config.warc_enabled and is_too_long(request.url):
-            self._refuse(request, LENGTH)
-            raise URLTooLong(f"{request.url[:200]} has more than {MAX_URL} characters")
-
-    async def require(self, request: Request, kind: str, *, spelled: bool) -> None:
+    async def require_address(
+        self, request: Request, kind: str, *, spelled: bool
+    ) -> None:
         """Let *request*, which leads to an address of the class *kind*, pass.
 
         Raises:

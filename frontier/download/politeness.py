@@ -104,21 +104,20 @@ class LeaseGuard:
             raise LeaseGone(CLOSING)
         if self._left_alone is not None:  # since it waits in its slot
             await self._left_alone.require(request)
-        if delivery is not None and (reservation := delivery.reservation):
-            if self._host_concurrency.is_divided:
-                await self._covered(request, reservation)
-                return await self._send_share(request, reservation)
-            await self._spaced(request, reservation)
-            self._hops.require_included(request)
-            slot = request.meta.get("download_slot")
-            self._session.node.sent(
-                reservation, self._delay(request), self._slots.draw_turn(slot)
-            )
-        else:
+        reservation = None if delivery is None else delivery.reservation
+        if reservation is None:
             await self._unpaused(request)
             await self._led(request)
-            self._hops.require_included(request)
-        return await self._send_now(request)
+            return await self._send_now(request)
+        if self._host_concurrency.is_divided:
+            await self._covered(request, reservation)
+            host = self._session.node.hosts.named(split_name(reservation.queue)[1])
+            async with self._room(host):
+                delay = await self._in_turn(request, reservation, host)
+                return await self._send_now(request, delay, delay)
+        await self._spaced(request, reservation)
+        turn = self._slots.draw_turn(request.meta.get("download_slot"))
+        return await self._send_now(request, self._delay(request), turn)
 
     def require_turn(self, request: Request) -> None:
         """Have *request* wait in the store, if its slot has no turn for it soon.
@@ -169,7 +168,16 @@ class LeaseGuard:
             if not waited:
                 return
 
-    async def _send_now(self, request: Request) -> Response:
+    async def _send_now(
+        self, request: Request, delay: float = 0.0, turn: float = 0.0
+    ) -> Response:
+        """Send *request*; its host, if it is from the store, is left alone then.
+
+        By other nodes for *delay* seconds, by this one for *turn*.
+        """
+        self._hops.require_included(request)
+        if (taken := self._session.requests.reservation(request)) is not None:
+            self._session.node.sent(taken, delay, turn)
         state = self._session.requests.of(request)
         state.sent = time.time()
         browser = self._session.browser
@@ -186,18 +194,10 @@ class LeaseGuard:
     async def _send_checked(self, request: Request) -> Response:
         return await send_checked(self._crawler, self._hops, request, self._send)
 
-    async def _send_share(self, request: Request, reservation: Reservation) -> Response:
-        """Send *request*, which is of a shard, when it is this node's turn."""
-        host = self._session.node.hosts.named(split_name(reservation.queue)[1])
-        async with self._room(host):
-            delay = await self._in_turn(request, reservation)
-            self._hops.require_included(request)
-            self._session.node.sent(reservation, delay, delay)
-            return await self._send_now(request)
-
-    async def _in_turn(self, request: Request, reservation: Reservation) -> float:
-        """Wait for this node's turn at a divided host; return its own delay there."""
-        host = self._session.node.hosts.named(split_name(reservation.queue)[1])
+    async def _in_turn(
+        self, request: Request, reservation: Reservation, host: str
+    ) -> float:
+        """Wait for this node's turn at a divided *host*; return its own delay there."""
         waited, delay = True, 0.0
         while waited:
             delay = self._delay(request)

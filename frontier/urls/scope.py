@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from frontier.errors import ConfigurationError
@@ -26,6 +26,7 @@ def _suffixes() -> tldextract.TLDExtract:
     return tldextract.TLDExtract(suffix_list_urls=())
 
 
+@lru_cache(maxsize=10_000)
 def domain_of(host: str, *, private: bool = False) -> str:
     """The registered domain of *host*, or *host* itself if it has none.
 

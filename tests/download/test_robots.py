@@ -5,14 +5,15 @@ import contextlib
 import json
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 import warm
 from scrapy import Request
 
-from frontier.download.outcomes import HostBackedOff
-from frontier.download.robots import Known, RobotsTxtMiddleware
+from frontier.download.outcomes import Excluded, HostBackedOff
+from frontier.download.robots import Known, RobotsTxtMiddleware, _Cache
 from tests.rawsite import RawSite, answer
 
 SCRIPT = """
@@ -165,3 +166,17 @@ def test_a_host_that_is_left_alone_is_not_asked_again_and_again():
 
     with pytest.raises(HostBackedOff):
         asyncio.run(middleware.process_request(request))
+
+
+async def test_a_host_that_was_excluded_has_not_no_rules_once_it_is_not():
+    async def fetch(*_):
+        raise Excluded("http://host/robots.txt is excluded")
+
+    counts = SimpleNamespace(inc_value=lambda _: None)
+    middleware = object.__new__(RobotsTxtMiddleware)
+    middleware._fetch, middleware._counts = fetch, counts
+    middleware._cache = _Cache()
+
+    known = await middleware._learn("http://host", Request("http://host/"), None)
+    assert isinstance(known.error, Excluded)
+    assert known.until <= time.monotonic()
