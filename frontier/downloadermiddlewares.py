@@ -37,7 +37,6 @@ from frontier.node.imported import Imported
 from frontier.requests.discovery import found_of
 from frontier.scrapy_internals import (
     meta_refresh_of,
-    refreshed,
     use_own_url,
 )
 from frontier.session.session import URL_SHOWN, one_message, session_of
@@ -174,7 +173,7 @@ class MetaRefreshMiddleware:
                 self._tell(request, error)
         if self._scrapys is not None:
             try:
-                return refreshed(self._scrapys, request, response)
+                return self._scrapys.process_response(request, response)
             except ValueError as error:
                 self._tell(request, error)
         return response

@@ -341,17 +341,6 @@ def meta_refresh_of(crawler: Crawler) -> ScrapysMetaRefreshMiddleware | None:
         return None
 
 
-def refreshed(
-    middleware: ScrapysMetaRefreshMiddleware, request: Request, response: Response
-) -> Request | Response:
-    """What *response* says to ask for in its place, or *response* itself.
-
-    Raises:
-        ValueError: The page has a base or a refresh that is no URL.
-    """
-    return middleware.process_response(request, response)
-
-
 def use_own_url(response: TextResponse) -> None:
     """Have links of *response* be relative to its own URL, whatever its base says."""
     _baseurl_cache[response] = response.url
