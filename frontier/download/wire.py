@@ -94,10 +94,19 @@ class Parser(LenientParser):
             wire.tls, wire.cipher_suite = tls_of(self.request.connection)
         wire.unread += data
         super().dataReceived(data)
-        if not wire.response_head and len(wire.unread) > MAX_HEAD:
-            wire.truncated = "length"
+        if not wire.response_head:
+            self._require_room(wire.unread)
+
+    def _require_room(self, head: bytearray) -> None:
+        """Go on with a *head*, or what there is of it, if it is not too large.
+
+        Raises:
+            ParseError: It is, and fails the download.
+        """
+        if len(head) > MAX_HEAD:
+            self.request.wire.truncated = "length"
             text = f"the head has more than {MAX_HEAD:,} bytes"
-            raise ParseError(text, bytes(wire.unread[-100:]))
+            raise ParseError(text, bytes(head[:100]))
 
     @override
     def headerReceived(self, name: bytes, value: bytes) -> None:
@@ -111,7 +120,9 @@ class Parser(LenientParser):
     def allHeadersReceived(self) -> None:
         """Note that the head is over; what follows is its body if that can be read."""
         wire, response, rest = self.request.wire, self.response, self._buffer
-        head, wire.unread = wire.unread[: -len(rest) or None], bytearray(rest)
+        head = wire.unread[: -len(rest) or None]
+        self._require_room(head)
+        wire.unread = bytearray(rest)
         is_last = not 100 <= response.code < 200
         if is_last:
             name, major, minor = response.version
