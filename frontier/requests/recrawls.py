@@ -385,9 +385,10 @@ def _found(visit: Visit) -> tuple[Answer, Mark | None]:
 
 
 def _may_follow(origin: Delivery, link: Link) -> bool:
-    """Whether *link* may wait in the place of *origin*, which is not over."""
+    """Whether *link* may wait in the place of *origin*, and nothing else does."""
     reservation = origin.reservation
-    if reservation is None or origin.again is not None or origin.is_given_back:
+    is_over = origin.again or origin.waits or origin.is_given_back
+    if reservation is None or is_over:
         return False
     return link.partition == reservation.lease.partition
 
