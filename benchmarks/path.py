@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
 
+    from frontier.node.context import Owner
+
 IN_FLIGHT = 40 * 50
 """URLs without a verdict above which no further page arrives: its requests'
 slots are taken by pages whose links are not stored yet."""
@@ -114,11 +116,9 @@ class PushingSession(session.Session):
     node: PushingNode
 
     @override
-    async def open(self, spider: Spider) -> None:
+    async def open(self, spider: Spider, owner: Owner) -> None:
         """Open the node."""
-        settings, owner = dict(self._crawler.settings), self._owner
-        if owner is None:
-            raise RuntimeError("a scheduler attaches itself first")
+        settings = dict(self._crawler.settings)
         self.node = PushingNode(
             self.config,
             settings,

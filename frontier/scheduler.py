@@ -140,11 +140,10 @@ class Scheduler(BaseScheduler, Owner):
         modules, settings = self._config.item_modules, self._crawler.settings
         self._codec = Codec(ItemClasses.of(modules, settings, spider))
         self._request_stats = RequestStats(self._crawler)
-        session.attach(self)
         session.fetch_again = self.fetch_again
         # Last, so that a spider's own handlers may add requests first.
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
-        await session.open(spider)
+        await session.open(spider, self)
         self._node = session.node
         if not session.opened:
             return
@@ -354,6 +353,7 @@ class Scheduler(BaseScheduler, Owner):
                 self._bury(reservation, error)
                 continue
             if request is None:
+                reservation.delivery.is_last = True
                 self._node.deliveries.through(reservation)
                 continue
             self._idle_since = None

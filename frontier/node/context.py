@@ -52,7 +52,7 @@ class Part:
     """A feature of a node: a class that overrides the hooks that it needs.
 
     A hook that a part does not override is not called. Parts are called in the order
-    of the tuple in ``frontier/node/parts.py``.
+    of ``frontier/node/parts.py``, then in that of ``frontier/session/features.py``.
     """
 
     def mode(self, request: Any, mode: str) -> str:  # noqa: ARG002

@@ -297,7 +297,6 @@ class Session(Part):
         self._run_id = self.config.run_id or launched(os.environ)
         self._join_only = self.config.join_only or joins_only(os.environ)
         self._arguments = arguments_of(crawler)
-        self._owner: Owner | None = None
         self._opened = self._running = False
         self._controls = Controls()
         self._components: dict[Any, Any] = {}
@@ -319,26 +318,20 @@ class Session(Part):
         made: _Component = self._components[make]
         return made
 
-    def attach(self, owner: Owner) -> None:
-        """Have the node tell *owner* what happens."""
-        self._owner = owner
-
-    async def open(self, spider: Spider) -> None:
-        """Open the node; if it cannot take part, have the spider close at once.
+    async def open(self, spider: Spider, owner: Owner) -> None:
+        """Open the node of *owner*; if it cannot take part, close the spider at once.
 
         The engine cannot be stopped from here without a traceback per
         component, so the spider is closed when everything has been opened.
         """
         settings = self._crawler.settings
         self.starting = True
-        if self._owner is None:
-            raise RuntimeError("a session is opened by the scheduler it is attached to")
         job = job_of(spider, self._arguments)
         self.start_id = job.id
         node = Node(
             self.config,
             dict(settings),
-            self._owner,
+            owner,
             spider=spider.name,
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
