@@ -112,7 +112,7 @@ def _planned(given: RunOptions) -> Plan:
         from_here,
         site_arguments,
     )
-    from frontier.cli.project import Project
+    from frontier.session.projects import Project
 
     settings = _with_limits(parse_pairs("-s", given.setting), given)
     if given.join:

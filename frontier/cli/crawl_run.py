@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
 import time
 from dataclasses import dataclass, fields
-from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from rich.text import Text
 
 from frontier.cli.command import STORE_DIR, WARC_DIR, connected
 from frontier.cli.output import ExitCode, complain, live_line, say
-from frontier.cli.project import FEEDS
-from frontier.errors import NOTHING_TO_DO, ConfigurationError, UnknownCrawl
-from frontier.files import creating, make_directory, mode_of
+from frontier.errors import NOTHING_TO_DO, ConfigurationError
+from frontier.files import make_directory, mode_of
 from frontier.metrics.exposition import require_library
 from frontier.recrawl.rules import rules_file
 from frontier.recrawl.schedule import Kind, schedule_of
 from frontier.session.launch import VARIABLE, joins_only, launched
-from frontier.session.node_processes import NodeProcesses
+from frontier.session.node_processes import NodeProcesses, free_ids
+from frontier.session.projects import FEEDS
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line
-from frontier.status.snapshot import crawl_entered, list_crawls, snapshot
+from frontier.status.snapshot import crawl_entered, snapshot
 from frontier.status.text import duration
 from frontier.status.validate import printable
 from frontier.store.address import ENVIRONMENT
@@ -37,9 +34,8 @@ from frontier.store.address import ENVIRONMENT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frontier.cli.project import Project
+    from frontier.session.projects import Project
     from frontier.status.views import CrawlSnapshot
-    from frontier.store.client import BlockingStore
 
 
 SITE, FOLLOWER = "site", "feeds"
@@ -221,7 +217,10 @@ def run(plan: Plan) -> Outcome:
         make_directory(plan.log_dir, mode)
         nodes = NodeProcesses(say, complain, mode)
         with contextlib.ExitStack() as held, nodes.passing_on_signals():
-            node_ids = _free_ids(store, plan, held)
+            node_ids = [f"{plan.config.node_id}-{n}" for n in range(1, plan.nodes + 1)]
+            if not plan.server:
+                where = plan.log_dir, plan.config
+                node_ids = free_ids(store, plan.spider, plan.nodes, *where, held)
             for node_id in node_ids:
                 if nodes.interrupted:
                     break
@@ -272,52 +271,6 @@ def logs(nodes: NodeProcesses) -> Iterator[Text]:
         yield Text(f"Logs in {nodes.every[0].log.parent}:")
     for node in nodes.every:
         yield Text(f"  {printable(node.log.name)}")
-
-
-def _free_ids(
-    store: BlockingStore, plan: Plan, held: contextlib.ExitStack
-) -> list[str]:
-    """Names of the nodes, which no other node of the crawl has, or had, already.
-
-    A node that had an earlier one's name would overwrite its report, and would stop
-    one that runs. On a server, other machines may start theirs at the same moment, so
-    that names begin with one that is this command's alone. In the embedded store
-    ``node-1`` and up will do: another command that runs here, whose nodes may not have
-    entered a crawl yet, has a lock on a file for each, until *held* is closed.
-    """
-    if plan.server:
-        return [f"{plan.config.node_id}-{n}" for n in range(1, plan.nodes + 1)]
-    namespace = plan.config.namespace
-    every = list_crawls(store, namespace)
-    open_ones = [
-        c.crawl_id for c in every if c.spider == plan.spider and c.state == "open"
-    ]
-    taken: set[str] = set()
-    for crawl_id in [plan.config.crawl_id] if plan.config.crawl_id else open_ones:
-        with contextlib.suppress(UnknownCrawl):  # it need not be there yet
-            taken |= {n.node_id for n in snapshot(store, namespace, crawl_id).nodes}
-    free: list[str] = []
-    number = 1
-    while len(free) < plan.nodes:
-        node_id = f"node-{number}"
-        if node_id not in taken and _holds(plan, node_id, held):
-            free.append(node_id)
-        number += 1
-    return free
-
-
-def _holds(plan: Plan, node_id: str, held: contextlib.ExitStack) -> bool:
-    """Whether *node_id* is this command's alone, among those of its spider."""
-    path = plan.log_dir / f".{quote(plan.spider, safe='')}-{node_id}.lock"
-    opener = creating(mode_of(plan.config.file_mode))
-    file = held.enter_context(FileIO(path, "a", opener=opener))
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # the file system has no locks
-    return True
 
 
 def _command(plan: Plan, node_id: str) -> Sequence[str]:

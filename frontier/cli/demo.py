@@ -93,7 +93,7 @@ def _crawl(
 ) -> Outcome:
     """Run the spider ``site`` from *seeds*, which are on one host each."""
     from frontier.cli.crawl_run import SITE, Plan, run
-    from frontier.cli.project import Project
+    from frontier.session.projects import Project
 
     return run(
         Plan(

@@ -20,7 +20,6 @@ from frontier.cli.command import (
 from frontier.cli.output import Shown, bar, complain, facts, rows_of, say
 from frontier.errors import ConfigurationError
 from frontier.settings.config import PREFIX
-from frontier.store.address import REDIS_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 LEFT_OUT = Path("scrapy-redis-left-out.jsonl")
-OF_ADDONS = 15
-"""Scrapy's priority of what add-ons set."""
 REASONS = 5
 """Reasons for which requests were left out that are told."""
 
@@ -86,23 +83,30 @@ def scrapy_redis(given: TakeOver) -> Shown:
     again queues nothing twice.
     """
     from frontier.cli.crawl import parse_pairs
-    from frontier.cli.project import crawler_of
     from frontier.migrate.migration import LeftOut, Migration
-    from frontier.migrate.scrapy_redis import Source
+    from frontier.migrate.scrapy_redis import (
+        Keys,
+        Source,
+        server_of_nodes,
+        server_of_scrapy_redis,
+    )
+    from frontier.session.projects import crawler_of
     from frontier.store.client import BlockingStore
 
     crawler = crawler_of(given.spider, parse_pairs("-s", given.setting))
     config = _config(crawler, given)
-    server = _server(crawler, given.redis_url)
-    origin = BlockingStore.from_settings(_source(crawler, given.source, server))
+    server = server_of_nodes(crawler.settings, given.redis_url)
+    where = server_of_scrapy_redis(crawler.settings, given.source, server)
+    origin = BlockingStore.from_settings(where)
     file = None if given.dry_run else given.left_out
     with (
         connected(server, config.store_dir, create=True) as store,
         LeftOut(file) as left,
     ):
-        source = Source(
-            origin, _keys(crawler, given), has_filter=not given.no_dupefilter
+        keys = Keys.of_spider(
+            crawler, given.spider, given.queue_key, given.dupefilter_key
         )
+        source = Source(origin, keys, has_filter=not given.no_dupefilter)
         there = server or {"REDIS_URL": store.where}
         migration = Migration(crawler, config, store, there, source, left, _waits)
         migration.require_known()
@@ -255,47 +259,6 @@ def _config(crawler: Crawler, given: TakeOver) -> Config:
     project = {n: v for n, v in crawler.settings.items() if n.startswith(PREFIX)}
     config = configuration(settings, given.store_dir, WARC_DIR, project)
     return replace(config, crawl_id=given.crawl or config.crawl_id)
-
-
-def _server(crawler: Crawler, redis_url: str) -> dict[str, Any]:
-    """The ``REDIS_*`` settings of the crawl's nodes; empty for an embedded store."""
-    if redis_url:
-        return {"REDIS_URL": redis_url}
-    return {n: crawler.settings[n] for n in REDIS_SETTINGS if crawler.settings[n]}
-
-
-def _source(crawler: Crawler, source: str, server: dict[str, Any]) -> dict[str, Any]:
-    """The ``REDIS_*`` settings of scrapy-redis: the project's, or the nodes' own.
-
-    Raises:
-        ConfigurationError: Nobody has named a server.
-    """
-    settings = crawler.settings
-    named_here = [
-        name
-        for name in REDIS_SETTINGS
-        if settings[name] and (settings.getpriority(name) or 0) > OF_ADDONS
-    ]
-    if source:
-        return {"REDIS_URL": source}
-    if not (named_here or server):
-        raise ConfigurationError(
-            "neither the project nor --redis-url names a server; name that of "
-            "scrapy-redis with --from"
-        )
-    return {name: settings[name] for name in named_here} or server
-
-
-def _keys(crawler: Crawler, given: TakeOver) -> Any:
-    from frontier.migrate.scrapy_redis import Keys, named
-
-    redis_key = str(getattr(crawler.spidercls, "redis_key", None) or "")
-    keys = Keys.of(crawler.settings, given.spider, redis_key)
-    return replace(
-        keys,
-        queue=named(given.queue_key, given.spider) or keys.queue,
-        seen=named(given.dupefilter_key, given.spider) or keys.seen,
-    )
 
 
 app = Commands(

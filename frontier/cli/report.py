@@ -75,10 +75,11 @@ def crawl_report(
     tables = {part.name: _table(part)[: 1 + hosts] for part in parts}
     yield from tables.pop("nodes")[:1]
     if seen.gone:
-        yield Text(f"{seen.gone:,} more nodes are gone; what they did is in the sums")
+        yield Text(f"{seen.gone:,} gone before; what they did is in the sums")
     yield Text()
     yield facts(said(row for part in parts if part.name != "log" for row in part.rows))
     if hosts:
+        yield Text()
         yield from tables["hosts"]
     yield from warc_files(files, has_ended=seen.state != "open")
 

@@ -13,7 +13,7 @@ What always holds:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgpack
@@ -22,10 +22,14 @@ from frontier.errors import ConfigurationError
 from frontier.migrate.pickles import PickleRefused, loads
 from frontier.queue.item import MAX_BYTES
 from frontier.status.validate import printable
+from frontier.store.address import REDIS_SETTINGS
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from frontier.store.client import BlockingStore
 
@@ -61,6 +65,53 @@ class Keys:
             redis_key or settings.get("REDIS_START_URLS_KEY") or "%(name)s:start_urls",
         )
         return cls(*(named(str(name), spider) for name in names))
+
+    @classmethod
+    def of_spider(
+        cls, crawler: Crawler, spider: str, queue: str = "", seen: str = ""
+    ) -> Keys:
+        """Those of *spider*; *queue* and *seen*, where they are not empty, win."""
+        redis_key = str(getattr(crawler.spidercls, "redis_key", None) or "")
+        keys = cls.of(crawler.settings, spider, redis_key)
+        return replace(
+            keys,
+            queue=named(queue, spider) or keys.queue,
+            seen=named(seen, spider) or keys.seen,
+        )
+
+
+OF_ADDONS = 15
+"""Scrapy's priority of what add-ons set."""
+
+
+def server_of_nodes(settings: Mapping[str, Any], redis_url: str) -> dict[str, Any]:
+    """The ``REDIS_*`` settings of the crawl's nodes; empty for an embedded store."""
+    if redis_url:
+        return {"REDIS_URL": redis_url}
+    return {name: settings[name] for name in REDIS_SETTINGS if settings[name]}
+
+
+def server_of_scrapy_redis(
+    settings: BaseSettings, source: str, server: dict[str, Any]
+) -> dict[str, Any]:
+    """The ``REDIS_*`` settings of scrapy-redis: *source*, the project's, or *server*.
+
+    Raises:
+        ConfigurationError: Nobody has named a server.
+    """
+    named_here = {
+        name: settings[name]
+        for name in REDIS_SETTINGS
+        if settings[name] and (settings.getpriority(name) or 0) > OF_ADDONS
+    }
+    if source:
+        return {"REDIS_URL": source}
+    if not (named_here or server):
+        raise ConfigurationError(
+            "neither the project nor --redis-url names a server; name that of "
+            "scrapy-redis with --from"
+        )
+    return named_here or server
 
 
 def named(pattern: str, spider: str) -> str:

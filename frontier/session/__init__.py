@@ -7,5 +7,6 @@ Scrapy's limits as those of the whole crawl, `other_schedulers` what the project
 before.
 
 The session makes the node when the spider opens, and closes it when the spider closes.
-All of it runs on Scrapy's event loop, in the process of one spider.
+All of it runs on Scrapy's event loop, in the process of one spider; but `projects`,
+`node_processes` and `process` are for who starts such processes.
 """

@@ -12,6 +12,7 @@ What always holds:
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import re
 import signal
@@ -20,15 +21,22 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from frontier import json_log
-from frontier.files import FILE_MODE, creating
+from frontier.errors import UnknownCrawl
+from frontier.files import FILE_MODE, creating, mode_of
+from frontier.status.snapshot import list_crawls, snapshot
 from frontier.status.validate import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from frontier.settings.config import Config
+    from frontier.store.client import BlockingStore
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KILLS = 3
@@ -274,3 +282,50 @@ class NodeProcesses:
     def failed(self) -> list[NodeProcess]:
         """Those that did not end with exit code 0."""
         return [node for node in self.every if node.exit_code != 0]
+
+
+def free_ids(
+    store: BlockingStore,
+    spider: str,
+    count: int,
+    log_dir: Path,
+    config: Config,
+    held: contextlib.ExitStack,
+) -> list[str]:
+    """Names of *count* nodes, which no other node of the crawl has, or had, already.
+
+    A node that had an earlier one's name would overwrite its report, and would stop
+    one that runs. On a server, other machines may start theirs at the same moment. In
+    the embedded store ``node-1`` and up will do: another command that runs here, whose
+    nodes may not have entered a crawl yet, has a lock on a file for each in *log_dir*,
+    until *held* is closed.
+    """
+    every = list_crawls(store, config.namespace)
+    open_ones = [c.crawl_id for c in every if c.spider == spider and c.state == "open"]
+    taken: set[str] = set()
+    for crawl_id in [config.crawl_id] if config.crawl_id else open_ones:
+        with contextlib.suppress(UnknownCrawl):  # it need not be there yet
+            seen = snapshot(store, config.namespace, crawl_id)
+            taken |= {node.node_id for node in seen.nodes}
+    opener = creating(mode_of(config.file_mode))
+    free: list[str] = []
+    number = 1
+    while len(free) < count:
+        node_id = f"node-{number}"
+        lock = log_dir / f".{quote(spider, safe='')}-{node_id}.lock"
+        if node_id not in taken and _holds(FileIO(lock, "a", opener=opener), held):
+            free.append(node_id)
+        number += 1
+    return free
+
+
+def _holds(file: FileIO, held: contextlib.ExitStack) -> bool:
+    """Whether the lock on *file* is this command's alone."""
+    held.enter_context(file)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # the file system has no locks
+    return True

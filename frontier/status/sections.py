@@ -210,7 +210,7 @@ def nodes(crawl: CrawlSnapshot) -> Section:
     every = sorted(crawl.nodes, key=lambda node: PLACES[node.state])
     words = [f"{n:,} {state}" for state, n in Counter(n.state for n in every).items()]
     if crawl.gone:
-        words.append(f"{crawl.gone:,} more are gone")
+        words.append(f"{crawl.gone:,} gone before")
     rows = [_node(crawl, node) for node in every]
     return Section("nodes", "Nodes", ", ".join(words), (), NODE_COLUMNS, rows)
 

@@ -21,6 +21,7 @@ def test_every_stat_of_ours_is_exported():
 def test_names_are_by_the_conventions(metric):
     assert re.fullmatch(r"frontier(_[a-z0-9]+)+", metric.name)
     assert metric.about.endswith(".")
+    assert "{" not in metric.about
     assert "url" not in metric.labels
     if re.search(r"seconds|bytes", metric.name):
         assert metric.unit
