@@ -2,25 +2,21 @@
 
 import gzip
 
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer
 from tests.warc.judges import assert_sound, read_warcio
 
 TEXT = b"<p>hello</p>" * 100
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
-GZIP = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n"
-    b"Content-Length: %d\r\n\r\n"
-)
+HTML = "Content-Type: text/html"
 
 
 def test_what_the_settings_say_is_what_is_stored(tmp_path, cluster):
     zipped = gzip.compress(TEXT)
     site = RawSite(
         {
-            "/zipped": GZIP % len(zipped) + zipped,
-            "/plain": HEAD % (b"text/html", 2) + b"ok",
-            "/image": HEAD % (b"image/png", 4) + b"\x89PNG",
-            "/secret": HEAD % (b"text/html", 2) + b"no",
+            "/zipped": answer(zipped, HTML, "Content-Encoding: gzip"),
+            "/plain": answer("ok", HTML),
+            "/image": answer(b"\x89PNG", "Content-Type: image/png"),
+            "/secret": answer("no", HTML),
         }
     )
     seeds = tmp_path / "seeds.txt"

@@ -9,7 +9,7 @@ from conftest import HELD, until
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer
 
 SPIDERS = '''
 import asyncio
@@ -95,13 +95,11 @@ class News(RawSite):
         self.newest = 0
 
     def _send(self, connection, received):
-        page = int(received.split(b" ")[1].strip(b"/") or 1)
-        last = self.newest - 5 * (page - 1)
+        number = int(received.split(b" ")[1].strip(b"/") or 1)
+        last = self.newest - 5 * (number - 1)
         rows = "".join(f"<li>{n}</li>" for n in range(last, max(last - 5, -1), -1))
-        link = f'<a class="next" href="/{page + 1}">next</a>' if last > 4 else ""
-        body = f"<ul>{rows}</ul>{link}".encode()
-        head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        link = f'<a class="next" href="/{number + 1}">next</a>' if last > 4 else ""
+        connection.sendall(answer(f"<ul>{rows}</ul>{link}", "Content-Type: text/html"))
 
 
 def test_a_daily_job_that_stops_at_what_it_knows_has_the_items_of_plain_scrapy(

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import until
 
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer
 from tests.warc.judges import read_fastwarc, read_warcio
 
 SIZE = "60k"
@@ -33,8 +33,8 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
     small_disk, tmp_path, cluster, trouble
 ):
     noise = random.Random(0)
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n"
-    pages = {f"/{n}": head + noise.randbytes(4000) for n in range(80)}
+    bodies = {f"/{n}": noise.randbytes(4000) for n in range(80)}
+    pages = {path: answer(body) for path, body in bodies.items()}
     site = RawSite(pages)
     cluster.warc_dir = small_disk
     if trouble == "read-only":
@@ -69,7 +69,7 @@ def test_a_crawl_waits_for_its_disk_and_loses_nothing(
         for kind, headers, _, payload in read_warcio(path):
             if kind == "response":
                 stored[headers["WARC-Target-URI"]] = payload
-    assert stored == {site.url(p): page[len(head) :] for p, page in pages.items()}
+    assert stored == {site.url(path): body for path, body in bodies.items()}
 
 
 def until_quiet(site):

@@ -13,7 +13,7 @@ from fastwarc import ArchiveIterator
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer
 
 KEYS = CrawlKeys("frontier", "feeds-1")
 QUICK = {"FRONTIER_FEEDS_REFRESH": "0.2"}
@@ -194,11 +194,11 @@ def test_feeds_that_fail_are_said_and_backed_off_and_others_go_on(followed):
 def test_a_feed_that_does_not_answer_holds_up_no_other(followed):
     slow = threading.Event()
 
-    def answer(connection, received):
+    def late(connection, received):
         slow.wait()
-        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        connection.sendall(answer(status="404 Not Found"))
 
-    with contextlib.closing(RawSite({}, answer=answer)) as silent:
+    with contextlib.closing(RawSite({}, answer=late)) as silent:
         text = followed.file.read_text()
         feeds = f'feeds = ["{silent.url("/feed")}", '
         followed.file.write_text(text.replace("feeds = [", feeds))
@@ -251,9 +251,8 @@ class Newspaper:
             kind, body = "text/html", f"<p>{path}"
         self.answered[path, status] += 1
         if status is not None:
-            head = f"HTTP/1.1 {status} x\r\nContent-Type: {kind}\r\n"
-            length = f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            connection.sendall(f"{head}{length}{body}".encode())
+            said = answer(body, f"Content-Type: {kind}", status=f"{status} x")
+            connection.sendall(said)
 
     def _status(self, number):
         return self.FAULTS[number % len(self.FAULTS)] if self.fails else 200

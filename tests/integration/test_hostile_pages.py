@@ -3,30 +3,24 @@
 import gzip
 import json
 
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page
 
-HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
-CSS = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"
 SLOW = 200_000
 """Bytes of what took minutes."""
 PAGES = [f"/page/{number}" for number in range(12)]
 
 
-def answer(body, head=HTML):
-    return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
-
-
-def linking(paths, more=b""):
-    return answer(b"".join(b'<a href="%b">x</a>' % p.encode() for p in paths) + more)
+def said(body, kind="text/html; charset=utf-8"):
+    return answer(body, f"Content-Type: {kind}")
 
 
 HOSTILE = {
-    "/sheet.css": answer(b"url(" * (SLOW // 4) + b") url(/shown)", CSS),
-    "/blanks": answer(b'<img srcset="' + b" " * SLOW + b'"><a href="/after/blanks">'),
-    "/style": answer(
+    "/sheet.css": said(b"url(" * (SLOW // 4) + b") url(/shown)", "text/css"),
+    "/blanks": said(b'<img srcset="' + b" " * SLOW + b'"><a href="/after/blanks">'),
+    "/style": said(
         b'<p style="' + b"url(" * (SLOW // 4) + b'"><a href="/after/style">'
     ),
-    "/nested": answer(b"<div>" * 300 + b'<a href="/after/nested">'),
+    "/nested": said(b"<div>" * 300 + b'<a href="/after/nested">'),
 }
 AFTER = ["/shown", "/after/blanks", "/after/style", "/after/nested"]
 DEEP = b'<a href="/read">' + b"<div>" * 20_000 + b'<a href="/not/read">'
@@ -34,9 +28,9 @@ TOO_MUCH = b"<p " + b"".join(b"a%d=1 " % n for n in range(100_000)) + b">"
 
 
 def test_what_kept_a_node_busy_for_hours_is_read_and_what_is_too_much_is_told(cluster):
-    pages = {path: answer(b"<title>page</title>") for path in [*PAGES, *AFTER, "/read"]}
-    pages["/"] = linking([*HOSTILE, "/much", "/deep", *PAGES])
-    pages["/much"], pages["/deep"] = answer(TOO_MUCH), answer(DEEP)
+    pages = {path: said(b"<title>page</title>") for path in [*PAGES, *AFTER, "/read"]}
+    pages["/"] = page(*HOSTILE, "/much", "/deep", *PAGES)
+    pages["/much"], pages["/deep"] = said(TOO_MUCH), said(DEEP)
     site = RawSite({**pages, **HOSTILE})
     site.open.clear()
     for node_id in ("node-1", "node-2"):

@@ -11,7 +11,7 @@ from conftest import DEADLINE, HELD, until
 
 from frontier.status.snapshot import snapshot
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page
 
 SPIDER = """
 import scrapy
@@ -155,24 +155,21 @@ class Later:
 
     def __init__(self, is_first, seconds):
         self._is_first, self.has_refused = is_first, False
-        self._refusal = f"HTTP/1.1 429 Later\r\nRetry-After: {seconds}\r\n"
+        self._refusal = answer(b"", f"Retry-After: {seconds}", status="429 Later")
         self.asked = Counter()
         self._site = RawSite({}, answer=self._answer)
         self.seed, self.close = self._site.url("/"), self._site.close
 
     def _answer(self, connection, received):
         path = received.split(b" ")[1].decode()
-        head, body = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", b""
+        said = page(*(range(20) if path == "/" else ()))
         if not self.has_refused and self._is_first(path):
-            self.has_refused, head = True, self._refusal
+            self.has_refused, said = True, self._refusal
         elif path == "/robots.txt":
-            head = "HTTP/1.1 404 Not Found\r\n"
+            said = answer(status="404 Not Found")
         else:
             self.asked[path] += 1
-        if path == "/":
-            body = b"".join(b'<a href="/%d">x</a>' % number for number in range(20))
-        length = f"Content-Length: {len(body)}\r\n\r\n"
-        connection.sendall((head + length).encode() + body)
+        connection.sendall(said)
 
 
 def test_what_waits_for_its_host_in_a_queue_of_urls_is_fetched(cluster, project):

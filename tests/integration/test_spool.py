@@ -11,7 +11,7 @@ from conftest import until
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.harness.project import scrapy_project
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: video/x\r\n"
 BLOCK = bytes(range(256)) * 4096
@@ -60,11 +60,6 @@ class Large(scrapy.Spider):
         path = failure.request.url[len(self.at):]
         yield {"url": path, "error": type(failure.value).__name__}
 """
-PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-
-
-def answer(body, head=PAGE):
-    return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 def memory(process, name):
@@ -92,12 +87,13 @@ def test_a_body_above_a_size_is_archived_whole_and_never_in_memory(cluster, tmp_
     released = threading.Event()
     packed = gzip.compress(bytes(3_000_000) + BLOCK)
     packed += bytes(1_200_000 - len(packed))
-    two = answer(BLOCK * 2)
-    zipped = answer(packed, PAGE + b"Content-Encoding: gzip\r\n")
+    html = "Content-Type: text/html"
+    two = answer(BLOCK * 2, html)
+    zipped = answer(packed, html, "Content-Encoding: gzip")
     pages = {
         **dict.fromkeys(["/needs", "/excluded", "/unarchived", "/file", "/first"], two),
-        **dict.fromkeys(["/small", "/page"], answer(b"<p>small")),
-        "/short": answer(BLOCK[:700_000]),
+        **dict.fromkeys(["/small", "/page"], answer("<p>small", html)),
+        "/short": answer(BLOCK[:700_000], html),
         "/large": large,
         "/gzip": zipped,
     }

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from conftest import until
 
-from tests.rawsite import RawSite
+from tests.rawsite import RawSite, answer, page
 
 SPACED = {
     "CONCURRENT_REQUESTS_PER_DOMAIN": "1",
@@ -42,11 +42,9 @@ class Web:
         path = path.removeprefix("http://").partition("/")[2]
         port = connection.getsockname()[1]
         self.answered.add((port, f"/{path}"))
-        links = self.paths if path == "" else []
-        body = b"".join(b'<a href="%s">x</a>' % each.encode() for each in links)
-        known = "200 OK" if f"/{path}" in self.paths else "404 Not Found"
-        head = f"HTTP/1.1 {known}\r\nContent-Type: text/html\r\n"
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        known = page(*(() if path else self.paths))
+        is_there = f"/{path}" in self.paths
+        connection.sendall(known if is_there else answer(status="404 Not Found"))
 
     def down(self):
         for listener in self._listeners:
