@@ -77,12 +77,12 @@ class PushingNode(Node):
         self.parts.add(Portions(self.outage_retry, self.keys, partitions=partitions))
         self.due_times = SimpleNamespace(moved=0)  # type: ignore[assignment]
         self.controls = SimpleNamespace(wanted=Controls())  # type: ignore[assignment]
-        self._loops.start(self.outbox.run())
+        self.tasks.start(self.outbox.run())
 
     @override
     async def close(self) -> None:
         """Stop the outbox and disconnect."""
-        await self._loops.stop()
+        await self.tasks.stop()
         await self.store.close()
 
 

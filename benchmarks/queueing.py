@@ -28,9 +28,10 @@ from frontier.cluster.lease import Leases, acquire_call
 from frontier.cluster.membership import Membership
 from frontier.model import Member, Order
 from frontier.queue.reserve import (
+    Blame,
     ack_calls,
+    entries_in,
     list_reserved,
-    older,
     requeue_calls,
     reserve_call,
     reserved,
@@ -240,8 +241,9 @@ def _scripts(server: Server) -> dict[str, float]:
     client.delete(keys.lease)
     second = _acquire(store, keys)
     note("lease_acquire")
-    entries = older(store.call(list_reserved(keys)), second)
-    store.run(requeue_calls(keys, second, Order.BFS, entries, delivered=True))
+    found = entries_in(store.call(list_reserved(keys)))
+    entries = [(one.id, one.queue) for one in found]
+    store.run(requeue_calls(keys, second, Order.BFS, entries, Blame.FULL))
     note("queue_requeue")
     store.close()
     client.close()

@@ -309,7 +309,7 @@ class Origins:
         """
         known = self._deliveries.get(request)
         if known is None and (page := self.page(request)) is not None:
-            known = f"{page.hex()}-{self._session.node.context.clock():.0f}"
+            known = f"{page.hex()}-{self._session.node.clock():.0f}"
             self._deliveries[request] = known
         return known
 

@@ -259,7 +259,7 @@ class Scheduler(BaseScheduler, Owner):
         spider, does not wait as long again.
         """
         try:
-            return read_due(request.meta.pop(DUE_META), self._node.context.clock())
+            return read_due(request.meta.pop(DUE_META), self._node.clock())
         except ValueError as error:
             self._request_stats.refuse_due(request, error)
             return 0
@@ -423,7 +423,7 @@ class Scheduler(BaseScheduler, Owner):
         if delivery is None or delivery.is_adopted or delivery.reservation is None:
             return False
         reservation = delivery.reservation
-        due = read_due(when, self._node.context.clock())
+        due = read_due(when, self._node.clock())
         queue, item = reservation.queue, b"0" + reservation.item[1:]
         if changed is not None:
             link = self._link(changed, TEST)
@@ -443,7 +443,7 @@ class Scheduler(BaseScheduler, Owner):
         while True:
             await asyncio.sleep(SWEEP)
             self._sweep(self._session.in_progress())
-            if self._session.closing and self._leaving and self._node.paused:
+            if self._session.closing and self._leaving and self._node.controls.paused:
                 self._put_back_waiting()  # it was paused while this node closes
             if self._session.closing and not self._leaving:
                 self._leaving = True
@@ -459,7 +459,7 @@ class Scheduler(BaseScheduler, Owner):
         needs, as its files, is waited for: its item has to have them.
         """
         slots = Slots(self._crawler)
-        longest = 0.0 if self._node.paused else LONG_DELAY
+        longest = 0.0 if self._node.controls.paused else LONG_DELAY
         for request, reservation in list(self._delivered.items()):
             if self._session.requests.known(request).sent is not None:
                 continue
@@ -468,7 +468,7 @@ class Scheduler(BaseScheduler, Owner):
                 request.errback = None  # its spider need not know
                 reservation.delivery.is_given_back = True
         slots.turn_away(self._is_given_back, lambda: LeaseGone(CLOSING))
-        self._session.gives_back = self._node.paused
+        self._session.gives_back = self._node.controls.paused
 
     def _is_given_back(self, request: Request) -> bool:
         """Whether *request*, or the one that waits for its robots.txt, goes back."""
@@ -515,10 +515,10 @@ class Scheduler(BaseScheduler, Owner):
             await self._node.acks.put_back(reservation)
 
     def _on_idle(self) -> None:
-        if not self._session.opened or self._node.finished:
+        if not self._session.opened or self._node.ended:
             return
         now = time.monotonic()
-        if self._node.paused or self._node.uplink.waits:
+        if self._node.controls.paused or self._node.uplink.waits:
             self._idle_since = None
             raise DontCloseSpider
         if self._idle_since is None:

@@ -74,7 +74,7 @@ class StartMiddleware:
             return  # and the spider is about to be closed
         node = session.node
         tell_of_start_middlewares(spider_middlewares(self._crawler))
-        lock = node.start_lock(session.start_id)
+        lock = node.lock_start(session.start_id)
         heartbeat = None
         try:
             if not await self._acquire(lock):

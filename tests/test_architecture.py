@@ -169,9 +169,8 @@ def test_imports_point_down_and_one_layer_speaks_to_each_library(part, path):
 
 
 KERNEL = (
-    "acks borrow context controls deliveries delivery due_times end_of_crawl ends "
-    "failover heartbeat host_politeness hosts inbox kernel link node outbox "
-    "process_stats uplink"
+    "acks borrow context controls deliveries delivery departure due_times end_of_crawl "
+    "ends heartbeat host_politeness hosts inbox link node outbox process_stats uplink"
 )
 FEATURES = {
     *("collection", "dedupe", "feeds", "migrate", "recrawl", "seeds", "wacz", "warc"),

@@ -103,7 +103,7 @@ class Leases:
     ) -> None:
         self._run = run
         self._keys = keys
-        self._life = life
+        self.life = life
         self._held: dict[int, Lease] = {}
         self.changes = 0
         """How often a lease was taken or has gone."""
@@ -124,17 +124,17 @@ class Leases:
     @property
     def name(self) -> str:
         """The name under which leases are taken now."""
-        return self._life.name
+        return self.life.name
 
     def is_gone(self, holder: str) -> bool:
         """Whether *holder* is a name under which nobody does anything any more."""
-        is_former = self._life.is_own(holder) and holder != self._life.name
-        return is_former or self._life.is_dead(holder)
+        is_former = self.life.is_own(holder) and holder != self.life.name
+        return is_former or self.life.is_dead(holder)
 
     def current(self, partition: int) -> Lease | None:
         """The lease on *partition*, or ``None`` if there is none to rely on."""
         lease = self._held.get(partition)
-        if lease is None or lease.holder != self._life.name or not self._life.is_live:
+        if lease is None or lease.holder != self.life.name or not self.life.is_live:
             return None
         return lease
 
@@ -156,7 +156,7 @@ class Leases:
         # One that somebody had who lives may have been given back: this tells it.
         asked = {p: self._known(p) or NOBODY for p in partitions}
         while asked:
-            name = self._life.name
+            name = self.life.name
             self.doubtful.update(asked)
             try:
                 replies = await self._ask(starmap(self._acquiring, asked.items()))
@@ -192,13 +192,13 @@ class Leases:
         """The lease as it was seen last; `None` if somebody has it who lives."""
         seen = self._seen.get(partition, NOBODY)
         holder = seen.holder
-        if not holder or self._life.is_own(holder) or self._life.is_dead(holder):
+        if not holder or self.life.is_own(holder) or self.life.is_dead(holder):
             return seen
         return None
 
     def _acquiring(self, partition: int, seen: Seen, *, keeps: bool = False) -> Call:
         keys = self._keys.partition(partition)
-        return acquire_call(keys, self._life.name, seen, keeps=keeps)
+        return acquire_call(keys, self.life.name, seen, keeps=keeps)
 
     def _taken(
         self, partition: int, before: Seen, name: str, reply: list[Any]
@@ -228,7 +228,7 @@ class Leases:
             StoreUnavailable: It is to be done again.
         """
         lost: list[Lease] = []
-        name = self._life.name
+        name = self.life.name
         stale = [lease for lease in self._held.values() if lease.holder != name]
         calls = (
             self._acquiring(one.partition, Seen(one.holder, one.token), keeps=True)
@@ -240,7 +240,7 @@ class Leases:
             if reply[0] < 0:
                 raise CrawlLost(self._keys.crawl_id)
             holder = reply[1].decode("utf-8", "replace")
-            if int(reply[2]) == lease.token and self._life.is_own(holder):
+            if int(reply[2]) == lease.token and self.life.is_own(holder):
                 # Also if a call before was executed, and its reply was lost.
                 self._held[lease.partition] = replace(lease, holder=holder)
             else:

@@ -177,7 +177,7 @@ class LeaseGuard:
         """
         self._hops.require_included(request)
         if (taken := self._session.requests.reservation(request)) is not None:
-            self._session.node.sent(taken, delay, turn)
+            self._session.node.inbox.sent(taken, delay, turn)
         state = self._session.requests.of(request)
         state.sent = time.time()
         browser = self._session.browser
@@ -230,7 +230,9 @@ class LeaseGuard:
         """
         node, state = self._session.node, self._session.requests.known(request)
         waited = False
-        while (node.paused and state.sent is None) or not node.covers(reservation):
+        while (node.controls.paused and state.sent is None) or not node.covers(
+            reservation
+        ):
             waited = True
             if reservation.delivery.is_given_back:
                 raise LeaseGone(CLOSING)
@@ -240,7 +242,7 @@ class LeaseGuard:
                 self._session.requests.put_off(request)
                 self._crawler.stats.inc_value("frontier/queue/lost")
                 raise LeaseGone(LOST)
-            if node.paused:
+            if node.controls.paused:
                 await node.controls.resumed(LOOK)
             else:
                 await asyncio.sleep(PATIENCE)
@@ -255,7 +257,7 @@ class LeaseGuard:
             LeaseGone: It is a robots.txt, of requests that are given back.
         """
         node = self._session.node
-        while node.paused:
+        while node.controls.paused:
             if self._session.gives_back:
                 if SEED in request.meta:
                     raise LeaseGone(PAUSED)

@@ -192,7 +192,7 @@ class Rounds(Emitter):
 
     async def _look(self) -> float:
         """Take sites that are due; return for how long there is nothing to do."""
-        if self._node.paused or self._node.outbox.pending > MAX_PENDING:
+        if self._node.controls.paused or self._node.outbox.pending > MAX_PENDING:
             return PAUSE
         (reply,) = await self._node.run([due_call(self._keys, TAKEN)])
         due = due_of(reply)

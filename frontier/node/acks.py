@@ -37,16 +37,13 @@ from frontier.queue.reserve import KEPT, ack_calls, acked, buried, bury_call
 from frontier.store.client import Argument, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from frontier.errors import KeyDamaged
     from frontier.model import Lease
-    from frontier.node.context import NodeContext
-    from frontier.node.inbox import Inbox
-    from frontier.node.outbox import Outbox
+    from frontier.node.context import Kernel
     from frontier.queue.reserve import Reservation
-    from frontier.store.keys import CrawlKeys, PartitionKeys
-    from frontier.store.outage_retry import OutageRetry
+    from frontier.store.keys import PartitionKeys
 
 
 MOST = 5000
@@ -56,9 +53,9 @@ MOST = 5000
 class DeliveryMarks(Part):
     """Marks what one node has started."""
 
-    def __init__(self, outage_retry: OutageRetry, keys: CrawlKeys) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
+    def __init__(self, node: Kernel) -> None:
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
         self._begun: dict[int, list[int]] = defaultdict(list)
         self._ended: dict[int, list[int]] = defaultdict(list)
         self._some = asyncio.Event()
@@ -125,20 +122,12 @@ DELAY = 0.01
 class Acks:
     """Acks completed reservations, many per round trip."""
 
-    def __init__(
-        self,
-        context: NodeContext,
-        inbox: Inbox,
-        outbox: Outbox,
-    ) -> None:
-        self._outage_retry = context.outage_retry
-        self._clock = context.clock
-        self._keys = context.keys
-        self._inbox = inbox
-        self._outbox = outbox
-        self._parts = context.parts
-        self.on_acked: Callable[[list[Reservation]], None] = lambda _: None
-        """Called with the reservations that have left the store."""
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._inbox = node.inbox
+        self._parts = node.parts
         self._completed: list[Reservation] = []
         self._some = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
@@ -163,7 +152,7 @@ class Acks:
         keys = self._keys.partition(reservation.lease.partition)
         call = bury_call(keys, reservation, reason)
         if not await self._inbox.send_fenced([(reservation.lease, call)], buried):
-            self.on_acked([reservation])
+            self._node.deliveries.note_acked([reservation])
         self._inbox.forget(reservation)
         if not reservation.delivery.is_through:
             self._inbox.finish(reservation)
@@ -200,7 +189,7 @@ class Acks:
         Raises:
             KeyDamaged: The node has met it, now or before.
         """
-        await self._outbox.flush()
+        await self._node.outbox.flush()
         for before_ack in self._parts.each(Part.before_ack):
             await before_ack(reservations)
         if self.fault is not None:
@@ -226,7 +215,7 @@ class Acks:
                 self._parts.call(Part.acked, done, done.delivery.again)
         acked = [r for k, group in groups.items() if k not in lost for r in group]
         await self._forget_forced(acked)
-        self.on_acked(acked)
+        self._node.deliveries.note_acked(acked)
         for reservation in completed:
             self._inbox.forget(reservation)
         ended = [r for r in completed if not r.delivery.is_through]
@@ -246,7 +235,7 @@ class Acks:
             mark = Push(TEST, one.mark, "", 0, b"")
             self._parts.call(Part.pushed, one.partition, [mark])
         await self._forget_forced(adopted)
-        self.on_acked(adopted)
+        self._node.deliveries.note_acked(adopted)
 
     async def _forget_forced(self, reservations: Iterable[Reservation]) -> None:
         """Remove the ids of what *reservations* forced: they come no more."""
@@ -274,7 +263,7 @@ class Acks:
             ids = [r.id for r in group if not r.delivery.again]
             calls = ack_calls(keys, lease, ids)
             if later:
-                calls += again_calls(keys, lease, later, self._clock)
+                calls += again_calls(keys, lease, later, self._node.clock)
             asked += ((lease, call) for call in calls)
         return asked
 
@@ -286,4 +275,4 @@ class Acks:
         count, is_next = put_again(reply, lease)
         self.acked += count
         if is_next:
-            self._inbox.on_due(lease.partition)
+            self._node.due_times.note(lease.partition)

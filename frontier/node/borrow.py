@@ -19,14 +19,12 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from frontier.cluster.membership import Membership
-    from frontier.node.context import NodeContext
+    from frontier.node.context import Kernel
     from frontier.node.deliveries import Deliveries
     from frontier.node.inbox import Inbox
 
@@ -45,21 +43,12 @@ MAX_ASKED = 64
 class Borrow:
     """Decides which partitions a node has besides, and without, those of the ring."""
 
-    def __init__(
-        self,
-        context: NodeContext,
-        inbox: Inbox,
-        deliveries: Deliveries,
-        membership: Membership,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._leases = context.leases
-        self._inbox = inbox
-        self._deliveries = deliveries
-        self._membership = membership
-        self._node_id = context.node_id
-        self._clock = clock
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._leases = node.leases
+        self._inbox: Inbox = node.inbox
+        self._deliveries: Deliveries = node.deliveries
+        self._clock = node.monotonic
         self._asked: dict[int, float] = {}
         """Partitions that others want, and when they said so last."""
         self._lent: dict[int, float] = {}
@@ -71,8 +60,6 @@ class Borrow:
         """Partitions that were lent or borrowed."""
         self._loaded = 0.0
         self._turn = 0
-        self.on_change: Callable[[], None] = lambda: None
-        """Told when this node is to have other partitions than before."""
 
     def chosen(self, owned: set[int]) -> set[int]:
         """What this node is to hold, given what it *owned* by the ring."""
@@ -116,12 +103,12 @@ class Borrow:
         self._asked = {p: at for p, at in self._asked.items() if now - at < 2 * ASK}
         self._lend()
         if needed - held - self._needed or self._inbox.is_asked:
-            self.on_change()
+            self._node.heartbeat.hurry()
         self._needed = needed - held
         if self.moved and now - self._loaded >= ASK:
             self._loaded = now
             # Hints about what is borrowed go to the owners.
-            owned = self._membership.ring.owned_by(self._node_id)
+            owned = self._node.membership.ring.owned_by(self._node.config.node_id)
             await self._inbox.load_queues(held.difference(owned))
 
     def _lend(self) -> None:
@@ -131,4 +118,4 @@ class Borrow:
             if partition not in self._lent and now - since >= SLICE:
                 self._lent[partition] = now + GRACE
                 self.moved.add(partition)
-                self.on_change()
+                self._node.heartbeat.hurry()

@@ -2,7 +2,7 @@
 
 A *part* is a feature that hangs on the kernel of a node. The kernel knows the hooks of
 `Part`, and no part by name. The components are put together in
-`frontier.node.kernel`. What always holds:
+`frontier.node.node`. What always holds:
 
 1.  A loop that fails for good is told to the owner, once, and makes `unless_broken`
     return: nobody waits for what only that loop would have done.
@@ -13,31 +13,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
     ParamSpec,
-    Protocol,
     TypeVar,
     cast,
 )
 
 from frontier.errors import FrontierError
-from frontier.queue.due import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from contextlib import AsyncExitStack
 
+    from frontier.cluster.crawls import Launch, StartLock
     from frontier.cluster.lease import Leases
-    from frontier.model import Attempt, Order
+    from frontier.cluster.membership import Membership
+    from frontier.model import Attempt
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.node.link import Link
-    from frontier.queue.due import Again
+    from frontier.queue.due import Again, ServerClock
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
+    from frontier.settings.config import Config
+    from frontier.store.client import Store
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
 
@@ -156,6 +160,95 @@ class Part:
         """Log a summary as the node closes."""
 
 
+class Kernel:
+    """What a node consists of, for its parts; `frontier.node.node` makes it.
+
+    No two modules need each other, so what stands here has no type that is a module's
+    above; who is made after another, and uses it, writes down the type.
+    """
+
+    config: Config
+    settings: Mapping[str, Any]
+    """Of Scrapy, with the URL of the store."""
+    spider: str
+    launch: Launch
+    owner: Owner
+    opened: AsyncExitStack
+    """Closes what was opened, the last first."""
+    keys: CrawlKeys
+    shape: Mapping[str, Any]
+    """The settings with which the crawl was created, or has to agree."""
+    store: Store
+    outage_retry: OutageRetry
+    run: Callable[..., Awaitable[list[Any]]]
+    """Runs calls that may happen twice, however long the store is silent."""
+    membership: Membership
+    leases: Leases
+    clock: ServerClock
+    """The server's, as far as this node knows it."""
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
+    parts: Parts
+    tasks: Loops
+    host_concurrency: Any
+    hosts: Any
+    fetched: Any
+    uplink: Any
+    controls: Any
+    outbox: Any
+    inbox: Any
+    due_times: Any
+    acks: Any
+    deliveries: Any
+    borrow: Any
+    heartbeat: Any
+    end_of_crawl: Any
+    watchdog: Any = None
+    """Who keeps the leases while a callback keeps this process busy."""
+    memory_limit: Any = None
+    """Who looks after the memory of the sets, if there is a limit."""
+    ended = ""
+    """The state of the crawl once it has ended, as the owner was told."""
+    has_seeds = False
+    """Whether the crawl has all start requests of this node's spider."""
+    stays_open = False
+    """Whether URLs may come from elsewhere when nothing is queued."""
+    stats_of_all: Mapping[str, int] = {}
+    """What all nodes have counted, once this one has left as the last."""
+    start_lock: StartLock | None = None
+    """On the seed list that this node loads, or has loaded."""
+    telling: asyncio.Task[None] | None = None
+    """Finds out how the crawl has ended, and tells the owner."""
+    reach: Callable[..., Awaitable[Any]]
+    report: Callable[[], dict[str, Any]]
+    is_idle: Callable[[], bool]
+    is_busy: Callable[[], bool]
+    on_uplink: Callable[[], None]
+    on_controls: Callable[[str], Awaitable[None]]
+    end: Callable[[End], None]
+    fail: Callable[[BaseException], None]
+    has_failed: Callable[..., bool]
+    tell_end: Callable[[str], None]
+
+
+class Features:
+    """What a node has beside its kernel: here nothing. See `frontier.node.parts`."""
+
+    async def may_begin(self, node: Kernel, keys: CrawlKeys) -> bool:  # noqa: ARG002
+        """Whether *node* may begin the crawl of *keys*, or is to look for another.
+
+        Raises:
+            ConfigurationError: It may not.
+        """
+        return True
+
+    async def open(self, node: Kernel) -> Sequence[Part]:  # noqa: ARG002
+        """Make the parts of *node*, which is built; `Node.opened` closes them."""
+        return ()
+
+
+NOTHING = Features()
+
+
 class Parts:
     """The parts of one node, in their order; see `frontier.node.parts`."""
 
@@ -212,49 +305,6 @@ class Target:
     """Scheme, host and port."""
     proxy: str = ""
     """By which proxy, if its request named one."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeContext:
-    """Which node of which crawl this is, on which store."""
-
-    outage_retry: OutageRetry
-    keys: CrawlKeys
-    leases: Leases
-    node_id: str
-    partitions: int
-    order: Order
-    ttl: float
-    """Seconds of silence after which a node is dead."""
-    clock: ServerClock = field(default_factory=ServerClock)
-    """The server's, as far as this node knows it."""
-    parts: Parts = field(default_factory=Parts)
-
-
-class Reporting(Protocol):
-    """What the heartbeat reports of a node, and brings to it."""
-
-    def report(self) -> Mapping[str, Any]:
-        """Figures of the node, for the crawl's report."""
-
-    def is_busy(self) -> bool:
-        """Whether there is work that is not in the store."""
-
-    def on_finished(self) -> None:
-        """The crawl is over on every node."""
-
-    def on_limit(self, limit: str) -> None:
-        """The crawl has ended at *limit*, a name and its value; empty: at another's."""
-
-    def on_order(self, order: str) -> None:
-        """What an operator wants; told with each heartbeat."""
-
-    async def on_controls(self, version: str) -> None:
-        """An operator wants something else of the crawl than before.
-
-        Raises:
-            StoreUnavailable: The store does not say what.
-        """
 
 
 class Owner(Part):
@@ -323,3 +373,11 @@ class Loops:
             for task in pending:
                 task.cancel()
             _, pending = await asyncio.wait(pending, timeout=0.2)
+
+
+def answer_time(lease_ttl: float) -> float:
+    """Seconds that a server has to answer: another heartbeat is due after that.
+
+    More than it may wait for copies of a write, see `frontier.store.calls`.
+    """
+    return min(5.0, max(2.5, lease_ttl / 3))

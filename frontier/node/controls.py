@@ -28,10 +28,7 @@ from frontier.model import Attempt
 from frontier.node.context import Part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
+    from frontier.node.context import Kernel
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +39,8 @@ NOT_A_FETCH = 0
 class Controlling(Part):
     """Learns what is wanted, and says so."""
 
-    def __init__(
-        self,
-        outage_retry: OutageRetry,
-        keys: CrawlKeys,
-        *,
-        note: Callable[[Attempt], None] = lambda _: None,
-        retry: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._outage_retry = outage_retry
-        self._keys = keys
-        self._note = note
-        self._retry = retry
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
         self.wanted = Controls()
         self.paused = False
         """Whether nothing may be started."""
@@ -90,9 +77,9 @@ class Controlling(Part):
             KeyDamaged: What is wanted cannot be read: it may be what to leave out.
             StoreUnavailable: The store does not say.
         """
-        calls = wanted.calls(self._keys)
-        replies = await self._outage_retry.call(calls)
-        self.wanted = wanted.read(self._keys, replies)
+        calls = wanted.calls(self._node.keys)
+        replies = await self._node.outage_retry.call(calls)
+        self.wanted = wanted.read(self._node.keys, replies)
         for fault in self.wanted.faults:
             raise KeyDamaged("", *fault)
         self.paused = self.wanted.paused is not None
@@ -109,11 +96,11 @@ class Controlling(Part):
         joins = self._logged == 0
         for entry in self.wanted.log:
             if entry.version > self._logged:
-                self._note(attempt_of(entry))
+                self._node.parts.call(Part.note, attempt_of(entry))
                 if not joins:
                     logger.warning("%s", described(entry))
                 if entry.verb == wanted.RETRIED:  # one that joins knows of no host yet
-                    self._retry(entry.what)
+                    self._node.hosts.retry(entry.what)
         self._logged = max([self._logged, *(e.version for e in self.wanted.log)])
         if joins and (by := self.wanted.paused) is not None:
             logger.warning(

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from frontier.cluster.crawls import LIMIT
 from frontier.errors import StoreRefused
 from frontier.node.context import Part
 from frontier.store.client import Argument, Call
@@ -44,7 +45,7 @@ from frontier.urls.partition import partition_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frontier.node.kernel import Kernel
+    from frontier.node.context import Kernel
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
@@ -143,16 +144,15 @@ class Spending(Part):
         node: Kernel,
         limits: Limits,
     ) -> None:
-        self._node, context = node, node.context
-        keys = context.keys
-        self._outage_retry = context.outage_retry
+        self._node, keys = node, node.keys
+        self._outage_retry = node.outage_retry
         self._names = [keys.meta(), keys.spent(), keys.allowances(), keys.nodes()]
         self._born = keys.born
         self.limits = limits
         self.is_counting = bool(limits)
         """Whether there is a limit, or was one."""
-        self._node_id = context.node_id
-        self._ttl_ms = int(context.ttl * 1000)
+        self._node_id = node.config.node_id
+        self._ttl_ms = int(node.config.lease_ttl * 1000)
         self._process = secrets.token_hex(8)
         self._number = 0
         self._counts: Counter[str] = Counter()
@@ -228,7 +228,7 @@ class Spending(Part):
                 self._node.owner.on_ready()
             if state == b"limit" and not self.ended_at:
                 self.ended_at = limit.decode("utf-8", "replace")
-                self._node.on_limit(self.ended_at)
+                self._node.tell_end(LIMIT)
 
     def _call(self, counts: Counter[str], wanted: int) -> Call:
         limits = self.limits

@@ -33,9 +33,8 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.cluster.membership import Membership
     from frontier.node.acks import Acks
-    from frontier.node.context import NodeContext
+    from frontier.node.context import Kernel
     from frontier.node.delivery import Delivery
     from frontier.node.inbox import Inbox
     from frontier.queue.reserve import Reservation
@@ -44,16 +43,14 @@ if TYPE_CHECKING:
 class Deliveries(Part):
     """Keeps and ends the trees of one node."""
 
-    def __init__(
-        self, context: NodeContext, inbox: Inbox, acks: Acks, membership: Membership
-    ) -> None:
-        self._outage_retry = context.outage_retry
-        self._keys = context.keys
-        self._leases = context.leases
-        self._parts = context.parts
-        self._membership = membership
-        self._inbox = inbox
-        self._acks = acks
+    def __init__(self, node: Kernel) -> None:
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
+        self._parts = node.parts
+        self._membership = node.membership
+        self._inbox: Inbox = node.inbox
+        self._acks: Acks = node.acks
         self._claimed: dict[tuple[int, int], Delivery] = {}
         """What is adopted, was new and is not over, by its partition and mark."""
         self._ending: dict[Delivery, None] = {}
@@ -61,9 +58,6 @@ class Deliveries(Part):
         self._tasks: set[asyncio.Task[None]] = set()
         self._has_kept = False
         self._known: tuple[int, str] = (0, "")
-        inbox.has_lost = self.has_lost
-        inbox.on_dropped = self.end
-        acks.on_acked = self._note_acked
 
     @property
     def partitions(self) -> set[int]:
@@ -207,7 +201,7 @@ class Deliveries(Part):
             open_[under.key] = under
             self._complete(under)
 
-    def _note_acked(self, reservations: Sequence[Reservation]) -> None:
+    def note_acked(self, reservations: Sequence[Reservation]) -> None:
         """Note that *reservations* have left the store, or their marks are released."""
         for reservation in reservations:
             if reservation.id < 0:

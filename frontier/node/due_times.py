@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.model import Lease
-    from frontier.node.context import NodeContext
-    from frontier.node.inbox import Inbox
+    from frontier.node.context import Kernel
     from frontier.queue.due import Moved
     from frontier.store.client import Call
 from frontier.store.damage import is_number
@@ -62,20 +61,17 @@ class _Next:
 class DueTimes:
     """Moves what is due to the ready lists of the partitions that this node holds."""
 
-    def __init__(self, context: NodeContext, inbox: Inbox) -> None:
-        self._outage_retry = context.outage_retry
-        self._keys = context.keys
-        self._leases = context.leases
-        self._ttl = context.ttl
-        self._inbox = inbox
-        self._clock = context.clock
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
         self.until = math.inf
         """In ms of the server's clock: what is due later stays where it is."""
         self._next: dict[int, _Next] = {}
         self._some = asyncio.Event()
         self.moved = 0
         """URLs that were made ready."""
-        inbox.on_due = self.note
 
     def note(self, partition: int) -> None:
         """Look at *partition*: something may be due before what is known."""
@@ -88,7 +84,7 @@ class DueTimes:
 
         Word of something that is due before what is known may be lost.
         """
-        old = time.monotonic() - self._ttl
+        old = time.monotonic() - self._node.config.lease_ttl
         for partition in self._leases.waiting:
             known = self._next.get(partition)
             if known is None or known.looked < old:
@@ -124,9 +120,9 @@ class DueTimes:
             try:
                 found = moved(reply, lease)
             except LeaseLost:
-                self._inbox.lose_lease(lease)
+                self._node.inbox.lose_all([lease])
                 continue
-            self._clock.note(found.now, asked_at)
+            self._node.clock.note(found.now, asked_at)
             await self._learn(partition, known, found, asked_at)
 
     def _call(self, partition: int, lease: Lease) -> Call:
@@ -142,7 +138,7 @@ class DueTimes:
         self.moved += found.moved
         if found.became_ready:
             queues = [queue.decode() for queue in found.became_ready]
-            self._inbox.note_ready(partition, queues)
+            self._node.inbox.note_ready(partition, queues)
         if not found.bucket:
             self._next.pop(partition, None)
             self._leases.waiting.discard(partition)

@@ -47,8 +47,7 @@ from frontier.urls.partition import origin_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from frontier.node.context import NodeContext
-    from frontier.node.inbox import Inbox
+    from frontier.node.context import Kernel
     from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
@@ -92,36 +91,17 @@ async def scans(
 class EndOfCrawl:
     """Looks for the end of the crawl while this node has nothing to do."""
 
-    def __init__(
-        self,
-        context: NodeContext,
-        inbox: Inbox,
-        *,
-        idle: Callable[[], bool],
-        on_end: Callable[[], None],
-        rank: Callable[[], int] = lambda: 0,
-        say_idle: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._outage_retry = context.outage_retry
-        self._keys = context.keys
-        self._leases = context.leases
-        self._inbox = inbox
-        self._partitions = context.partitions
-        self._ttl = context.ttl
-        self._idle = idle
-        self._on_end = on_end
-        self._rank = rank
-        self._say_idle = say_idle
-        """Has other nodes know that this one is not busy, if they think so."""
-        self._clock = context.clock
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
         self.until = math.inf
         """In ms of the server's clock: what is due later keeps no crawl open."""
         self._later = 0
         """URLs that waited at the last scan."""
         self._next_due = 0.0
         """When something is due, as the last scan has it, if nothing else is left."""
-        self.ended_here = False
-        """Whether it was this node that ended the crawl."""
 
     async def run(self) -> None:
         """Scan until the crawl has ended or this is cancelled."""
@@ -130,24 +110,24 @@ class EndOfCrawl:
         while True:
             await asyncio.sleep(LOOK)
             now = time.monotonic()
-            if not self._idle():
+            if not self._node.is_idle():
                 pushed, idle_since, idle = None, now, False
                 continue
             if not idle:
                 with contextlib.suppress(StoreUnavailable):  # the next beat says it
-                    await self._say_idle()
+                    await self._node.heartbeat.say_idle()
             idle = True
-            rank = self._rank()  # the others go, and it has its turn
+            rank = self._node.membership.rank  # the others go, and it has its turn
             since = max(scanned, idle_since) if rank else scanned
             if now < since + INTERVAL * (rank + 1) ** 2:
                 continue
-            if now < scanned + AT_LEAST and self._clock() < self._next_due:
+            if now < scanned + AT_LEAST and self._node.clock() < self._next_due:
                 continue
             scanned = now
             try:
                 before, pushed = pushed, await self._scan()
                 if pushed is not None and pushed != before:
-                    if not self._idle():
+                    if not self._node.is_idle():
                         pushed = None
                         continue
                     before, pushed = pushed, await self._scan()
@@ -158,22 +138,21 @@ class EndOfCrawl:
                 pushed = None
                 continue
             if ended is not None:
-                self._say_end(here=ended)
+                self._say_end()
                 return
 
-    def _say_end(self, *, here: bool) -> None:
-        self.ended_here = here
+    def _say_end(self) -> None:
         if self._later:
             logger.info(
                 "%d URLs are due after FRONTIER_RECRAWL_UNTIL, and are not fetched",
                 self._later,
             )
-        self._on_end()
+        self._node.tell_end(crawls.FINISHED)
 
     async def _finish(self) -> bool | None:
         """End the crawl; see `crawls.finish`."""
         run, keys = self._outage_retry.call, self._keys
-        return await crawls.finish(run, keys, ttl=self._ttl)
+        return await crawls.finish(run, keys, ttl=self._node.config.lease_ttl)
 
     async def nothing_left(self) -> bool:
         """Whether nothing is queued or under way on any node, as far as one scan sees.
@@ -219,7 +198,7 @@ class EndOfCrawl:
             if self._leases.current(partition):
                 self._require_counts(partition, scan)
                 if waits:
-                    await self._inbox.load_queues([partition])
+                    await self._node.inbox.load_queues([partition])
         self._later = later
         waits = math.isfinite(next_due) and next_due <= self.until
         self._next_due = next_due if waits and not open_ else 0.0
@@ -227,12 +206,12 @@ class EndOfCrawl:
         return None if open_ else total
 
     def _scans(self, run: Run) -> AsyncIterator[tuple[int, Scan]]:
-        return scans(run, self._keys, self._partitions)
+        return scans(run, self._keys, self._node.config.partitions)
 
     def _waits(self, partition: int, scan: Scan) -> int:
         """When something there is due; 0 if what is counted does not fit."""
         if not scan.waiting and self._leases.current(partition):
-            self._inbox.on_due(partition)  # nobody else would look
+            self._node.due_times.note(partition)  # nobody else would look
         return scan.due if scan.waiting else 0
 
     def _require_counts(self, partition: int, scan: Scan) -> None:
@@ -257,15 +236,10 @@ class Fetched(Part):
     status; robots.txt is none.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        keys: CrawlKeys,
-        partitions: int,
-    ) -> None:
-        self._run = run
-        self._keys = keys
-        self._partitions = partitions
+    def __init__(self, node: Kernel) -> None:
+        self._run = node.outage_retry.retry
+        self._keys = node.keys
+        self._partitions = node.config.partitions
         self._origin = ""
         self._stored = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import CRITICAL, ERROR, INFO, WARNING
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -18,7 +18,8 @@ class End:
     message: str = ""
     code: int = 0
     """With which the process is to exit."""
-    error: BaseException | None = None
+    error: BaseException | None = field(default=None, compare=False)
+    """What led to it; a second one with the same message is not told."""
 
     def of(self, error: BaseException | None = None, **facts: Any) -> End:
         """This end, with *facts* in what it says, and the *error* that led to it."""

@@ -30,32 +30,21 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from frontier.cluster.crawls import CANCELED, LIMIT
-from frontier.cluster.lease import NOBODY
-from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
-from frontier.node.acks import forget_call, started_call
+from frontier.cluster.crawls import CANCELED, ENDED, LIMIT
+from frontier.errors import StoreUnavailable
 from frontier.node.borrow import ASK
 from frontier.node.context import Part
+from frontier.node.ends import ORDERS
 from frontier.node.outbox import WANTED, hint_calls
-from frontier.queue.reserve import (
-    kept_in,
-    list_reserved,
-    notes_call,
-    ran_of,
-    requeue_calls,
-    requeued,
-    weighed,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from frontier.cluster.lease import Acquired
-    from frontier.cluster.membership import Membership, View
+    from frontier.cluster.membership import View
     from frontier.node.borrow import Borrow
-    from frontier.node.context import NodeContext, Reporting
+    from frontier.node.context import Kernel
     from frontier.node.inbox import Inbox
-    from frontier.queue.reserve import Ran
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +52,6 @@ BEAT = 1.0
 """Seconds between heartbeats."""
 REMOVE = "remove"
 """The order to a node that is off the map, and whose leases are ended."""
-CANCEL = "cancel"
-"""The same to all nodes of a crawl that was canceled."""
 QUICK_BEAT = 0.2
 """The same while partitions are changing hands."""
 LOOK = 10.0
@@ -76,29 +63,15 @@ PATIENCE = 2.0
 class Heartbeat:
     """Keeps this node's place in the ring and the leases that come with it."""
 
-    def __init__(
-        self,
-        context: NodeContext,
-        membership: Membership,
-        inbox: Inbox,
-        node: Reporting,
-        *,
-        borrow: Borrow | None = None,
-    ) -> None:
-        self._outage_retry = context.outage_retry
-        self._keys = context.keys
-        self._membership = membership
-        self._leases = context.leases
-        self._inbox = inbox
+    def __init__(self, node: Kernel) -> None:
         self._node = node
-        self._node_id = context.node_id
-        self._order = context.order
-        self._ttl = context.ttl
-        self._parts = context.parts
-        self._clock = context.clock
-        self._borrow = borrow
-        self.on_leases: Callable[[], object] = lambda: None
-        """Told when leases were taken or looked at."""
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._membership = node.membership
+        self._leases = node.leases
+        self._inbox: Inbox = node.inbox
+        self._borrow: Borrow = node.borrow
+        self._ttl = node.config.lease_ttl
         self._told = -1
         self._controls = ""
         """The version of what an operator wants that is in force here."""
@@ -109,15 +82,11 @@ class Heartbeat:
         self._took = asyncio.Event()
         self._stopped = False
         self._following: asyncio.Task[bool] | None = None
-        self._beat = min(BEAT, context.ttl / 10)
+        self._beat = min(BEAT, self._ttl / 10)
         self._odd: set[int] = set()
         """Partitions where more was reserved at the last look than is known here."""
         self._wanted: dict[int, float] = {}
         """Partitions that others have, and since when they should not."""
-        self.reclaimed = 0
-        """Reservations of dead nodes that were put back."""
-        self.dead = 0
-        """Of these, how many went to the dead letter instead."""
 
     async def run(self) -> None:
         """Beat until stopped, or cancelled."""
@@ -169,7 +138,7 @@ class Heartbeat:
     async def _look(self) -> None:
         found, lost = await self._leases.look()
         self._inbox.lose_all(lost)
-        self.on_leases()
+        self._node.due_times.note_waiting()
         unknown = [
             p for p, it in found.items() if it.ready and not self._inbox.knows(p)
         ]
@@ -221,19 +190,17 @@ class Heartbeat:
         view = await self._membership.beat(
             busy=self._node.is_busy(), report=self._node.report()
         )
-        self._clock.note(view.now_ms, asked_at)
+        self._node.clock.note(view.now_ms, asked_at)
         if view.went_back:
             self._outage_retry.doubt()
         if view.controls != self._controls:
             await self._node.on_controls(view.controls)
             self._controls = view.controls
             self.hurry()
-        if view.state == "finished":
-            self._node.on_finished()
-        if view.state == CANCELED:
-            self._obey(CANCEL)
-        elif view.state == LIMIT:
-            self._obey(LIMIT)
+        if view.state.encode() in ENDED:
+            self._node.tell_end(view.state)
+        if view.state in {CANCELED, LIMIT}:
+            self._membership.leaving = True
         elif view.order:
             self._obey(view.order)
         # It may wait for a server that hangs; the next beat is due all the same.
@@ -257,18 +224,14 @@ class Heartbeat:
     def _obey(self, order: str) -> None:
         self._membership.leaving = True
         if order == REMOVE:  # others have the partitions already
-            for lease in list(self._leases.held.values()):
-                self._leases.forget(lease)
-                self._inbox.lose(lease)
-        self._node.on_order(order)
+            self._inbox.lose(list(self._leases.held.values()))
+        self._node.end(ORDERS[order])
 
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring
-        wanted = owned = set(ring.owned_by(self._node_id))
+        wanted = owned = set(ring.owned_by(self._node.config.node_id))
         asked = self._inbox.take_wanted()
-        if self._borrow is not None and not (
-            self._membership.leaving or self._membership.hands_over
-        ):
+        if not (self._membership.leaving or self._membership.hands_over):
             self._borrow.ask(asked & set(self._leases.held))
             wanted = self._borrow.chosen(owned)
         self._inbox.lose_all(await self._leases.rename())
@@ -322,7 +285,7 @@ class Heartbeat:
 
     def _is_news(self, epoch: int, changed: set[int]) -> bool:
         """Whether *changed* is more than what was lent and borrowed, many times."""
-        if self._borrow is not None and epoch == self._told:
+        if epoch == self._told:
             changed = changed - self._borrow.moved
         if changed:
             self._told = epoch
@@ -335,7 +298,7 @@ class Heartbeat:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
         if done:
-            await self._parts.wait(Part.leaving)
+            await self._node.parts.wait(Part.leaving)
         # What was asked for before may have come meanwhile, and been started.
         await self._leases.release(done - self._inbox.busy_partitions())
 
@@ -343,51 +306,11 @@ class Heartbeat:
         self, acquired: Iterable[Acquired], staying: Iterable[int] = ()
     ) -> None:
         fresh = list(acquired)
-        left = [taken for taken in fresh if taken.reserved]
-        notes = await self._notes({taken.former.holder for taken in left})
-        for taken in left:
-            await self._reclaim(taken, notes.get(taken.former.holder))
+        left = {taken.lease: taken.former for taken in fresh if taken.reserved}
+        if left:
+            await self._inbox.reclaim(left)
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
         filled += staying
-        self.on_leases()
+        self._node.due_times.note_waiting()
         if filled:
             await self._inbox.load_queues(filled)
-
-    async def _notes(self, holders: set[str]) -> dict[str, Ran]:
-        """What ran in those of *holders* whose watchdogs have noted that."""
-        dead = sorted(holders - {NOBODY.holder})
-        if not dead:
-            return {}
-        (notes,) = await self._outage_retry.retry([notes_call(self._keys, dead)])
-        return {
-            holder: ran
-            for holder, note in zip(dead, notes, strict=True)
-            if (ran := ran_of(note))
-        }
-
-    async def _reclaim(self, taken: Acquired, ran: Ran | None) -> None:
-        keys = self._keys.partition(taken.lease.partition)
-        reply, started = await self._outage_retry.retry(
-            [list_reserved(keys), started_call(keys)]
-        )
-        try:
-            groups = weighed(reply, started, taken.lease, taken.former, ran)
-            if kept_in(reply):  # by whom is to be seen
-                self._inbox.doubt([taken.lease.partition])
-        except CodecError as error:
-            raise KeyDamaged("", keys.reserved, str(error)) from None
-        calls = []
-        for delivered, why, entries in groups:
-            calls += requeue_calls(
-                keys, taken.lease, self._order, entries, delivered=delivered, why=why
-            )
-        for result in await self._outage_retry.retry(calls):
-            try:
-                back, dead = requeued(result, taken.lease)
-            except LeaseLost:
-                self._leases.forget(taken.lease)
-                self._inbox.lose(taken.lease)
-                return
-            self.reclaimed += back
-            self.dead += dead
-        await self._outage_retry.retry([forget_call(keys)])

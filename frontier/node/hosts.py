@@ -61,12 +61,11 @@ from frontier.store.client import Call
 from frontier.urls.partition import SPREAD, host_of_shard, partition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from frontier.model import Lease
-    from frontier.node.context import NodeContext
+    from frontier.node.context import Kernel
     from frontier.queue.reserve import HostsUnread, Reservation
-    from frontier.settings.config import Config
 
 logger = logging.getLogger(__name__)
 
@@ -104,12 +103,12 @@ class _Host(Record):
 class Hosts(Part):
     """What one node knows of hosts."""
 
-    def __init__(self, context: NodeContext, config: Config) -> None:
-        self._outage_retry = context.outage_retry
-        self._keys = context.keys
-        self._leases = context.leases
-        self._clock = context.clock
-        self._config = config
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
+        self._config = config = node.config
         self._is_spread = config.queue_key in SPREAD
         self._is_divided = config.host_shards > 1 and not self._is_spread
         self._has_slots = config.queue_key in QUEUE_KEYS
@@ -126,8 +125,6 @@ class Hosts(Part):
         """Whether one of them is to be there before an ack."""
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
-        self.on_retry: Callable[[], object] = lambda: None
-        """Told that hosts may be asked before the time that was known."""
         self.given_up: Counter[str] = Counter()
         """URLs that this node has given up, by host."""
         self.skipped: Counter[str] = Counter()
@@ -329,7 +326,7 @@ class Hosts(Part):
         """Have no host wait for its turn: delays have changed."""
         for known in self._known.values():
             known.turn = 0.0
-        self.on_retry()
+        self._node.inbox.look_again()
 
     def refused(self, host: str, reason: str, sent: float, asked: float) -> None:
         """Leave *host* alone: it was asked at *sent*, and wants it for *asked* seconds.
@@ -398,7 +395,7 @@ class Hosts(Part):
     def retry(self, what: str) -> None:
         """Ask a host, or all of them, at once: an operator wants it."""
         self._forgive([*self._failing] if what == ALL_HOSTS else [what])
-        self.on_retry()
+        self._node.inbox.look_again()
 
     def forgive(self, since: float) -> None:
         """Forget what hosts that cannot be reached have done since *since*.
@@ -410,7 +407,7 @@ class Hosts(Part):
             known = self._failed(host)
             if known and known.reason in ABSENT and known.since >= since:
                 self._forgive([host])
-        self.on_retry()
+        self._node.inbox.look_again()
 
     def give_up(self, host: str) -> None:
         """Count a URL of *host* that is given up, and say so of the first."""
@@ -510,7 +507,7 @@ class Hosts(Part):
                 lease = self._leases.held.get(partition)
                 if lease is not None and lease.token == token:
                     by_lease[lease].append(name)
-            ahead = self._clock() / 1000 - time.monotonic()
+            ahead = self._node.clock() / 1000 - time.monotonic()
             await self._complete(by_lease, ahead)
             await self._outage_retry.retry(
                 [

@@ -29,18 +29,18 @@ import time
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from frontier.cluster.lease import NOBODY
 from frontier.errors import CodecError, KeyDamaged, LeaseLost, StoreUnavailable
+from frontier.node.acks import forget_call, started_call
 from frontier.node.delivery import Delivery
 from frontier.node.host_politeness import LONG
 from frontier.node.outbox import WANTED
 from frontier.queue.due import DUE
 from frontier.queue.priority import readable, split_name
 from frontier.queue.reserve import (
-    Blame,
     HostsUnread,
     Reservation,
-    ended_in,
-    kept_in,
+    entries_in,
     list_reserved,
     notes_call,
     ran_of,
@@ -48,19 +48,19 @@ from frontier.queue.reserve import (
     requeued,
     reserve_call,
     reserved,
-    unknown_of,
+    weighed,
 )
 from frontier.store.client import Call
+from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from frontier.cluster.lease import Seen
     from frontier.model import Lease
-    from frontier.node.context import NodeContext
-    from frontier.node.host_politeness import HostConcurrency
+    from frontier.node.context import Kernel
     from frontier.node.hosts import Hosts
-    from frontier.queue.reserve import Reserved
-    from frontier.store.keys import PartitionKeys
+    from frontier.queue.reserve import Ran, Reserved
 
 logger = logging.getLogger(__name__)
 
@@ -79,28 +79,15 @@ NAMED = 5
 class Inbox:
     """Reserves URLs ahead of the engine's need."""
 
-    def __init__(
-        self,
-        context: NodeContext,
-        hosts: Hosts,
-        *,
-        host_concurrency: HostConcurrency,
-        on_ready: Callable[[], None],
-    ) -> None:
-        self._outage_retry = context.outage_retry
-        self._keys = context.keys
-        self._leases = context.leases
-        self._node_id = context.node_id
-        self._order = context.order
-        self._size = host_concurrency.waiting
-        self._partitions = context.partitions
-        self._cap = host_concurrency.reserved
-        self._hosts = hosts
-        hosts.on_retry = self.look_again
-        self._concurrency = host_concurrency
-        self._on_ready = on_ready
-        self.on_due: Callable[[int], object] = lambda _: None
-        """Told a partition in which something is due before all else that waits."""
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
+        self._hosts: Hosts = node.hosts
+        self._order = node.config.order
+        self._concurrency = node.host_concurrency
+        self._size = self._concurrency.waiting
         self._left_alone: dict[int, dict[str, int]] = defaultdict(dict)
         """Queues that are set apart, by partition: not among those that are known."""
         self._ends: list[tuple[float, int, str]] = []
@@ -116,9 +103,6 @@ class Inbox:
         self._last_local = 0
         self.kept: dict[tuple[int, int], Delivery] = {}
         """What this node keeps, by the partitions and ids of the reservations."""
-        self.has_lost: Callable[[Delivery], bool] = lambda _: False
-        self.on_dropped: Callable[[Delivery], object] = lambda _: None
-        """Told what is adopted and not sent any more: lost, or over a quota."""
         self._became_ready: set[tuple[int, str]] = set()
         """Partitions and queues that were learned since what is being asked was sent:
         its reply may be older, and says nothing of them."""
@@ -131,6 +115,10 @@ class Inbox:
         self._wake = asyncio.Event()
         self.handing_over: set[int] = set()
         """Partitions that are being handed over: nothing more is reserved."""
+        self._asking = asyncio.Lock()
+        """Held by who reserves, and by who looks for what nobody here has reserved."""
+        self.reclaimed = 0
+        """Reservations of others that were put back, as these are gone."""
         self._unsure: dict[int, Lease] = {}
         """Partitions of which a reply may have been lost, and their leases then."""
         self._wanted: set[int] = set()
@@ -155,13 +143,12 @@ class Inbox:
         found = None
         while self._waiting and found is None:
             reservation = self._waiting.popleft()
-            held = self._leases.held.get(reservation.lease.partition)
             if self._leases.covers(reservation.lease):
                 if self._is_left_alone(reservation.queue):
                     self._withdrawn.append(reservation)
                 else:
                     found = reservation
-            elif held is not None and held.token == reservation.lease.token:
+            elif self._is_held(reservation.lease):
                 kept.append(reservation)
             else:
                 self._drop(reservation)
@@ -218,7 +205,7 @@ class Inbox:
         known = self._known[partition]
         for queue in queues:
             if queue == DUE:
-                self.on_due(partition)
+                self._node.due_times.note(partition)
             else:
                 known.setdefault(queue, 1)
                 self._became_ready.add((partition, queue))
@@ -262,42 +249,38 @@ class Inbox:
                 reason = f"{strange[0][:100]!r} is not the name of a queue"
                 raise KeyDamaged("", queues, reason)
 
-    def lose(self, lease: Lease) -> list[Reservation]:
-        """Forget what is reserved under *lease*; return what had been started."""
-        self._known.pop(lease.partition, None)
-        self._left_alone.pop(lease.partition, None)
-        self._unsure.pop(lease.partition, None)
-        which = (lease.partition, lease.token)  # partitions may have equal tokens
+    def lose(self, leases: Iterable[Lease]) -> int:
+        """Forget *leases*, and what is reserved under them; how much was started."""
+        which = set()
+        for lease in leases:
+            self._leases.forget(lease)
+            for known in (self._known, self._left_alone, self._unsure):
+                known.pop(lease.partition, None)
+            which.add((lease.partition, lease.token))  # partitions may have equal ones
         here = (*self._waiting, *self._withdrawn)
-        waiting = {id(r) for r in here if r.key[:2] == which}
+        waiting = {id(r) for r in here if r.key[:2] in which}
         self._withdrawn = [r for r in self._withdrawn if id(r) not in waiting]
-        lost = [r for r in self.open.values() if r.key[:2] == which]
         self._waiting = deque(r for r in self._waiting if id(r) not in waiting)
+        lost = [r for r in self.open.values() if r.key[:2] in which]
         for reservation in lost:
             if id(reservation) in waiting:
                 self._drop(reservation)
             else:
                 self.forget(reservation)
-        return [r for r in lost if id(r) not in waiting]
+        return len(lost) - len(waiting)
 
     def lose_all(self, leases: Sequence[Lease]) -> None:
-        """Forget what is reserved under *leases*, which have ended, and say so."""
+        """Do so, and say it, where others have the partitions of *leases*."""
         if not leases:
             return
-        started = sum(len(self.lose(lease)) for lease in leases)
         logger.warning(
             "the leases on %d partitions are lost (%s%s); %d requests that were "
             "under way will be fetched again by their new holders",
             len(leases),
             ", ".join(str(lease.partition) for lease in leases[:NAMED]),
             ", ..." if len(leases) > NAMED else "",
-            started,
+            self.lose(leases),
         )
-
-    def lose_lease(self, lease: Lease) -> None:
-        """Forget *lease*, whose token the store has refused, and what is under it."""
-        self._leases.forget(lease)
-        self.lose_all([lease])
 
     async def give_back(self, partitions: Iterable[int]) -> None:
         """Requeue what is reserved in *partitions* and was not handed out."""
@@ -328,17 +311,15 @@ class Inbox:
             keys, lease = self._keys.partition(partition), group[0].lease
             calls += (
                 (lease, call)
-                for call in requeue_calls(
-                    keys, lease, self._order, entries, delivered=False
-                )
+                for call in requeue_calls(keys, lease, self._order, entries)
             )
         await self.send_fenced(calls, requeued)
 
     def wait(self, delivery: Delivery) -> None:
         """Have *delivery*, which is adopted, wait here for its turn."""
         delivery.reservation = None
-        if self.has_lost(delivery):
-            self.on_dropped(delivery)
+        if self._node.deliveries.has_lost(delivery):
+            self._node.deliveries.end(delivery)
             return
         queues = self._local.setdefault(delivery.partition, {})
         queues.setdefault(delivery.queue, deque()).append(delivery)
@@ -353,11 +334,13 @@ class Inbox:
         """Forget what waits here and is for others to make again."""
         for partition, queues in list(self._local.items()):
             for queue, waiting in list(queues.items()):
-                lost = [one for one in waiting if self.has_lost(one)]
-                rest = (one for one in waiting if not self.has_lost(one))
+                lost = [one for one in waiting if self._node.deliveries.has_lost(one)]
+                rest = (
+                    one for one in waiting if not self._node.deliveries.has_lost(one)
+                )
                 self._set_local(partition, queue, deque(rest))
                 for one in lost:
-                    self.on_dropped(one)
+                    self._node.deliveries.end(one)
 
     def _set_local(self, partition: int, queue: str, waiting: deque[Delivery]) -> None:
         queues = self._local[partition]
@@ -390,19 +373,31 @@ class Inbox:
     ) -> set[tuple[int, int]]:
         """Send calls that the store refuses without a lease.
 
-        *on_reply* raises `LeaseLost` for a refusal. Returns the partitions and tokens
-        of leases that are lost.
+        Those whose lease is forgotten meanwhile are not sent: a store that went back
+        may know it still. *on_reply* raises `LeaseLost` for a refusal. Returns the
+        partitions and tokens of leases that are lost.
         """
-        lost: set[tuple[int, int]] = set()
-        replies = await self._outage_retry.retry([call for _, call in asked])
-        for (lease, _), reply in zip(asked, replies, strict=True):
+        waits = pauses()
+        while True:
+            unsent = [one for one in asked if not self._is_held(one[0])]
+            sent = [one for one in asked if self._is_held(one[0])]
+            try:
+                replies = await self._outage_retry.call([call for _, call in sent])
+                break
+            except StoreUnavailable:
+                await asyncio.sleep(next(waits))
+        refused = [lease for lease, _ in unsent]
+        for (lease, _), reply in zip(sent, replies, strict=True):
             try:
                 on_reply(reply, lease)
             except LeaseLost:
-                if (lease.partition, lease.token) not in lost:
-                    lost.add((lease.partition, lease.token))
-                    self.lose_lease(lease)
-        return lost
+                refused.append(lease)
+        self.lose_all([one for one in dict.fromkeys(refused) if self._is_held(one)])
+        return {(lease.partition, lease.token) for lease in refused}
+
+    def _is_held(self, lease: Lease) -> bool:
+        held = self._leases.held.get(lease.partition)
+        return held is not None and held.token == lease.token
 
     async def run(self) -> None:
         """Reserve whenever there is room, until cancelled."""
@@ -416,14 +411,17 @@ class Inbox:
             if self._withdrawn:
                 await self._put_back_withdrawn()
             if self._unsure:
-                await self._recover()
+                unsure, self._unsure = self._unsure, {}
+                await self.reclaim(dict.fromkeys(unsure.values()))
             if self.paused or self._usable() > self._size // 2:
                 continue
             await self._read_hints()
             while not (self.stopped or self.paused):
                 wanted = self._choose()
                 is_less = bool(self._over) and await self._skip()
-                if not (await self._reserve(wanted) if wanted else is_less):
+                async with self._asking:
+                    is_more = await self._reserve(wanted) if wanted else is_less
+                if not is_more:
                     break
 
     async def _put_back_withdrawn(self) -> None:
@@ -442,13 +440,13 @@ class Inbox:
             if local := self._local.get(lease.partition, {}).get(queue):
                 self._set_local(lease.partition, queue, deque())
                 for one in local:
-                    self.on_dropped(one)
+                    self._node.deliveries.end(one)
             if not count and (lease.partition, queue) not in self._became_ready:
                 self._known[lease.partition].pop(queue, None)
         return any(counts)
 
     async def _read_hints(self) -> None:
-        key = self._keys.hints(self._node_id)
+        key = self._keys.hints(self._node.config.node_id)
         call = Call.command("LPOP", key, MAX_QUEUES)
         (hints,) = await self._outage_retry.retry([call])
         for hint in hints or ():
@@ -456,7 +454,7 @@ class Inbox:
                 partition, _, queue = hint.decode().partition(" ")
                 if queue not in {DUE, WANTED}:
                     split_name(queue)
-                if int(partition) not in range(self._partitions):
+                if int(partition) not in range(self._node.config.partitions):
                     raise ValueError  # noqa: TRY301 (of the same kind as the others)
                 if queue == WANTED:
                     self._wanted.add(int(partition))
@@ -475,7 +473,7 @@ class Inbox:
             return {}
         wanted: dict[int, dict[str, int]] = defaultdict(dict)
         planned: dict[str, int] = defaultdict(int)
-        share, cap = max(1, room // len(candidates)), self._cap()
+        share, cap = max(1, room // len(candidates)), self._concurrency.reserved()
         for partition, _, queue_key, queue in candidates:
             if partition not in wanted and len(wanted) >= MAX_PARTITIONS:
                 continue
@@ -602,11 +600,9 @@ class Inbox:
                 continue
             found += len(made)
             self._note(partition, made, left)
-        for lease in refused:
-            self._leases.forget(lease)
         self.lose_all(refused)
         if found:
-            self._on_ready()
+            self._node.owner.on_ready()
         return found + learned
 
     def _note(
@@ -638,61 +634,77 @@ class Inbox:
             self._unsure |= found
             self._wake.set()
 
-    async def _recover(self) -> None:
-        """Put back what lost replies may have reserved."""
-        asked, self._unsure = self._unsure, {}
-        keys = {p: self._keys.partition(p) for p in asked}
-        calls = [list_reserved(each) for each in keys.values()]
-        replies = await self._outage_retry.retry(calls)
-        back: list[tuple[Lease, Call]] = []
-        queues: dict[int, set[str]] = {}
-        for (partition, lease), reply in zip(asked.items(), replies, strict=True):
-            try:
-                unknown = [
-                    (number, queue)  # kept since the reply was made, perhaps
-                    for number, queue in unknown_of(reply, lease, self.open)
-                    if (partition, number) not in self.kept
-                ]
-                abandoned = [e for e in kept_in(reply) if self._is_gone(e, partition)]
-            except CodecError as error:
-                raise KeyDamaged("", keys[partition].reserved, str(error)) from None
-            calls = requeue_calls(
-                keys[partition], lease, self._order, unknown, delivered=False
+    async def reclaim(self, leases: Mapping[Lease, Seen | None]) -> None:
+        """Put back what nobody has any more in the partitions of *leases*.
+
+        That is what lost replies have reserved, what was kept by somebody who is gone
+        and, where a lease was just taken, what whoever had it before had reserved.
+        """
+        async with self._asking:
+            calls: list[tuple[Lease, Call]] = []
+            queues: dict[int, set[str]] = {}
+            for lease, entries, marks in await self._abandoned(leases):
+                former = leases[lease] or NOBODY
+                names = {former.holder, *(entry.keeper for entry in entries)}
+                notes = await self._notes(names - {""})
+                own = set()  # of which nobody has died: the store went back
+                if self._leases.life.is_own(former.holder):
+                    own = {b"%d" % e.id for e in entries if e.token == former.token}
+                which = lease.partition, entries, {*marks} - own, former, notes
+                keys = self._keys.partition(lease.partition)
+                for blame, why, back in weighed(*which):
+                    ask = requeue_calls(keys, lease, self._order, back, blame, why)
+                    calls += ((lease, call) for call in ask)
+                self.reclaimed += len(entries) - len(own) if leases[lease] else 0
+                queues[lease.partition] = {entry.queue for entry in entries}
+            await self.send_fenced(calls, requeued)
+            fresh = [one for one, former in leases.items() if former is not None]
+            await self._outage_retry.retry(
+                [forget_call(self._keys.partition(one.partition)) for one in fresh]
             )
-            calls += await self._of_the_gone(keys[partition], lease, abandoned)
-            back += ((lease, call) for call in calls)
-            unknown += [(entry.id, entry.queue) for entry in abandoned]
-            queues[partition] = {queue for _, queue in unknown}
-        await self.send_fenced(back, requeued)
-        for partition, ready in queues.items():
-            if self._leases.held.get(partition) is not None:
-                self.note_ready(partition, ready)
+            for partition, ready in queues.items():
+                if partition in self._leases.held:
+                    self.note_ready(partition, ready)
 
-    def _is_gone(self, entry: Reserved, partition: int) -> bool:
-        """Whether nobody keeps *entry* any more."""
-        if entry.keeper == self._leases.name:
-            return (partition, entry.id) not in self.kept
-        return self._leases.is_gone(entry.keeper)
+    async def _abandoned(
+        self, leases: Iterable[Lease]
+    ) -> list[tuple[Lease, list[Reserved], list[bytes]]]:
+        """What nobody has under *leases*, and what was started there."""
+        asked = [(one, self._keys.partition(one.partition)) for one in leases]
+        replies = await self._outage_retry.retry(
+            [ask(keys) for _, keys in asked for ask in (list_reserved, started_call)]
+        )
+        found = []
+        for (lease, keys), reply, started in zip(
+            asked, replies[::2], replies[1::2], strict=True
+        ):
+            try:
+                entries = entries_in(reply)
+            except CodecError as error:
+                raise KeyDamaged("", keys.reserved, str(error)) from None
+            gone = [one for one in entries if self._is_abandoned(one, lease)]
+            found.append((lease, gone, started))
+        return found
 
-    async def _of_the_gone(
-        self, keys: PartitionKeys, lease: Lease, entries: Sequence[Reserved]
-    ) -> list[Call]:
-        """The calls that put back *entries*; those that ended their nodes count."""
-        if not entries:
-            return []
-        ask = notes_call(self._keys, [entry.keeper for entry in entries])
-        (notes,) = await self._outage_retry.retry([ask])
-        calls: list[Call] = []
-        for entry, note in zip(entries, map(ran_of, notes), strict=True):
-            which = (lease.partition, entry.token, entry.id)
-            counted, why = Blame.NONE, ""
-            if note == which:
-                counted = Blame.FULL
-                why = ended_in(entry.keeper.partition("/")[0])
-            one = [(entry.id, entry.queue)]
-            order = self._order
-            calls += requeue_calls(keys, lease, order, one, delivered=counted, why=why)
-        return calls
+    def _is_abandoned(self, entry: Reserved, lease: Lease) -> bool:
+        """Whether nobody has *entry*, or keeps it, any more."""
+        if entry.keeper not in {"", self._leases.name}:
+            return self._leases.is_gone(entry.keeper)
+        if (lease.partition, entry.id) in self.kept:  # since the reply was made, too
+            return False
+        key = (lease.partition, lease.token, entry.id)
+        return bool(entry.keeper) or (
+            entry.token <= lease.token and key not in self.open
+        )
+
+    async def _notes(self, holders: Iterable[str]) -> dict[str, Ran]:
+        """What ran in those of *holders* whose watchdogs have noted that."""
+        names = sorted(holders)
+        if not names:
+            return {}
+        (notes,) = await self._outage_retry.retry([notes_call(self._keys, names)])
+        found = zip(names, map(ran_of, notes), strict=True)
+        return {name: ran for name, ran in found if ran}
 
     def _drop(self, reservation: Reservation) -> None:
         """Forget *reservation*, which was not handed out; what is adopted waits on."""

@@ -7,6 +7,9 @@ What always holds:
 2.  A task of the node that fails for good stops the node, loudly: a frontier
     that cannot write must not go on.
 3.  Nothing here waits for Redis or disk in the reactor's thread.
+4.  What the kernel consists of is an attribute of the node, and finds the others there:
+    none is called back. No feature is among them; these hang on the hooks of `Part`.
+5.  The owner hears once of each `End`, and once that the crawl is over.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import contextlib
 import logging
 import math
 import time
-from dataclasses import replace
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,18 +27,35 @@ from typing_extensions import override
 
 from frontier.cluster import crawls
 from frontier.cluster.crawls import LIMIT
+from frontier.cluster.lease import Leases
+from frontier.cluster.membership import Membership
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import (
     CrawlLost,
     FrontierError,
     KeyDamaged,
     NoCrawlYet,
-    NodeReplaced,
     NodeStopped,
     StoreRefused,
     StoreUnavailable,
 )
-from frontier.node.context import Loops, Part, before
+from frontier.model import Member
+from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.borrow import Borrow
+from frontier.node.context import (
+    NOTHING,
+    Kernel,
+    Loops,
+    Part,
+    Parts,
+    answer_time,
+    before,
+)
+from frontier.node.controls import Controlling
+from frontier.node.deliveries import Deliveries
+from frontier.node.departure import Leaving
+from frontier.node.due_times import DueTimes
+from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.ends import (
     AT_LIMIT,
     DAMAGED,
@@ -44,37 +64,41 @@ from frontier.node.ends import (
     FINISHED,
     NOTHING_FETCHED,
     ORDERS,
-    UNDONE,
+    End,
     described,
     reason_of,
 )
-from frontier.node.heartbeat import CANCEL
-from frontier.node.host_politeness import Concurrency
-from frontier.node.kernel import NOTHING, Kernel, NodeServer, answer_time
+from frontier.node.heartbeat import Heartbeat
+from frontier.node.host_politeness import Concurrency, HostConcurrency
+from frontier.node.hosts import Hosts
+from frontier.node.inbox import Inbox
+from frontier.node.outbox import Outbox, hint_calls, hints_of
 from frontier.node.process_stats import ProcessStats
-from frontier.node.remove_crawl import remove_frontier
+from frontier.node.uplink import Uplink
+from frontier.queue.due import ServerClock
+from frontier.queue.push import Pusher
+from frontier.seen.config import seen_config
+from frontier.seen.memory_limit import SeenMemoryLimit
 from frontier.settings.values import end_ms
 from frontier.status.figures import PACES
-from frontier.status.reports import stats_of_all
 from frontier.store.calls import Copies
-from frontier.store.client import BlockingStore, Call, Store, check_server
+from frontier.store.client import Call, Store, check_server
 from frontier.store.damage import is_number
-from frontier.store.outage_retry import OutageRetry, pauses
+from frontier.store.embedded import NodeServer
+from frontier.store.outage_retry import OutageRetry
+from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from frontier.cluster.membership import Departure
-    from frontier.node.context import Owner
-    from frontier.node.kernel import Features
+    from frontier.node.context import Features, Owner
+    from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
     from frontier.store.keys import CrawlKeys
 
 logger = logging.getLogger(__name__)
 
-CLOSE_TIMEOUT = 30.0
-"""Seconds that a closing node waits for a store that does not answer."""
 WATCH = 1.0
 """Seconds between questions to Sentinel for the primary, if there is one."""
 PROGRESS = 5.0
@@ -86,39 +110,28 @@ REACH_PAUSE = 0.5
 SILENCE = 1.0
 """Seconds without an answer after which a server is said to be silent; a third of a
 lease, if that is less."""
-LEAVE_TIMEOUT = 3.0
-"""Seconds for which it then tries to leave the crawl all the same."""
-SILENT_LEASES = 3
-"""Leases for which a node that leaves waits at most for others that are silent. One is
-enough, unless the store is unreachable meanwhile, or its clock is set."""
-HEARD = 3.0
-"""Seconds in which others should have heard of the end of the crawl."""
 
 
 class Node(Kernel):
     """Builds the services of a node from its configuration and runs them."""
 
-    finished = False
-    has_seeds = False
-    """Whether the crawl has all start requests of this node's spider."""
-    stays_open = False
-    """Whether URLs may come from elsewhere when nothing is queued."""
-    stats_of_all: Mapping[str, int] = {}
-    """What all nodes have counted, once this one has left as the last."""
+    hosts: Hosts
+    fetched: Fetched
+    uplink: Uplink
+    controls: Controlling
+    outbox: Outbox
+    inbox: Inbox
+    due_times: DueTimes
+    acks: Acks
+    deliveries: Deliveries
+    borrow: Borrow
+    heartbeat: Heartbeat
+    end_of_crawl: EndOfCrawl
+    watchdog: Watchdog | None = None
+    memory_limit: SeenMemoryLimit | None = None
+    host_concurrency: HostConcurrency
     _closed = False
-    _canceled = False
     _is_open = False
-    _at_limit = False
-    _departure: Departure | None = None
-    """What it has learned as it left the crawl."""
-    _start_lock: crawls.StartLock | None = None
-    _telling: asyncio.Task[None] | None = None
-    _ending: asyncio.Task[None] | None = None
-    """Asks whether anything was fetched, as the crawl is over."""
-    _outside = False
-    """Whether the crawl is lost, or another process has this node's place."""
-    _told: BaseException | None = None
-    """The last error that the owner has heard of."""
 
     def __init__(
         self,
@@ -130,24 +143,31 @@ class Node(Kernel):
         concurrency: Concurrency | None = None,
         launch: crawls.Launch = crawls.NOBODY,
         features: Features = NOTHING,
-        stopping: asyncio.Event | None = None,
     ) -> None:
-        """*stopping* is set when the process is to end."""
-        super().__init__(config, owner, concurrency or Concurrency())
+        self.config, self.owner = config, owner
+        self.parts = Parts()
+        self.parts.add(owner)
+        whole = concurrency or Concurrency()
+        self.host_concurrency = HostConcurrency(config, whole, lambda: self.share)
+        """How many requests it may have at once."""
+        self.verdicts: Counter[str] = Counter()
+        """How many pushes got which verdict."""
+        self.clock = ServerClock()
+        """The server's, as far as this node knows it."""
+        self.ends: list[End] = []
+        """What the owner was told of."""
         self.launch, self.spider, self.settings = launch, spider, settings
         self._features = features
-        self._stopping = stopping or asyncio.Event()
+        self.stopping = asyncio.Event()
+        """Set when the process is to end."""
         self.process_stats = ProcessStats(
             settings, config.warc_dir if config.warc_enabled else None
         )
         """How its process is; who serves a port notes it there."""
-        self._loops = Loops(self.fail)
+        self.tasks = Loops(self.fail)
         self._server = NodeServer(config.store_dir)
         self.opened = contextlib.AsyncExitStack()
-        self._orders: set[str] = set()
-        """Those of operators that its owner has heard of."""
-        self._damaged: set[str] = set()
-        """Keys of the crawl that have ended this node, each told once."""
+        """Closes what was opened, the last first."""
         self.opened_at = time.time()
 
     async def open(self) -> None:
@@ -212,14 +232,13 @@ class Node(Kernel):
         """Put the node together, take a place in the ring, run what has to."""
         self.build()
         self.parts.add(*await self._features.open(self))
-        if self.watchdog is not None:
-            self.opened.callback(self.watchdog.close)
+        self._guard()
         await self.reach(self._keep_to_the_end)
         await self.reach(self.heartbeat.beat)
         if self.watchdog is not None:
             await self.watchdog.start()
         for loop in (*self.loops(), self._watch, self._pulse, self.process_stats.run):
-            self._loops.start(loop())
+            self.tasks.start(loop())
         self.outage_retry.on_damaged = self.fail
 
     async def _keep_to_the_end(self) -> None:
@@ -231,6 +250,79 @@ class Node(Kernel):
         began = int(found) if found and is_number(found) else time.time() * 1000
         until = end_ms(self.config.recrawl_until, began)
         self.end_of_crawl.until = self.due_times.until = until
+
+    def build(self) -> None:
+        """Make all of it, of the crawl of `keys` on `store`.
+
+        In the order in which they use each other. Who is made later is asked by the
+        node's attributes; nothing runs before one of `loops` does.
+        """
+        config, keys, outage_retry = self.config, self.keys, self.outage_retry
+        ttl, partitions = config.lease_ttl, config.partitions
+        member = Member(config.node_id, config.node_weight)
+        of_ring = (outage_retry.call, keys, member, partitions)
+        self.membership = Membership(*of_ring, ttl=ttl, clock=self.monotonic)
+        self.leases = Leases(outage_retry.call, keys, self.membership)
+        self.fetched = Fetched(self)
+        self.hosts = Hosts(self)
+        self.uplink = Uplink(self)
+        self.controls = Controlling(self)
+        self.delivery_marks = DeliveryMarks(self)
+        self.seen = seen_config(config)
+        self.outbox = Outbox(
+            outage_retry,
+            keys,
+            Pusher(keys, self.seen, server_ms=self.clock),
+            on_verdicts=self.on_verdicts,
+            on_became_ready=self._on_became_ready,
+            journal=lambda *done: self.parts.call(Part.pushed, *done),
+        )
+        self.inbox = Inbox(self)
+        self.due_times = DueTimes(self)
+        self.acks = Acks(self)
+        self.deliveries = Deliveries(self)
+        self.borrow = Borrow(self)
+        self.heartbeat = Heartbeat(self)
+        self.end_of_crawl = EndOfCrawl(self)
+        outage_retry.on_change(self.start_over)
+        self.parts.add(self.controls, self.uplink, self.delivery_marks)
+        self.parts.add(self.hosts, self.fetched, self.deliveries)
+
+    def _guard(self) -> None:
+        """Make what looks after a callback that is long, and after the sets' memory."""
+        config = self.config
+        if config.busy_max:
+            self.watchdog = Watchdog(
+                config,
+                self.keys,
+                self.membership,
+                address=self.store.address,
+                timeout=answer_time(config.lease_ttl),
+            )
+            self.opened.callback(self.watchdog.close)
+        if config.seen_set_max_bytes:
+            self.memory_limit = SeenMemoryLimit(
+                self.outage_retry,
+                self.keys,
+                self.leases,
+                self.seen,
+                partitions=config.partitions,
+                max_bytes=config.seen_set_max_bytes,
+            )
+
+    def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What has to run for as long as the node is open."""
+        loops = [self.outbox.run, self.inbox.run, self.acks.run]
+        loops += [self.heartbeat.run, self.heartbeat.look]
+        loops += [self.borrow.run, self.due_times.run, self.outage_retry.watch_memory]
+        loops += self.parts.each(Part.run)
+        if self.watchdog is not None:
+            loops.append(self.watchdog.run)
+        if self.memory_limit is not None:
+            loops.append(self.memory_limit.run)
+        if not self.config.keep_alive:
+            loops.append(self.end_of_crawl.run)
+        return loops
 
     @override
     async def reach(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -259,7 +351,7 @@ class Node(Kernel):
                 await self._unless_stopped(asyncio.sleep(min(REACH_PAUSE, left)))
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, Any]) -> Any:
-        done = await before(self._stopping, work)
+        done = await before(self.stopping, work)
         if done is None:
             raise NodeStopped(self.config.node_id)
         return done.result()
@@ -331,23 +423,16 @@ class Node(Kernel):
         is_there = not self.deliveries.has_lost(reservation.delivery)
         return is_there and self.leases.covers(reservation.lease)
 
-    def sent(self, reservation: Reservation, delay: float, turn: float) -> None:
-        """Note that a request was sent, and for how long to leave its host alone.
-
-        Other nodes for *delay* seconds, this one for *turn*.
-        """
-        self.inbox.sent(reservation, delay, turn)
-
-    def start_lock(self, start_id: str) -> crawls.StartLock:
+    def lock_start(self, start_id: str) -> crawls.StartLock:
         """The lock on a seed list, which this node gives back when it leaves."""
-        self._start_lock = crawls.StartLock(
-            self.outage_retry.retry,
+        self.start_lock = crawls.StartLock(
+            self.run,
             self.keys,
             start_id,
             self.config.node_id,
             ttl=self.config.lease_ttl,
         )
-        return self._start_lock
+        return self.start_lock
 
     @override
     def report(self) -> dict[str, Any]:
@@ -355,7 +440,7 @@ class Node(Kernel):
         figures = {
             "opened": self.opened_at,
             "seconds": round(time.time() - self.opened_at, 1),
-            "reclaimed": self.heartbeat.reclaimed,
+            "reclaimed": self.inbox.reclaimed,
             "partitions": len(self.leases.held),
             "done": self.acks.acked,
             "inbox": len(self.inbox),
@@ -388,7 +473,7 @@ class Node(Kernel):
         The node is a member until it is closed, but owns nothing any more.
         """
         self.inbox.stopped = True
-        if not self.finished:
+        if not self.ended:
             self.heartbeat.leave()
 
     async def close(self) -> None:
@@ -397,265 +482,41 @@ class Node(Kernel):
             return
         self._closed = True
         try:
-            await self._end()
+            await Leaving(self).leave()
         finally:
             await self.opened.aclose()
 
-    async def _end(self) -> None:
-        self.inbox.stopped = True
-        silent = False
-        try:
-            async with asyncio.timeout(CLOSE_TIMEOUT):
-                stored = await self._loops.unless_broken(self._store_all())
-            reason = "" if stored and not self._damaged else "its frontier has failed"
-        except TimeoutError:
-            reason, silent = "the store does not answer", True
-        except KeyDamaged as error:
-            self.fail(error)
-            reason = "its frontier has failed"
-        if reason and not self._outside:
-            logger.error(
-                "%s; what this node had in flight will be fetched again by another "
-                "one after %g s",
-                reason,
-                self.config.lease_ttl,
-            )
-        await self._loops.stop()
-        await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
-        self.parts.call(Part.tell)
-        if not self._outside:
-            await self._add_up()
-            await self._conclude()
+    # What its parts ask of the node, or tell it.
 
-    async def _add_up(self) -> None:
-        """Learn what all nodes have counted, if this is the last of them."""
-        if self._departure is None or self._departure.left:
-            return
-        try:
-            ask = Call.command("HGETALL", self.keys.reports())
-            (reports,) = await self.outage_retry.call([ask])
-        except FrontierError as error:
-            logger.warning("the counts of all nodes are unknown: %s", error)
-        else:
-            self.stats_of_all = stats_of_all(reports)
+    @override
+    def end(self, end: End) -> None:
+        """Tell the owner of *end*, once."""
+        if (self._is_open or end.error) and end not in self.ends:
+            self.ends.append(end)
+            self.owner.on_end(end)
 
-    async def _depart_in_time(self, seconds: float, reason: str) -> None:
-        """Leave; *reason* says what kept all from being stored.
-
-        The store may be silent for *seconds*.
-        """
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                try:
-                    report = await self._depart(graceful=not reason)
-                    if not self._outside:
-                        self._departure = await self._leave(
-                            report, limit, seconds, graceful=not reason
-                        )
-                except (CrawlLost, KeyDamaged) as error:
-                    self.fail(error)
-                except StoreRefused as error:
-                    if not reason:  # else a loop has told it
-                        self.fail(error)
-        except (TimeoutError, StoreUnavailable):
-            if not reason:
-                logger.error(  # noqa: TRY400 (all is said)
-                    "the store does not answer; other nodes take over this node's "
-                    "hosts after %g s",
-                    self.config.lease_ttl,
-                )
-
-    async def _store_all(self) -> None:
-        for told in (self._ending, self._telling):
-            if told is not None:
-                await told
-        await self.acks.drain()
-        await self.acks.settle(())
-        await self.parts.wait(Part.leaving)
-        await self.heartbeat.stop()
-
-    async def _depart(self, *, graceful: bool) -> dict[str, Any]:
-        """Give back what it has; return its last report."""
-        report = self.report()  # while there is an archive, and leases
-        leases = self.leases
-        await self._despite(self.inbox.give_back(list(leases.held)))
-        if graceful or self._damaged:  # which no page is to blame for: no delivery
-            await self._despite(self.inbox.put_back(list(self.inbox.open.values())))
-        await self._despite(self.deliveries.give_back())
-        if self._start_lock is not None:
-            await self._despite(self._start_lock.release())
-        held = list(leases.held)
-        # Others take what is not given back from who is off the map.
-        with contextlib.suppress(StoreUnavailable):
-            await self._despite(leases.release(held))
-        await self.parts.wait(Part.finish)
-        return report
-
-    async def _despite(self, step: Awaitable[Any]) -> None:
-        """Do *step*; a damaged key does not keep the node from the next one.
-
-        What it has not given back stays reserved, for who takes the partition next.
-        """
-        try:
-            await step
-        except KeyDamaged as error:
-            self.fail(error)
-
-    async def _leave(
-        self,
-        report: Mapping[str, Any],
-        limit: asyncio.Timeout,
-        seconds: float,
-        *,
-        graceful: bool,
-    ) -> Departure:
-        """Leave the map, where the crawl has ended as the last one if nobody else may.
-
-        Each answer of the store moves *limit*, by *seconds*. If it is *graceful*, the
-        last node ends a crawl in which nothing is left.
-        """
-        began, told = time.monotonic(), False
-        waits = pauses()  # the others hear of the end with their next beat
-        most = SILENT_LEASES * self.config.lease_ttl
-        clock = asyncio.get_running_loop().time
-        while True:
-            waited = time.monotonic() - began
-            leave = partial(self.membership.leave, report, stay=waited < most)
-            gone: Departure = await self._answered(leave)
-            limit.reschedule(clock() + seconds)
-            if not gone.silent:
-                break
-            if waited > HEARD and not told:
-                told = True
-                logger.info(
-                    "the crawl %s has ended; nothing was heard of %s since: this "
-                    "node waits for %g s to see if it is dead, and then does the "
-                    "work of the last node (frontier node remove ends the wait)",
-                    self.keys.crawl_id,
-                    ", ".join(gone.silent),
-                    self.config.lease_ttl,
-                )
-            await asyncio.sleep(min(next(waits), REACH_PAUSE))
-        if not gone.left and gone.state == crawls.OPEN and graceful:
-            gone = await self._finish_empty(gone)
-        if gone.state.encode() in crawls.ENDED and waited >= most:
-            gone = replace(gone, left=0)  # who is left there is silent for that long
-        return gone
-
-    async def _finish_empty(self, gone: Departure) -> Departure:
-        """End the crawl that this node was the last to leave, if nothing is left in it.
-
-        Nobody would find its end: the next run would, and fetch nothing.
-        """
-        if self.config.keep_alive or self.stays_open or not self.has_seeds:
-            return gone
-        ended = await self._answered(self.end_of_crawl.finish_empty)
-        if not ended:
-            return gone
-        logger.info("the crawl %s has ended; nothing is queued", self.keys.crawl_id)
-        ask = Call.command("HLEN", self.keys.nodes())
-        (left,) = await self.outage_retry.retry([ask])
-        return replace(gone, state=crawls.FINISHED, left=left)
-
-    async def _conclude(self) -> None:
-        """Do what the last node of a crawl that has ended does.
-
-        It takes as long as the disk does, or the server. What cannot be done is said.
-        """
-        gone, crawl_id = self._departure, self.keys.crawl_id
-        if gone is None:
-            if self.finished or self._canceled or self._at_limit:
-                self._undone(
-                    "this node could not leave the crawl %s in order: whether its "
-                    "payloads are committed is not known; frontier collection list "
-                    "tells it",
-                    crawl_id,
-                )
-            return
-        if gone.left or gone.state.encode() not in crawls.ENDED:
-            return
-        if gone.state == LIMIT:
-            await self._tell_unfetched()
-        for conclude in self.parts.each(Part.conclude):
-            if not await conclude(gone.state):
-                self.owner.on_end(UNDONE)
-        if not self.config.keep_frontier:
-            await self._remove_frontier()
-
-    async def _tell_unfetched(self) -> None:
-        """Say how much was queued when the crawl ended before its queue did."""
-        try:
-            left = await self.end_of_crawl.left()
-        except FrontierError as error:
-            logger.warning("how much was left in the queue is unknown: %s", error)
-            return
-        if left:
-            logger.info(
-                "%d queued requests of %s are not fetched, as the crawl has ended",
-                left,
-                self.keys.crawl_id,
-            )
-
-    def _undone(self, message: str, *arguments: object) -> None:
-        """Say what of the crawl's end is not done, also by the exit code."""
-        logger.error(message, *arguments)
-        self.owner.on_end(UNDONE)
-
-    async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """What *ask*, which may be done twice, returns once the store answers."""
-        while True:
-            try:
-                return await ask()
-            except StoreUnavailable:
-                await asyncio.sleep(REACH_PAUSE)
-
-    async def _remove_frontier(self) -> None:
-        keys = self.keys
-        try:
-            await asyncio.to_thread(self._remove_frontier_here)
-        except FrontierError as error:
-            self._undone(
-                "the frontier of %s is not removed: %s; frontier crawl end "
-                "--remove-frontier does it",
-                keys.crawl_id,
-                error,
-            )
-            return
-        logger.info("removed the frontier of %s", keys.crawl_id)
-
-    def _remove_frontier_here(self) -> None:
-        timeout = answer_time(self.config.lease_ttl)
-        store = BlockingStore.from_settings(self.settings, timeout)
-        with contextlib.closing(store):
-            remove_frontier(store, self.keys, ttl=self.config.lease_ttl)
-
+    @override
     def fail(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
-        if error is self._told:
-            return  # a loop has raised it, and a push that was waited for
-        self._told = error
-        if isinstance(error, CrawlLost | NodeReplaced):
-            if self._outside:
-                return
-            self._outside = True
         if isinstance(error, KeyDamaged):
-            if error.key in self._damaged:
-                return
-            self._damaged.add(error.key)
-            self.acks.fault = error
+            self.acks.fault = self.acks.fault or error
         if isinstance(error, CrawlLost) and not error.crawl_id:
             error = CrawlLost(self.keys.crawl_id)
-        end = DAMAGED if isinstance(error, KeyDamaged) else FAILED
-        self.owner.on_end(end.of(error))
+        known, is_damaged = len(self.ends), isinstance(error, KeyDamaged)
+        self.end((DAMAGED if is_damaged else FAILED).of(error))
         of_crawl = self.keys.meta().removesuffix("}:meta")
-        if isinstance(error, KeyDamaged) and error.key.startswith(of_crawl):
+        is_new = len(self.ends) > known
+        if is_new and isinstance(error, KeyDamaged) and error.key.startswith(of_crawl):
             logger.critical(
                 "nothing is lost: stop the other nodes, run frontier crawl repair "
                 "--crawl %s, and start them again",
                 self.keys.crawl_id,
             )
 
-    # What its parts ask of the node, or tell it.
+    @override
+    def has_failed(self, *kinds: type[BaseException]) -> bool:
+        """Whether the owner was told of an error that is one of *kinds*."""
+        return any(isinstance(end.error, kinds) for end in self.ends)
 
     async def tell_if_empty(self) -> None:
         """Warn that nothing is left in the crawl that this node has come to."""
@@ -672,60 +533,55 @@ class Node(Kernel):
             )
 
     @override
-    def on_finished(self) -> None:
-        """Pass it on, once, that the crawl is over."""
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._tell_finished())
+    def tell_end(self, state: str) -> None:
+        """Have the owner hear, once, that the crawl has ended as *state*."""
+        if self._is_open and self.telling is None:
+            self.telling = asyncio.create_task(self._tell_end(state))
 
     def end_crawl(self, limit: str) -> None:
         """End the crawl on all nodes, at *limit*; what is queued is not fetched."""
-        if self._ending is None and not (self._at_limit or self._canceled):
-            self._ending = asyncio.create_task(self._end_crawl(limit))
+        if self.telling is None:
+            self.telling = asyncio.create_task(self._end_crawl(limit))
 
     async def _end_crawl(self, limit: str) -> None:
         try:
-            reached = await crawls.end(self.outage_retry.retry, self.keys, limit)
+            reached = await crawls.end(self.run, self.keys, limit)
         except FrontierError as error:
             self.fail(error)
             return
         if reached:
-            self.on_limit(reached)
+            await self._tell_end(LIMIT)
+        else:
+            self.telling = None  # it has ended otherwise, as the next heartbeat tells
 
-    async def _tell_limit(self) -> None:
-        """Others have found that the crawl has ended; this node counts no limit."""
-        ask = Call.command("HGET", self.keys.meta(), "limit")
+    async def _tell_end(self, state: str) -> None:
         try:
-            (limit,) = await self.outage_retry.retry([ask])
+            end = await self._end_of(state)
         except FrontierError as error:
             self.fail(error)
             return
-        self.on_limit((limit or b"").decode("utf-8", "replace"))
+        self.ended = state  # from now on the owner may close by itself
+        if state == LIMIT:
+            self.inbox.stopped = True
+            self.heartbeat.leave()
+        self.end(end)
 
-    async def _tell_finished(self) -> None:
-        try:
-            counts = await self.fetched.without()
-        except FrontierError as error:
-            self.fail(error)
-            return
-        self.finished = True  # from now on the owner may close by itself
-        end = FINISHED
-        if counts is not None:
-            queued, dead = counts
-            end = NOTHING_FETCHED if queued else EMPTY
-            end = end.of(crawl=self.keys.crawl_id, queued=queued, dead=dead)
-        self.owner.on_end(end)
-
-    @override
-    def on_order(self, order: str) -> None:
-        """Pass on what an operator wants, or that others have reached a limit."""
-        if order == LIMIT:
-            if not self._telling:
-                self._telling = asyncio.create_task(self._tell_limit())
-            return
-        self._canceled = self._canceled or order == CANCEL
-        if self._is_open and order not in self._orders:
-            self._orders.add(order)
-            self.owner.on_end(ORDERS[order])
+    async def _end_of(self, state: str) -> End:
+        """How this node ends, whose crawl has ended as *state*."""
+        crawl_id = self.keys.crawl_id
+        if state == crawls.CANCELED:
+            return ORDERS["cancel"]
+        if state == LIMIT:
+            ask = Call.command("HGET", self.keys.meta(), "limit")
+            limit = ((await self.run([ask]))[0] or b"").decode("utf-8", "replace")
+            reason, text = reason_of(limit), described(limit)
+            return AT_LIMIT.of(crawl=crawl_id, reason=reason, described=text)
+        counts = await self.fetched.without()
+        if counts is None:
+            return FINISHED
+        queued, dead = counts
+        end = NOTHING_FETCHED if queued else EMPTY
+        return end.of(crawl=crawl_id, queued=queued, dead=dead)
 
     @override
     async def on_controls(self, version: str) -> None:
@@ -734,13 +590,69 @@ class Node(Kernel):
         await self.parts.wait(Part.learn)
         self.steer()
 
+    def start_over(self) -> None:
+        """Rely on nothing that a store has which may have lost its last writes.
+
+        Leases are taken again under higher tokens, and what was under way is put back
+        then, as after anybody (`Inbox.reclaim`). What was pushed last is pushed again
+        first: the page that led to it may be acked.
+        """
+        held = list(self.leases.held.values())
+        self.leases.doubtful.update(lease.partition for lease in held)
+        count = self.inbox.lose(held)
+        again = self.outbox.resend()
+        self.parts.call(Part.went_back)
+        self.heartbeat.hurry()
+        logger.warning(
+            "the store at %s may have lost its last writes: another server took its "
+            "place, or it was restarted; %d requests that were under way here "
+            "will be fetched again, and %d URLs are pushed again",
+            self.store.where,
+            count,
+            again,
+        )
+
+    @property
+    def share(self) -> float:
+        """Which part of the partitions it has."""
+        return len(self.leases.held) / self.config.partitions
+
+    @property
+    def paused(self) -> bool:
+        """Whether an operator has paused the crawl."""
+        return self.controls.paused
+
     @override
-    def on_limit(self, limit: str) -> None:
-        """Pass on, once, that the crawl has ended at a limit."""
-        if not self._at_limit:
-            self._at_limit = True
-            self.inbox.stopped = True
-            self.heartbeat.leave()
-            reason, text = reason_of(limit), described(limit)
-            end = AT_LIMIT.of(crawl=self.keys.crawl_id, reason=reason, described=text)
-            self.owner.on_end(end)
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do here."""
+        return self.inbox.idle and not self.outbox.pending and not self.is_busy()
+
+    @override
+    def is_busy(self) -> bool:
+        """Whether there is work that is not in the store."""
+        return any(busy() for busy in self.parts.each(Part.busy))
+
+    def on_verdicts(self, pushes: Sequence[Push], verdicts: str) -> None:
+        """Count what the store has decided, and pass it on."""
+        self.verdicts.update(verdicts)
+        self.parts.call(Part.stored, pushes, verdicts)
+
+    def _on_became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
+        """Tell the owners of queues that have just become non-empty."""
+        for partition, queue in became_ready:
+            if partition in self.leases.held:
+                self.inbox.note_ready(partition, [queue])
+        hints = hints_of(became_ready, self.membership.ring, self.config.node_id)
+        return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
+
+    @override
+    def on_uplink(self) -> None:
+        """Start nothing while no host answers, and leave the crawl to other nodes."""
+        self.membership.away = self.uplink.since is not None
+        self.heartbeat.hurry()
+        self.steer()
+
+    def steer(self) -> None:
+        """Have what an operator wants, or the uplink allows, be in force."""
+        self.inbox.paused = self.paused or self.uplink.waits
+        self.parts.call(Part.steered)

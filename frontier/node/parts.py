@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from frontier.files import mode_of
 from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
+from frontier.node.context import Features
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.gone_nodes import GoneNodes
@@ -20,16 +21,14 @@ from frontier.node.host_addresses import AddressClasses
 from frontier.node.imported import Imported
 from frontier.node.journal.entries import Header
 from frontier.node.journal.writer import Journal, refuse_lost
-from frontier.node.kernel import Features
 from frontier.settings.values import SEEDS
 from frontier.store.client import BlockingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frontier.node.context import Part
+    from frontier.node.context import Kernel, Part
     from frontier.node.crawl_limits import Limits
-    from frontier.node.kernel import Kernel
     from frontier.store.keys import CrawlKeys
 
 

@@ -36,7 +36,9 @@ from frontier.errors import FrontierError
 from frontier.node.context import Part, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
+
+    from frontier.node.context import Kernel
 
 logger = logging.getLogger(__name__)
 
@@ -56,23 +58,9 @@ ASKED = 3
 class Uplink(Part):
     """What one node thinks of its own way to the web."""
 
-    def __init__(
-        self,
-        interval: float,
-        *,
-        probe: Callable[[Target], Awaitable[bool]],
-        known_good: Callable[[], Awaitable[list[str]]],
-        on_change: Callable[[], None],
-        on_pause: Callable[[float], None],
-    ) -> None:
-        self._interval = interval
-        self._probe = probe
-        self._known_good = known_good
-        """Origins that have answered this crawl, on whatever node."""
-        self._on_change = on_change
-        """Told that `waits` or `since` has changed."""
-        self._on_pause = on_pause
-        """Told since when, on the monotonic clock, failures of hosts do not count."""
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._interval = node.config.uplink_probe
         self._asked: OrderedDict[str, float] = OrderedDict()
         """Hosts that had an outcome lately, and when; the latest last."""
         self._silent: dict[str, Target] = {}
@@ -133,7 +121,7 @@ class Uplink(Part):
             self.waits = True
             self._answer.clear()
             self._doubt.set()
-            self._on_change()
+            self._node.on_uplink()
 
     @override
     def room(self) -> bool:
@@ -171,7 +159,7 @@ class Uplink(Part):
         """Hosts that have answered before, and are not among the *silent* ones."""
         found = {target.origin: target for target in reversed(self._good)}
         with contextlib.suppress(FrontierError):  # what the store does not say
-            for origin in await self._known_good():
+            for origin in await self._node.fetched.origins():
                 found.setdefault(origin, Target(origin))
         for target in silent:
             found.pop(target.origin, None)
@@ -184,7 +172,9 @@ class Uplink(Part):
         asked = random.sample(good, min(ASKED, len(good)))
         asked += random.sample(silent, min(ASKED, len(silent)))
         # Those that take longer than the first answer end by themselves.
-        for answer in asyncio.as_completed([self._probe(target) for target in asked]):
+        for answer in asyncio.as_completed(
+            [self._node.owner.probe(target) for target in asked]
+        ):
             if await answer:
                 return True
         return self._answer.is_set()
@@ -199,8 +189,8 @@ class Uplink(Part):
             hosts,
             self._interval,
         )
-        self._on_pause(self._silent_since)
-        self._on_change()
+        self._node.hosts.forgive(self._silent_since)
+        self._node.on_uplink()
 
     def _go_on(self) -> None:
         now = time.monotonic()
@@ -214,7 +204,7 @@ class Uplink(Part):
         self._trusted_until = now + 2 * self._interval
         self._forget()
         self._answer.clear()
-        self._on_change()
+        self._node.on_uplink()
 
     def _forget(self) -> None:
         """Know of no failure any more."""

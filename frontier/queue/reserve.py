@@ -175,24 +175,8 @@ def acked(reply: int | None, lease: Lease) -> int:
 
 
 def list_reserved(keys: PartitionKeys) -> Call:
-    """The command whose reply `older` reads."""
+    """The command whose reply `entries_in` reads."""
     return Call.command("HGETALL", keys.reserved)
-
-
-def older(reply: Mapping[bytes, bytes], lease: Lease) -> list[tuple[int, str]]:
-    """The ids and queues of reservations made under tokens before *lease*'s.
-
-    Without those that are kept, by whomever.
-
-    Raises:
-        CodecError: One of them is none.
-    """
-    found = []
-    for key, value in reply.items():
-        entry = read_reserved(key, value)
-        if entry.token < lease.token and not entry.keeper:
-            found.append((entry.id, entry.queue))
-    return sorted(found)
 
 
 class Reserved(NamedTuple):
@@ -224,6 +208,15 @@ def read_reserved(key: bytes, value: bytes) -> Reserved:
     return Reserved(int(key), int(token), queue, item, kept_by)
 
 
+def entries_in(reply: Mapping[bytes, bytes]) -> list[Reserved]:
+    """What is reserved in a partition, the first id first.
+
+    Raises:
+        CodecError: One of the entries is invalid.
+    """
+    return sorted(read_reserved(key, value) for key, value in reply.items())
+
+
 def keep_call(keys: PartitionKeys, reservation: Reservation, keeper: str) -> Call:
     """The call that has *keeper* keep *reservation*, whoever has the partition next.
 
@@ -249,54 +242,26 @@ def is_kept(entry: bytes | None, reservation: Reservation, keeper: str) -> bool:
     return entry == _kept(reservation, keeper)
 
 
-def unknown_of(
-    reply: Mapping[bytes, bytes], lease: Lease, known: Collection[tuple[int, int, int]]
-) -> list[tuple[int, str]]:
-    """The ids and queues of reservations that *lease*'s holder does not know of.
-
-    *known* are the keys of those that it does. What an earlier holder had, it has put
-    back already, or does so now. What is kept is left out.
-
-    Raises:
-        CodecError: One of the entries is invalid.
-    """
-    found = []
-    for key, value in reply.items():
-        entry = read_reserved(key, value)
-        is_open = (lease.partition, lease.token, entry.id) in known
-        if entry.token <= lease.token and not is_open and not entry.keeper:
-            found.append((entry.id, entry.queue))
-    return found
-
-
-def kept_in(reply: Mapping[bytes, bytes]) -> list[Reserved]:
-    """The entries in *reply* that are kept."""
-    found = (read_reserved(key, value) for key, value in reply.items())
-    return [entry for entry in found if entry.keeper]
-
-
 def requeue_calls(
     keys: PartitionKeys,
     lease: Lease,
     order: Order,
     entries: Iterable[tuple[int, str]],
-    *,
-    delivered: bool | Blame,
+    blame: Blame = Blame.NONE,
     why: str = "",
 ) -> list[Call]:
     """The calls that put reservations, each an id and a queue, back in front.
 
-    *delivered* says that a node may have tried them, so that they come nearer
-    to the dead letter; of what reaches it, *why* is added to the reason.
+    With *blame* they come nearer to the dead letter; of what reaches it, *why* is added
+    to the reason.
     """
-    counts = delivered if isinstance(delivered, Blame) else _DELIVERED[delivered]
     first = [keys.lease, keys.counts, keys.queues, keys.reserved, keys.dead]
     push = "LPUSH" if order is Order.BFS else "RPUSH"
     ordered = sorted(entries, reverse=True)
     calls = []
     for i in range(0, len(ordered), MAX_REQUEUED):
         names, index = list(first), {}
-        args: list[Argument] = [lease.token, push, int(counts), why]
+        args: list[Argument] = [lease.token, push, int(blame), why]
         for number, queue in ordered[i : i + MAX_REQUEUED]:
             if queue not in index:
                 names.append(keys.ready(queue))
@@ -309,9 +274,6 @@ def requeue_calls(
 def deliveries(item: bytes) -> int:
     """How often *item* was delivered without an ack, thirds left out."""
     return int(item[:1]) % MAX_TRIES if item[:1].isdigit() else 0
-
-
-_DELIVERED = {False: Blame.NONE, True: Blame.FULL}
 
 
 class Ran(NamedTuple):
@@ -343,39 +305,32 @@ def ran_of(note: bytes | None) -> Ran | None:
 
 
 def weighed(
-    reply: Mapping[bytes, bytes],
+    partition: int,
+    entries: Iterable[Reserved],
     started: Iterable[bytes],
-    lease: Lease,
-    former: tuple[str, int] = ("", 0),
-    ran: Ran | None = None,
+    former: tuple[str, int],
+    notes: Mapping[str, Ran],
 ) -> list[tuple[Blame, str, list[tuple[int, str]]]]:
-    """The reservations that `older` finds, by what their deliveries count, and why.
+    """What goes back of *partition*, by what its delivery counts, and why.
 
-    *former* is who had the partition, under which token, *ran* what is known of that
-    process. In the order in which they are to be
-    put back: what was started comes first again, so it is last.
+    *former* is who had the partition, under which token; *notes* are what ran as
+    holders ended. In the order in which they are to be put back: what was *started*
+    comes first again, so it is last.
     """
-    holder, last = former
-    culprit = ran.id if ran and ran[:2] == (lease.partition, last) else None
     ids = {member.decode("utf-8", "replace") for member in started}
-    node_id = holder.partition("/")[0]
     found: dict[tuple[Blame, str], list[tuple[int, str]]] = defaultdict(list)
-    for number, queue in older(reply, lease):
-        token = read_reserved(b"%d" % number, reply[b"%d" % number]).token
-        kind, why = Blame.NONE, ""
-        if token == last and number == culprit:
-            kind = Blame.FULL
-            why = ended_in(node_id)
-        elif str(number) in ids:
-            is_beside = ran is not None and token == last
-            kind = Blame.BESIDE if is_beside else Blame.FULL
-        found[kind, why].append((number, queue))
+    for entry in entries:
+        holder = entry.keeper or (former[0] if entry.token == former[1] else "")
+        ran, kind, why = notes.get(holder), Blame.NONE, ""
+        if ran == (partition, entry.token, entry.id):
+            kind, why = Blame.FULL, ended_in(holder.partition("/")[0])
+        elif not entry.keeper and str(entry.id) in ids:
+            kind = Blame.FULL if ran is None else Blame.BESIDE
+        found[kind, why].append((entry.id, entry.queue))
     order = (Blame.NONE, Blame.BESIDE, Blame.FULL)
     return [
-        (kind, why, entries)
-        for (kind, why), entries in sorted(
-            found.items(), key=lambda one: (order.index(one[0][0]), one[0][1])
-        )
+        (kind, why, found[kind, why])
+        for kind, why in sorted(found, key=lambda one: (order.index(one[0]), one[1]))
     ]
 
 

@@ -147,7 +147,7 @@ class LocalRequests(Part):
             self._count(asked.reason, push.tag.url)
             wait = 0.0
             if asked.due:
-                wait = (asked.due - self._node.context.clock()) / 1000
+                wait = (asked.due - self._node.clock()) / 1000
             self._node.deliveries.accept(asked.delivery, wait)
 
     def _count(self, reason: str, url: str) -> None:

@@ -138,7 +138,7 @@ class Recrawls(Part):
     def open(self, codec: Codec) -> None:
         """Begin, on a node that is in its crawl, with its last parts but rounds."""
         self._codec = codec
-        self._clock = self._session.node.context.clock
+        self._clock = self._session.node.clock
         connect = self._crawler.signals.connect
         connect(self._note_answer, signals.response_downloaded)
         connect(self._note_page, signals.response_received)

@@ -336,8 +336,8 @@ class Session(Part):
             concurrency=concurrency_of(settings),
             launch=Launch(run_of(spider, self._run_id), job, self._join_only),
             features=AllFeatures(self._limits),
-            stopping=self._stopping,
         )
+        node.stopping = self._stopping
         self.node = node
         node.parts.add(self)
         json_log.name(spider, self.config.node_id)
@@ -540,7 +540,9 @@ class Session(Part):
             self._controls = controls
             self._live.change(controls.settings)
             self._count_for_limits()
-        if self._running and (self.node.paused or self.node.uplink.since is not None):
+        if self._running and (
+            self.node.controls.paused or self.node.uplink.since is not None
+        ):
             forget_timeout(self._crawler)
         self.wake_engine()
 

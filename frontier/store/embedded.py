@@ -23,6 +23,7 @@ What always holds:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import hashlib
@@ -44,9 +45,10 @@ from redis.retry import Retry
 
 from frontier.errors import StoreUnavailable
 from frontier.files import is_at
+from frontier.store.address import given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 logger = logging.getLogger(__name__)
 MAX_LOG_BYTES = 10_000_000
@@ -151,6 +153,48 @@ class EmbeddedStore:
         if facts is None:
             return StoreStatus(running=False, pid=None, socket=None)
         return StoreStatus(True, int(facts["process_id"]), files.socket)
+
+
+class NodeServer:
+    """Joins the embedded store in *directory* where no server is given."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._embedded: EmbeddedStore | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the server is one that nodes start again."""
+        return self._embedded is not None
+
+    async def join(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return *settings* with the URL of the server.
+
+        Raises:
+            StoreUnavailable: The embedded server does not start.
+        """
+        settings = dict(settings)
+        if not given(settings):
+            self._embedded = await asyncio.to_thread(
+                EmbeddedStore.join, self._directory
+            )
+            settings["REDIS_URL"] = self._embedded.url
+        return settings
+
+    async def revive(self) -> None:
+        """Start the embedded store again, should its process have died."""
+        try:
+            fresh = await asyncio.to_thread(EmbeddedStore.join, self._directory)
+        except StoreUnavailable:
+            return  # the next call that fails asks again
+        old, self._embedded = self._embedded, fresh
+        if old is not None:
+            await asyncio.to_thread(old.leave)
+
+    async def leave(self) -> None:
+        """Leave the embedded store, if this is one."""
+        if self._embedded is not None:
+            await asyncio.to_thread(self._embedded.leave)
 
 
 @dataclass(frozen=True, slots=True)

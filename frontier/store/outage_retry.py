@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
-from frontier.store.client import Call, memory_share
+from frontier.store.client import CHANGED, Call, memory_share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -65,9 +65,9 @@ class OutageRetry:
         """Whether it answers, and writes nothing."""
         self._full_since: float | None = None
         self._refused_at = 0.0
-        self._examine: Callable[[], Awaitable[None]] | None = None
-        self._examined = 0
-        self._examining: asyncio.Task[None] | None = None
+        self._start_over: Callable[[], None] | None = None
+        self._known = 0
+        """The `Store.changes` after which this node has started over."""
         self.outages = 0
         """How often the store went away."""
         self.on_damaged: Callable[[KeyDamaged], None] = lambda _: None
@@ -100,11 +100,16 @@ class OutageRetry:
         """Run *calls*, for which twice would be wrong.
 
         Raises:
-            StoreUnavailable: It is not known whether they happened.
+            StoreUnavailable: It is not known whether they happened; or they did not, as
+                another server took the place of the one that they were meant for.
         """
         if not calls:
             return []
-        await self._compare()
+        if self._start_over is not None and self._known != self.store.changes:
+            self._known = self.store.changes
+            self._start_over()
+            # What is asked is of before.
+            raise StoreUnavailable(self.store.where, CHANGED)
         try:
             replies = await self.store.run(calls, copied=copied)
         except KeyDamaged as error:
@@ -184,13 +189,13 @@ class OutageRetry:
                 waited,
             )
 
-    def on_change(self, examine: Callable[[], Awaitable[None]]) -> None:
-        """Have *examine* be awaited before anything is sent to a changed store.
+    def on_change(self, start_over: Callable[[], None]) -> None:
+        """Have *start_over* be called before anything is sent to a changed store.
 
-        It must see to outages by itself, and not raise.
+        What was to be sent fails then.
         """
-        self._examine = examine
-        self._examined = self.store.changes
+        self._start_over = start_over
+        self._known = self.store.changes
         self.store.watched = True
 
     def doubt(self) -> None:
@@ -199,25 +204,7 @@ class OutageRetry:
 
     def stop(self) -> None:
         """Compare no more: nothing is to be done with what would come of it."""
-        self._examine = None
-        if self._examining is not None:
-            self._examining.cancel()
-
-    async def _compare(self) -> None:
-        while self._examine is not None and self._examined != self.store.changes:
-            if self._examining is None:
-                done = self._do_examine(self._examine, self.store.changes)
-                self._examining = asyncio.create_task(done)
-            await asyncio.shield(self._examining)
-
-    async def _do_examine(
-        self, examine: Callable[[], Awaitable[None]], changes: int
-    ) -> None:
-        try:
-            await examine()
-            self._examined = changes
-        finally:
-            self._examining = None
+        self._start_over = None
 
     def _try_to_revive(self) -> None:
         if self._revive is None:

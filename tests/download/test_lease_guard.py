@@ -57,8 +57,8 @@ class Node:
 
     def __init__(self):
         self.has_lease = True
-        self.paused = False
-        self.inbox = SimpleNamespace(open={1})
+        self.controls = SimpleNamespace(paused=False)
+        self.inbox = SimpleNamespace(open={1}, sent=lambda *_: None)
         self.host_concurrency = SimpleNamespace(is_divided=False)
 
     def covers(self, _):
@@ -66,9 +66,6 @@ class Node:
 
     def has_lost(self, reservation):
         return reservation.key not in self.inbox.open
-
-    def sent(self, *_):
-        """As a node notes it for other nodes."""
 
 
 @pytest.fixture

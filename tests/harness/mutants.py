@@ -9,13 +9,12 @@ from types import SimpleNamespace
 
 from frontier.cluster import crawls
 from frontier.cluster.membership import Membership
-from frontier.node import outbox
+from frontier.node import inbox, outbox
 from frontier.node.context import Part
 from frontier.node.deliveries import Deliveries
-from frontier.node.failover import Failover
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
-from frontier.queue.reserve import requeue_calls
+from frontier.node.node import Node
 from frontier.store import cluster_router
 from frontier.store.client import Store
 from frontier.store.scripts import (
@@ -74,28 +73,29 @@ def stays_unserved(engine):
 def never_recovers(engine):
     """What a lost reply had reserved stayed reserved."""
 
-    async def recover(self):
-        self._unsure.clear()
+    reclaim = Inbox.reclaim
 
-    Inbox._recover = recover
+    async def others(self, leases):
+        await reclaim(self, {one: former for one, former in leases.items() if former})
+
+    Inbox.reclaim = others
 
 
 def never_reclaims(engine):
     """What a dead node had reserved was put back by nobody."""
 
-    async def reclaim(self, taken, ran):
-        pass
+    reclaim = Inbox.reclaim
 
-    Heartbeat._reclaim = reclaim
+    async def own(self, leases):
+        await reclaim(self, {one: None for one, former in leases.items() if not former})
+
+    Inbox.reclaim = own
 
 
 def never_starts_over(engine):
     """A server that had forgotten its last writes was taken for the same."""
 
-    async def start_over(self):
-        pass
-
-    Failover.start_over = start_over
+    Node.start_over = lambda self: None
 
 
 def hands_over_what_is_started(engine):
@@ -125,15 +125,14 @@ def acks_before_what_it_adopts(engine):
 
 def counts_what_is_kept(engine):
     """What a dead node had kept counted as delivered, whatever ended the node."""
-    put_back = Inbox._of_the_gone
+    weighed = inbox.weighed
 
-    async def counted(self, keys, lease, entries):
-        calls = await put_back(self, keys, lease, entries)
-        every = [(entry.id, entry.queue) for entry in entries]
-        full = requeue_calls(keys, lease, self._order, every, delivered=True)
-        return full if calls else calls
+    def counted(partition, entries, started, former, notes):
+        kept = [b"%d" % entry.id for entry in entries if entry.keeper]
+        bare = [entry._replace(keeper="") for entry in entries]
+        return weighed(partition, bare, [*started, *kept], former, notes)
 
-    Inbox._of_the_gone = counted
+    inbox.weighed = counted
 
 
 def acks_before_its_links(engine):

@@ -42,7 +42,7 @@ class Owner(AnOwner):
 def push(node, url, host, seconds=0):
     """Push *url*, to be fetched in so many seconds."""
     place = QueueAddresses(node.config).of(f"http://{host}/", url)
-    due = math.ceil(node.context.clock() + seconds * 1000) if seconds else 0
+    due = math.ceil(node.clock() + seconds * 1000) if seconds else 0
     queue, mark = f"0:{place.queue_key}", seen_hash(url)
     push = Push(TEST, mark, queue, 0, b"0" + url, url, due)
     node.outbox.put(place.partition, push)

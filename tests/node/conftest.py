@@ -7,24 +7,13 @@ from typing import NamedTuple
 import pytest
 from owner import Owner
 
-from frontier.cluster.lease import Leases
-from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
-from frontier.model import Member, Order
+from frontier.model import Order
 from frontier.node import end_of_crawl as ending
-from frontier.node.acks import Acks, DeliveryMarks
-from frontier.node.borrow import Borrow
-from frontier.node.context import NodeContext, Part
+from frontier.node.context import Part
 from frontier.node.crawl_limits import NO_LIMITS
-from frontier.node.deliveries import Deliveries
-from frontier.node.due_times import DueTimes
-from frontier.node.end_of_crawl import EndOfCrawl, Fetched
-from frontier.node.heartbeat import Heartbeat
 from frontier.node.host_politeness import Concurrency
-from frontier.node.hosts import Hosts
-from frontier.node.inbox import Inbox
 from frontier.node.node import Node
-from frontier.node.outbox import Outbox
 from frontier.node.parts import AllFeatures
 from frontier.queue.priority import queue_name
 from frontier.queue.push import TEST, Push, Pusher
@@ -79,97 +68,52 @@ class Allowance(NamedTuple):
         return self.per_host
 
 
-class Acked(Part):
-    """Has acks in a list."""
+class Written(Part):
+    """Has in a list what a journal would have."""
 
-    def __init__(self, journal):
-        self._journal = journal
+    def __init__(self):
+        self.lines = []
+
+    def pushed(self, partition, pushes):
+        self.lines += ((partition, push.queue, push.item) for push in pushes)
 
     def acked(self, reservation, again):
         partition = reservation.lease.partition
         more = () if again is None else (again,)
-        done = (partition, reservation.queue, reservation.item, *more)
-        self._journal.append(("ack", *done))
+        self.lines.append(
+            ("ack", partition, reservation.queue, reservation.item, *more)
+        )
 
 
-class Parts:
-    """What a node is made of, each to be run or asked by the test itself."""
+class Parts(Node):
+    """A node that is built, and of which a test runs or asks the parts itself."""
 
     def __init__(self, store, crawl, name, *, partitions=4, size=16, cap=8, **options):
+        settings = {
+            "order": options.get("order", Order.BFS),
+            **options.get("settings", {}),
+        }
+        config = Config(
+            node_id=name, partitions=partitions, lease_ttl=TTL, busy_max=0, **settings
+        )
+        super().__init__(config, {}, Owner(), spider="site")
         self.keys, self.store = crawl, store
         self.outage_retry = options.get("outage_retry") or OutageRetry(store)
-        self.clock = Clock()
+        self.run = self.outage_retry.retry
+        self.monotonic = Clock()
+        self.host_concurrency = Allowance(size, cap)
         self.verdicts = []
-        self.journal = []
         self.became_ready = []
-        self.ready = asyncio.Event()
         self.busy = False
-        self.idle = None
-        self.orders = []
         self.finished = asyncio.Event()
-        order = options.get("order", Order.BFS)
-        once = self.outage_retry.call
-        member = Member(name, 1)
-        self.membership = Membership(
-            once, crawl, member, partitions, ttl=TTL, clock=self.clock
-        )
+        self.build()
+        self.outbox.pusher = Pusher(crawl, options.get("shape", SHAPE))
         # As if a heartbeat had been answered. The first that is finds another name.
         self.membership._number, self.membership._is_spent = 1, False
-        self.membership._beaten = self.clock()
-        self.leases = Leases(self.outage_retry.call, crawl, self.membership)
-        self.outbox = Outbox(
-            self.outage_retry,
-            crawl,
-            Pusher(crawl, options.get("shape", SHAPE)),
-            on_verdicts=lambda pushes, verdicts: self.verdicts.extend(
-                zip(pushes, verdicts, strict=True)
-            ),
-            on_became_ready=self._on_became_ready,
-            journal=lambda partition, pushes: self.journal.extend(
-                (partition, push.queue, push.item) for push in pushes
-            ),
-        )
-        self.context = NodeContext(
-            self.outage_retry, crawl, self.leases, name, partitions, order, TTL
-        )
-        config = Config(partitions=partitions, **options.get("settings", {}))
-        self.hosts = Hosts(self.context, config)
-        self.inbox = Inbox(
-            self.context,
-            self.hosts,
-            host_concurrency=Allowance(size, cap),
-            on_ready=self.ready.set,
-        )
-        self.due_times = DueTimes(self.context, self.inbox)
-        self.starts = DeliveryMarks(self.outage_retry, crawl)
-        self.context.parts.add(self.starts, self.hosts, Acked(self.journal))
-        self.acks = Acks(self.context, self.inbox, self.outbox)
-        self.deliveries = Deliveries(
-            self.context, self.inbox, self.acks, self.membership
-        )
-        self.context.parts.add(self.deliveries)
-        self.borrow = Borrow(
-            self.context,
-            self.inbox,
-            self.deliveries,
-            self.membership,
-            clock=self.clock,
-        )
-        self.heartbeat = Heartbeat(
-            self.context, self.membership, self.inbox, self, borrow=self.borrow
-        )
-        self.borrow.on_change = self.heartbeat.hurry
-        self.heartbeat.on_leases = self.due_times.note_waiting
-        self.fetched = Fetched(self.outage_retry.retry, crawl, partitions)
-        self.ending = EndOfCrawl(
-            self.context,
-            self.inbox,
-            idle=lambda: self.is_idle(),
-            on_end=self.finished.set,
-            say_idle=self.heartbeat.say_idle,
-        )
-
-    # What the heartbeat asks of a node, or tells it.
+        self.membership._beaten = self.monotonic()
+        written = Written()
+        self.journal = written.lines
+        self.parts.add(written)
 
     def report(self):
         return {}
@@ -177,14 +121,11 @@ class Parts:
     def is_busy(self):
         return self.busy
 
-    def on_finished(self):
+    def tell_end(self, state):
         self.finished.set()
 
-    def on_order(self, order):
-        self.orders.append(order)
-
-    def is_idle(self):
-        return self.inbox.idle and not self.outbox.pending and not self.busy
+    def on_verdicts(self, pushes, verdicts):
+        self.verdicts += zip(pushes, verdicts, strict=True)
 
     def _on_became_ready(self, became_ready):
         self.became_ready += became_ready
@@ -241,22 +182,30 @@ def parts(parts_on, store):
     return partial(parts_on, store)
 
 
-class Flaky:
+class Wrapped:
+    """A store that does something beside the runs of a script."""
+
+    def __init__(self, store, script):
+        self._store, self._script = store, script
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def _is_meant(self, calls):
+        return any(call.script is self._script for call in calls)
+
+
+class Flaky(Wrapped):
     """A store whose connection breaks before one run of a script."""
 
     def __init__(self, store, script, run_number):
-        self._store, self._script = store, script
+        super().__init__(store, script)
         self._left = run_number
-        self.where = store.where
-        self.alone = store.alone
-        self.call = store.call
-        self.server_of = store.server_of
 
     async def run(self, calls, **options):
-        if any(call.script is self._script for call in calls):
-            self._left -= 1
-            if self._left == 0:
-                raise StoreUnavailable(self.where, "the connection broke")
+        self._left -= self._is_meant(calls)
+        if self._left == 0 and self._is_meant(calls):
+            raise StoreUnavailable(self.where, "the connection broke")
         return await self._store.run(calls, **options)
 
 
@@ -265,20 +214,16 @@ def flaky(store):
     return lambda script, run_number: Flaky(store, script, run_number)
 
 
-class Late:
+class Late(Wrapped):
     """A store whose replies to a script are on their way until `go` is set."""
 
     def __init__(self, store, script):
-        self._store, self._script = store, script
+        super().__init__(store, script)
         self.done, self.go = asyncio.Event(), asyncio.Event()
-        self.where = store.where
-        self.alone = store.alone
-        self.call = store.call
-        self.server_of = store.server_of
 
     async def run(self, calls, **options):
         replies = await self._store.run(calls, **options)
-        if any(call.script is self._script for call in calls):
+        if self._is_meant(calls):
             self.done.set()
             await self.go.wait()
         return replies

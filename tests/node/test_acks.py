@@ -39,7 +39,7 @@ async def test_an_ack_waits_for_the_links_and_then_for_the_archive(started, new_
     async def archived():
         at_the_barrier.append((node.outbox.pending, await node.scan(0)))
 
-    node.context.parts.add(Barrier(archived))
+    node.parts.add(Barrier(archived))
     for n in range(100):
         node.outbox.put(1, new_push(b"child %d" % n))
     node.acks.complete(taken)
@@ -58,7 +58,7 @@ async def test_an_archive_that_fails_keeps_everything_reserved(started):
     async def archived():
         raise OSError("the disk is full")
 
-    node.context.parts.add(Barrier(archived))
+    node.parts.add(Barrier(archived))
     node.acks.complete(taken)
     with pytest.raises(OSError, match="full"):
         await node.acks.drain()
@@ -92,7 +92,7 @@ async def test_the_journal_has_the_links_before_an_ack_and_the_ack_after_it(
     async def archived():
         at_the_barrier.extend(node.journal)
 
-    node.context.parts.add(Barrier(archived))
+    node.parts.add(Barrier(archived))
     child = new_push(b"child")
     for _ in range(2):  # also what was seen: who had "new" may be dead
         node.outbox.put(1, child)

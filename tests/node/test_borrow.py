@@ -19,7 +19,7 @@ def pair(parts, start):
     async def pair(**options):
         nodes = [parts(name, partitions=16, **options) for name in ("a", "b")]
         for node in nodes:
-            node.clock.stop()  # a slow machine takes longer than a slice
+            node.monotonic.stop()  # a slow machine takes longer than a slice
             start(node.outbox.run(), node.inbox.run(), node.acks.run())
         await settle(*nodes)
         return nodes
@@ -47,7 +47,7 @@ async def rounds(*nodes, until, most=60):
 
 
 def pass_time(node, seconds):
-    node.clock.ahead += seconds
+    node.monotonic.ahead += seconds
 
 
 def own(node):
@@ -201,10 +201,20 @@ async def test_two_nodes_that_want_a_partition_of_each_other_get_it(
     of_a, of_b = own(a)[0], own(b)[0]
     _, first = await kept(a, of_a, until, new_push, of_b)
     _, second = await kept(b, of_b, until, new_push, of_a, b"https://d.example/")
-    await rounds(a, b, until=lambda: of_b in a.leases.held and of_a in b.leases.held)
+    taken = {}
 
+    def both_have_theirs():
+        """As an engine takes at once what it is given, which is then under way."""
+        for node in (a, b):
+            taken[node] = taken.get(node) or node.inbox.take()
+        return all(taken.values())
+
+    await rounds(a, b, until=both_have_theirs)
+
+    assert of_b in a.leases.held
+    assert of_a in b.leases.held
     for node, child in ((a, first), (b, second)):
-        reservation = await until(node.inbox.take, "the child")
+        reservation = taken[node]
         assert reservation.delivery is child
         node.deliveries.through(reservation)
         await node.acks.drain()
@@ -329,7 +339,7 @@ async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
     root = await root_of(a, first, until, new_push)
     child, _ = await adopt(a, second, root)
     reservation = await until(a.inbox.take, "the child")
-    a.inbox.lose_lease(a.leases.held[first])
+    a.inbox.lose_all([a.leases.held[first]])
 
     assert a.deliveries.has_lost(child)
     await a.acks.put_back(reservation)

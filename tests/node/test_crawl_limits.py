@@ -5,10 +5,11 @@ import pytest
 
 from frontier.cluster.membership import Membership
 from frontier.errors import StoreUnavailable
-from frontier.model import Member, Order
-from frontier.node.context import NodeContext, Owner
+from frontier.model import Member
+from frontier.node.context import Owner
 from frontier.node.crawl_limits import Limits, Portions, Spending
 from frontier.node.ends import described, reason_of
+from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 from frontier.urls.traps import Group
@@ -33,13 +34,14 @@ def node(store, crawl):
             busy=False, report=None
         )
         inbox, told = Waiting(range(waiting)), []
-        context = NodeContext(OutageRetry(run), crawl, None, name, 4, Order.BFS, ttl)
         kernel = SimpleNamespace(
-            context=context,
+            config=Config(node_id=name, lease_ttl=ttl),
+            outage_retry=OutageRetry(run),
+            keys=crawl,
             inbox=inbox,
             owner=Owner(),
             uplink=SimpleNamespace(since=None),
-            on_limit=told.append,
+            tell_end=lambda _: told.append(made.ended_at),
         )
         made = Spending(kernel, Limits(**limits))
         made.told, made.inbox = told, inbox

@@ -78,14 +78,14 @@ async def test_a_node_with_future_work_only_scans_seldom(
     db("RPUSH", keys.waiting(f"{later:.0f}"), "0:a.example\n0url")
     db("HSET", keys.counts, "waiting", 1, "pushed", 1)
     scans = []
-    scan = node.ending._scan
+    scan = node.end_of_crawl._scan
 
     async def counted():
         scans.append(time.time() * 1000)
         return await scan()
 
-    node.ending._scan = counted
-    start(node.ending.run())
+    node.end_of_crawl._scan = counted
+    start(node.end_of_crawl.run())
     await until(lambda: len(scans) > 5)
 
     assert scans[1] > later - 500, "nothing was to be found before"
@@ -116,7 +116,7 @@ async def test_a_hint_may_say_that_something_is_due(parts, start, db, crawl, unt
     node = parts()
     await node.heartbeat.beat()
     told = []
-    node.inbox.on_due = told.append
+    node.due_times.note = told.append
     db("RPUSH", crawl.hints("a"), f"1 {DUE}", f"99 {DUE}", "x due")
     start(node.inbox.run())
     await until(lambda: told)
@@ -130,7 +130,7 @@ async def test_a_node_whose_clock_is_ahead_has_nothing_be_late(
     monkeypatch.setattr(due, "wall_ms", lambda: time.time() * 1000 + 3_600_000)
     node = await opened(server, "a")
     seconds, micros = db("TIME")
-    ahead = node.context.clock() - int(seconds) * 1000 - int(micros) / 1000
+    ahead = node.clock() - int(seconds) * 1000 - int(micros) / 1000
     assert abs(ahead) < 600_000  # by which a busy machine may be late
 
     push(node, b"1", "h.example", 0.2)

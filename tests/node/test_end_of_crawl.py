@@ -1,5 +1,6 @@
 import pytest
 
+from frontier.model import Member
 from frontier.node import end_of_crawl as ending
 
 
@@ -29,10 +30,11 @@ def idle_node(parts, start, db, crawl):
 
     async def idle_node(at_each_look=None, partitions=300, rank=0):
         node = parts(partitions=partitions)
-        node.ending._rank = lambda: rank
         node.looks = 0
         db("HSET", crawl.meta(), "state", "open")
         await node.heartbeat.beat()
+        before = tuple(Member(f"!{number}", 1) for number in range(rank))
+        node.membership._members = before
 
         def is_idle():
             node.looks += 1
@@ -41,7 +43,7 @@ def idle_node(parts, start, db, crawl):
             return True
 
         node.is_idle = is_idle
-        start(node.ending.run())
+        start(node.end_of_crawl.run())
         return node
 
     return idle_node
@@ -51,10 +53,8 @@ async def test_a_crawl_with_nothing_left_ends_after_a_second_look_at_once(
     idle_node, db, crawl, clock
 ):
     node = await idle_node()
-    assert not node.ending.ended_here
     await node.finished.wait()
 
-    assert node.ending.ended_here
     assert db("HGET", crawl.meta(), "state") == b"finished"
     assert node.looks == 2
     assert clock.asked == 2  # when it began, and once more: no interval between
@@ -73,11 +73,9 @@ async def test_a_node_that_is_busy_no_more_says_so_itself(parts, start, db, craw
     db("HSET", crawl.meta(), "state", "open")
     node.busy = True
     await node.heartbeat.beat()  # the only one: its loop does not run
-    start(node.ending.run())
+    start(node.end_of_crawl.run())
     node.busy = False
     await node.finished.wait()
-
-    assert node.ending.ended_here
 
 
 async def test_a_node_says_that_it_is_idle_each_time_it_becomes_so_and_once(
@@ -91,7 +89,7 @@ async def test_a_node_says_that_it_is_idle_each_time_it_becomes_so_and_once(
     async def say_idle():
         said.append(node.looks)
 
-    node.ending._say_idle = say_idle
+    node.heartbeat.say_idle = say_idle
     await until(lambda: node.looks > 6, "some looks")
 
     assert said == [1, 5]

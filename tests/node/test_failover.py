@@ -7,9 +7,8 @@ import pytest
 from frontier.errors import StoreUnavailable
 from frontier.model import Order
 from frontier.node.context import Part
-from frontier.node.failover import Failover
 from frontier.queue.push import FORCE
-from frontier.queue.reserve import requeue_calls
+from frontier.queue.reserve import Blame, requeue_calls
 from frontier.store.client import Call
 from tests.topologies import Process, free_ports
 from tests.topologies import until as wait_until
@@ -34,9 +33,7 @@ class Heard(Part):
 def compare(parts):
     """Have *parts* start over on a store that went back."""
     parts.heard = Heard()
-    parts.context.parts.add(parts.heard)
-    failover = Failover(parts.context, parts.store, parts.inbox, parts.outbox)
-    parts.outage_retry.on_change(failover.start_over)
+    parts.parts.add(parts.heard)
     return parts
 
 
@@ -114,7 +111,7 @@ async def test_a_requeue_that_is_forgotten_is_found(node, own_server, new_push, 
     await node.store.call(Call.command("HSET", *reserved))
     await node.store.call(Call.command("SAVE"))
     entries = [(1000, "0:a.example")]
-    calls = requeue_calls(keys, lease, Order.BFS, entries, delivered=True)
+    calls = requeue_calls(keys, lease, Order.BFS, entries, Blame.FULL)
     assert await node.store.run(calls) == [[1, 0]]
     own_server.kill()
     own_server.start()

@@ -47,21 +47,21 @@ async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
         node.inbox.stopped = True
         die(name)
 
-    assert node.heartbeat.dead == 0
-    assert node.heartbeat.reclaimed == 1
+    assert (await node.scan(0)).dead == 0
+    assert node.inbox.reclaimed == 1
 
 
 async def test_the_marks_of_what_is_acked_do_not_stay(
     parts, start, new_push, until, db, crawl
 ):
     a = parts("a")
-    start(a.outbox.run(), a.inbox.run(), a.starts.run())
+    start(a.outbox.run(), a.inbox.run(), a.delivery_marks.run())
     await settle(a)
     await a.push(0, new_push(b"x"))
     await a.inbox.load_queues([0])
     await until(lambda: len(a.inbox))
     reservation = a.inbox.take()
-    a.starts.begin(reservation)
+    a.delivery_marks.begin(reservation)
     mark = crawl.partition(0).started
     await until(lambda: db("SMEMBERS", mark) == {b"%d" % reservation.id})
     assert db("TTL", mark) > 80_000
@@ -84,7 +84,7 @@ async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
         await b.heartbeat.beat()
     await settle(b)
 
-    assert b.heartbeat.reclaimed == count
+    assert b.inbox.reclaimed == count
     scans = [await b.scan(partition) for partition in range(count)]
     assert {(scan.ready, scan.reserved) for scan in scans} == {(1, 0)}
 

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from frontier.node import inbox
+from frontier.queue.reserve import Reservation
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_RESERVE
 
@@ -110,7 +111,7 @@ async def test_keys_take_turns(ready, until):
 async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready, until):
     node = await ready({0: [(b"1",)]})
     await until(lambda: len(node.inbox))
-    node.clock.ahead = 3_600
+    node.monotonic.ahead = 3_600
 
     assert node.inbox.take() is None
     assert len(node.inbox) == 1, "a heartbeat may still be answered"
@@ -147,10 +148,8 @@ async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
     node = await ready({0: [(b"0", "a")], 1: [(b"1", "b")], 2: [(b"2", "c")]})
     await until(lambda: len(node.inbox) == 3)
     assert len({lease.token for lease in node.leases.held.values()}) == 1
-    lost = node.leases.held[1]
-    node.leases.forget(lost)
 
-    assert node.inbox.lose(lost) == []
+    assert node.inbox.lose([node.leases.held[1]]) == 0
 
     assert {r.lease.partition for r in take_all(node)} == {0, 2}
     assert {partition for partition, _, _ in node.inbox.open} == {0, 2}
@@ -159,11 +158,9 @@ async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
 async def test_what_had_been_started_under_a_lost_lease_is_told(ready, until):
     node = await ready({0: [(b"0",), (b"1",)]})
     await until(lambda: len(node.inbox) == 2)
-    started = node.inbox.take()
-    lost = node.leases.held[0]
-    node.leases.forget(lost)
+    node.inbox.take()
 
-    assert node.inbox.lose(lost) == [started]
+    assert node.inbox.lose([node.leases.held[0]]) == 1
     assert node.inbox.take() is None
     assert 0 not in node.inbox.busy_partitions()
 
@@ -244,3 +241,21 @@ async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
 
     node.inbox.forget(reservation)
     assert node.inbox.idle
+
+
+async def test_what_a_holder_could_have_reserved_and_neither_knows_nor_keeps_goes_back(
+    parts, db, crawl
+):
+    node, keys = parts("a"), crawl.partition(3)
+    await node.heartbeat.beat()
+    lease = node.leases.held[3]
+    token, queue = lease.token, "0:a.example"
+    heads = (token, token, token - 1, token + 1, f"{token} b/x/1")
+    for number, head in enumerate(heads, 1):
+        db("HSET", keys.reserved, number, f"{head}\n{queue}\n0{number}".encode())
+    node.inbox.adopt([Reservation(lease, 1, queue, b"01")])
+
+    await node.inbox.reclaim({lease: None})
+
+    assert sorted(db("HKEYS", keys.reserved)) == [b"1", b"4", b"5"]
+    assert sorted(await node.items(3)) == [b"02", b"03"]

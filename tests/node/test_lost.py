@@ -90,7 +90,7 @@ async def test_an_emptied_part_is_found_by_who_looks_for_the_end(
     a.owner.is_busy = False
 
     await until(failed(a), "a failure")
-    assert not a.finished
+    assert not a.ended
 
 
 async def test_an_emptied_part_is_found_by_who_joins(open_node, new_node, server, lose):

@@ -122,11 +122,8 @@ async def test_a_node_that_is_closed_compares_the_store_no_more(new_node, server
     await node.open()
     compared = []
 
-    async def compare():
-        compared.append(node)
-
     outage_retry = node.outage_retry
-    outage_retry.on_change(compare)
+    outage_retry.on_change(lambda: compared.append(node))
     await node.close()
     outage_retry.doubt()
     with pytest.raises(StoreUnavailable, match="closed its connections|No master"):
@@ -342,7 +339,7 @@ async def test_a_limit_that_others_have_reached_ends_a_node_without_one(
 ):
     node = new_node(server, "a")
     await node.open()
-    node.on_order(LIMIT)
+    node.tell_end(LIMIT)
     await until(lambda: node.owner.ends)
 
     assert node.owner.ends[0].reason == "frontier_limit"

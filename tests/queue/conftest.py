@@ -65,9 +65,8 @@ class Client:
         return sum(p.acked(reply, lease) for reply in self.store.run(calls))
 
     def requeue(self, lease, entries, *, delivered):
-        calls = p.requeue_calls(
-            self.keys, lease, self.order, entries, delivered=delivered
-        )
+        blame = p.Blame.FULL if delivered else p.Blame.NONE
+        calls = p.requeue_calls(self.keys, lease, self.order, entries, blame)
         done = [p.requeued(reply, lease) for reply in self.store.run(calls)]
         return tuple(map(sum, zip(*done, strict=True))) if done else (0, 0)
 
@@ -78,7 +77,9 @@ class Client:
     def reclaim(self, lease):
         """Take back what was reserved under older tokens."""
         reply = self.store.call(p.list_reserved(self.keys))
-        return self.requeue(lease, p.older(reply, lease), delivered=True)
+        left = [one for one in p.entries_in(reply) if one.token < lease.token]
+        entries = [(one.id, one.queue) for one in left]
+        return self.requeue(lease, entries, delivered=True)
 
     def bury(self, reservation, reason):
         return self.store.call(p.bury_call(self.keys, reservation, reason))

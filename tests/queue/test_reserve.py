@@ -87,14 +87,6 @@ def test_a_scan_names_a_key_of_another_type(client, db, keys, key):
     assert caught.value.key == getattr(keys, key)
 
 
-def test_unknown_is_what_a_holder_could_have_reserved_and_neither_knows_nor_keeps():
-    entries = {1: "7", 2: "7", 3: "6", 4: "8", 5: "7 node-1"}
-    reply = {b"%d" % n: f"{head}\n{A}\nx".encode() for n, head in entries.items()}
-
-    unknown = p.unknown_of(reply, Lease(3, 7), {(3, 7, 1), (4, 7, 2), (3, 6, 3)})
-    assert unknown == [(2, A), (3, A)]
-
-
 def test_what_is_reserved_is_nobody_elses_until_it_is_acked(client, grant):
     node, lease = client(), grant()
     node.push_urls(numbers(3))
@@ -211,11 +203,10 @@ def taken_over(node, lease, former=None, ran=None):
     reply = node.store.call(p.list_reserved(node.keys))
     started = node.store.call(Call.command("SMEMBERS", node.keys.started))
     held = ("node-1/x/1", former.token) if former else ("", 0)
-    done = []
-    for kind, why, entries in p.weighed(reply, started, lease, held, ran):
-        calls = p.requeue_calls(
-            node.keys, lease, node.order, entries, delivered=kind, why=why
-        )
+    notes = {"node-1/x/1": ran} if ran else {}
+    left, done = p.entries_in(reply), []
+    for kind, why, entries in p.weighed(lease.partition, left, started, held, notes):
+        calls = p.requeue_calls(node.keys, lease, node.order, entries, kind, why)
         done += [p.requeued(one, lease) for one in node.store.run(calls)]
     node.store.call(Call.command("UNLINK", node.keys.started))
     return tuple(map(sum, zip(*done, strict=True)))

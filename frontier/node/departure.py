@@ -1,0 +1,305 @@
+"""How a node leaves its crawl, and what the last one does.
+
+What always holds:
+
+1.  What is done is acked and what is not is given back, in this order: as much of both
+    as the store lets it. What it does not let it, others take over.
+2.  Only a node that has left in order, as the last of a crawl that has ended, does the
+    work of the end: payloads, packages, the frontier. What of it is not done is said,
+    and the process exits with an error.
+3.  Nothing waits for ever: for a store that is silent `CLOSE_TIMEOUT`, for other nodes
+    some leases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from frontier.cluster import crawls
+from frontier.cluster.crawls import LIMIT
+from frontier.errors import (
+    CrawlLost,
+    FrontierError,
+    KeyDamaged,
+    NodeReplaced,
+    StoreRefused,
+    StoreUnavailable,
+)
+from frontier.node.context import Part, answer_time
+from frontier.node.ends import UNDONE
+from frontier.node.remove_crawl import remove_frontier
+from frontier.status.reports import stats_of_all
+from frontier.store.client import BlockingStore, Call
+from frontier.store.outage_retry import pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from frontier.cluster.membership import Departure
+    from frontier.node.context import Kernel
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT = 30.0
+"""Seconds that a closing node waits for a store that does not answer."""
+REACH_PAUSE = 0.5
+"""Seconds between its questions."""
+LEAVE_TIMEOUT = 3.0
+"""Seconds for which it then tries to leave the crawl all the same."""
+SILENT_LEASES = 3
+"""Leases for which a node that leaves waits at most for others that are silent. One is
+enough, unless the store is unreachable meanwhile, or its clock is set."""
+HEARD = 3.0
+"""Seconds in which others should have heard of the end of the crawl."""
+
+
+class Leaving:
+    """Takes one node out of its crawl."""
+
+    def __init__(self, node: Kernel) -> None:
+        self._node = node
+        self._config, self._keys = node.config, node.keys
+        self._departure: Departure | None = None
+        """What the node has learned as it left the map."""
+
+    @property
+    def _is_outside(self) -> bool:
+        """Whether the crawl is lost, or another process has this node's place."""
+        return self._node.has_failed(CrawlLost, NodeReplaced)
+
+    async def leave(self) -> None:
+        """Store what is done, give back what is not, leave the crawl."""
+        self._node.inbox.stopped = True
+        silent = stored = False
+        try:
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                stored = await self._node.tasks.unless_broken(self._store_all())
+        except TimeoutError:
+            silent = True
+        except KeyDamaged as error:
+            self._node.fail(error)
+        reason = "the store does not answer" if silent else ""
+        if not silent and (not stored or self._node.has_failed(KeyDamaged)):
+            reason = "its frontier has failed"
+        if reason and not self._is_outside:
+            logger.error(
+                "%s; what this node had in flight will be fetched again by another "
+                "one after %g s",
+                reason,
+                self._config.lease_ttl,
+            )
+        await self._node.tasks.stop()
+        await self._depart_in_time(LEAVE_TIMEOUT if silent else CLOSE_TIMEOUT, reason)
+        self._node.parts.call(Part.tell)
+        if not self._is_outside:
+            await self._add_up()
+            await self._conclude()
+
+    async def _add_up(self) -> None:
+        """Learn what all nodes have counted, if this is the last of them."""
+        if self._departure is None or self._departure.left:
+            return
+        try:
+            ask = Call.command("HGETALL", self._keys.reports())
+            (reports,) = await self._node.outage_retry.call([ask])
+        except FrontierError as error:
+            logger.warning("the counts of all nodes are unknown: %s", error)
+        else:
+            self._node.stats_of_all = stats_of_all(reports)
+
+    async def _depart_in_time(self, seconds: float, reason: str) -> None:
+        """Leave; *reason* says what kept all from being stored.
+
+        The store may be silent for *seconds*.
+        """
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                try:
+                    report = await self._depart(graceful=not reason)
+                    if not self._is_outside:
+                        self._departure = await self._leave(
+                            report, limit, seconds, graceful=not reason
+                        )
+                except (CrawlLost, KeyDamaged) as error:
+                    self._node.fail(error)
+                except StoreRefused as error:
+                    if not reason:  # else a loop has told it
+                        self._node.fail(error)
+        except (TimeoutError, StoreUnavailable):
+            if not reason:
+                logger.error(  # noqa: TRY400 (all is said)
+                    "the store does not answer; other nodes take over this node's "
+                    "hosts after %g s",
+                    self._config.lease_ttl,
+                )
+
+    async def _store_all(self) -> None:
+        if self._node.telling is not None:
+            await self._node.telling
+        await self._node.acks.drain()
+        await self._node.acks.settle(())
+        await self._node.parts.wait(Part.leaving)
+        await self._node.heartbeat.stop()
+
+    async def _depart(self, *, graceful: bool) -> dict[str, Any]:
+        """Give back what it has; return its last report."""
+        report = self._node.report()  # while there is an archive, and leases
+        leases, inbox = self._node.leases, self._node.inbox
+        await self._despite(inbox.give_back(list(leases.held)))
+        # No page is to blame for a damaged key: it counts as no delivery.
+        if graceful or self._node.has_failed(KeyDamaged):
+            await self._despite(inbox.put_back(list(inbox.open.values())))
+        await self._despite(self._node.deliveries.give_back())
+        if self._node.start_lock is not None:
+            await self._despite(self._node.start_lock.release())
+        held = list(leases.held)
+        # Others take what is not given back from who is off the map.
+        with contextlib.suppress(StoreUnavailable):
+            await self._despite(leases.release(held))
+        await self._node.parts.wait(Part.finish)
+        return report
+
+    async def _despite(self, step: Awaitable[Any]) -> None:
+        """Do *step*; a damaged key does not keep the node from the next one.
+
+        What it has not given back stays reserved, for who takes the partition next.
+        """
+        try:
+            await step
+        except KeyDamaged as error:
+            self._node.fail(error)
+
+    async def _leave(
+        self,
+        report: Mapping[str, Any],
+        limit: asyncio.Timeout,
+        seconds: float,
+        *,
+        graceful: bool,
+    ) -> Departure:
+        """Leave the map, where the crawl has ended as the last one if nobody else may.
+
+        Each answer of the store moves *limit*, by *seconds*. If it is *graceful*, the
+        last node ends a crawl in which nothing is left.
+        """
+        began, told = time.monotonic(), False
+        waits = pauses()  # the others hear of the end with their next beat
+        most = SILENT_LEASES * self._config.lease_ttl
+        clock = asyncio.get_running_loop().time
+        while True:
+            waited = time.monotonic() - began
+            leave = partial(self._node.membership.leave, report, stay=waited < most)
+            gone: Departure = await self._answered(leave)
+            limit.reschedule(clock() + seconds)
+            if not gone.silent:
+                break
+            if waited > HEARD and not told:
+                told = True
+                logger.info(
+                    "the crawl %s has ended; nothing was heard of %s since: this "
+                    "node waits for %g s to see if it is dead, and then does the "
+                    "work of the last node (frontier node remove ends the wait)",
+                    self._keys.crawl_id,
+                    ", ".join(gone.silent),
+                    self._config.lease_ttl,
+                )
+            await asyncio.sleep(min(next(waits), REACH_PAUSE))
+        if not gone.left and gone.state == crawls.OPEN and graceful:
+            gone = await self._finish_empty(gone)
+        if gone.state.encode() in crawls.ENDED and waited >= most:
+            gone = replace(gone, left=0)  # who is left there is silent for that long
+        return gone
+
+    async def _finish_empty(self, gone: Departure) -> Departure:
+        """End the crawl that this node was the last to leave, if nothing is left in it.
+
+        Nobody would find its end: the next run would, and fetch nothing.
+        """
+        node = self._node
+        if self._config.keep_alive or node.stays_open or not node.has_seeds:
+            return gone
+        ended = await self._answered(self._node.end_of_crawl.finish_empty)
+        if not ended:
+            return gone
+        logger.info("the crawl %s has ended; nothing is queued", self._keys.crawl_id)
+        ask = Call.command("HLEN", self._keys.nodes())
+        (left,) = await self._node.outage_retry.retry([ask])
+        return replace(gone, state=crawls.FINISHED, left=left)
+
+    async def _conclude(self) -> None:
+        """Do what the last node of a crawl that has ended does.
+
+        It takes as long as the disk does, or the server. What cannot be done is said.
+        """
+        gone, crawl_id = self._departure, self._keys.crawl_id
+        if gone is None:
+            if self._node.ended:
+                self._undone(
+                    "this node could not leave the crawl %s in order: whether its "
+                    "payloads are committed is not known; frontier collection list "
+                    "tells it",
+                    crawl_id,
+                )
+            return
+        if gone.left or gone.state.encode() not in crawls.ENDED:
+            return
+        if gone.state == LIMIT:
+            await self._tell_unfetched()
+        for conclude in self._node.parts.each(Part.conclude):
+            if not await conclude(gone.state):
+                self._node.end(UNDONE)
+        if not self._config.keep_frontier:
+            await self._remove_frontier()
+
+    async def _tell_unfetched(self) -> None:
+        """Say how much was queued when the crawl ended before its queue did."""
+        try:
+            left = await self._node.end_of_crawl.left()
+        except FrontierError as error:
+            logger.warning("how much was left in the queue is unknown: %s", error)
+            return
+        if left:
+            logger.info(
+                "%d queued requests of %s are not fetched, as the crawl has ended",
+                left,
+                self._keys.crawl_id,
+            )
+
+    def _undone(self, message: str, *arguments: object) -> None:
+        """Say what of the crawl's end is not done, also by the exit code."""
+        logger.error(message, *arguments)
+        self._node.end(UNDONE)
+
+    async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What *ask*, which may be done twice, returns once the store answers."""
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await asyncio.sleep(REACH_PAUSE)
+
+    async def _remove_frontier(self) -> None:
+        keys = self._keys
+        try:
+            await asyncio.to_thread(self._remove_frontier_here)
+        except FrontierError as error:
+            self._undone(
+                "the frontier of %s is not removed: %s; frontier crawl end "
+                "--remove-frontier does it",
+                keys.crawl_id,
+                error,
+            )
+            return
+        logger.info("removed the frontier of %s", keys.crawl_id)
+
+    def _remove_frontier_here(self) -> None:
+        timeout = answer_time(self._config.lease_ttl)
+        store = BlockingStore.from_settings(self._node.settings, timeout)
+        with contextlib.closing(store):
+            remove_frontier(store, self._keys, ttl=self._config.lease_ttl)
