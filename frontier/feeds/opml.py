@@ -6,12 +6,12 @@ feed. Folders of a feed reader are topics, not sites.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import InputBroken
 from frontier.feeds.model import sites_of
 from frontier.settings.toml_tables import read_bytes
+from frontier.urls.sitemaps import without_bare
 from frontier.urls.split import split
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from frontier.feeds.model import Site
 
 MAX_BYTES = 32 << 20
-BARE = re.compile(rb"&(?!#?\w{1,32};)")
-"""An ampersand that begins no reference, as in the URLs of careless programs."""
 
 
 def read(
@@ -39,7 +37,7 @@ def read(
     from lxml import etree
 
     where = str(path)
-    data = BARE.sub(b"&amp;", read_bytes(path, MAX_BYTES))
+    data = without_bare(read_bytes(path, MAX_BYTES))
     parser = etree.XMLParser(recover=True, resolve_entities=False, no_network=True)
     try:
         root = etree.fromstring(data, parser)

@@ -62,12 +62,24 @@ _CHANGED = ("lastmod", "news", "updated", "modified", "pubdate")
 _LINE = re.compile(rb"[^\r\n]++")
 _UNFIT = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f]")
 """Characters at which libxml2 ends."""
-_BARE = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
-"""A ``&`` that begins no reference: to libxml2 a fault that takes what follows."""
+_BARE = re.compile(
+    rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))"
+    rb"|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)",
+    re.DOTALL,
+)
 _MONTH = re.compile(r"\d{4}(?:-\d\d)?+")
 
 Entry = tuple[str, str | None]
 """A URL, and when it has changed, by ISO 8601 in UTC."""
+
+
+def without_bare(document: bytes) -> bytes:
+    """*document* with each ``&`` escaped that begins no reference.
+
+    Careless programs write them into URLs; to libxml2 it is a fault that takes what
+    follows. In a CDATA section it may stand.
+    """
+    return _BARE.sub(lambda bare: bare[1] or b"&amp;", document)
 
 
 def iso_date(text: str) -> datetime:
@@ -176,7 +188,7 @@ class _Sitemap:
 
     def elements(self, body: bytes) -> Iterator[Entry]:
         if b"\0" not in body[:100]:  # UTF-16 has them as parts of others
-            body = _BARE.sub(b"&amp;", _UNFIT.sub(b"", body))
+            body = without_bare(_UNFIT.sub(b"", body))
         parsed = etree.iterparse(
             BytesIO(body),
             recover=True,
@@ -230,7 +242,8 @@ class _Sitemap:
                     continue
             if told := told[: LONGEST_URL + 1].strip():
                 found.setdefault(name, told)
-        return (found["loc"], self._changed(found)) if "loc" in found else None
+        url = found.get("loc") or (item.text or "")[: LONGEST_URL + 1].strip()
+        return (url, self._changed(found)) if url else None
 
     def _changed(self, found: Mapping[str, str]) -> str | None:
         """The last change that is told: ``lastmod``, or when the news was published."""

@@ -46,6 +46,23 @@ def test_a_list_has_urls_and_their_last_change():
     assert faults == []
 
 
+def test_an_entry_that_is_its_url_names_it():
+    """As an index that is among crawler-commons' cases has them."""
+    index = (
+        "<sitemapindex><sitemap>\n http://a.example/1?a=1&amp;b=2\n</sitemap><sitemap>"
+    )
+    found, kinds, faults = read(f"{index}\n</sitemap></sitemapindex>")
+
+    assert (found, kinds) == ([("http://a.example/1?a=1&b=2", None)], {True})
+    assert faults == []
+
+
+def test_an_ampersand_in_a_cdata_section_is_one():
+    found, _, faults = read(urlset(entry("/1?a=1<![CDATA[&b=2&c=3]]>&amp;d=4&e=5")))
+
+    assert (found, faults) == ([("http://a.example/1?a=1&b=2&c=3&d=4&e=5", None)], [])
+
+
 @pytest.mark.parametrize("date", ["yesterday", "9999-12-31T23:59-09:00", "x" * 9999])
 def test_a_date_that_cannot_be_read_is_told_and_costs_no_url(date):
     found, _, faults = read(urlset(entry("/1", f"<lastmod>{date}</lastmod>")))
