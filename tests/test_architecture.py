@@ -43,6 +43,7 @@ LAYERS = [
         "postcrawl",
         "recrawl",
         "seeds.load_once",
+        "seen.export",
         "status",
         "wacz",
     },

@@ -47,6 +47,7 @@ from frontier.requests.left_out import LeftOut
 from frontier.session.emitter import PAUSE, Emitter
 from frontier.session.session import session_of
 from frontier.settings.live_source import Live
+from frontier.store.calls import batches
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Rounds(Emitter):
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._session = session_of(crawler)
-        self._told: Mapping[str, Site] | None = None
+        self._told: Mapping[str, Site] = {}
         """What of the configuration the store has been told."""
         self._urls: dict[tuple[str, int], int] = defaultdict(int)
         """By how many more URLs of a round are queued than the store knows."""
@@ -164,29 +165,26 @@ class Rounds(Emitter):
 
     async def _configure(self) -> None:
         """Tell the store what has changed in the configuration, if it was read."""
-        sites = self._live.value
-        if sites is None or sites is self._told:
+        sites, before = self._live.value, self._told
+        if sites is None or sites is before:
             return
-        told = self._told or {}
-        if self._told is None or sites.keys() != told.keys():
-            known = Call.command("ZRANGE", self._keys.sites(), 0, -1)
-            (members,) = await self._node.run([known])
-            gone = sorted({name.decode() for name in members} - sites.keys())
-            await self._tell({name: end_call(self._keys, name) for name in gone}, "end")
-        changed = [site for name, site in sites.items() if told.get(name) != site]
-        for at in range(0, len(changed), MOST_IDS):
-            some = changed[at : at + MOST_IDS]
-            calls = {site.name: update_call(self._keys, site) for site in some}
-            await self._tell(calls, "are new or changed")
+        (members,) = await self._node.run(
+            [Call.command("ZRANGE", self._keys.sites(), 0, -1)]
+        )
+        gone = sorted({name.decode() for name in members} - sites.keys())
+        calls = {name: end_call(self._keys, name) for name in gone}
+        for name, site in sites.items():
+            if site != before.get(name):
+                calls[name] = update_call(self._keys, site)
+        for some in batches(list(calls), MOST_IDS):
+            replies = await self._node.run([calls[name] for name in some])
+            told = zip(some, replies, strict=True)
+            names = [name for name, reply in told if reply != b"same"]
+            if names:
+                shown, more = ", ".join(names[:5]), "..." if len(names) > 5 else ""
+                what = f"{len(names)} sites begin, change or end"
+                logger.info("%s: %s%s", what, shown, more)
         self._told = sites
-
-    async def _tell(self, calls: Mapping[str, Call], what: str) -> None:
-        replies = await self._node.run(list(calls.values()))
-        told = zip(calls, replies, strict=True)
-        names = [name for name, reply in told if reply != b"same"]
-        if names:
-            shown, more = ", ".join(names[:5]), "..." if len(names) > 5 else ""
-            logger.info("%d sites %s: %s%s", len(names), what, shown, more)
 
     # What is due.
 

@@ -269,7 +269,7 @@ class Migration:
         _, members = store.run([Call.command("HSET", keys.meta(), *fields), size])
         self.filter.imported = max(0, members - 1)  # without the guard
         store.call(self._lock.done_call())
-        self.queue.queued, self.queue.seen_already = seeder.queued, seeder.seen
+        self.queue.queued, self.queue.seen_already = seeder.new, seeder.seen
 
     def _read(
         self, progress: Callable[[int], None]

@@ -122,7 +122,7 @@ class SeedList:
             store.call(lock.start_over_call())
             raise
         store.call(lock.done_call())
-        done.queued, done.seen_already = seeder.queued, seeder.seen
+        done.queued, done.seen_already = seeder.new, seeder.seen
         return done
 
     def _of(

@@ -147,10 +147,10 @@ class Seeder:
         self._keys = keys
         self._pusher = Pusher(keys, tiers)
         self._unbroken = Unbroken(store)
-        self.queued = 0
-        """Seeds that were new."""
+        self.new = 0
+        """What was new to the crawl, of pushes with a tag."""
         self.seen = 0
-        """Seeds that the crawl had seen."""
+        """What the crawl had seen, of these."""
 
     def push(self, pushes: Iterable[tuple[int, Push]]) -> None:
         """Store *pushes*, each with its partition, and tell who holds that.
@@ -182,8 +182,9 @@ class Seeder:
 
     def _count(self, pushes: Sequence[Push], verdicts: str) -> None:
         for push, verdict in zip(pushes, verdicts, strict=True):
-            self.queued += bool(push.queue) and verdict == NEW
-            self.seen += bool(push.queue) and verdict in ARE_SEEN
+            if push.tag is not None:
+                self.new += verdict == NEW
+                self.seen += verdict in ARE_SEEN
 
     def _became_ready(self, became_ready: list[tuple[int, str]]) -> list[Call]:
         tell_holders(self._store, self._keys, became_ready)

@@ -95,5 +95,5 @@ class Pushes:
         if not start.is_apart:
             return [(partition, push)]
         tested = push._replace(mark=seen_hash(start.fingerprint(push.tag)))
-        marked = push._replace(queue="", priority=0, item=b"")
+        marked = push._replace(queue="", priority=0, item=b"", tag=None)
         return [(partition, one) for one in (marked, tested)[not start.is_seen :]]

@@ -138,12 +138,12 @@ def read_line(text: str) -> Seed | None:
     text = text.strip().lstrip("\ufeff").strip()
     if not text or text.startswith("#"):
         return None
-    given: dict[str, Any] = {"url": text}
-    if text.startswith("{"):
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SeedFault(f"is not JSON: {error}") from None
+    if not text.startswith("{"):
+        return _with_url(Seed(text))
+    try:
+        given: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SeedFault(f"is not JSON: {error}") from None
     for name, value in given.items():
         if name not in DEFAULTS:
             known = ", ".join(DEFAULTS)
@@ -151,9 +151,7 @@ def read_line(text: str) -> Seed | None:
         kind = type(DEFAULTS[name])
         if type(value) is not kind:
             raise SeedFault(f"has a {name} that is not of type {kind.__name__}")
-    seed = Seed(**{**DEFAULTS, **given})
-    if fault := fault_of(seed.url):
-        raise SeedFault(fault)
+    seed = _with_url(Seed(**{**DEFAULTS, **given}))
     fields = list(seed.headers)
     for value in seed.headers.values():
         fields += value if isinstance(value, list) else [value]
@@ -166,3 +164,14 @@ def read_line(text: str) -> Seed | None:
     if abs(seed.priority) > MAX_PRIORITY:
         raise SeedFault(f"has a priority that is beyond {MAX_PRIORITY:,}")
     return seed._replace(method=seed.method.upper())
+
+
+def _with_url(seed: Seed) -> Seed:
+    """*seed*, which has a URL that can be crawled.
+
+    Raises:
+        SeedFault: It has not.
+    """
+    if fault := fault_of(seed.url):
+        raise SeedFault(fault)
+    return seed

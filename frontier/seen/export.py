@@ -34,11 +34,11 @@ import msgpack
 from frontier.cluster.crawls import mark_now, open_call
 from frontier.errors import ConfigurationError, InputBroken
 from frontier.files import mode_of_environment, open_input, published
-from frontier.queue.push import NEW, TEST, Push, push_to
+from frontier.queue.push import TEST, Push
+from frontier.seeds.load_once import Seeder
 from frontier.seen import intset
 from frontier.seen.config import (
     MAX_BLOOMS,
-    MAX_URLS,
     SeenLayout,
     grow_plan,
     grown,
@@ -52,7 +52,7 @@ from frontier.urls.canon.rulesets import label_of
 from frontier.urls.fingerprint import LEAST_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from frontier.seen.config import SeenConfig
@@ -67,13 +67,12 @@ MAX_BUCKETS = 16
 """Buckets that are read with one call."""
 MAX_SPLITS = 32
 """Splits that are made with one call."""
-MAX_MARKS = 8_192
-"""Marks of a message."""
+MAX_MARKS = 65_536
+"""Marks of a message: those of `MAX_BUCKETS`, which have 512 each at most."""
 BLOCK_BYTES = 64 * 1024
 """Bytes of a Bloom filter in a message, and of a text in the header."""
 MAX_MESSAGE = 1024 * 1024
 """Bytes of a message."""
-TEXTS = ("fingerprinter", "rules", "hash", "crawl_id", "spider")
 
 NO_TIER = "keeps nothing of what it saw in the store"
 NO_BLOOM = (
@@ -161,8 +160,8 @@ def _exported(
         if now.era != layout.era:
             raise _refused(crawl.keys.crawl_id, GAVE_UP)
         marks = [int(member) for members in found for member in members]
-        for first in range(0, len(marks), MAX_MARKS):
-            yield ["marks", number, marks[first : first + MAX_MARKS]]
+        if marks:
+            yield ["marks", number, marks]
         bucket, layout = end, now
 
 
@@ -184,6 +183,11 @@ class Import:
         """Those of them that are in the store now."""
         self.added = 0
         """Those of them that were not there before."""
+        self._needed = {
+            "version": VERSION,
+            "fingerprinter": fingerprinter,
+            "hash": HASH,
+        }
         self._filters: dict[int, tuple[int, int]] = {}
         """Bloom generations of partitions, and URLs in the last."""
         self._partitions = 0
@@ -195,14 +199,12 @@ class Import:
                 self.urls += len(rest[0])
             elif kind == "partition" and rest[1]:
                 self._filters[number] = rest[1], rest[2]
-        self._same("fingerprinter", self._header["fingerprinter"], fingerprinter)
-        self._same("hash", self._header["hash"], HASH)
         try:
-            self._config = checked_shape(self._header["shape"])
+            self._config = checked_shape(self._header.get("shape"))
         except ConfigurationError as error:
             self._fail(f"its crawl's settings are not this version's ({error})")
         rules = label_of(self._config.canon_rules)
-        self._same("canonicalization", self._header["rules"], rules)
+        self._same("canonicalization", self._header.get("rules"), rules)
 
     def _messages(self) -> Iterator[Any]:
         """The header, and each message of partitions."""
@@ -233,10 +235,10 @@ class Import:
         header, read = next(unpacked, None), 0
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             self._fail("it is not an exported seen-set")
-        self._same("version", header.get("version"), VERSION)
-        texts = all(isinstance(header.get(name), str) for name in TEXTS)
-        if not texts or "shape" not in header:
-            self._fail("its header is another program's")
+        for what, wanted in self._needed.items():
+            self._same(what, header.get(what), wanted)
+        if not isinstance(header.get("spider"), str):
+            self._fail("it does not name the spider of its crawl")
         yield header
         for message in unpacked:
             match message:
@@ -298,16 +300,16 @@ class Import:
             InputBroken: Its URLs are in other partitions, or kept otherwise.
         """
         self._require_fit(store, crawl, tiers)
-        layouts: dict[int, SeenLayout] = {}
         # The filters of a file have all its marks.
         marked = replace(tiers, has_bloom=False) if self._filters else tiers
+        seeder = Seeder(store, crawl.keys, marked)
         messages = self._messages()
         next(messages)
         for kind, number, *rest in messages:
             keys = crawl.keys.partition(number)
             if kind == "partition":
                 count, blooms, last = rest
-                layouts[number] = reserve(store, keys, marked, count)
+                reserve(store, keys, marked, count)
                 if blooms:
                     fields = ["blooms", blooms, "last", last]
                     if tiers.has_set:  # what only they have is as if it was given up
@@ -323,13 +325,13 @@ class Import:
                     raise ConfigurationError(f"{self._path} {reason}")
                 store.call(Call.command("SETRANGE", keys.bloom(generation), at, data))
             else:
-                for first in range(0, len(rest[0]), MAX_URLS):
-                    marks = rest[0][first : first + MAX_URLS]
-                    layout = layouts.get(number, SeenLayout())
-                    layouts[number], new = add(store, keys, marked, layout, marks)
-                    self.read += len(marks)
-                    self.added += new
-                    progress(self.read)
+                seeder.push(
+                    (number, Push(TEST, mark, "", 0, b"", mark)) for mark in rest[0]
+                )
+                self.read += len(rest[0])
+                self.added = seeder.new
+                progress(self.read)
+        seeder.leave()
 
     def _require_fit(
         self, store: BlockingStore, crawl: StoredCrawl, tiers: SeenConfig
@@ -366,31 +368,12 @@ class Import:
 
 def reserve(
     store: BlockingStore, keys: PartitionKeys, tiers: SeenConfig, count: int
-) -> SeenLayout:
+) -> None:
     """Give the partition's set the buckets that *count* more marks will need."""
     layout = layout_of(store.call(layout_call(keys)))
-    while tiers.has_set:
-        total = intset.wanted(layout.count + count)
-        if total <= layout.buckets:
-            break
-        total = min(total, layout.buckets + MAX_SPLITS)
+    wanted = intset.wanted(layout.count + count) if tiers.has_set else 0
+    while layout.buckets < wanted:
+        total = min(wanted, layout.buckets + MAX_SPLITS)
         plan = grow_plan(keys, tiers, layout, total, urls=0)
         ((reply,),) = store.run(joined([plan], alone=False))
         layout = grown(reply)
-    return layout
-
-
-def add(
-    store: BlockingStore,
-    keys: PartitionKeys,
-    tiers: SeenConfig,
-    layout: SeenLayout,
-    marks: Sequence[int],
-) -> tuple[SeenLayout, int]:
-    """Add *marks*; return the layout and how many of them were new.
-
-    They are at most as many as `frontier.seen.config.MAX_URLS`.
-    """
-    pushes = [Push(TEST, mark, "", 0, b"") for mark in marks]
-    done = push_to(store, keys, tiers, layout, pushes)
-    return done.layout, done.verdicts.count(NEW)

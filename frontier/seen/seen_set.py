@@ -25,7 +25,7 @@ from frontier.errors import (
     UnknownCrawl,
 )
 from frontier.seen import bloom, intset
-from frontier.seen.config import LayoutStale, SeenLayout
+from frontier.seen.config import SeenLayout
 from frontier.settings.config import Config
 from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, check_schema
@@ -220,35 +220,19 @@ def forget(
 
     ``None`` if a set of it was given up: a Bloom filter decides there.
     """
-    keys = crawl.keys.partition(partition)
-    layout, done = layout_of(store.call(layout_call(keys))), list[bool]()
-    if layout.era:
-        return None
+    keys, buckets, done = crawl.keys.partition(partition), 1, list[bool]()
     while len(done) < len(marks):
         batch = marks[len(done) : len(done) + MAX_MEMBERS]
-        try:
-            done += forgotten(store.call(forget_call(keys, layout, batch)))
-        except LayoutStale as error:
-            layout = error.layout
+        numbers = intset.buckets_of(batch, buckets)
+        names = [keys.seen, *(keys.bucket(0, number) for number in numbers)]
+        did, *reply = store.call(Call.to(SEEN_FORGET, names, [buckets, 0, *batch]))
+        if did:
+            done += [flag == 1 for flag in reply[0]]
+        elif reply[1]:
+            return None
+        else:
+            buckets = reply[0]
     return done
-
-
-def forget_call(keys: PartitionKeys, layout: SeenLayout, marks: Sequence[int]) -> Call:
-    """The call that takes *marks*, at most `MAX_MEMBERS`, out of the set."""
-    numbers = intset.buckets_of(marks, layout.buckets)
-    names = [keys.seen, *(keys.bucket(layout.era, number) for number in numbers)]
-    return Call.to(SEEN_FORGET, names, [layout.buckets, layout.era, *marks])
-
-
-def forgotten(reply: list[Any]) -> list[bool]:
-    """Which marks the call with *reply* took out.
-
-    Raises:
-        LayoutStale: None, as the set is another one or has grown.
-    """
-    if reply[0] == 0:
-        raise LayoutStale(SeenLayout(buckets=int(reply[1]), era=int(reply[2])))
-    return [flag == 1 for flag in reply[1]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from frontier.errors import CodecError, KeyDamaged
 from frontier.queue.due import buckets_in, read_waiting, with_scores
@@ -26,6 +25,7 @@ from frontier.queue.item import RECRAWL, decode
 from frontier.recrawl.schedule import State
 from frontier.status.validate import printable, whole
 from frontier.store.client import Call
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -252,13 +252,6 @@ def _note(found: Waiting, element: bytes) -> None:
         found.unscheduled += 1
         return
     found.intervals.add(state.interval)
-    host = _host_of(record["url"])
+    host = printable(split(record["url"]).authority)
     if host in found.hosts or len(found.hosts) < MOST_WAITING_HOSTS:
         found.hosts.setdefault(host, Intervals()).add(state.interval)
-
-
-def _host_of(url: str) -> str:
-    try:
-        return printable(urlsplit(url).netloc.rpartition("@")[2])
-    except ValueError:
-        return ""

@@ -11,6 +11,7 @@ import pytest
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import ConfigurationError, InputBroken
 from frontier.queue.push import TEST, Push, push_to
+from frontier.seeds.load_once import Seeder
 from frontier.seen.config import (
     MAX_BLOOMS,
     MAX_URLS,
@@ -18,7 +19,7 @@ from frontier.seen.config import (
     SeenLayout,
     seen_config,
 )
-from frontier.seen.export import HASH, VERSION, Import, add, export, reserve
+from frontier.seen.export import HASH, VERSION, Import, export, reserve
 from frontier.seen.seen_set import layout_call, layout_of, stored_crawl
 from frontier.settings.config import Config
 from frontier.store.client import Call
@@ -244,7 +245,10 @@ BROKEN = {
         *([["partition", 0, 0, blooms, 5]] for blooms in (-1, MAX_BLOOMS + 1, "1")),
         *([["bits", 0, 0, -1, b"x"]], [["bits", 0, 0, 0, "x"]], [["end"]]),
     ],
-    "cannot be read": [[["bits", 0, 0, 0, bytes(1 << 17)]], [["marks", 0, [5] * 9999]]],
+    "cannot be read": [
+        [["bits", 0, 0, 0, bytes(1 << 17)]],
+        [["marks", 0, [5] * 99_999]],
+    ],
 }
 
 
@@ -299,19 +303,17 @@ def test_a_file_that_cannot_be_opened_is_named(make, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dir"]
 
 
-def test_many_add_at_once_and_nothing_is_lost(blocking, keys):
-    start, new, tiers = threading.Barrier(8), [], SeenConfig(False, True, 1_100, 0.01)
-    marks = sorted(seen_hash(b"%d" % n) for n in range(30_000))
+def test_many_add_at_once_and_nothing_is_lost(blocking, crawl, keys):
+    start, tiers = threading.Barrier(8), SeenConfig(False, True, 1_100, 0.01)
+    marks, new = sorted(seen_hash(b"%d" % n) for n in range(30_000)), []
 
     def one(some):
         store = blocking()
+        seeder = Seeder(store, crawl, tiers)
         start.wait()
-        layout = reserve(store, keys, tiers, len(some))
-        for first in range(0, len(some), MAX_URLS):
-            layout, more = add(
-                store, keys, tiers, layout, some[first : first + MAX_URLS]
-            )
-            new.append(more)
+        reserve(store, keys, tiers, len(some))
+        seeder.push((7, Push(TEST, mark, "", 0, b"", mark)) for mark in some)
+        new.append(seeder.new)
 
     threads = [threading.Thread(target=one, args=(marks[n::8],)) for n in range(8)]
     for thread in threads:

@@ -5,14 +5,11 @@ import pytest
 from frontier.cluster.shared_settings import crawl_settings
 from frontier.errors import KeyDamaged, UnknownCrawl
 from frontier.queue.push import TEST, Push, push_to
-from frontier.seen.config import LayoutStale, SeenConfig, SeenLayout, seen_config
-from frontier.seen.intset import wanted
+from frontier.seen.config import SeenConfig, SeenLayout, seen_config
 from frontier.seen.seen_set import (
     PartitionState,
     crawl_state,
     forget,
-    forget_call,
-    forgotten,
     layout_call,
     layout_of,
     look,
@@ -117,17 +114,6 @@ def test_what_is_forgotten_is_new_again(blocking, opened, crawl, push, keys, tie
     assert done == [True] * 700 + [False] * 100
     assert layout_of(store.call(layout_call(keys))).count == 1_300
     assert push(config, MARKS[:2_100]) == "s" * 1_300 + "n" * 800
-
-
-def test_with_an_old_layout_nothing_is_forgotten(blocking, opened, push, keys):
-    store = blocking()
-    config = opened("set")
-    push(config, MARKS[:2_000])
-
-    with pytest.raises(LayoutStale) as caught:
-        forgotten(store.call(forget_call(keys, SeenLayout(), MARKS[:10])))
-    assert caught.value.layout.buckets == wanted(2_000)
-    assert layout_of(store.call(layout_call(keys))).count == 2_000
 
 
 @pytest.mark.parametrize(

@@ -233,18 +233,14 @@ class Profile:
     """Which of the Internet Archive's rules hold, as ``CanonicalizeRules`` has them."""
 
     massage_host: bool = True
-    strip_user: bool = True
-    path_rules: bool = True
-    """Lower case, no session ids, no trailing slash."""
-    query_rules: bool = True
-    """Lower case, no session ids, sorted."""
+    strips: bool = True
+    """No user; path and query in lower case without session ids, the one without a
+    slash at its end, the other sorted."""
 
 
 AGGRESSIVE = Profile()
 NON_MASSAGING = Profile(massage_host=False)
-ORDINARY = Profile(
-    massage_host=False, strip_user=False, path_rules=False, query_rules=False
-)
+ORDINARY = Profile(massage_host=False, strips=False)
 
 
 def google(url: HandyURL) -> None:
@@ -271,18 +267,21 @@ def archive(url: HandyURL, profile: Profile) -> None:
     url.host = url.host.lower()
     if profile.massage_host:
         url.host = massage_host(url.host)
-    if profile.strip_user:
-        url.user = url.password = None
     if url.port == _PORTS.get(url.scheme, 0):
         url.port = NO_PORT
-    if profile.path_rules:
-        path = strip_path_session_id(url.path.lower())
-        url.path = path[:-1] if len(path) > 1 and path.endswith("/") else path
-    query = url.query
-    if query is not None:
-        if profile.query_rules:
-            query = reorder_query(strip_query_session_id(query).lower())
-        url.query = query or None
+    if profile.strips:
+        url.user = url.password = None
+        url.path, url.query = _stripped(url.path, url.query)
+    url.query = url.query or None
+
+
+def _stripped(path: str, query: str | None) -> tuple[str, str | None]:
+    """*path* and *query* without what does not tell pages apart."""
+    path = strip_path_session_id(path.lower())
+    path = path[:-1] if len(path) > 1 and path.endswith("/") else path
+    if query:
+        query = reorder_query(strip_query_session_id(query).lower())
+    return path, query
 
 
 def key_of(text: str, profile: Profile = AGGRESSIVE) -> str:
@@ -316,11 +315,8 @@ def _easy_key(parts: re.Match[str], path: str, profile: Profile) -> str:
     port = ""
     if given is not None and int(given) != _PORTS[scheme]:
         port = f":{int(given)}"
-    if profile.path_rules:
-        path = strip_path_session_id(path.lower())
-        path = path[:-1] if len(path) > 1 and path.endswith("/") else path
-    if query and profile.query_rules:
-        query = reorder_query(strip_query_session_id(query).lower())
+    if profile.strips:
+        path, query = _stripped(path, query)
     end = f"?{query}" if query else ""
     return f"{host_to_surt(host)}{port}){path}{end}"
 
