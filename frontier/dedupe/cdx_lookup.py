@@ -23,13 +23,13 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import urlsplit
 
 from frontier.cdx.lines import sort_key
 from frontier.dedupe.cdx_server import CONNECTIONS, CdxServer, NoAnswer, Wanted
 from frontier.dedupe.digest import parse
 from frontier.dedupe.digest_index import decode
 from frontier.dedupe.revisit_policy import Match, canonical
+from frontier.urls.split import WEB, split
 from frontier.warc.records import digits, target_uri, warc_date
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class CdxServers:
     def _is_match(self, wanted: Wanted, url: str) -> bool:
         if url == wanted.url:
             return True
-        if self._match is Match.URL or urlsplit(url).scheme not in {"http", "https"}:
+        if self._match is Match.URL or split(url).scheme not in WEB:
             return False
         if self._match is Match.CANONICAL:
             return canonical(url, self._canon) == canonical(wanted.url, self._canon)

@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
 
 from frontier.errors import ConfigurationError
-from frontier.scrapy_internals import (
-    handler_for,
-)
+from frontier.scrapy_internals import handler_for
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -78,7 +76,7 @@ class Answering:
         return given, maker
 
     def _maker(self, request: Request, response: Response) -> str:
-        handler = handler_for(self._crawler, urlsplit(request.url).scheme)
+        handler = handler_for(self._crawler, split(request.url).scheme)
         if RENDERED.isdisjoint(response.flags):
             # Scrapy's own set a protocol; a subclass that makes a response does not.
             if response.protocol and _is_scrapys(type(handler)):

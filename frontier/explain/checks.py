@@ -12,7 +12,6 @@ import shlex
 import zlib
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from frontier.errors import ConfigurationError
 from frontier.explain.files import Gap
@@ -27,6 +26,7 @@ from frontier.status.validate import printable
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.urls.robots import LIMIT, allowed, first_part
 from frontier.urls.scope import Scope
+from frontier.urls.split import split
 from frontier.urls.traps import HOPS, SETTINGS
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def _length(hops: str) -> int:
 
 def _address(k: Known) -> Iterator[Finding]:
     """Whether an address that the URL spells is connected to."""
-    kind = class_of_host(urlsplit(k.subject.url).hostname or "")
+    kind = class_of_host(split(k.subject.url).host)
     if kind is None:
         return
     are_allowed, said = {*k.store.config.allow_addresses}, k.store.said

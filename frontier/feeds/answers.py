@@ -56,11 +56,20 @@ from frontier.status.validate import printable
 from frontier.store.client import Call
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Collection,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from frontier.feeds.items import NewItems
+    from frontier.feeds.parse import Item
     from frontier.feeds.round_state import FeedRecord
 
 logger = logging.getLogger(__name__)
@@ -109,55 +118,55 @@ class Answers:
         request: Any = response.request
         place, status = Place(*request.meta[META]), response.status
         known = await self._known(place)
-        record, now = known.record, int(time.time())
         digest = hashlib.sha256(response.body).hexdigest()
-        if status == 304 and record.digest:
-            digest = record.digest
+        if status == 304 and known.record.digest:
+            digest = known.record.digest
         elif status != 200:
             more = ": it is gone for good" if status == 410 else ""
             self._fail_feed(request, place, known, f"it answers {status}{more}")
             return
         pages = {k: p for k, p in known.pages.items() if p.feed == place.feed}
         moved = _moved(response)
-        if moved and moved != record.moved:
+        if moved and moved != known.record.moved:
             where = f"{moved}: configure that in its place"
             self._warn(place, f"has moved for good to {where}")
-        record = record._replace(
-            moved=moved, failures=0, resume=0, reason="", fetched=now
+        record = known.record._replace(
+            moved=moved, failures=0, resume=0, reason="", fetched=int(time.time())
         )
+        known = known._replace(record=record, pages=pages)
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
             self._note_feed(request, place, record)
-            for made in await self._ours(self._again(pages, place), place):
-                yield made
-            return
+            found = self._again(pages, place)
+        else:
+            try:
+                found = await self._of_news(response, place, known, digest)
+            except NotAFeed as error:
+                self._fail_feed(request, place, known, str(error))
+                return
+        for made in await self._ours(found, place):
+            yield made
+
+    async def _of_news(
+        self, response: Response, place: Place, known: Known, digest: str
+    ) -> list[Request]:
+        """The requests of what is new in a feed that is other than it was.
+
+        Raises:
+            NotAFeed: It is none.
+        """
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         given = (response.body, content_type, response.url)
-        try:
-            parsed = await in_worker(self._session.workers, *given)
-        except NotAFeed as error:
-            self._fail_feed(request, place, known, str(error))
-            return
-        items, faults = list(parsed.items), list(parsed.faults)
+        parsed = await in_worker(self._session.workers, *given)
+        items, record = list(parsed.items), known.record
         links = {item.link: self._fingerprint(item.link) for item in items if item.link}
         if parsed.is_cut and known.items is not None:
             del items[-1:]  # the whole of it comes with the whole feed
         told = new_items(items, known.items, links.__getitem__)
-        if told.redated:
-            faults.append(
-                f"all its {told.redated} known items have other dates: no news"
-            )
-        if told.renamed:
-            faults.append(
-                f"has other {told.renamed} at each request: its items are known "
-                "without them, and are not fetched again"
-            )
-        if without := sum(not item.link and not item.embeds for item in told.new):
-            faults.append(f"{without} new items have no link, and are not fetched")
-        remark = printable("; ".join(faults))
-        if faults and remark != record.remark:
+        remark = printable("; ".join([*parsed.faults, *_oddities(told)]))
+        if remark and remark != record.remark:
             self._warn(place, remark)
-        dates = [at for item in items for at in item.dates if at <= now]
+        dates = [at for item in items for at in item.dates if at <= record.fetched]
         record = record._replace(
             remark=remark,
             digest=digest,
@@ -167,32 +176,42 @@ class Answers:
             items=record.items + len(told.new),
         )
         there = set(links.values())
+        lasts = told.renamed != "links"
         gone = {
             key: page
-            for key, page in pages.items()
+            for key, page in known.pages.items()
             if key not in there
             and not page.asked
-            and (told.renamed != "links" or page.failures > LASTING)
+            and (lasts or page.failures > LASTING)
         }
         if gone:
             urls = ", ".join(page.url for page in gone.values())
             many = f"{len(gone)} pages could not be fetched as long as it had them"
             self._warn(place, f"has other items: {many}: {urls}")
+        request: Any = response.request
         self._note_feed(request, place, record, len(told.new), told.state, gone)
         self._crawler.stats.inc_value("frontier/feeds/items", len(told.new))
+        found = self._of_items(told.new, place, is_first=known.items is None)
+        left = {key: page for key, page in known.pages.items() if key not in gone}
+        found += self._again(left, place)
+        implied = place._replace(kind=IMPLIED)
+        return found + [self._request(u, implied) for u in known.implied if told.new]
+
+    def _of_items(
+        self, items: Iterable[Item], place: Place, *, is_first: bool
+    ) -> list[Request]:
+        """The requests of new *items*, of a feed that *is_first* read or not."""
+        page, embedded = (
+            place._replace(kind=LINK),
+            place._replace(kind=DERIVED, embeds=1),
+        )
         found = []
-        for item in told.new:
+        for item in items:
             if item.link:
-                made = self._request(item.link, place._replace(kind=LINK))
-                is_first = known.items is None
+                made = self._request(item.link, page)
                 found.append(made.replace(priority=BACKLOG) if is_first else made)
-            embedded = place._replace(kind=DERIVED, embeds=1)
             found += [self._request(url, embedded) for url in item.embeds]
-        found += self._again({k: pages[k] for k in pages if k not in gone}, place)
-        for url in known.implied if told.new else ():
-            found.append(self._request(url, place._replace(kind=IMPLIED)))
-        for made in await self._ours(found, place):
-            yield made
+        return found
 
     async def of_page(self, response: Response) -> AsyncIterator[Request]:
         """The requests of what a page embeds, if that is in scope."""
@@ -337,6 +356,19 @@ class Answers:
             if not page.asked:
                 call = Call.command("HSET", kept, key, pack(page))
         self._rounds.keep(request, [call])
+
+
+def _oddities(told: NewItems) -> Iterator[str]:
+    """What is odd about the items of a feed, each a clause for a line of the log."""
+    if told.redated:
+        yield f"all its {told.redated} known items have other dates: no news"
+    if told.renamed:
+        yield (
+            f"has other {told.renamed} at each request: its items are known without "
+            "them, and are not fetched again"
+        )
+    if without := sum(not item.link and not item.embeds for item in told.new):
+        yield f"{without} new items have no link, and are not fetched"
 
 
 def _again_in(rounds: int) -> str:

@@ -179,11 +179,8 @@ def sites_of(
         entries: list[Any] = checked("feeds", table.get("feeds", []), _list, [])
         for entry in entries:
             given = entry if isinstance(entry, dict) else {"url": entry}
-            if not (
-                url := checked(
-                    str(given.get("url", "feeds")), given.get("url"), new_feed, ""
-                )
-            ):
+            key = str(given.get("url", "feeds"))
+            if not (url := checked(key, given.get("url"), new_feed, "")):
                 continue
             known.add(url)
             pages: list[Any] = checked("implied", given.get("implied", []), _list, [])

@@ -20,7 +20,6 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -34,6 +33,7 @@ from frontier.postcrawl.manifest import dated, to_second
 from frontier.postcrawl.payload import ALGORITHMS, payload_in, require_algorithm
 from frontier.postcrawl.rewriting import record_at
 from frontier.urls.canon.surt import key_of
+from frontier.urls.split import split
 from frontier.warc.records import escaped, identify, target_uri
 
 if TYPE_CHECKING:
@@ -75,13 +75,6 @@ _LINE = 1 << 16
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+/.*")
 
 
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What is to leave."""
@@ -110,7 +103,7 @@ class Wanted:
         return (
             url.startswith(self.prefixes)
             or (bool(self.keys) and key_of(url) in self.keys)
-            or (bool(self.hosts) and _host(url) in self.hosts)
+            or (bool(self.hosts) and split(url).host in self.hosts)
         )
 
 
@@ -196,7 +189,7 @@ def wanted_of(
                 f"--url-prefix {prefix!r}: it begins with a scheme, a host and a slash"
             )
     for host in wanted.hosts:
-        if not host or _host(f"http://{host}/") != host:
+        if not host or split(f"http://{host}/").host != host:
             raise ConfigurationError(f"--host {host!r} is no host without a port")
     if len(set(map(_algorithm, wanted.payloads))) > 1:
         raise ConfigurationError("--payload: digests of one algorithm at a time")

@@ -17,7 +17,6 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from frontier.cluster.crawls import lost_partitions, mark_now, open_call
 from frontier.cluster.job import Job
@@ -45,6 +44,7 @@ from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys, RegistryKeys, check_schema
 from frontier.urls.addresses import SAID, class_of_host
 from frontier.urls.fingerprint import LEAST_MARK
+from frontier.urls.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -318,8 +318,8 @@ class Rebuild:
 
     def _note_seed(self, entry: Pushed) -> None:
         """Keep which addresses the seeds spell: those that are done say it no more."""
-        with contextlib.suppress(CodecError, ValueError):
-            host = urlsplit(decode(entry.item, entry.queue)["url"]).hostname or ""
+        with contextlib.suppress(CodecError):
+            host = split(decode(entry.item, entry.queue)["url"]).host
             kind = class_of_host(host)
             if kind in SAID:
                 self._spelled.add(kind)
