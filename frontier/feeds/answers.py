@@ -133,14 +133,14 @@ class Answers:
         record = known.record._replace(
             moved=moved, failures=0, resume=0, reason="", fetched=int(time.time())
         )
-        known = known._replace(record=record, pages=pages)
         if digest == record.digest:
             self._crawler.stats.inc_value("frontier/feeds/unchanged")
             self._note_feed(request, place, record)
             found = self._again(pages, place)
         else:
             try:
-                found = await self._of_news(response, place, known, digest)
+                read = known._replace(record=record, pages=pages)
+                found = await self._of_news(response, place, read, digest)
             except NotAFeed as error:
                 self._fail_feed(request, place, known, str(error))
                 return
