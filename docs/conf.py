@@ -27,7 +27,8 @@ extensions = [
 
 html_theme = "furo"
 html_title = f"frontier {release}"
-html_static_path: list[str] = []
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_additional_pages = {"index": "to_docs.html"}
 html_copy_source = False
 html_show_copyright = False
@@ -62,17 +63,26 @@ def draw(_app, _what, _name, _object, _options, lines):
         lines[first:last] = ["::", "", *(f"    {line}" for line in lines[first:last])]
 
 
-def mend(_app, _page, _template, context, _doctree):
-    """Give captions the level, and blocks the focus, that readers' tools want."""
-    for name, found, instead in (
-        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
-        (
-            "body",
-            '<div class="highlight"><pre>',
-            '<div class="highlight"><pre tabindex="0">',
-        ),
-    ):
-        context[name] = context.get(name, "").replace(found, instead)
+MENDS = {
+    '<aside class="sidebar-drawer': '<aside aria-label="Site" class="sidebar-drawer',
+    '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    'role="heading"': 'role="heading" aria-level="2"',
+    '<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<th class="head"><p></p></th>': "<td></td>",
+    '<div id="search-results">': '<h1>Search</h1>\n<div id="search-results">',
+}
+"""What the theme writes, and what readers' tools want in its place."""
+
+
+def mend(app, error):
+    """Give asides a name, captions a level, and focus to whatever can be scrolled."""
+    if error is None:
+        for page in Path(app.outdir).rglob("*.html"):
+            text = page.read_text("utf-8")
+            for found, instead in MENDS.items():
+                text = text.replace(found, instead)
+            page.write_text(text, "utf-8")
 
 
 def leave_out(app, _):
@@ -90,5 +100,5 @@ def setup(app):
     """Connect what is above."""
     app.connect("source-read", fill_in)
     app.connect("doctree-read", leave_out)
-    app.connect("html-page-context", mend, priority=900)  # after the theme
+    app.connect("build-finished", mend)
     app.connect("autodoc-process-docstring", draw)

@@ -14,20 +14,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from frontier.addon import Addon
     from frontier.dupefilter import RedisDupeFilter
-    from frontier.pipelines import WarcPipeline
+    from frontier.node.context import Part
+    from frontier.pipelines import UniqueItemsPipeline, WarcPipeline
 
     __version__: str
 
 __all__ = [
     "Addon",
+    "Part",
     "RedisDupeFilter",
+    "UniqueItemsPipeline",
     "WarcPipeline",
     "__version__",
 ]
 
 _MODULES = {
     "Addon": "frontier.addon",
+    "Part": "frontier.node.context",
     "RedisDupeFilter": "frontier.dupefilter",
+    "UniqueItemsPipeline": "frontier.pipelines",
     "WarcPipeline": "frontier.pipelines",
 }
 

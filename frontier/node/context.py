@@ -29,6 +29,7 @@ from frontier.errors import FrontierError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from contextlib import AsyncExitStack
+    from typing import Self
 
     from frontier.cluster.crawls import Launch, StartLock
     from frontier.cluster.lease import Leases
@@ -55,9 +56,20 @@ _Part = TypeVar("_Part", bound="Part")
 class Part:
     """A feature of a node: a class that overrides the hooks that it needs.
 
-    A hook that a part does not override is not called. Parts are called in the order
-    of ``frontier/node/parts.py``, then in that of ``frontier/session/features.py``.
+    A hook that a part does not override is never called. All hooks run in the event
+    loop of the node, which crawls nothing while one computes: leave what blocks to a
+    thread. Parts are called in the order of ``frontier/node/parts.py``, those of
+    ``FRONTIER_NODE_PARTS`` behind the archive and the journal, then in that of
+    ``frontier/session/features.py``. An exception in a hook ends the node; what it had
+    reserved is fetched by others.
+
+    A `frontier.queue.reserve.Reservation` is a URL that this node holds.
     """
+
+    @classmethod
+    def from_node(cls, node: Kernel) -> Self:  # noqa: ARG003
+        """Build the part of *node*, which is asked of those that settings name."""
+        return cls()
 
     def mode(self, request: Any, mode: str) -> str:  # noqa: ARG002
         """How *request*, just made, is to be pushed: not in *mode*, perhaps.
@@ -96,14 +108,21 @@ class Part:
         """Work in the background while the node is open, until cancelled."""
 
     def room(self) -> bool:
-        """Whether one more request may be started now."""
+        """Whether one more request may be started now; asked before each, so be quick.
+
+        The engine asks again within five seconds.
+        """
         return True
 
     def begin(self, reservation: Reservation) -> None:
         """Note that the request of *reservation* is started."""
 
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """Note what the store has decided about *pushes*: a letter for each."""
+        """Note what the store has decided about *pushes*: one letter for each.
+
+        ``n`` new, ``s`` seen, ``b`` seen by Bloom alone, ``c`` claimed by a page,
+        ``f`` queued without a test.
+        """
 
     def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
         """Note that the store has *pushes*, those that were seen included."""
@@ -117,7 +136,8 @@ class Part:
     async def before_ack(self, reservations: Sequence[Reservation]) -> None:
         """Return when the results of *reservations*, and all before, survive a kill.
 
-        Their links are in the store. Their deliveries may get an `again`.
+        Their links are in the store, and their deliveries may get an `again`. If the
+        node is killed before the ack, they are delivered once more.
         """
 
     def ended(self, reservations: Sequence[Reservation]) -> None:
@@ -127,7 +147,10 @@ class Part:
         """Pass on what the next holders of the partitions need to know of the hosts."""
 
     def busy(self) -> bool:
-        """Whether there is work that the store does not know of."""
+        """Whether there is work that the store does not know of.
+
+        A crawl does not end while a node is busy.
+        """
         return False
 
     async def learn(self) -> None:
@@ -143,7 +166,7 @@ class Part:
         """Note that another server may be the primary of the store."""
 
     def report(self) -> Mapping[str, Any]:
-        """Figures for the crawl's report, by name."""
+        """Figures for the crawl's report, by name; asked for once a second."""
         return {}
 
     async def finish(self) -> None:

@@ -1,19 +1,21 @@
 """The features of a node, in their order: the one module that knows them all.
 
-Who takes a feature out takes its package and its line here out. The order is that in
-which the kernel calls their hooks; see `frontier.node.context.Part`.
+To take a feature out, delete its package and its line here. The kernel calls hooks in
+this order; see `frontier.node.context.Part`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from frontier.errors import ConfigurationError
 from frontier.files import mode_of
 from frontier.node.archiving import INDEX_TIMEOUT, Archive, claim
-from frontier.node.context import Features
+from frontier.node.context import Features, Part
 from frontier.node.cookies import Cookies
 from frontier.node.crawl_limits import NO_LIMITS, Portions, Spending
 from frontier.node.gone_nodes import GoneNodes
@@ -27,7 +29,7 @@ from frontier.store.client import BlockingStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frontier.node.context import Kernel, Part
+    from frontier.node.context import Kernel
     from frontier.node.crawl_limits import Limits
     from frontier.store.keys import CrawlKeys
 
@@ -52,6 +54,7 @@ class AllFeatures(Features):
 
         Raises:
             ArchiveError: The archive, or the journal, cannot be written.
+            ConfigurationError: A part of the project's own cannot be imported.
         """
         config, outage_retry, keys = node.config, node.outage_retry, node.keys
         # On disk first: what others say before an ack is of what is there.
@@ -61,12 +64,14 @@ class AllFeatures(Features):
         imported = Imported(outage_retry, keys)
         await node.reach(imported.learn)
         allowed = frozenset(config.allow_addresses)
+        own = map(_class_at, config.node_parts)
         parts += [
             Portions(outage_retry, keys, partitions=config.partitions),
             AddressClasses(outage_retry, keys, None if SEEDS in allowed else allowed),
             Cookies(outage_retry, keys),
             imported,
             GoneNodes(outage_retry.call, keys, lambda: node.membership.rank),
+            *(each.from_node(node) for each in own),
         ]
         # The last that is asked for room, as it asks the store for more then.
         return (*parts, Spending(node, self._limits))
@@ -89,3 +94,16 @@ class AllFeatures(Features):
         journal = await asyncio.to_thread(Journal, directory, header, mode=mode)
         node.opened.push_async_callback(asyncio.to_thread, journal.close)
         return journal
+
+
+def _class_at(path: str) -> type[Part]:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"FRONTIER_NODE_PARTS: {path}: {error}") from None
+    if not (isinstance(found, type) and issubclass(found, Part)):
+        raise ConfigurationError(
+            f"FRONTIER_NODE_PARTS: {path} is not a subclass of frontier.Part"
+        )
+    return found

@@ -271,6 +271,9 @@ class Config:
     """Names the node in the cluster, in WARC file names and in the report. Empty for
     `<host>-<pid>-<random>`. If a second node takes the name of a live one, the first
     ends with exit code 1."""
+    node_parts: tuple[str, ...] = _setting((), parsers.class_paths)
+    """Which parts of your own each node has, in the order in which they are called:
+    paths of subclasses of `frontier.Part` ([how to write one](api.md#a-part))."""
     node_weight: int = _setting(1, parsers.whole(1, 1000))
     """Which share of the partitions the node takes, relative to the weights of others,
     from 1 to 1000."""
