@@ -78,7 +78,7 @@ def test_only_growth_postcrawl_and_recrawl_have_a_full_run():
     assert "seen has no such run" in done.stderr
 
 
-def test_without_valgrind_no_instructions_are_counted_and_ci_fails(tmp_path):
+def test_missing_valgrind_fails_in_ci(tmp_path):
     here = run("instructions", "--json", PATH=str(tmp_path), CI="")
     there = run("instructions", "--json", PATH=str(tmp_path), CI="true")
 
@@ -90,7 +90,7 @@ def test_without_valgrind_no_instructions_are_counted_and_ci_fails(tmp_path):
     assert there.stderr == "instructions: there is no valgrind\n"
 
 
-def test_a_benchmark_that_there_is_not_is_not_compared():
+def test_unknown_benchmark_is_not_compared():
     done = run("compare", "HEAD", "nothing")
 
     assert done.returncode == 2

@@ -64,7 +64,7 @@ def names_of_settings():
     return [PREFIX + field.name.upper() for field in fields(Config)]
 
 
-def test_the_reference_has_what_there_is():
+def test_generated_reference_is_complete():
     settings = expanded(DOCS / "settings.md")
     keys = expanded(DOCS / "keys.md")
     commands = headings_of(expanded(DOCS / "cli.md"))
@@ -90,7 +90,7 @@ def test_each_setting_has_a_topic():
 
 
 @EACH_PAGE
-def test_no_page_speaks_of_a_setting_that_does_not_exist(page):
+def test_pages_name_only_existing_settings(page):
     said = set(re.findall(rf"`({PREFIX}[A-Z_]+)\b", expanded(page)))
 
     assert said - {PREFIX, PREFIX + "X", PREFIX + "Y"} <= set(names_of_settings())
@@ -116,7 +116,7 @@ def test_every_command_and_every_option_has_help(path):
 
 
 @each("path", COMMANDS)
-def test_every_command_takes_a_crawl_in_the_same_way(path):
+def test_every_command_names_its_crawl_alike(path):
     named = [
         parameter.opts
         for parameter in COMMANDS[path].params
@@ -126,13 +126,13 @@ def test_every_command_takes_a_crawl_in_the_same_way(path):
     assert all(options in (["--crawl"], [POSITIONAL]) for options in named)
 
 
-def test_every_exit_code_is_documented_and_every_documented_one_exists():
+def test_exit_codes_are_documented_and_exist():
     said = column("cli.md", r"(\d+) \| `(\w+)`")
 
     assert said == [(str(code.value), code.name) for code in ExitCode]
 
 
-def test_the_man_pages_are_those_of_the_commands():
+def test_man_pages_match_the_commands():
     made = runpy.run_path(str(ROOT / ".ci" / "manpages.py"))["pages"]()
     there = {
         path.name: path.read_text("utf-8") for path in (ROOT / "share").rglob("*.1")
@@ -158,7 +158,7 @@ def messages():
                 )
 
 
-def test_no_text_gives_a_command_an_argument_that_it_does_not_take():
+def test_docs_show_only_valid_command_lines():
     bare = [
         path
         for path, command in COMMANDS.items()
@@ -171,7 +171,7 @@ def test_no_text_gives_a_command_an_argument_that_it_does_not_take():
     assert [found[0] for text in texts for found in given.finditer(text)] == []
 
 
-def test_every_message_in_troubleshooting_is_one_of_ours():
+def test_troubleshooting_quotes_only_existing_messages():
     code = "\n".join(messages())
     listed = column("troubleshooting.md", r"`([^|]+)`[^|]*")
     values = r"'[^']*'|\b[A-Z]\b|FRONTIER_[XY]|\d+|\bis a\b|finished|the request"
@@ -183,7 +183,7 @@ def test_every_message_in_troubleshooting_is_one_of_ours():
     assert [part for part in known if part not in code] == []
 
 
-def test_the_layers_are_those_that_are_held():
+def test_architecture_page_lists_the_checked_layers():
     rows = re.findall(
         r"^\| (\w+) \| ((?:`[\w.]+` ?)+) \|", read("architecture.md"), re.MULTILINE
     )
@@ -192,7 +192,7 @@ def test_the_layers_are_those_that_are_held():
     assert said == [sorted(layer) for layer in reversed(LAYERS)]
 
 
-def test_the_examples_of_tests_are_tests():
+def test_example_tests_in_pages_exist():
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8") + read("api.md")
     examples = re.findall(r"^```python\n(.+?)```$", page, re.MULTILINE | re.DOTALL)
     tests = [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
@@ -209,7 +209,7 @@ def anchors(page):
 
 
 @EACH_PAGE
-def test_links_lead_somewhere(page):
+def test_links_are_not_broken(page):
     code = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
     prose = code.sub("", expanded(page))
     for target in re.findall(r"\]\(([^)]+)\)", prose):
@@ -222,7 +222,7 @@ def test_links_lead_somewhere(page):
             assert anchor in set(anchors(there)), target
 
 
-def test_each_page_has_its_place_on_the_site():
+def test_each_page_is_in_the_table_of_contents():
     said = re.findall(r"(?ms)^```{toctree}\n(.+?)^```", read("index.md"))
     lines = [line for block in said for line in block.splitlines()]
     places = [re.sub(r".+<(.+)>", r"\1", line) for line in lines]
@@ -235,7 +235,7 @@ def test_each_page_has_its_place_on_the_site():
 
 
 @EACH_PAGE
-def test_prose_is_not_too_wide(page):
+def test_prose_fits_100_columns(page):
     wide = [
         line
         for line in page.read_text("utf-8").splitlines()

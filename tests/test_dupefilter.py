@@ -88,7 +88,7 @@ def test_scrapys_scheduler_builds_it_from_the_crawler(crawler):
 
 
 @pytest.mark.parametrize("tiers", ["recent,bloom,set", *SHARED, "recent", "recent,set"])
-def test_a_request_is_new_once(opened, tiers):
+def test_only_the_first_request_of_a_url_is_new(opened, tiers):
     dupefilter = opened(FRONTIER_SEEN_TIERS=tiers)
     r1 = Request("http://scrapytest.org/1")
     r2 = Request("http://scrapytest.org/2")
@@ -100,7 +100,7 @@ def test_a_request_is_new_once(opened, tiers):
     assert dupefilter.request_seen(r3)
 
 
-def test_requests_are_one_if_scrapy_takes_them_for_one(opened):
+def test_duplicates_are_those_of_scrapys_fingerprint(opened):
     dupefilter, form = opened(), "http://a.example/form"
     verbatim = {"verbatim_url": True}
     first = [
@@ -121,14 +121,14 @@ def test_requests_are_one_if_scrapy_takes_them_for_one(opened):
 
 
 @pytest.mark.parametrize("tiers", ["recent,bloom,set", "set"])
-def test_a_fingerprinter_of_the_projects_decides(opened, tiers):
+def test_the_projects_fingerprinter_decides(opened, tiers):
     dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=Caseless, FRONTIER_SEEN_TIERS=tiers)
 
     assert not dupefilter.request_seen(Request("http://scrapytest.org/index.html"))
     assert dupefilter.request_seen(Request("http://scrapytest.org/INDEX.html"))
 
 
-def test_a_fingerprint_is_one_whatever_the_host(opened):
+def test_equal_fingerprints_are_duplicates_on_any_host(opened):
     dupefilter = opened(REQUEST_FINGERPRINTER_CLASS=ByHeader)
     first, other = {"X-Id": "1"}, {"X-Id": "2"}
 
@@ -138,7 +138,7 @@ def test_a_fingerprint_is_one_whatever_the_host(opened):
 
 
 @pytest.mark.parametrize("tiers", [*SHARED, "recent,bloom,set"])
-def test_another_process_and_a_later_run_know_what_was_seen(opened, unique, tiers):
+def test_seen_set_is_shared_and_survives_a_restart(opened, unique, tiers):
     first = opened(FRONTIER_SEEN_TIERS=tiers)
     second = opened(FRONTIER_SEEN_TIERS=tiers)
     request = Request("http://a.example/")
@@ -159,7 +159,7 @@ def test_a_crawl_without_an_id_has_the_name_of_its_spider(crawler):
     assert seen_test.crawl_id == "foo-dupefilter"
 
 
-def test_nothing_is_queued(opened, db, unique):
+def test_dupefilter_queues_nothing(opened, db, unique):
     dupefilter = opened()
     for number in range(50):
         dupefilter.request_seen(Request(f"http://a.example/{number}"))
@@ -171,7 +171,7 @@ def test_nothing_is_queued(opened, db, unique):
     assert {tuple(db("HKEYS", name)) for name in counts} == {(b"born",)}
 
 
-def test_each_tier_is_counted(opened):
+def test_each_seen_tier_is_counted(opened):
     first = opened()
     for _ in range(3):
         first.request_seen(Request("http://a.example/"))
@@ -183,7 +183,7 @@ def test_each_tier_is_counted(opened):
     assert stat(second, "frontier/seen/bloom") == 0
 
 
-def test_scrapy_redis_empties_it_when_it_empties_its_queue(opened, db, unique):
+def test_scrapy_redis_flush_clears_the_dupefilter(opened, db, unique):
     dupefilter = opened(FRONTIER_PARTITIONS=1, FRONTIER_BLOOM_CAPACITY=10)
     requests = [Request(f"http://a.example/{number}") for number in range(1_500)]
     for request in requests:
@@ -217,13 +217,13 @@ def refusal(dupefilter, caplog):
         ({"REDIS_URL": "redis://127.0.0.1:1/0"}, "127.0.0.1:1 does not answer"),
     ],
 )
-def test_what_cannot_work_is_one_message(crawler, caplog, settings, said):
+def test_a_wrong_setting_is_one_message(crawler, caplog, settings, said):
     dupefilter = RedisDupeFilter.from_crawler(crawler(**settings))
 
     assert said in refusal(dupefilter, caplog)
 
 
-def test_other_settings_than_the_crawls_are_refused(opened, crawler, caplog):
+def test_settings_that_differ_from_the_crawls_are_refused(opened, crawler, caplog):
     opened()
     other = RedisDupeFilter.from_crawler(crawler(FRONTIER_PARTITIONS=8))
 
@@ -258,7 +258,7 @@ def when_it_waits(caplog, act):
     return thread
 
 
-def test_it_waits_for_a_store_that_is_away_and_says_so_once(
+def test_dupefilter_waits_for_an_unavailable_store_and_logs_once(
     crawler, own_server, caplog
 ):
     dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
@@ -280,7 +280,7 @@ def test_it_waits_for_a_store_that_is_away_and_says_so_once(
     dupefilter.close("finished")
 
 
-def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
+def test_long_store_outage_ends_the_crawl_without_loss(
     crawler, own_server, monkeypatch
 ):
     dupefilter = RedisDupeFilter.from_crawler(crawler(REDIS_URL=own_server.url))
@@ -300,7 +300,7 @@ def test_a_store_that_stays_away_ends_the_crawl_and_loses_nothing(
     assert end.code == 1
 
 
-async def test_a_url_whose_verdict_gets_lost_is_new(crawler, wire, until):
+async def test_a_url_with_a_lost_verdict_is_new(crawler, wire, until):
     async with wire:
         made = crawler(REDIS_URL=wire.url, FRONTIER_SEEN_TIERS="set")
         dupefilter = RedisDupeFilter.from_crawler(made)
@@ -318,7 +318,7 @@ async def test_a_url_whose_verdict_gets_lost_is_new(crawler, wire, until):
         dupefilter.close("finished")
 
 
-def test_under_a_command_for_developers_it_is_scrapys_own_filter(crawler, monkeypatch):
+def test_scrapy_shell_uses_scrapys_own_dupefilter(crawler, monkeypatch):
     monkeypatch.setattr("frontier.dupefilter.developing", lambda: "shell")
     made = RedisDupeFilter.from_crawler(crawler())
     made.open()

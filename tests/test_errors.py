@@ -25,14 +25,14 @@ def drawn():
     return parents
 
 
-def test_the_drawing_is_the_tree():
+def test_error_tree_in_the_docstring_is_the_class_tree():
     assert drawn() == {name: cls.__base__.__name__ for name, cls in CLASSES.items()}
 
 
 CURE = "check that the server runs, and its URL (REDIS_URL, --redis-url)"
 
 
-def test_every_error_is_ours():
+def test_every_error_is_a_frontier_error():
     assert all(issubclass(cls, FrontierError) for cls in CLASSES.values())
 
 
@@ -61,10 +61,10 @@ def test_every_error_is_ours():
         ),
     ],
 )
-def test_facts_are_attributes_and_the_text_follows_from_them(error, facts, text):
+def test_error_messages_follow_from_attributes(error, facts, text):
     assert {name: getattr(error, name) for name in facts} == facts
     assert str(error) == text
 
 
-def test_a_stale_layout_brings_the_current_one():
+def test_layout_stale_carries_the_current_layout():
     assert LayoutStale(SeenLayout(3, 500)).layout == SeenLayout(buckets=3, count=500)

@@ -13,7 +13,7 @@ def test_the_public_names_are_sorted():
     assert frontier.__all__ == sorted(frontier.__all__)
 
 
-def test_nothing_else_is_public():
+def test_no_other_name_is_public():
     others = {"TYPE_CHECKING", "Any", "annotations", "import_module", "metadata"}
     code = "import frontier; print(*(n for n in vars(frontier) if n[0] != '_'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -23,7 +23,7 @@ def test_nothing_else_is_public():
 
 
 @pytest.mark.parametrize("name", frontier.__all__)
-def test_each_public_name_is_there(name):
+def test_each_public_name_can_be_imported(name):
     assert getattr(frontier, name)
 
 
@@ -44,7 +44,7 @@ def test_an_unknown_name_is_an_error():
         frontier.Adon  # noqa: B018 (that is the test)
 
 
-def test_importing_the_package_imports_none_of_its_modules():
+def test_import_frontier_imports_no_submodule():
     code = (
         "import sys, frontier;"
         "print(sorted(name for name in sys.modules if name.startswith('frontier.')))"

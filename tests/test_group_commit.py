@@ -51,7 +51,7 @@ def groups():
         one.close()
 
 
-def test_jobs_are_taken_in_order_and_durable_with_their_group(groups):
+def test_group_commit_keeps_order_and_resolves_with_the_group(groups):
     one = groups()
     first = one.add("a", 1)
     assert one.taken.get(timeout=SOON) == ["a"]
@@ -75,7 +75,7 @@ def test_jobs_are_taken_in_order_and_durable_with_their_group(groups):
     assert (one.pending, one.pending_bytes) == (0, 0)
 
 
-def test_more_may_come_until_somebody_waits(groups):
+def test_group_commit_lingers_until_somebody_waits(groups):
     one = groups(linger=15 * SOON)
     one.add("a")
     one.add("b")
@@ -87,13 +87,13 @@ def test_more_may_come_until_somebody_waits(groups):
     assert barrier.result(SOON) is None
 
 
-def test_without_jobs_the_thread_may_do_something_else(groups):
+def test_group_commit_runs_idle_work(groups):
     one = groups(idle=0.01)
     assert one.taken.get(timeout=SOON) == []
     assert one.taken.get(timeout=SOON) == []
 
 
-def test_close_takes_what_waits_and_nothing_more(groups):
+def test_group_commit_close_flushes_pending_jobs(groups):
     one = groups()
     barrier = one.durable([one.add(job) for job in "abc"][-1])
     assert one.taken.get(timeout=SOON)[0] == "a"
@@ -108,7 +108,7 @@ def test_close_takes_what_waits_and_nothing_more(groups):
     assert one.durable().result(0) is None
 
 
-def test_what_a_failure_leaves_is_given_up_in_order(groups, caplog):
+def test_group_commit_failure_rejects_later_jobs_in_order(groups, caplog):
     one = groups()
     one.add("a", 7)
     assert one.taken.get(timeout=SOON) == ["a"]

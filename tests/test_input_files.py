@@ -5,7 +5,7 @@ import pytest
 from frontier.files import descriptor_of, open_input, read_input
 
 
-def test_a_file_is_read_through_a_link_that_was_named(tmp_path):
+def test_a_named_symlink_is_followed(tmp_path):
     (tmp_path / "a").write_bytes(b"text")
     (tmp_path / "b").symlink_to("a")
 
@@ -29,7 +29,7 @@ def test_a_fifo_is_refused_at_once_and_loses_nothing(tmp_path):
     os.close(both)
 
 
-def test_what_is_read_whole_has_a_limit(tmp_path):
+def test_reading_a_whole_file_has_a_size_limit(tmp_path):
     (tmp_path / "a").write_bytes(b"text")
 
     assert read_input(tmp_path / "a", 4) == b"text"

@@ -19,7 +19,7 @@ def joined(tmp_path, files, field="from"):
     return join(paths, field, output), output.getvalue().decode()
 
 
-def test_of_each_page_the_items_of_its_last_delivery_are_taken(tmp_path):
+def test_items_of_the_last_delivery_of_a_page_are_kept(tmp_path):
     lines = {
         "a.jsonl": [
             {"n": 1, "from": FIRST},
@@ -36,7 +36,7 @@ def test_of_each_page_the_items_of_its_last_delivery_are_taken(tmp_path):
     assert (done.items, done.doubles, done.without_origin) == (4, 1, 1)
 
 
-def test_an_item_behind_half_of_one_is_taken_and_the_half_is_named(tmp_path):
+def test_an_item_after_a_truncated_one_is_kept(tmp_path):
     text = '{"n": 1, "a": {"b": "ca{"n": 2, "a": {"b": 3}}\n{"n": 4'
     done, text = joined(tmp_path, {"a.jsonl": text})
 
@@ -55,6 +55,6 @@ def test_csv_files_are_joined_by_the_names_of_their_columns(tmp_path):
 
 
 @pytest.mark.parametrize("names", [["a.json"], ["a.jsonl", "b.csv"]])
-def test_what_cannot_be_joined_is_refused(tmp_path, names):
+def test_item_files_that_cannot_be_joined_are_refused(tmp_path, names):
     with pytest.raises(ConfigurationError, match="can"):
         joined(tmp_path, dict.fromkeys(names, ""))

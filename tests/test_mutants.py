@@ -34,7 +34,7 @@ def changes():
     return [(mutant.was, mutant.becomes) for mutant in mutants_of("m.py", SOURCE)]
 
 
-def test_what_is_run_is_mutated_and_messages_types_and_constants_are_not():
+def test_only_executed_code_is_mutated():
     assert sorted(changes()) == sorted(
         [
             ("3", "(4)"),
@@ -88,7 +88,7 @@ def test_an_excuse_stays_with_a_line_that_is_moved():
     assert excused == {" if x < LIMIT and ready(x):\n-start(x)\n+pass"}
 
 
-def test_the_quickest_tests_that_run_the_change_are_chosen():
+def test_fastest_covering_tests_are_chosen():
     mutant = next(m for m in mutants_of("m.py", SOURCE) if m.was == "start(x)")
     tests = [
         Covered(name, seconds, {"m.py": frozenset(lines)})
@@ -105,7 +105,7 @@ def test_the_quickest_tests_that_run_the_change_are_chosen():
     assert chosen == ["quick[a]", "slow", "quick[b]"]
 
 
-def test_a_difference_is_the_lines_that_changed():
+def test_mutant_difference_is_a_diff():
     mutant = next(m for m in mutants_of("m.py", SOURCE) if m.was == "start(x)")
 
     assert mutant.difference == "-        start(x)\n+        pass"

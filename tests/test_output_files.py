@@ -26,7 +26,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_file_has_the_mode_and_its_directories_may_be_entered(umask, tmp_path):
+def test_file_mode_applies_to_files_and_directories(umask, tmp_path):
     make_directory(tmp_path / "a" / "b", 0o640)
     with open(tmp_path / "a" / "b" / "c", "wb", opener=creating(0o640)):
         pass
@@ -38,7 +38,7 @@ def test_a_file_has_the_mode_and_its_directories_may_be_entered(umask, tmp_path)
     ]
 
 
-def test_the_umask_takes_away_and_what_is_there_stays_as_it_is(umask, tmp_path):
+def test_umask_is_respected_and_existing_modes_are_kept(umask, tmp_path):
     (tmp_path / "there").mkdir(0o777)
     umask(0o077)
 
@@ -60,17 +60,17 @@ def test_a_file_in_the_place_of_a_directory_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("text", "made"), [("0640", 0o640), ("644", 0o644), ("0o600", 0o600)]
 )
-def test_modes_are_octal(text, made):
+def test_file_modes_are_octal(text, made):
     assert mode_of(text) == made
 
 
 @pytest.mark.parametrize("text", ["", "9", "0o", "rw", "1200", "0400", "0750", "00640"])
-def test_what_is_no_mode_of_a_file_that_can_be_written_is_refused(text):
+def test_invalid_file_modes_are_refused(text):
     with pytest.raises(ValueError, match="must be"):
         mode_of(text)
 
 
-def test_commands_look_at_the_environment(monkeypatch):
+def test_commands_take_the_file_mode_from_the_environment(monkeypatch):
     monkeypatch.delenv("FRONTIER_FILE_MODE", raising=False)
     assert mode_of_environment() == FILE_MODE
     monkeypatch.setenv("FRONTIER_FILE_MODE", "0600")
@@ -80,9 +80,7 @@ def test_commands_look_at_the_environment(monkeypatch):
         mode_of_environment()
 
 
-def test_one_writer_at_a_time_gives_a_file_its_name_and_a_killed_one_is_forgotten(
-    umask, tmp_path
-):
+def test_publishing_a_file_excludes_other_writers_and_outlives_a_kill(umask, tmp_path):
     """Two would write to one scratch file, which the first gives its name."""
     place = tmp_path / "a"
     with published(place, 0o640) as file:

@@ -38,9 +38,7 @@ def listeners(crawler):
     "pipelines",
     [{}, {Holder: 1}, {WarcPipeline: None}, {"frontier.pipelines.WarcPipeline": None}],
 )
-def test_where_nobody_asks_where_items_come_from_nothing_is_done_for_it(
-    crawler, pipelines
-):
+def test_item_origins_cost_nothing_unless_wanted(crawler, pipelines):
     made = crawler(pipelines)
     with pytest.raises(NotConfigured):
         ItemOriginMiddleware.from_crawler(made)
@@ -49,7 +47,7 @@ def test_where_nobody_asks_where_items_come_from_nothing_is_done_for_it(
 
 
 @pytest.mark.parametrize("pipeline", [WarcPipeline, Own, f"{__name__}.Own"])
-def test_the_origins_of_items_are_noted_for_a_pipeline_that_asks(crawler, pipeline):
+def test_item_origins_are_kept_for_a_pipeline_that_wants_them(crawler, pipeline):
     made = crawler({pipeline: 1})
     ItemOriginMiddleware.from_crawler(made)
     WarcPipeline.from_crawler(made)
@@ -57,7 +55,7 @@ def test_the_origins_of_items_are_noted_for_a_pipeline_that_asks(crawler, pipeli
     assert len(listeners(made)) == len(ITEM_SIGNALS)
 
 
-def test_a_pipeline_that_nobody_notes_origins_for_says_so(crawler, caplog):
+def test_pipeline_without_item_origins_warns(crawler, caplog):
     with caplog.at_level(logging.WARNING):
         WarcPipeline.from_crawler(crawler({Holder: 1}))
 

@@ -94,9 +94,7 @@ def site():
 
 
 @pytest.mark.one_server("it stops the process of that server")
-def test_while_too_much_waits_for_the_store_nothing_is_started(
-    site, own_server, unique
-):
+def test_full_outbox_stops_new_requests(site, own_server, unique):
     pid = str(own_server._process.pid)
     words = [sys.executable, "-c", SCRIPT, site, own_server.url, pid, unique]
     done = warm.run(words, check=False, capture_output=True, text=True, timeout=300)

@@ -128,11 +128,11 @@ def privates(path):
 
 
 @each("path", PATHS)
-def test_privates_of_scrapy_are_in_one_module(path):
+def test_private_names_of_scrapy_are_in_one_module(path):
     assert privates(path) == []
 
 
-def test_the_judge_sees_what_it_should(tmp_path, monkeypatch):
+def test_private_name_check_sees_every_use(tmp_path, monkeypatch):
     assert privates(HOLDS_THEM)
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -157,7 +157,7 @@ def test_the_judge_sees_what_it_should(tmp_path, monkeypatch):
     ]
 
 
-def test_a_feed_on_a_full_disk_holds_pages_up_and_is_told_once(caplog):
+def test_feed_export_on_a_full_disk_delays_acks_and_logs_once(caplog):
     options = {"FEEDS": {"/dev/full": {"format": "jsonlines"}}}
     crawler = get_crawler(scrapy.Spider, options)
     files = FeedFiles(crawler)
@@ -176,5 +176,5 @@ def test_a_feed_on_a_full_disk_holds_pages_up_and_is_told_once(caplog):
         exporter.slots[0].file.close()
 
 
-def test_without_feeds_nothing_holds_pages_up():
+def test_without_feed_exports_acks_are_not_delayed():
     assert FeedFiles(get_crawler(scrapy.Spider)).flush()

@@ -48,7 +48,7 @@ def named():
 
 
 @pytest.mark.parametrize(("limit", "name"), [*named()])
-def test_a_limit_is_what_the_page_says(limit, name):
+def test_security_page_states_the_limits_of_the_code(limit, name):
     value = there(name)
     number = NUMBER.fullmatch(limit)
 
@@ -59,7 +59,7 @@ def test_a_limit_is_what_the_page_says(limit, name):
         assert value == said
 
 
-def test_every_row_says_where_its_limit_is():
+def test_security_page_names_where_each_limit_is():
     odd = [
         what
         for what, _, where, *_ in ROWS

@@ -69,7 +69,7 @@ BROUGHT = {name: [name] for name in OPTIONAL}  # where it is not installed
 BROUGHT |= importlib.metadata.packages_distributions()
 
 
-def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
+def test_imports_and_dependencies_match():
     found = {
         module: {name.lower().replace("_", "-") for name in BROUGHT[module]}
         for module in modules()
@@ -88,11 +88,11 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
 
 
 @pytest.mark.parametrize("name", sorted(PRIVATE))
-def test_what_private_names_are_used_of_has_an_upper_bound(name):
+def test_dependencies_used_through_private_names_have_an_upper_bound(name):
     assert re.search(r"<\d", RUN[name]), RUN[name]
 
 
-def test_no_licence_asks_for_more_than_ours():
+def test_no_dependency_has_a_stricter_licence():
     """Copyleft would hold for what is installed with the package."""
     for name in RUN:
         try:
@@ -107,7 +107,7 @@ def test_no_licence_asks_for_more_than_ours():
 
 
 @pytest.mark.parametrize("name", ["dev", "compat", "docs"])
-def test_what_ci_installs_is_locked_and_fits(name):
+def test_ci_locks_cover_all_requirements(name):
     lines = (ROOT / ".ci" / "locks" / f"{name}.txt").read_text("utf-8").splitlines()
     locked = dict(line.split("==") for line in lines if not line.startswith("#"))
     extras = EXTRAS[name] | (EXTRAS["dev"] if name == "compat" else {})

@@ -96,7 +96,7 @@ def read(name, body):
     return ours, expected
 
 
-def test_every_file_is_read_or_refused_with_a_reason(suite):
+def test_every_feedparser_file_is_parsed_or_refused_with_a_reason(suite):
     refused, faulty = set(), set()
     for name, body in suite.items():
         try:
@@ -112,7 +112,7 @@ def test_every_file_is_read_or_refused_with_a_reason(suite):
     assert not faulty
 
 
-def test_links_and_dates_are_those_that_feedparser_finds(suite):
+def test_feed_links_and_dates_equal_feedparsers(suite):
     different = set()
     for name in suite.keys() - REFUSED.keys():
         feed, expected = read(name, suite[name])

@@ -53,7 +53,7 @@ def before(tmp_path):
     return directory
 
 
-def test_a_bucket_is_deduplicated_verified_and_restored(s3, before, tmp_path):
+def test_s3_bucket_is_deduplicated_verified_and_restored(s3, before, tmp_path):
     s3.create_bucket(Bucket="old")
     for path in before.rglob("*.gz"):
         s3.upload_file(str(path), "old", f"warcs/{path.relative_to(before)}")
@@ -74,7 +74,7 @@ def test_a_bucket_is_deduplicated_verified_and_restored(s3, before, tmp_path):
     assert blocks(again) == blocks(before / "deep")
 
 
-def test_an_object_that_was_replaced_or_is_gone_is_named(s3, before, tmp_path):
+def test_replaced_or_missing_s3_object_is_named(s3, before, tmp_path):
     s3.create_bucket(Bucket="gone")
     for path in before.rglob("*.gz"):
         s3.upload_file(str(path), "gone", path.name)

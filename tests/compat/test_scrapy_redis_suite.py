@@ -87,7 +87,7 @@ def outcomes(folder, port, report, *, addon):
     return passed, ran, done.stdout
 
 
-def test_what_passes_without_the_add_on_passes_with_it(tmp_path):
+def test_addon_breaks_no_test_of_scrapy_redis(tmp_path):
     entries = tomllib.loads((HERE / "scrapy_redis_differences.toml").read_text("utf-8"))
     known = {entry["test"] for entry in entries["difference"]}
     folder = unpack(tmp_path)

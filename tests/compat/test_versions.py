@@ -70,12 +70,12 @@ QUIET = (
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_part_of_the_suite_on_scrapy(version):
+def test_short_suite_passes_on_each_scrapy_version(version):
     run(version, TESTS)
 
 
 @pytest.mark.parametrize("version", [VERSIONS[0], VERSIONS[-1]])
-def test_more_of_the_suite_on_scrapy(version):
+def test_long_suite_passes_on_oldest_and_newest_scrapy(version):
     run(version, MORE)
 
 

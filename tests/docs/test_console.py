@@ -83,13 +83,13 @@ def test_a_page_whose_commands_do_what_it_shows(page, tmp_path):
         ["$ true", "...", "more"],
     ],
 )
-def test_what_is_not_so_fails_and_is_named(page, tmp_path, lines):
+def test_wrong_output_fails_and_names_the_line(page, tmp_path, lines):
     with pytest.raises(PageFailed, match=r"page\.md:3: |page\.md:4: "):
         page(block(*lines)).run(tmp_path)
 
 
 @pytest.mark.parametrize("said", ["10 lost", "0.5 lost", "no lost"])
-def test_a_zero_is_a_zero_where_figures_vary(page, tmp_path, said):
+def test_zero_matches_only_zero_where_figures_vary(page, tmp_path, said):
     with pytest.raises(PageFailed):
         page(block(f"$ echo {said}", "0 lost", how="<!-- figures vary -->")).run(
             tmp_path
@@ -107,7 +107,7 @@ def test_a_zero_is_a_zero_where_figures_vary(page, tmp_path, said):
         ("at 11:00", "at 1,100"),
     ],
 )
-def test_no_other_figure_is_a_zero_and_none_is_a_time(page, tmp_path, shown, said):
+def test_varying_figures_match_neither_zero_nor_a_time(page, tmp_path, shown, said):
     with pytest.raises(PageFailed):
         page(block(f"$ echo {said}", shown, how="<!-- figures vary -->")).run(tmp_path)
 
@@ -122,7 +122,7 @@ def test_no_other_figure_is_a_zero_and_none_is_a_time(page, tmp_path, shown, sai
         ("at 11:09", "at 00:00"),
     ],
 )
-def test_a_figure_is_any_other_one(page, tmp_path, shown, said):
+def test_varying_figures_match_any_other(page, tmp_path, shown, said):
     page(block(f"$ echo {said}", shown, how="<!-- figures vary -->")).run(tmp_path)
 
 
@@ -134,7 +134,7 @@ def test_a_command_is_repeated_until_it_prints_what_is_shown(page, tmp_path):
     assert (tmp_path / "count").read_text() == "\n" * 4
 
 
-def test_ports_are_free_ones_and_the_same_on_the_whole_page(page, tmp_path):
+def test_a_page_gets_free_ports_and_keeps_them(page, tmp_path):
     text = "Save as `url`:\n\n```text\nhttp://127.0.0.1:8500/\n```\n"
     lines = ["$ echo --port 8500 > used", "$ cat url", "http://127.0.0.1:8500/"]
 
@@ -145,7 +145,7 @@ def test_ports_are_free_ones_and_the_same_on_the_whole_page(page, tmp_path):
     assert (tmp_path / "url").read_text() == f"http://127.0.0.1:{used}/\n"
 
 
-def test_what_a_page_starts_ends_with_it_daemons_as_well(page, tmp_path):
+def test_processes_and_daemons_end_with_their_page(page, tmp_path):
     lines = ["$ sleep 600 &", "$ setsid sleep 600 > /dev/null 2>&1 &", "$ false"]
 
     with pytest.raises(PageFailed, match="exit code 1"):
@@ -163,6 +163,6 @@ def environ(process):
         return b""
 
 
-def test_a_comment_that_means_nothing_is_refused(page):
+def test_an_unknown_comment_is_refused(page):
     with pytest.raises(PageFailed, match="figures may vary"):
         page(block("$ true", how="<!-- figures may vary -->"))

@@ -25,7 +25,7 @@ def wheels(tmp_path_factory):
     return directory
 
 
-def test_the_tutorial_from_nothing_with_a_wheel(tmp_path, wheels):
+def test_tutorial_commands_work_with_a_new_wheel(tmp_path, wheels):
     """pip has the package from the wheel, and all else in the versions of CI."""
     environment = {
         "PIP_FIND_LINKS": f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}",
@@ -52,13 +52,13 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
-def test_a_guide(guide, tmp_path):
+def test_guide_commands_print_what_it_shows(guide, tmp_path):
     page = Page.read(guide, TRIAL)
 
     assert page.run(tmp_path) == len(page.commands) - len(page.not_run) > 3
 
 
-def test_the_commands_that_are_not_run_are_counted():
+def test_index_counts_the_commands_that_are_not_run():
     pages = [Page.read(path) for path in (TUTORIAL, *EXAMPLES)]
     pages += [Page.read(path, TRIAL) for path in GUIDES]
     not_run = sum(len(page.not_run) for page in pages)
@@ -72,7 +72,7 @@ def test_the_commands_that_are_not_run_are_counted():
     EXAMPLES,
     ids=lambda readme: readme.parent.name,
 )
-def test_an_example(readme, tmp_path):
+def test_example_commands_print_what_it_shows(readme, tmp_path):
     here = tmp_path / "example"
     shutil.copytree(readme.parent, here)
 

@@ -69,12 +69,12 @@ def test_a_schedule_holds(found, name):
     assert found[name] == ""
 
 
-def test_each_schedule_tells_of_its_fault():
+def test_each_schedule_fails_under_its_fault():
     faulty = play(*map("=".join, FAULTS.items()))
     assert [name for name in FAULTS if not faulty[name]] == []
 
 
-def test_each_schedule_is_a_script_or_is_told_by_a_test_that_there_is(found):
+def test_each_schedule_has_a_script_or_names_a_test(found):
     assert found.keys() == FAULTS.keys()
     scripts = {name.partition("_")[0].upper() for name in FAULTS}
     assert scripts | TOLD_BY_PROCESSES.keys() == {f"S{n}" for n in range(1, 20)}

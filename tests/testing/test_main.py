@@ -14,7 +14,7 @@ COMMAND = [sys.executable, "-m", "frontier.testing"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_a_signal_comes(tmp_path, number):
+def test_site_serves_until_a_signal(tmp_path, number):
     log = tmp_path / "requests.jsonl"
     arguments = ["--urls", "150", "--hosts", "2", "--log", str(log)]
     with warm.Popen(
@@ -35,7 +35,7 @@ def test_it_serves_until_a_signal_comes(tmp_path, number):
     assert RequestLog.read(log).fetched() == {ready["seeds"][1]: 1}
 
 
-def test_a_parent_can_compute_what_to_expect():
+def test_a_parent_process_can_compute_the_expected_urls():
     arguments = ["--urls", "100", "--hosts", "2", "--calendar-months", "endless"]
     with warm.Popen(
         [*COMMAND, *arguments, "--host-delay", "1=0.01"],
@@ -59,7 +59,7 @@ def test_a_parent_can_compute_what_to_expect():
 @pytest.mark.parametrize(
     "arguments", [["--urls", "3"], ["--host-delay", "x"], ["--log", "/nowhere/log"]]
 )
-def test_wrong_arguments_are_said_to_be_so(arguments):
+def test_invalid_arguments_are_usage_errors(arguments):
     process = warm.run(
         [*COMMAND, *arguments], capture_output=True, text=True, check=False
     )

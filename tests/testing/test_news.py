@@ -29,13 +29,13 @@ def test_a_feed_has_its_last_items_each_with_a_page_and_a_picture(path, parity):
         assert SITE.resource(0, news.image_path(number)).status == 200
 
 
-def test_what_is_not_published_is_not_there():
+def test_unpublished_item_is_404():
     assert SITE.resource(0, "/news/50").status == 404
     assert SITE.resource(0, "/img/news-50.png").status == 404
     assert items(news.FEEDS[0], Site(urls=120, hosts=1)) == []
 
 
-def test_the_site_has_feeds_that_are_none():
+def test_site_serves_broken_feeds():
     statuses = {path: SITE.resource(0, path).status for path in news.ODD}
 
     assert statuses == dict.fromkeys(news.ODD, 301)

@@ -30,13 +30,13 @@ def entry(start, end, node="a", host="h:1", path="/", **facts):
         (500, 7, 1),
     ],
 )
-def test_as_many_urls_are_expected_as_were_asked_for(urls, hosts, months):
+def test_oracle_expects_the_requested_number_of_urls(urls, hosts, months):
     site = Site(urls=urls, hosts=hosts, calendar_months=months)
 
     assert len(expected_urls(site)) == urls
 
 
-def test_scrapy_tells_all_urls_apart():
+def test_scrapy_fingerprints_differ_for_all_urls():
     assert len({canonicalize_url(url) for url in EXPECTED}) == len(EXPECTED)
 
 
@@ -45,7 +45,7 @@ def test_an_endless_calendar_has_no_expectation():
         expected_urls(Site(calendar_months=None))
 
 
-def test_without_its_calendar_an_endless_site_is_the_one_that_has_none():
+def test_endless_site_without_calendar_equals_one_that_has_none():
     endless = Site(calendar_months=None)
     expected = expected_urls(Site(calendar_months=0))
 
@@ -103,7 +103,7 @@ def test_overlaps_are_found():
         pytest.param(entry(2.5, 3.0, "b"), id="apart"),
     ],
 )
-def test_what_is_no_overlap(second):
+def test_requests_do_not_overlap(second):
     assert RequestLog([entry(1.0, 2.0, "a"), second]).overlaps() == []
 
 

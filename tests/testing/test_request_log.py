@@ -6,7 +6,7 @@ WHOLE = Entry(1.5, 2.5, "h:1", "http://h:1/", "GET", 200, 9, "a", "é")
 CUT = Entry(1.5, 2.5, "h:1", "http://h:1/", "GET", 200, 0, None, None, aborted=True)
 
 
-def test_lines_are_read_as_they_were_written(tmp_path):
+def test_log_lines_are_read_back_unchanged(tmp_path):
     path = tmp_path / "requests.jsonl"
     for entry in (WHOLE, CUT):  # the second writer appends
         log = LogWriter(path)
@@ -17,12 +17,12 @@ def test_lines_are_read_as_they_were_written(tmp_path):
     assert RequestLog.read(path).entries == [WHOLE, CUT]
 
 
-def test_only_an_aborted_request_says_so():
+def test_only_aborted_requests_are_marked():
     assert json.loads(CUT.to_line())["aborted"] is True
     assert "aborted" not in json.loads(WHOLE.to_line())
 
 
-def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):
+def test_log_without_a_path_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     log = LogWriter(None)
     log.write(WHOLE)

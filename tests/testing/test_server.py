@@ -63,7 +63,7 @@ def test_every_expected_url_is_served_as_the_site_says(server, get):
         connection.close()
 
 
-def test_two_servers_answer_alike_but_for_links_and_date(get):
+def test_two_servers_differ_only_in_links_and_date(get):
     def body(server):
         connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
         connection.request("GET", "/gzip")
@@ -80,14 +80,14 @@ def test_two_servers_answer_alike_but_for_links_and_date(get):
         assert body(one) == body(two)
 
 
-def test_a_header_with_a_latin_1_byte(server):
+def test_a_header_may_have_a_latin_1_byte(server):
     host = server.hosts[0]
     answer = exchange(host, b"GET /latin1 HTTP/1.1\r\nConnection: close\r\n\r\n")
 
     assert b"\r\nX-Author: Ren\xe9\r\n" in answer
 
 
-def test_a_chunked_body(server, get):
+def test_chunked_body_is_sent_in_chunks(server, get):
     response = get("/chunked")
     raw = exchange(
         server.hosts[0], b"GET /chunked HTTP/1.1\r\nConnection: close\r\n\r\n"
@@ -114,14 +114,14 @@ def test_a_form_echoes_its_body_as_html(get):
     assert "<pre>q=&lt;b&gt;é\ufffd</pre>" in response.payload.decode()
 
 
-def test_head_has_the_headers_only(get):
+def test_head_request_gets_no_body(get):
     response = get("/about", method="HEAD")
 
     assert response.payload == b""
     assert response.headers["Content-Length"] == get("/about").headers["Content-Length"]
 
 
-def test_a_connection_serves_many_requests(server):
+def test_connections_are_kept_alive(server):
     connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
     connection.connect()
     port = connection.sock.getsockname()
@@ -151,7 +151,7 @@ def test_requests_may_be_pipelined(server):
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 70000, b"431"),
     ],
 )
-def test_what_is_no_request_is_refused(server, data, status):
+def test_invalid_http_request_is_refused(server, data, status):
     try:
         answer = exchange(server.hosts[0], data)
     except ConnectionResetError:
@@ -160,7 +160,7 @@ def test_what_is_no_request_is_refused(server, data, status):
         assert answer.startswith(b"HTTP/1.1 " + status)
 
 
-def test_the_slow_page_is_slow_and_holds_up_nobody(tmp_path):
+def test_slow_page_blocks_no_other_request(tmp_path):
     log = tmp_path / "requests.jsonl"
     with SiteServer(Site(**{**SMALL, "slow_seconds": 3600.0}), log=log) as server:
         connection = http.client.HTTPConnection(server.hosts[0], timeout=120)
@@ -216,7 +216,7 @@ def test_a_client_that_leaves_is_logged_as_aborted(tmp_path):
     assert entry.end - entry.start < 3600
 
 
-def test_a_server_that_stops_logs_what_it_cut(tmp_path):
+def test_server_logs_requests_cut_by_its_stop(tmp_path):
     log = tmp_path / "requests.jsonl"
     server = SiteServer(Site(**SMALL), log=log, host_delays={0: 3600})
     server.start()
@@ -234,7 +234,7 @@ def test_a_server_that_stops_logs_what_it_cut(tmp_path):
     assert log.aborted().keys() <= {server.seeds[0] + "about"}
 
 
-def test_the_delay_is_for_every_request(tmp_path):
+def test_delay_applies_to_every_request(tmp_path):
     log = tmp_path / "requests.jsonl"
     with SiteServer(
         Site(**SMALL), log=log, delay=0.02, host_delays={1: 0.03}
@@ -278,7 +278,7 @@ def test_requests_at_the_same_time_overlap(tmp_path):
     assert len(RequestLog.read(log).overlaps()) == 1
 
 
-def test_a_server_can_have_the_port_of_the_one_before():
+def test_server_reuses_the_port_of_the_previous_one():
     (port,) = free_ports(1)
     with SiteServer(Site(**SMALL), port=port) as one:
         urlopen(one.seeds[0], timeout=120).close()

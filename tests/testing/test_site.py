@@ -18,11 +18,11 @@ def answers(site):
         yield url, site.resource(hosts[base], url.removeprefix(base))
 
 
-def test_equal_sites_are_equal_bytes():
+def test_equal_sites_serve_equal_bytes():
     assert list(answers(Site())) == list(answers(Site()))
 
 
-def test_where_it_is_served_changes_links_only():
+def test_the_address_changes_only_links():
     moved = SITE.served_at(f"http://127.0.0.1:{8000 + n}" for n in range(5))
 
     here = SITE.resource(1, "/post/0").body
@@ -33,7 +33,7 @@ def test_where_it_is_served_changes_links_only():
     assert here == there
 
 
-def test_the_variants_of_an_article_are_one_body():
+def test_variants_of_an_article_have_one_body():
     paths = [SITE.article_path(2, 3, variant) for variant in range(VARIANTS)]
     bodies = {SITE.resource(2, path).body for path in paths}
 
@@ -50,7 +50,7 @@ def test_gzip_bodies_have_no_time_in_them():
     assert b"<title>Gzip of host 0</title>" in resource.decoded
 
 
-def test_the_calendar_ends_where_it_is_told_to():
+def test_calendar_ends_at_its_last_month():
     site = Site(calendar_months=3)
     host = site.hosts - 1
     last = site.resource(host, "/calendar?month=2")
@@ -60,7 +60,7 @@ def test_the_calendar_ends_where_it_is_told_to():
     assert site.resource(host, "/calendar?month=3").status == 404
 
 
-def test_the_calendar_may_be_endless():
+def test_calendar_can_be_endless():
     site = Site(calendar_months=None)
 
     page = site.resource(site.hosts - 1, "/calendar?month=31415926")
@@ -85,7 +85,7 @@ def test_the_calendar_may_be_endless():
         "//",
     ],
 )
-def test_nothing_has_a_second_spelling(target):
+def test_other_spellings_of_a_url_are_404(target):
     assert all(SITE.resource(host, target).status == 404 for host in range(5))
 
 
@@ -108,6 +108,6 @@ def count_items(resource):
         ({"bases": ("http://a",)}, "not 1"),
     ],
 )
-def test_parameters_that_cannot_work_are_refused(parameters, reason):
+def test_invalid_parameters_are_refused(parameters, reason):
     with pytest.raises(ConfigurationError, match=reason):
         Site(**parameters)
