@@ -75,7 +75,7 @@ class Reservation:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """Partition, token and id: unique in the crawl."""
+        """The partition, the token and the id, which are unique in the crawl."""
         return (self.lease.partition, self.lease.token, self.id)
 
 
