@@ -513,7 +513,7 @@ class Config:
     crawls that are open for days and whose files are sent or indexed meanwhile."""
     warc_max_total_bytes: int = _setting(0, parsers.whole(0, 10**18))
     """How large all files in `FRONTIER_WARC_DIR` may be before its nodes
-    [wait](archive.md#when-the-disk-takes-nothing); 0 for no limit. Nodes count every 5
+    [wait](archive.md#when-the-disk-is-full); 0 for no limit. Nodes count every 5
     seconds."""
     warc_metadata: bool = _setting(True, parsers.boolean)
     """Writes a `metadata` record of [how each URL was
