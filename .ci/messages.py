@@ -16,6 +16,8 @@ SAID = {"say", "complain", "warn", "Exit", "file", "record", "line"} | {
     *("debug", "info", "warning", "error", "exception", "critical", "log")
 }
 """Functions and methods whose texts are for people."""
+DECLARED = {"option", "flag", "argument", "End"}
+"""Those all of whose texts are."""
 
 
 def text_of(node: ast.expr) -> str:
@@ -38,11 +40,16 @@ def texts(node: ast.AST) -> Iterator[ast.expr]:
     """What of *node* is said to people."""
     if isinstance(node, ast.Call):
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if name in SAID or name.endswith("__init__"):
+        if name in DECLARED:
+            yield from node.args
+        elif name in SAID or name.endswith("__init__"):
             yield from node.args[:2]
         yield from (one.value for one in node.keywords if one.arg == "help")
     elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
         yield from node.exc.args
+    elif isinstance(node, ast.FunctionDef):
+        if [each.arg for each in node.args.args] == ["given"]:  # a command
+            yield ast.Constant(ast.get_docstring(node), lineno=node.lineno)
 
 
 def main() -> None:
