@@ -63,7 +63,7 @@ def path_of(text: str) -> Path:
         return Path(text)
     if without_secrets(text) != text:
         raise ConfigurationError(
-            f"{without_secrets(text)!r}: a URL with a password would stand in manifests"
+            f"{without_secrets(text)!r}: manifests would contain its password"
         )
     found = RemotePath(text.rstrip("/"))
     if _NO_NAMES & set(found.place.split("/")) or "\0" in text:

@@ -147,8 +147,8 @@ def change(
         raise CrawlClosed(keys.crawl_id)
     if done < 0:
         raise ConfigurationError(
-            f"the crawl {keys.crawl_id} has {MOST:,} exclusions and settings already, "
-            "and takes no more; replace several by one pattern"
+            f"the crawl {keys.crawl_id} has {MOST:,} exclusions and settings "
+            "already, which is the most; replace several by one pattern"
         )
     return int(version), bool(done)
 

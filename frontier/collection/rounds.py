@@ -128,7 +128,7 @@ class OpenRound:
             self.note(self._store.call(call))
             if self.number == known:
                 return
-        raise self._damaged("its open round changes all the time")
+        raise self._damaged("its open round keeps changing")
 
     def note(self, reply: object) -> None:
         """Know of the open round what the store has said."""

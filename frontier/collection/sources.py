@@ -236,7 +236,7 @@ def _entry(
     crawl = crawl or crawl_id
     url = _resolved(path, manifest, root)
     if kind_of(url) is Kind.MANIFEST:
-        raise SourceBroken(url, "a manifest in a manifest; import it by itself")
+        raise SourceBroken(url, "a manifest in a manifest; import it separately")
     return Source(name, url, crawl or path, size, digest, bool(crawl))
 
 

@@ -164,7 +164,7 @@ class CdxServer:
             NoAnswer: It did not answer, or nothing that can be read.
         """
         if self.is_resting():
-            raise NoAnswer("it has failed, and is not asked now")
+            raise NoAnswer("it failed, and is left alone for now")
         try:
             found = list(answers(self._get(self._target(wanted))))
         except NoAnswer as error:

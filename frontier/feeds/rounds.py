@@ -195,7 +195,7 @@ class Rounds(Emitter):
         (reply,) = await self._node.run([due_call(self._keys, TAKEN)])
         due = due_of(reply)
         if due.now >= self._node.end_of_crawl.until:
-            logger.info("no round begins any more: FRONTIER_RECRAWL_UNTIL is over")
+            logger.info("no further round begins: FRONTIER_RECRAWL_UNTIL has passed")
             self.stop()
         look_ms = int(self._node.config.lease_ttl * 1000)
         for name in due.names:

@@ -581,8 +581,8 @@ class Hosts(Part):
         """Say what this node has given up, and skipped."""
         if self.given_up:
             logger.error(
-                "%d requests to %d hosts were given up, as these hosts did not "
-                "answer again and again (%s); those of the queue are dead letters: "
+                "%d requests to %d hosts were given up, as these hosts kept "
+                "failing to answer (%s); those of the queue are dead letters: "
                 "frontier crawl requeue queues them again",
                 self.given_up.total(),
                 len(self.given_up),

@@ -89,7 +89,7 @@ def _digests(found: Found) -> tuple[str, str]:
         ValueError: It is no response, or they cannot be told.
     """
     if found.kind != "response":
-        raise ValueError("it is a response no more")
+        raise ValueError("it is no longer a response")
     payload = payload_in(found)
     found.require_whole()
     if payload.body is None or payload.digest is None:

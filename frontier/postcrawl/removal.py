@@ -190,7 +190,7 @@ def wanted_of(
             )
     for host in wanted.hosts:
         if not host or split(f"http://{host}/").host != host:
-            raise ConfigurationError(f"--host {host!r} is no host without a port")
+            raise ConfigurationError(f"--host {host!r} is not a host without a port")
     if len(set(map(_algorithm, wanted.payloads))) > 1:
         raise ConfigurationError("--payload: digests of one algorithm at a time")
     if len(reason.splitlines()) > 1:
@@ -205,7 +205,7 @@ def _replayed(url: str) -> str:
         ConfigurationError: It is no URL.
     """
     if not _PREFIX.fullmatch(target_uri(url)):
-        raise ConfigurationError(f"--replay {url!r} is no URL")
+        raise ConfigurationError(f"--replay {url!r} is not a URL")
     return key_of(url)
 
 

@@ -134,7 +134,7 @@ class EmbeddedStore:
             os.close(users)
             logger.warning(
                 "the embedded store's directory %s was removed while it was in use; "
-                "if its server, process %d, still runs, it has to be killed",
+                "if its server, process %d, still runs, kill it",
                 self._files.directory,
                 self._server_pid,
             )

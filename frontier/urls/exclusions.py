@@ -65,7 +65,7 @@ def rule_of(kind: str, value: str) -> Rule:
     if kind == PREFIX:
         return Rule(kind, _prefix(value))
     if kind != PATTERN:
-        raise ConfigurationError(f"{kind[:40]!r} is no kind of exclusion")
+        raise ConfigurationError(f"{kind[:40]!r} is not a kind of exclusion")
     try:
         compiled(value)
     except ValueError as error:

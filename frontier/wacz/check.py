@@ -270,7 +270,7 @@ def _first_line(data: bytes, where: str) -> bytes:
     except zlib.error:
         raise ValueError(f"{where}no gzip member is there") from None
     if not inflate.eof or inflate.unused_data:
-        raise ValueError(f"{where}not one gzip member is there")
+        raise ValueError(f"{where}not exactly one gzip member is there")
     return begin.split(b"\n", 1)[0]
 
 

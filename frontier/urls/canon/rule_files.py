@@ -94,7 +94,7 @@ def _check(key: str, value: Any) -> None:
     if key in _PATTERNS:
         compiled(value)
     elif key in _CHARSETS and not _is_charset(value):
-        raise ValueError(f"{value!r} is no character set")
+        raise ValueError(f"{value!r} is not a character set")
 
 
 def _problem(rule: Mapping[str, Any]) -> tuple[str, str]:
