@@ -211,13 +211,13 @@ def serve(listener, alive):
 
 def become(request, files, address):
     """Be the process that was asked for, up to its first line."""
-    from frontier.cli import crawl_run
+    from frontier.session import node_processes
 
     if request["is_leader"]:
         os.setsid()
     parents.append(Parent(address))
     names = {**vars(subprocess), "Popen": Popen}
-    crawl_run.subprocess = types.SimpleNamespace(**names)
+    node_processes.subprocess = types.SimpleNamespace(**names)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, file in enumerate(files):
