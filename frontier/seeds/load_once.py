@@ -7,10 +7,9 @@ What always holds:
 2.  One command at a time loads a list, by a lock that ends by itself. With the
     lock is stored how many lines of the list are in the store: whoever loads it
     next begins after these. A line counts only after it was pushed.
-3.  Pushes go through a node's outbox, and a push that is sent again, as its reply was
-    lost, is done once. If a server was
-    started again or replaced while seeds were loaded, it may have forgotten some: no
-    line of the list counts then.
+3.  Pushes go through a node's outbox. One that is sent again, as its reply was lost,
+    is done once. If a server was started again or replaced while seeds were loaded, it
+    may have forgotten some: no line of the list counts then.
 4.  The crawl does not end while seeds are loaded, nor just after: the nodes have
     time to find what was queued.
 """
