@@ -279,11 +279,12 @@ class Scheduler(BaseScheduler, Owner):
         if link.replaces is not None:
             link.replaces.again = Again(link.queue, item, link.due)
             return
-        mark, priority = seen_hash(link.fingerprint), link.request.priority
-        facts = (link.mode, mark, link.queue, priority, item)
-        self._node.outbox.put(
-            link.partition, Push(*facts, link.request, link.due, forced)
+        request, mark = link.request, seen_hash(link.fingerprint)
+        priority = request.priority
+        push = Push(
+            link.mode, mark, link.queue, priority, item, request, link.due, forced
         )
+        self._node.outbox.put(link.partition, push)
 
     def _item(self, link: Link, forced: int) -> bytes:
         """*link* as an item of its queue.
@@ -291,7 +292,8 @@ class Scheduler(BaseScheduler, Owner):
         Raises:
             NotSerializable: It has none.
         """
-        record = self._record(link.request) | link.extra
+        record = self._record(link.request)
+        record.update(link.extra)
         if link.mode in UNTESTED:
             record[FORCED] = forced or secrets.randbits(63)
         return self._codec.encode(record, link.queue)

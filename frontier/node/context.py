@@ -278,7 +278,7 @@ class Parts:
     def __init__(self) -> None:
         self._parts: tuple[Part, ...] = ()
         self._of: dict[type[Part], Part] = {}
-        self._hooks: dict[str, list[Any]] = {}
+        self._hooks: dict[Any, list[Any]] = {}
 
     def get(self, kind: type[_Part]) -> _Part | None:
         """The part of that *kind*, if there is one."""
@@ -298,11 +298,12 @@ class Parts:
         self, hook: Callable[Concatenate[Any, _Given], _Result]
     ) -> Sequence[Callable[_Given, _Result]]:
         """What is to be called at *hook*, such as `Part.report`: of whom has it."""
-        name = hook.__name__
-        if name not in self._hooks:
+        found = self._hooks.get(hook)
+        if found is None:
+            name = hook.__name__
             having = [p for p in self._parts if getattr(type(p), name) is not hook]
-            self._hooks[name] = [getattr(part, name) for part in having]
-        return self._hooks[name]
+            found = self._hooks[hook] = [getattr(part, name) for part in having]
+        return found
 
     def call(
         self,

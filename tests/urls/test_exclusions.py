@@ -109,7 +109,7 @@ def test_a_pattern_is_looked_for_anywhere_in_the_url():
         (PREFIX, "http://", "http or https"),
         (PREFIX, "http://a.example:x/", "http or https"),
         (PATTERN, "a(b", r"'a\(b' is not a regular expression .*: missing \)"),
-        ("other", "x", "no kind"),
+        ("other", "x", "not a kind"),
     ],
 )
 def test_what_cannot_be_excluded_is_refused_with_a_reason(kind, value, said):

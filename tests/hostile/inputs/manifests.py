@@ -130,7 +130,7 @@ def _(given):
     (given.directory / "link.json").symlink_to("all.json")
     said = imported(given, manifest(*entries, resource(good)))
     assert said.code == ExitCode.INCOMPLETE
-    assert "a manifest in a manifest; import it by itself" in said.err
+    assert "a manifest in a manifest; import it separately" in said.err
     assert given.imported == 1
 
 
