@@ -245,7 +245,8 @@ if __name__ == "__main__":
     words = request["words"]
     if words[0] == "-m":
         sys.argv[:] = words[1:]
-        sys.modules.pop(words[1], None)  # a new process has not imported it either
+        if not hasattr(sys.modules.get(words[1]), "__path__"):
+            sys.modules.pop(words[1], None)  # as in a new process
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif words[0] == "-c":
         sys.argv[:] = ["-c", *words[2:]]
