@@ -148,13 +148,12 @@ class Scheduler(BaseScheduler, Owner):
         if not session.opened:
             return
         self._fingerprints = session.fingerprints
-        self._by_url = self._fingerprints.by_url
         self._modes = SeenModes(session, self._fingerprints)
         self._queue_addresses = session.queue_addresses
         self._local_requests = LocalRequests(session, self._modes, self._delivered)
         self._node.parts.add(self._local_requests)
         self._sweeper = asyncio.create_task(self._sweep_on())
-        shortens = self._by_url and self._recent is not None
+        shortens = self._fingerprints.by_url and self._recent is not None
         drop = self.drop_seen if shortens else None
         await self._features.open(spider, self._codec, drop)
 

@@ -184,10 +184,10 @@ class Part:
 
 
 class Kernel:
-    """What a node consists of, for its parts; `frontier.node.node` makes it.
+    """The components of a node, for each other and for parts. `Node` makes them.
 
-    No two modules need each other, so what stands here has no type that is a module's
-    above; who is made after another, and uses it, writes down the type.
+    Those whose modules import this one are `Any` here, as imports go one way only;
+    `frontier.node.node.Node` has their types.
     """
 
     config: Config

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT = 30.0
 """Seconds that a closing node waits for a store that does not answer."""
 REACH_PAUSE = 0.5
-"""Seconds between its questions."""
+"""Seconds between two questions to a store that does not answer."""
 LEAVE_TIMEOUT = 3.0
 """Seconds for which it then tries to leave the crawl all the same."""
 SILENT_LEASES = 3

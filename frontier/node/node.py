@@ -7,8 +7,9 @@ What always holds:
 2.  A task of the node that fails for good stops the node, loudly: a frontier
     that cannot write must not go on.
 3.  Nothing here waits for Redis or disk in the reactor's thread.
-4.  What the kernel consists of is an attribute of the node, and finds the others there:
-    none is called back. No feature is among them; these hang on the hooks of `Part`.
+4.  Each component of the kernel is an attribute of the node, through which it calls the
+    others. The outbox alone is given callbacks: seeds are pushed with it where there is
+    no node. Features are no components; they hang on the hooks of `Part`.
 5.  The owner hears once of each `End`, and once that the crawl is over.
 """
 
@@ -53,7 +54,7 @@ from frontier.node.context import (
 )
 from frontier.node.controls import Controlling
 from frontier.node.deliveries import Deliveries
-from frontier.node.departure import Leaving
+from frontier.node.departure import REACH_PAUSE, Leaving
 from frontier.node.due_times import DueTimes
 from frontier.node.end_of_crawl import EndOfCrawl, Fetched
 from frontier.node.ends import (
@@ -105,8 +106,6 @@ PROGRESS = 5.0
 """Seconds between two lines of a node that waits for the store to begin."""
 JOIN_PAUSE = 1.0
 """Seconds between looks for a crawl to join."""
-REACH_PAUSE = 0.5
-"""Seconds between its questions."""
 SILENCE = 1.0
 """Seconds without an answer after which a server is said to be silent; a third of a
 lease, if that is less."""
@@ -459,7 +458,7 @@ class Node(Kernel):
             "lease_seconds": max(0.0, self.membership.deadline - time.monotonic()),
             "epoch": self.membership.epoch,
             "nodes": self.membership.nodes,
-            "paused": float(self.paused),
+            "paused": float(self.controls.paused),
             "outages": self.outage_retry.outages,
             "available": float(self.outage_retry.available),
             "outbox": self.outbox.pending,
@@ -617,11 +616,6 @@ class Node(Kernel):
         """Which part of the partitions it has."""
         return len(self.leases.held) / self.config.partitions
 
-    @property
-    def paused(self) -> bool:
-        """Whether an operator has paused the crawl."""
-        return self.controls.paused
-
     @override
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
@@ -654,5 +648,5 @@ class Node(Kernel):
 
     def steer(self) -> None:
         """Have what an operator wants, or the uplink allows, be in force."""
-        self.inbox.paused = self.paused or self.uplink.waits
+        self.inbox.paused = self.controls.paused or self.uplink.waits
         self.parts.call(Part.steered)
