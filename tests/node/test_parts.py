@@ -26,9 +26,9 @@ async def test_part_of_a_project_hears_of_each_push(new_node, servers):
     for _ in range(2):
         push(node, b"1", "a.example")
     await node.outbox.flush()
+    await node.close()
 
     verdicts = [verdict for _, verdict in node.parts[Ledger].lines]
-    await node.close()
     assert verdicts == ["n", "s"]
 
 
