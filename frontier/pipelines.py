@@ -290,17 +290,16 @@ class Origins:
         return request
 
     def page(self, request: Request | None) -> bytes | None:
-        """The mark of what *request* was queued as, the same on each delivery.
+        """The mark of *request*, 16 bytes, the same on each delivery.
 
-        `None` if it did not come from the store.
+        `None` if it did not come from the store, nor from a request that did.
         """
         if request is None:
             return None
-        reservation = self._session.requests.reservation(request)
-        if reservation is None:
+        delivery = self._session.requests.delivery(request)
+        if delivery is None:
             return None
-        queued = reservation.queue.encode() + b"\n" + reservation.item[1:]
-        return hashlib.sha256(queued).digest()[:16]
+        return hashlib.sha256(delivery.identity).digest()[:16]
 
     def delivery(self, request: Request) -> str | None:
         """That in hex, and when its first item came by the server's clock, in ms.

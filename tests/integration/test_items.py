@@ -13,6 +13,7 @@ from conftest import HELD, SHORT, until
 
 from frontier.store.embedded import EmbeddedStore
 from tests.harness.project import scrapy_project
+from tests.rawsite import RawSite, page
 
 SPIDERS = """
 import asyncio
@@ -51,6 +52,24 @@ class PagesSpider(scrapy.Spider):
             name: value for name, value in self.crawler.stats.get_stats().items()
             if isinstance(value, int)
         })
+"""
+LOCAL = """
+import scrapy
+
+
+class LocalSpider(scrapy.Spider):
+    name = "local"
+
+    def __init__(self, start_urls="", **kwargs):
+        super().__init__(start_urls=[start_urls], **kwargs)
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, lambda answer: self.item_of(answer))
+
+    def item_of(self, response):
+        yield {"id": "all have it", "url": response.url}
+        yield {"id": response.url, "url": response.url}
 """
 CONF = """
 ROBOTSTXT_OBEY = False
@@ -133,6 +152,28 @@ def test_items_of_two_nodes_a_kill_and_an_outage_are_joined_without_doubles(
     again = cluster.ask(*words, "--force", cwd=project)
     assert again.returncode == 6
     assert "items-node-1.jsonl is missing" in again.stderr
+
+
+def test_items_of_requests_that_cannot_be_stored_are_of_their_own_pages(
+    cluster, tmp_path
+):
+    """Each is a page: its items are no earlier delivery of another's."""
+    project = scrapy_project(tmp_path / "project", LOCAL, CONF)
+    site = RawSite({f"/{name}": page(text=name) for name in "abc"})
+    site.pages["/"] = page("/a", "/b", "/c")
+    cluster.start(
+        "node-1", "-a", f"start_urls={site.url('/')}", spider="local", cwd=project
+    )
+    assert cluster.wait("node-1") == [0]
+    site.close()
+
+    words = ["crawl", "items", "items-%(frontier_node)s.jsonl", "--out", "all.jsonl"]
+    done = cluster.ask(*words, "--json", cwd=project)
+
+    assert done.returncode == 0, done.stderr
+    items = lines(project / "all.jsonl")
+    urls = {site.url(f"/{name}") for name in "abc"}
+    assert sorted(item["id"] for item in items) == ["all have it", *sorted(urls)]
 
 
 def test_nodes_that_share_a_feed_are_told_and_the_last_has_the_counts_of_all(
