@@ -1,13 +1,13 @@
-"""Classes of network addresses, and the spellings in which URLs have them.
+"""Classes of network addresses, and how URLs spell them.
 
 What always holds:
 
-1.  Each address has one class, by Python's `ipaddress`, which has the registries of
-    IANA's special-purpose addresses. What it does not call global is not `PUBLIC`.
-2.  An IPv6 address in which an IPv4 address travels (mapped, 6to4, NAT64, Teredo) has
-    the class of that one.
-3.  A host is read as `connect(2)` reads it: with fewer parts than four, in octal, in
-    hexadecimal, as one number.
+1.  Each address has one class, by Python's `ipaddress`, which has IANA's registries of
+    special-purpose addresses. What it does not call global is not `PUBLIC`.
+2.  An IPv6 address that carries an IPv4 address (mapped, 6to4, NAT64, Teredo) has the
+    class of the IPv4 address.
+3.  A host is read as `connect(2)` reads it: also with fewer than four parts, in octal,
+    in hexadecimal, or as one number.
 
 The addresses of metadata services are those that clouds document: AWS (EC2, ECS, EKS),
 Azure, Google, Oracle, Alibaba, Scaleway. They give credentials to whoever asks.
@@ -30,7 +30,7 @@ from ipaddress import (
 PUBLIC, PRIVATE, LOOPBACK = "public", "private", "loopback"
 LINK_LOCAL, METADATA, RESERVED = "link-local", "metadata", "reserved"
 SAID = (PUBLIC, PRIVATE, LOOPBACK)
-"""The classes that a seed can allow; the others are never allowed by one."""
+"""The classes that a seed can allow; no seed allows the others."""
 
 _METADATA = frozenset(
     ip_address(text)
@@ -59,13 +59,13 @@ _NAMES = {
     "metadata.goog": METADATA,
     "instance-data.ec2.internal": METADATA,
 }
-"""Names that say where they lead, whoever resolves them."""
+"""Names whose class is known, whoever resolves them."""
 
 _SHARED = (
     IPv4Network("100.64.0.0/10"),  # between a provider and its customers
-    IPv6Network("64:ff9b:1::/48"),  # NAT64 of a network's own
+    IPv6Network("64:ff9b:1::/48"),  # a network's own NAT64
 )
-"""Private, which Python does not say."""
+"""Private, though Python does not say so."""
 _NAT64 = IPv6Network("64:ff9b::/96")
 _NUMBER = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)")
 
@@ -123,7 +123,7 @@ def class_of(address: IPv4Address | IPv6Address) -> str:
 
 
 def address_in(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that *host*, as a URL has it, spells; ``None`` if it is a name.
+    """The address that *host*, as it is in a URL, spells; ``None`` if it is a name.
 
     >>> str(address_in("0177.1"))
     '127.0.0.1'
@@ -146,9 +146,9 @@ def address_in(host: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=10_000)
 def class_of_host(host: str) -> str | None:
-    """The class that *host* says by itself; ``None`` for a name that says none.
+    """The class of *host*, if it is known without resolving it; else ``None``.
 
-    Not ``None`` for each spelling of an address, for ``localhost`` and all names
+    It is known for every spelling of an address, for ``localhost`` and all names
     below it (RFC 6761, section 6.3), and for names of metadata services.
     """
     address = address_in(host)
@@ -160,7 +160,7 @@ def class_of_host(host: str) -> str | None:
 
 @lru_cache(maxsize=10_000)
 def class_of_peer(text: str) -> str:
-    """The class of an address as a socket or a resolver tells it."""
+    """The class of an address as a socket or a resolver gives it."""
     address = address_in(text)
     return RESERVED if address is None else class_of(address)
 

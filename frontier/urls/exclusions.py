@@ -1,14 +1,14 @@
-r"""What an operator excludes from a crawl: hosts, prefixes of URLs, patterns.
+r"""What an operator excludes from a crawl: hosts, URL prefixes, patterns.
 
 What always holds:
 
-1.  To tell whether a URL is excluded takes time in proportion to its length, whatever
-    the patterns are: RE2 follows all ways of a pattern at once. No more than `LOOKED`
-    characters of the URL are looked at.
-2.  URLs are compared without user, default port and fragment, scheme and host in lower
-    case; the rest as it is requested.
-3.  A pattern that RE2 does not take is an error that names it, also one that is stored:
-    it never matches nothing. docs/crawls.md lists where RE2 differs from `re`.
+1.  Testing a URL takes time linear in its length, whatever the patterns are: RE2
+    follows all alternatives of a pattern at once. Patterns see only the first `LOOKED`
+    characters of the URL.
+2.  URLs are compared without user, default port and fragment, and with scheme and host
+    in lower case; the rest is compared as it is requested.
+3.  A pattern that RE2 rejects is an error that names it, even if it was stored before:
+    it is never ignored. docs/crawls.md lists where RE2 differs from `re`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 HOST, PREFIX, PATTERN = "host", "prefix", "pattern"
 KINDS = (HOST, PREFIX, PATTERN)
 LONGEST = 2_000
-"""Characters of a host, a prefix or a pattern."""
+"""The most characters of a host, prefix or pattern."""
 MOST_PARTS = 20_000
-"""Of all patterns of a crawl: RE2's instructions, about one for each character, with
-repetitions written out. What RE2 does for a character grows with them."""
+"""The most RE2 instructions of all patterns of a crawl together: about one for each
+character, with repetitions written out. RE2's work per character grows with them."""
 _LABELS = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 
 
@@ -53,7 +53,7 @@ def rule_of(kind: str, value: str) -> Rule:
     """The exclusion of *value*, as it is stored.
 
     Raises:
-        ConfigurationError: It is none, or RE2 does not take the pattern.
+        ConfigurationError: *value* is not of *kind*, or RE2 rejects the pattern.
     """
     if len(value) > LONGEST or not value.isprintable() or not value:
         raise ConfigurationError(
@@ -74,7 +74,7 @@ def rule_of(kind: str, value: str) -> Rule:
 
 
 def _host(value: str) -> str:
-    """*value* as `split` has an authority, with a port only if it has one."""
+    """*value* in the form of `Parts.authority`, with a port only if it has one."""
     name, colon, port = value.lower().rpartition(":")
     if not colon or value.endswith("]") or not port.isdecimal():
         name, port = value.lower(), ""
@@ -102,7 +102,7 @@ def _prefix(value: str) -> str:
 
 
 def plain(url: str) -> str | None:
-    """*url* as it is compared; ``None`` if it has no host."""
+    """*url* as it is compared; ``None`` if it has no host or an impossible port."""
     parts = split(url)
     if not parts.host or parts.port == NO_PORT:
         return None
@@ -111,10 +111,10 @@ def plain(url: str) -> str | None:
 
 
 class Exclusions:
-    """Tells what is excluded by *rules*.
+    """Tells which URLs *rules* exclude.
 
     Raises:
-        ConfigurationError: Their patterns are too large, all together.
+        ConfigurationError: Their patterns together are too large.
     """
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
@@ -126,10 +126,10 @@ class Exclusions:
             self.add(rule)
 
     def add(self, rule: Rule) -> None:
-        """Exclude *rule*, too.
+        """Add *rule*.
 
         Raises:
-            ConfigurationError: All patterns together would be too large.
+            ConfigurationError: The patterns together would be too large.
         """
         if rule.kind == HOST:
             self._hosts[rule.value] = rule
@@ -150,7 +150,7 @@ class Exclusions:
         return bool(self._hosts or self._prefixes or self._patterns)
 
     def why(self, url: str) -> Rule | None:
-        """The exclusion of *url*, if there is one; that of its host before others."""
+        """The rule that excludes *url*, if any; a rule for its host comes first."""
         if self._hosts and (found := self.of_host(url)) is not None:
             return found
         if not (self._prefixes or self._patterns):
@@ -168,7 +168,7 @@ class Exclusions:
         )
 
     def of_host(self, url: str) -> Rule | None:
-        """The exclusion of the whole host of *url*, on all ports or on its own."""
+        """The rule that excludes the host of *url*, on all ports or on its own."""
         parts = split(url)
         found = self._hosts.get(parts.authority)
         if found is None and parts.port:

@@ -1,14 +1,14 @@
-"""What a request is to a crawl: its fingerprint, and the seen hash of that.
+"""The identity of a request in a crawl: its fingerprint, and the seen hash of that.
 
 A fingerprint is SHA-1 over a JSON object with method, canonical URL, body and
-headers (`scrapy.utils.request.fingerprint`). Under the rules ``scrapy`` it is what
-the project's fingerprinter says. Under others it is made as Scrapy's is, of method,
-canonical URL and body, with the URL canonical by those rules. A URL that the rules
-refuse, as their original does, is fingerprinted by Scrapy's, and counted.
+headers (`scrapy.utils.request.fingerprint`). Under the rules ``scrapy`` the project's
+fingerprinter makes it. Under other rules it is made like Scrapy's, of method, canonical
+URL and body, but the URL is made canonical by those rules. A URL that the rules refuse,
+as their original does, gets Scrapy's fingerprint and is counted.
 
 Making the URL canonical takes most of Scrapy's time. A URL that `_PLAIN` matches is
-canonical already but for the order of its parameters and its fragment; for the rest
-Scrapy is asked. A property test compares both on URLs of either kind.
+already canonical, except for its fragment and the order of its parameters; the others
+are left to Scrapy. A property test compares the results on URLs of both kinds.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 
 MARK_BITS = 62
 LEAST_MARK = 1 << MARK_BITS
-"""The least of all marks; they are below twice this."""
+"""The smallest mark; all marks are below twice this."""
 LONG = 4096
-"""Characters from which on a request is remembered by its fingerprint only."""
+"""Length of URL and body above which a request is remembered by its fingerprint."""
 _QUIET = re.compile(r"[ !#-\[\]-~]*+")
 """Text that JSON does not escape."""
 _HOST = r"[a-z0-9]++(?:[.-][a-z0-9]++)*+"
 _PORT = r"[1-5][0-9]{4}|[1-9][0-9]{0,3}+"
-"""Up to 59999: beyond 65535 w3lib refuses."""
+"""Up to 59999: w3lib refuses ports above 65535."""
 _PATH = r"(?:/(?!\.)[A-Za-z0-9\-._~!$&'()*+,=:@]*+)++"
 _PAIR = r"[A-Za-z0-9\-._~+]++=[A-Za-z0-9\-._~+]*+"
 _PLAIN = re.compile(
@@ -51,15 +51,15 @@ _PLAIN = re.compile(
 def seen_hash(fingerprint: bytes) -> int:
     """The mark of *fingerprint*: 62 bits of MurmurHash3 plus 2**62.
 
-    So it has 19 decimal digits whatever the bits are: texts of marks compare as
-    their numbers do, and Redis keeps them as 64-bit integers.
+    So it always has 19 decimal digits: marks written as text sort as the numbers do,
+    and Redis keeps them as 64-bit integers.
     """
     high = mmh3.hash64(fingerprint, signed=False)[1]
     return int(high & (LEAST_MARK - 1) | LEAST_MARK)
 
 
 def canonical(url: str) -> str | None:
-    """What w3lib makes of *url*, or ``None`` if only w3lib can tell."""
+    """*url* as w3lib makes it canonical, or ``None`` if only w3lib can tell."""
     match = _PLAIN.fullmatch(url)
     if match is None:
         return None
@@ -72,23 +72,23 @@ def canonical(url: str) -> str | None:
 
 
 def of_plain_get(url: str) -> bytes | None:
-    """Scrapy's fingerprint of a GET of *url* without a body, if it is quick to tell."""
+    """Scrapy's fingerprint of a GET of *url* without a body, if quick to compute."""
     plain = canonical(url)
     return None if plain is None else _of_quiet(plain)
 
 
 def _of_quiet(url: str) -> bytes:
-    """The fingerprint of a GET of *url*, which JSON has as it is."""
+    """The fingerprint of a GET of *url*, which JSON does not escape."""
     text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{url}"}}'
     return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).digest()
 
 
 class Fingerprints:
-    """Tells fingerprints by *fingerprinter*, which is Scrapy's, and by *rules*.
+    """Computes fingerprints with Scrapy's *fingerprinter* and the rule set *rules*.
 
     Raises:
-        ConfigurationError: There are no such rules, or the project's fingerprinter
-            is its own and has rules of its own.
+        ConfigurationError: There are no such rules, or they are not Scrapy's and the
+            project has a fingerprinter of its own, with its own rules.
     """
 
     def __init__(self, fingerprinter: Any, rules: str) -> None:
@@ -98,9 +98,9 @@ class Fingerprints:
 
         self._ask: Callable[[Request], bytes] = fingerprinter.fingerprint
         self.by_url = type(fingerprinter) is RequestFingerprinter
-        """Whether method, URL and body alone make a request's identity."""
+        """Whether method, URL and body alone identify a request."""
         self.refused = 0
-        """URLs that the rules have no form for."""
+        """How many URLs the rules refused."""
         self._rules = named(rules)
         self._is_scrapys = rules == SCRAPY
         if not self._is_scrapys and not self.by_url:
@@ -133,9 +133,9 @@ class Fingerprints:
         return _made(request.method, url, request.body.hex())
 
     def key(self, request: Request) -> Any:
-        """What a memory of this process may know *request* by, and is quick to tell.
+        """A quick key for *request* in the memory of this process.
 
-        That is its fingerprint, as bytes, if nothing else is, or is short.
+        It is the fingerprint, as bytes, if any other key would be wrong or long.
         """
         url, body = request.url, request.body
         is_long = len(url) + len(body) > LONG
@@ -146,7 +146,7 @@ class Fingerprints:
         return (request.method, url, body)
 
     def of_get(self, url: str) -> bytes | None:
-        """That of a plain GET of *url*; ``None`` if only `of` can tell."""
+        """The fingerprint of a plain GET of *url*; ``None`` if only `of` can tell."""
         if self._is_scrapys:
             return of_plain_get(url)
         try:

@@ -2,15 +2,15 @@
 
 What always holds:
 
-1.  lxml makes a tree of a page. In the reactor's thread it is not deeper than libxml2
-    lets it be, 256 elements, which bounds what `frontier.download.pages.INLINE` bytes
-    may take. Any other page is read in a worker process, whose limits of CPU time and
-    memory end what it is made for.
-2.  No expression here is tried twice at a character, but from the start of a repetition
-    that has no other way to match.
-3.  What is not read is counted by kind, with an example.
+1.  lxml makes a tree of a page. In the reactor's thread the tree is at most as deep as
+    libxml2 allows, 256 elements, which bounds what `frontier.download.pages.INLINE`
+    bytes can cost. Any other page is read in a worker process, whose limits of CPU time
+    and memory stop a page that is made to exhaust them.
+2.  No regular expression here tries a character twice, except from the start of a
+    repetition that has no other way to match.
+3.  Links that are left out are counted by kind, with an example.
 
-It needs nothing of Scrapy's, so that a worker process starts soon.
+It imports nothing of Scrapy, so that a worker process starts fast.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ ATTRIBUTES = {
     "object": ("data",),
     "body": ("background",),
 }
-"""Those that hold a URL, by element; and ``src`` of ``<input type=image>``."""
+"""Attributes that hold a URL, by element; so does ``src`` of ``<input type=image>``."""
 ELEMENTS = (*ATTRIBUTES, "input", "style")
-"""Those that are looked at."""
+"""Elements that are searched for links."""
 STYLED = etree.XPath("//*[@style]/@style", smart_strings=False)
 NAVIGATION = frozenset({"a", "area"})
-"""Elements that lead to other pages, and show nothing of these."""
+"""Elements that lead to other pages, and show nothing of them."""
 EMBEDDED_RELS = frozenset(
     {
         *("apple-touch-icon", "apple-touch-icon-precomposed", "icon", "mask-icon"),
         *("manifest", "modulepreload", "preload", "shortcut", "stylesheet"),
     }
 )
-"""What a ``<link>`` is for that a page needs to be shown."""
+"""Values of ``rel`` of a ``<link>`` to something that a page needs to be shown."""
 SETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
-"""Those that hold several."""
+"""Attributes that hold several URLs, by element."""
 LONGEST = 65_536
-"""Characters of a link above which it is not looked at."""
+"""Characters above which a link is left out."""
 LONGEST_BASE = 8_192
 MANY = 2_000
-"""Links that are handed on at a time."""
+"""Links that are yielded at a time."""
 TREE_FACTOR = 50
-"""A page of nothing but short links needs so many times its size as a tree, with what
-is remembered of its links."""
+"""A page of nothing but short links takes this many times its size in memory: its tree,
+and the links that are remembered."""
 TITLE = 2_000
 """Characters of a title that are kept."""
 ENDING = (
@@ -75,7 +75,7 @@ ENDING = (
 )
 """Errors of libxml2 after which it reads no more."""
 LINKS, LENGTH = "links", "length"
-"""What links are left out for: too many of them, and too long."""
+"""Why links are left out: there are too many of them, or they are too long."""
 
 _SPACES = " \t\n\r\f"
 _OTHER_SCHEME = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
@@ -97,14 +97,14 @@ _EASY = re.compile(
     rf"(?:({_HOST})?{_SEGMENTS}++|({_FIRST}){_SEGMENTS}*+)/?"
     r"(?:\?[A-Za-z0-9_~%=&,+@!$*().:;/?-]++)?"
 )
-"""What joining does not change: no dots alone, nothing empty, no fragment."""
+"""What joining does not change: no dot segments, no empty ones, no fragment."""
 _EASY_BASE = re.compile(rf"({_HOST})({_SEGMENTS}*+/?)(?:[?#].*)?", re.DOTALL)
 _CANDIDATE = re.compile(r"([^\s,]\S*+)(?:(?<!,)[^,(]*+(?:\([^)]*+\)?[^,(]*+)*+)?+")
-"""A URL, and what is said of it up to a comma, unless it ends with one itself."""
+"""A URL and its descriptors up to a comma, unless the URL itself ends with one."""
 
 
 def links_of_css(text: str) -> Iterator[str]:
-    """What a style sheet imports and shows, as it is written there."""
+    """The URLs that a style sheet imports and shows, as they are written there."""
     for found in _CSS.finditer(text):
         link = found[found.lastindex or 0]
         yield _CSS_ESCAPE.sub(_character, link) if "\\" in link else link
@@ -125,21 +125,21 @@ def links_of_srcset(text: str) -> Iterator[str]:
 class Links:
     """Makes the links of one document at *url* absolute, each once, without fragment.
 
-    After *most* it counts those that come, and *longest* is that of a link; 0 is no
-    limit of ours.
+    It takes at most *most* links of at most *longest* characters, and counts the
+    others; with 0 there is no such limit, but for `LONGEST`.
     """
 
     def __init__(self, url: str, *, most: int = 0, longest: int = 0) -> None:
         self.left_out: dict[str, int] = {}
-        """How many links were not taken, by `LINKS` or `LENGTH`."""
+        """How many links were left out, by reason: `LINKS` or `LENGTH`."""
         self.examples: dict[str, str] = {}
-        """The first of each, cut at 200 characters."""
+        """The first link of each, cut at 200 characters."""
         self._most = most
         self._longest = longest or LONGEST
         self._set_base(url)
 
     def rebase(self, given: str) -> None:
-        """Have links be relative to *given*, itself relative to the document."""
+        """Resolve links against *given*, which is relative to the document itself."""
         if len(given) > LONGEST_BASE:
             return
         with contextlib.suppress(ValueError):
@@ -152,7 +152,7 @@ class Links:
         self._directory = easy[1] + (easy[2].rpartition("/")[0] + "/") if easy else ""
 
     def new(self, links: Iterable[str]) -> Iterator[str]:
-        """Those of *links*, as the document has them, that lead elsewhere, in order."""
+        """Yield the URLs of those *links* of the document that lead elsewhere."""
         taken = set[str]()
         for link in links:
             text = link.strip(_SPACES)
@@ -191,22 +191,22 @@ class Links:
 
 
 class PageCut(ValueError):
-    """The parser went no further than into a part of a page."""
+    """The parser stopped before the end of a page."""
 
 
 def tree_of(text: str, *, huge: bool = False) -> tuple[Any, PageCut | None]:
-    """The root of the HTML page *text*, ``None`` if it is empty, and where it ends.
+    """The root of the HTML page *text*, ``None`` if empty, and why it is cut, if it is.
 
     With *huge* libxml2's limits are wider, for a process that may be killed.
 
     Raises:
-        MemoryError: There was not enough for all of it.
+        MemoryError: It does not fit into memory.
     """
     content = text.replace("\0", "").encode("utf-8", "replace")
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=huge, remove_comments=True)
     try:
         root = etree.fromstring(content, parser)
-    except etree.XMLSyntaxError:  # there is nothing in it
+    except etree.XMLSyntaxError:  # it is empty
         root = None
     for error in parser.error_log.filter_from_fatals():
         if error.type == etree.ErrorTypes.ERR_NO_MEMORY:
@@ -251,15 +251,15 @@ def read_links(
     embeds: bool = False,
     huge: bool = False,
 ) -> Iterator[list[str] | dict[str, Any]]:
-    """Lists of the links in *text*, a document at *url*; at its end, a summary.
+    """Yield lists of the links in *text*, a document at *url*, and then a summary.
 
-    With *embeds* only of what the page needs to be shown. The summary has its
-    ``title``, how many links were ``left_out``, and ``examples``, of what was read.
+    With *embeds*, only links to what the page needs to be shown. The summary is of what
+    was read: its ``title``, how many links were ``left_out``, and ``examples`` of them.
     *huge* is for a process that may be killed.
 
     Raises:
-        MemoryError: There was not enough for all of it.
-        PageCut: There were more, behind what the parser stopped at.
+        MemoryError: The document does not fit into memory.
+        PageCut: The parser stopped, and what follows may have more links.
     """
     links = Links(url, most=most, longest=longest)
     title, root, cut = None, None, None
@@ -284,14 +284,14 @@ def read_links(
 
 
 def links_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """`read_links` in a worker: *arguments* are its, and the content's encoding.
+    """Run `read_links` in a worker, with its *arguments* and the content's encoding.
 
-    Of a page of which the tree might not fit into the worker's memory the first part
-    is read.
+    If the tree of a page might not fit into the worker's memory, only the first part of
+    the page is read.
 
     Raises:
-        MemoryError: There was not enough for all of it.
-        PageCut: There were more links, behind what was read.
+        MemoryError: The document does not fit into memory.
+        PageCut: Only a part was read, and the rest may have more links.
     """
     given = dict(arguments)
     memory, _ = resource.getrlimit(resource.RLIMIT_AS)

@@ -2,7 +2,7 @@
 
 What always holds:
 
-1.  Requests with one fingerprint and one origin have one place, on every node
+1.  Requests with the same fingerprint and origin have the same place, on every node
     and in every command, so that the seen test of one partition decides.
 2.  A place is a function of the URL and of settings stored with the crawl.
 """
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DOWNLOAD_SLOT = "download_slot"
-"""Where Scrapy keeps the slot of a request, in its ``meta``."""
+"""The key of a request's ``meta`` where Scrapy keeps its downloader slot."""
 MAX_HOST = 255
-"""Longest host name of DNS, in characters; what is longer is cut."""
+"""Longest host name of DNS, in characters; longer ones are cut."""
 MAX_PLACES = 10_000
 """Origins whose places are kept in memory."""
 SPREAD = ("url", "fingerprint")
-"""Queue keys that spread URLs; each partition has one queue then."""
+"""Queue keys that spread a host's URLs; each partition then has one queue."""
 
 
 @lru_cache(maxsize=10_000)
@@ -51,7 +51,7 @@ class QueueAddress(NamedTuple):
 
 
 class QueueAddresses:
-    """Tells places by the settings of a crawl.
+    """Computes queue addresses by the settings of a crawl.
 
     Raises:
         ConfigurationError: The queue key is a callable that cannot be imported.
@@ -61,7 +61,7 @@ class QueueAddresses:
         self._kind = config.queue_key
         self._host_of_origin: Callable[[str], str | None] = lambda _: None
         if (rules := config.canon_rules) != "scrapy":
-            # They take a tenth of a command's start, and few crawls have them.
+            # Imported here: it takes a tenth of a command's start, and few need it.
             from frontier.urls.canon.rulesets import host_of_origin
 
             self._host_of_origin = lambda origin: host_of_origin(origin, rules)
@@ -77,9 +77,9 @@ class QueueAddresses:
     def of(self, url: str, fingerprint: bytes, slot: object = None) -> QueueAddress:
         """The queue address of a request, whose ``meta`` may name a *slot*.
 
-        The slots of a host have a delay each, and one waits for no other. So each
-        has a queue, in the partition of the host; but not where the host is divided
-        or URLs are spread, nor if the slot is the host's own or no name of a queue.
+        Each slot of a host has its own delay and waits for no other slot. So each has
+        its own queue, in the partition of the host, unless the host is divided into
+        shards, URLs are spread, or the slot is the host's own or no valid queue name.
         """
         if self._is_spread:
             return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
@@ -91,13 +91,16 @@ class QueueAddresses:
         return places[0]
 
     def host(self, url: str) -> str:
-        """The host of *url* as it is left alone: what its queues are named by."""
+        """The host of *url*, by which it is left alone and its queues are named."""
         if self._is_spread:
             return queue_key(url, "host")
         return self._key(self._origin(url))
 
     def _origin(self, url: str) -> str:
-        """What of *url* decides: its origin, with the host that the rules give it."""
+        """The part of *url* that decides: its origin, with the host the rules give it.
+
+        A callable of the user's gets the whole of it.
+        """
         if self._own is not None:
             return url
         origin = origin_of(url)
@@ -114,7 +117,7 @@ class QueueAddresses:
         return queue_key(url, self._kind) if self._own is None else self._of_own(url)
 
     def _of_own(self, url: str) -> str:
-        """What the user's callable says; the host if that is not a name of a queue."""
+        """What the user's callable returns; the host if that is no valid queue name."""
         assert self._own is not None  # noqa: S101 (for mypy)
         reason = "is not text of 1 to 255 printable characters"
         try:
@@ -136,15 +139,15 @@ class QueueAddresses:
 
 
 def _is_name(key: object) -> bool:
-    """Whether a queue may be called so."""
+    """Whether *key* is a valid queue name."""
     return isinstance(key, str) and len(key) <= MAX_HOST and key.isprintable()
 
 
 def shards_of(host: str, shards: int, partitions: int) -> Iterator[QueueAddress]:
-    """The places of the shards of *host*, as far from each other as may be.
+    """The places of the shards of *host*, as far apart as possible.
 
-    So no partition has two before each has one, and nodes have as many of them
-    as of the partitions, but for the luck of the draw.
+    So no partition has two before each has one, and nodes have as many of the shards
+    as of the partitions, give or take chance.
     """
     first = partition_of(host, partitions)
     for number in range(shards):
@@ -153,7 +156,7 @@ def shards_of(host: str, shards: int, partitions: int) -> Iterator[QueueAddress]
 
 
 def host_of_shard(queue_key: str) -> str:
-    """The host of which *queue_key* is a shard."""
+    """The host that *queue_key* is a shard of."""
     return queue_key.rpartition("#")[0]
 
 

@@ -2,8 +2,8 @@
 
 What always holds:
 
-1.  No more than `LIMIT` bytes are read, to the end of a line: half of a rule is
-    another rule.
+1.  At most `LIMIT` bytes are read, up to the end of a line: half a rule is a different
+    rule.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LIMIT = 512_000
-"""Bytes that are read: the least that RFC 9309 (2.5) lets a crawler read."""
+"""Bytes that are read: the least that RFC 9309 (2.5) requires a crawler to read."""
 LONG_URL = "https://example.org/" + "a" * 2_000
 
 
 def first_part(body: bytes, *, is_whole: bool = True) -> tuple[bytes, bool]:
-    r"""What is read of *body*, and whether that is all of it.
+    r"""The part of *body* that is read, and whether that is all of it.
 
-    *is_whole* is whether the server had sent no more.
+    *is_whole* says whether the server sent no more than *body*.
 
     >>> first_part(b"Disallow: /a\nDisallow: /pri", is_whole=False)
     (b'Disallow: /a\n', False)
@@ -36,9 +36,9 @@ def first_part(body: bytes, *, is_whole: bool = True) -> tuple[bytes, bool]:
 
 
 def robots_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """Read rules in a worker, for *agent*, as the node will: here there are limits.
+    """Try the rules in a worker as the node will, for *agent*: a worker has limits.
 
-    What comes of it stays here: rules are asked too often to ask another process.
+    The node parses them again: rules are used too often to ask another process.
     """
     yield allowed(content, LONG_URL, arguments["agent"])
 

@@ -20,7 +20,7 @@ KINDS = ("host", "domain", "prefix", "all")
 
 @cache
 def _suffixes() -> tldextract.TLDExtract:
-    """The list that is in the package: no look-ups on the network."""
+    """The Public Suffix List in the package: no look-ups on the network."""
     import tldextract  # a tenth of a second; few crawls need it
 
     return tldextract.TLDExtract(suffix_list_urls=())
@@ -31,8 +31,8 @@ def domain_of(host: str, *, private: bool = False) -> str:
     """The registered domain of *host*, or *host* itself if it has none.
 
     Under a top-level domain that is not on the Public Suffix List it is the last
-    two labels: where no rule matches, the list's rule is ``*``. With *private* each
-    name below a domain that is let to others, such as github.io, is one, too.
+    two labels: where no rule matches, the list's rule is ``*``. With *private*, each
+    name below a domain whose names are given to others, such as github.io, is one too.
     """
     found = _suffixes()(host, include_psl_private_domains=private)
     if found.top_domain_under_public_suffix:
@@ -51,7 +51,7 @@ class Scope:
     """The URLs on the hosts or domains of *seeds*, or below their paths, or all.
 
     *kind* is ``host``, ``domain`` (the registered one), ``prefix`` or ``all``, and
-    *seeds* are URLs. A spider with such an attribute ``scope`` is held to it.
+    *seeds* are URLs. A spider whose attribute ``scope`` is a `Scope` is held to it.
 
     Raises:
         ConfigurationError: There is no such *kind*.
@@ -63,17 +63,17 @@ class Scope:
                 f"scope {kind!r} does not exist; choose one of {', '.join(KINDS)}"
             )
         self.first_kind = kind
-        """What it was made with."""
+        """The *kind* it was made with."""
         self.become(kind, seeds)
 
     def become(self, kind: str, seeds: Iterable[str]) -> None:
-        """Be that of *kind*, one of `KINDS`, from now on, of the same *seeds*."""
+        """Change to *kind*, one of `KINDS`, of the same *seeds*."""
         self._kind = kind
         self._members = {self._member(seed) for seed in seeds}
         self._longest = max(map(len, self._members), default=0)
 
     def allows(self, url: str) -> bool:
-        """Whether *url* is in scope; never, if it is not an http(s) URL."""
+        """Whether *url* is in scope; only http(s) URLs can be."""
         if not split(url).is_web:
             return False
         if self._kind == "all":

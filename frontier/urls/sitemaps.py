@@ -1,23 +1,23 @@
-"""Sitemaps as bytes: which URLs they name, and when those have changed.
+"""Sitemaps as bytes: which URLs they name, and when those last changed.
 
-Those of https://www.sitemaps.org/protocol.html: a list of URLs, an index of sitemaps, a
-feed, or a text file with a URL in each line; packed with gzip or not; with Google's
-news. Of feeds, RSS and Atom, the protocol takes the links of items and their last
-changes, no more: who wants all of a feed follows it (`frontier.feeds`).
+They are those of https://www.sitemaps.org/protocol.html: a list of URLs, an index of
+sitemaps, a feed, or a text file with one URL per line; packed with gzip or not; with
+Google's news extension. Of an RSS or Atom feed the protocol takes only the items' links
+and last changes: to get all of a feed, follow it (`frontier.feeds`).
 
 What always holds:
 
-1.  No more than `MOST_BYTES` are unpacked and `MOST_URLS` read: the protocol's limits.
-    What is beyond is left out and told, with the first of it.
-2.  A sitemap speaks for its host, and for one whose robots.txt names it: URLs of other
-    hosts are not taken, which is told, too.
-3.  lxml reads it with the limits of libxml2, 256 open elements for one. What was read
-    is forgotten, so that memory does not grow with the number of URLs. Nothing is
-    loaded that a document names, and no entity of its own is put in.
-4.  What is malformed costs what stands beside it, and at worst what follows; the first
-    fault is told. A bare ``&`` in a URL is meant, and costs nothing.
+1.  At most `MOST_BYTES` are unpacked and `MOST_URLS` read: the protocol's limits. The
+    rest is left out, which is reported.
+2.  A sitemap speaks for its host, and for any host whose robots.txt names it. URLs of
+    other hosts are refused, which is reported with the first of them.
+3.  lxml reads it within the limits of libxml2, such as 256 open elements. Elements are
+    dropped once they were read, so that memory does not grow with the number of URLs.
+    Nothing that a document refers to is loaded, nor are its own entities expanded.
+4.  Malformed XML loses what stands next to it, and at worst all that follows; the first
+    fault is reported. A bare ``&`` in a URL is taken literally and loses nothing.
 
-It needs nothing of Scrapy's, so that a worker process starts soon.
+It imports nothing of Scrapy, so that a worker process starts fast.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 MOST_BYTES = 52_428_800
-"""Of a sitemap that is not packed."""
+"""The most bytes of a sitemap, unpacked."""
 MOST_URLS = 50_000
-"""Of a list, or sitemaps of an index."""
+"""The most URLs of a list, or sitemaps of an index."""
 LONGEST_URL = 4_096
-"""Characters; the protocol has 2,048."""
+"""Characters; the protocol allows 2,048."""
 LONGEST_DATE = 100
 MANY = 2_000
-"""Entries that are handed on at a time."""
+"""Entries that are yielded at a time."""
 REST = "the rest is left out"
 GZIP = b"\x1f\x8b"
 _ITEMS = {
@@ -56,12 +56,12 @@ _ITEMS = {
     "rdf": "item",
     "feed": "entry",
 }
-"""Roots, and what the items of each are called; the last three are of feeds."""
+"""Root elements, and the names of their items; the last three are of feeds."""
 _CHANGED = ("lastmod", "news", "updated", "modified", "pubdate")
-"""Where the last change of an entry is told; the first that is there counts."""
+"""Elements that say when an entry last changed; the first that is there counts."""
 _LINE = re.compile(rb"[^\r\n]++")
 _UNFIT = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f]")
-"""Characters at which libxml2 ends."""
+"""Characters at which libxml2 stops."""
 _BARE = re.compile(
     rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))"
     rb"|&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)",
@@ -70,24 +70,24 @@ _BARE = re.compile(
 _MONTH = re.compile(r"\d{4}(?:-\d\d)?+")
 
 Entry = tuple[str, str | None]
-"""A URL, and when it has changed, by ISO 8601 in UTC."""
+"""A URL, and when it last changed, in ISO 8601 and UTC."""
 
 
 def without_bare(document: bytes) -> bytes:
-    """*document* with each ``&`` escaped that begins no reference.
+    """*document* with each ``&`` escaped that does not begin a reference.
 
-    Careless programs write them into URLs; to libxml2 it is a fault that takes what
-    follows. In a CDATA section it may stand.
+    Careless programs write them into URLs; to libxml2 that is a fault which loses what
+    follows. In a CDATA section they are allowed.
     """
     return _BARE.sub(lambda bare: bare[1] or b"&amp;", document)
 
 
 def iso_date(text: str) -> datetime:
-    """A date of ISO 8601, as of XML Schema or W3C's note, in UTC; without a zone it is.
+    """An ISO 8601 date, as in XML Schema or W3C's note, in UTC; no zone means UTC.
 
     Raises:
-        OverflowError: It is outside of the years 1 to 9999.
-        ValueError: It is none.
+        OverflowError: It is outside the years 1 to 9999.
+        ValueError: It is not a date.
     """
     date = datetime.fromisoformat(text[:LONGEST_DATE].strip())
     if date.tzinfo is None:
@@ -98,11 +98,11 @@ def iso_date(text: str) -> datetime:
 def read_sitemap(
     body: bytes, url: str, hosts: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Parts with the entries in *body*, from *url*, that are of *hosts*; at last a sum.
+    """Yield the entries in *body*, from *url*, that are of *hosts*; then a summary.
 
-    A part has ``is_index``, and ``entries``, each a URL and a time or ``None``. The sum
-    has ``faults``, clauses for a line of the log, and ``refused``, which counts the
-    URLs of other hosts.
+    They come in parts: each has ``is_index``, and ``entries``, each a URL and a time or
+    ``None``. The summary has ``faults``, clauses for a line of the log, and
+    ``refused``, the number of URLs of other hosts.
     """
     sitemap = _Sitemap(url, frozenset(hosts))
     found = filter(None, map(sitemap.checked, sitemap.entries(body)))
@@ -116,7 +116,7 @@ def read_sitemap(
 
 
 def sitemap_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """`read_sitemap` in a worker: *arguments* are its."""
+    """Run `read_sitemap` in a worker, with its *arguments*."""
     return read_sitemap(content, **arguments)
 
 
@@ -132,7 +132,7 @@ class _Sitemap:
         self._bad_dates = self._bad_urls = 0
 
     def all_faults(self) -> list[str]:
-        """What is wrong, once all was read; each a clause."""
+        """What is wrong, as clauses, once everything was read."""
         if self.refused:
             self.faults.append(
                 f"names {len(self.refused):,} URLs of hosts that it does not speak "
@@ -145,13 +145,13 @@ class _Sitemap:
         return self.faults
 
     def entries(self, body: bytes) -> Iterator[Entry]:
-        """What *body* names, as it is written there."""
+        """The entries of *body*, as they are written there."""
         unpacked = self.unpacked(body)
         has_elements = b"<" in unpacked[:1000]
         return self.elements(unpacked) if has_elements else self.lines(unpacked)
 
     def unpacked(self, body: bytes) -> bytes:
-        """*body* without gzip, as far as it goes."""
+        """*body* unpacked, as far as its gzip can be read."""
         if body.startswith(GZIP):
             made = bytearray()
             try:
@@ -166,7 +166,7 @@ class _Sitemap:
         return body[:MOST_BYTES]
 
     def checked(self, entry: Entry) -> Entry | None:
-        """*entry* with an absolute URL, if it is one of the hosts."""
+        """*entry* with an absolute URL; ``None`` if that is not on the hosts."""
         url = web_url(self._url, entry[0], LONGEST_URL)
         if url and split(url).authority in self._hosts:
             return url, entry[1]
@@ -187,7 +187,7 @@ class _Sitemap:
                 self._bad_urls += bool(text)
 
     def elements(self, body: bytes) -> Iterator[Entry]:
-        if b"\0" not in body[:100]:  # UTF-16 has them as parts of others
+        if b"\0" not in body[:100]:  # in UTF-16 they are halves of characters
             body = without_bare(_UNFIT.sub(b"", body))
         parsed = etree.iterparse(
             BytesIO(body),
@@ -217,7 +217,7 @@ class _Sitemap:
                 self.faults.append(f"is malformed: {fault.message}"[:300])
 
     def _item_of(self, root: Any) -> str:
-        """What items are called that stand in *root*; nothing if it is no sitemap."""
+        """The name of the items in *root*; empty if it is not a sitemap's."""
         name = _name(root)
         self.is_index = name == "sitemapindex"
         if name not in _ITEMS:
@@ -246,7 +246,7 @@ class _Sitemap:
         return (url, self._changed(found)) if url else None
 
     def _changed(self, found: Mapping[str, str]) -> str | None:
-        """The last change that is told: ``lastmod``, or when the news was published."""
+        """When it last changed: its ``lastmod``, or when the news was published."""
         name = next(filter(found.get, _CHANGED), None)
         if name is None:
             return None

@@ -1,4 +1,4 @@
-"""One split of a URL, for all who ask what its host, port, path or query is."""
+"""Splits a URL once, for all code that needs its host, port, path or query."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _USUAL = re.compile(
     r"(https?)://([a-z0-9-]++(?:\.[a-z0-9-]++)*+)(/[!-\"$->@-~]*+)(?:\?([!-\"$-~]*+))?+"
 )
-"""A link as it mostly is, in half of the time."""
+"""A link as most are; splitting it this way takes half of the time."""
 _NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
-"""What begins as a URL and is none; joined, it would be another page of the site."""
+"""Begins like a URL but has no host; joined, it would be another page of the site."""
 NO_PORT = 0
-"""The port of a URL that names one which cannot be."""
+"""The port of a URL that names an impossible one."""
 
 
 class Parts(NamedTuple):
-    """What a URL says; empty where it says nothing, or is none."""
+    """The parts of a URL; empty where one is missing, or if it is not a URL."""
 
     scheme: str
-    """In lower case, as the host."""
+    """In lower case, like the host."""
     host: str
     """Without user, brackets and dots at its end."""
     port: int | None
-    """``None`` if it is that of the scheme, written or not; or `NO_PORT`."""
+    """``None`` for the scheme's default, written or not; may be `NO_PORT`."""
     authority: str
-    """The host, in brackets if it is of IPv6, with its port if there is one."""
+    """The host, in brackets if it is an IPv6 address, with `port` if not ``None``."""
     path: str
     query: str
 
     @property
     def is_web(self) -> bool:
-        """Whether it is of http or https, with a host and a port that can be."""
+        """Whether it is an http(s) URL with a host and a valid port."""
         return self.scheme in WEB and bool(self.host) and self.port != NO_PORT
 
 
-@lru_cache(maxsize=2_000)  # a link is asked for by a handful of rules, one by one
+@lru_cache(maxsize=2_000)  # a handful of rules split the same link in turn
 def split(url: str) -> Parts:
-    """The parts of *url*; it never raises."""
+    """Split *url*; whatever it is, this raises nothing."""
     if (usual := _USUAL.fullmatch(url)) is not None:
         scheme, host, path, query = usual.groups("")
         return Parts(scheme, host, None, host, path, query)
@@ -63,9 +63,9 @@ def split(url: str) -> Parts:
 
 
 def web_url(base: str, text: str, longest: int) -> str:
-    """The URL that *text* says in a document at *base*; empty if it can be none.
+    """The URL that *text* means in a document at *base*; empty if it is not usable.
 
-    It is of http or https, of *longest* characters at most, and can be printed.
+    A usable one is http(s), has at most *longest* characters, and is printable.
     """
     try:
         url = urljoin(base, text)

@@ -1,20 +1,20 @@
-"""Crawler traps: URLs that a site makes without end.
+"""Crawler traps: URLs that a site generates without end.
 
-Some are recognized by their form: too long, too deep, too far from the seed, a path
-that repeats itself as relative links on an error page make it. Others by their
-number: a page that is there for every value of its parameters, as calendars and
-sorted lists are; a directory, or a host, of which more comes all the time.
+Some are recognized by their form: too long, too deep, too far from the seed, or a path
+that repeats itself, as relative links on an error page make it. Others are recognized
+by their number: a page that exists for every value of its parameters, such as a
+calendar or a sorted list; a directory or a host that keeps growing.
 
 What always holds:
 
-1.  A URL is caught by the first kind that it exceeds, in the order of `SETTINGS`.
-2.  What is counted are URLs that the store has found new, each by the node that
-    brought it, so that the sum over all nodes is that of the URLs queued. A node
-    tells the store what it counts in portions of a fiftieth of the limit, and learns
-    the sum: the limit is exceeded by less than a portion per node, and by what is
-    under way.
-3.  Of a node's counts, those that were not met since `MAX_GROUPS` others were are
-    forgotten; what the store was told stays there.
+1.  A URL is caught by the first kind whose limit it exceeds, in the order of
+    `SETTINGS`.
+2.  Only URLs that the store found new are counted, each by the node that pushed it, so
+    that the sum over all nodes is the number of URLs queued. A node reports its counts
+    to the store in portions of a fiftieth of the limit, and learns the sum: the limit
+    is exceeded by less than a portion per node, plus what is under way.
+3.  A node forgets the counts of a group once it has met `MAX_GROUPS` others since; what
+    it reported stays in the store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LENGTH, HOPS, SEGMENTS, PATH = "length", "hops", "segments", "path"
 QUERY, DIRECTORY, HOST = "query", "directory", "host"
 LINKS = "links"
-"""A page's, of which `frontier.urls.links` takes no more."""
+"""A page has too many links: `frontier.urls.links` leaves out the rest."""
 SETTINGS = {
     LENGTH: "FRONTIER_TRAP_URL_LENGTH",
     HOPS: "FRONTIER_TRAP_HOPS",
@@ -42,16 +42,16 @@ SETTINGS = {
     HOST: "FRONTIER_TRAP_HOST_URLS",
     LINKS: "FRONTIER_TRAP_PAGE_LINKS",
 }
-"""What says how much is allowed, by kind of trap."""
+"""The setting that has the limit, by kind of trap."""
 STATS = {kind: f"frontier/trap/{kind}" for kind in SETTINGS}
-"""What links are counted as that are left out."""
+"""The stat that counts the links left out, by kind of trap."""
 MAX_SEGMENTS = 64
-"""Of a path; a longer one is a trap where repetition is looked for, which takes time
-that grows with their square."""
+"""The most segments of a path in which repeats are looked for, which takes time that
+grows with their square; a longer path then is a trap."""
 MAX_GROUPS = 100_000
 """Groups of URLs that a node counts."""
 PORTIONS = 50
-"""Into which a limit is divided for the counts that the store is told."""
+"""Parts into which a limit is divided; a node reports its counts part by part."""
 ON_FOR_SITE = {
     "FRONTIER_TRAP_URL_LENGTH": 2083,  # org.archive.url.UsableURI.MAX_URL_LENGTH
     "FRONTIER_TRAP_HOPS": 20,  # TooManyHopsDecideRule.maxHops
@@ -62,9 +62,9 @@ ON_FOR_SITE = {
     "FRONTIER_TRAP_DIRECTORY_URLS": 100_000,
     "FRONTIER_TRAP_HOST_URLS": 1_000_000,
 }
-"""The limits of the spider ``site``: Heritrix's where it has one, with the class that
-does. Those on numbers are ours: far above what a site has by hand, and at usual
-delays more than a host gives in an hour, in half a day, in six days."""
+"""The limits of the spider ``site``: Heritrix's where it has one, with its class. The
+limits on numbers are ours: far above what people write by hand, and at usual delays
+more than a host serves in an hour, in half a day, in six days."""
 
 
 class Group(NamedTuple):
@@ -73,30 +73,30 @@ class Group(NamedTuple):
     kind: str
     host: str
     name: str
-    """As the store has it."""
+    """Its name in the store."""
 
 
 class Traps:
-    """Tells traps by their form and by their number, as *config* has the limits."""
+    """Recognizes traps by form and by number, with the limits of *config*."""
 
     def __init__(self, config: Config) -> None:
         self._counts: dict[str, list[int]] = {}
         self.change(config)
 
     def change(self, config: Config) -> None:
-        """Have the limits of *config* from now on; what was counted stays."""
+        """Use the limits of *config* from now on, and keep the counts."""
         self._most = {
             kind: getattr(config, name.removeprefix("FRONTIER_").lower())
             for kind, name in SETTINGS.items()
             if kind != LINKS
         }
         self.counts_urls = any(map(self._most.get, (QUERY, DIRECTORY, HOST)))
-        """Whether it counts what is new."""
+        """Whether new URLs have to be counted."""
         self.are_set = any(self._most.values())
-        """Whether there is any."""
+        """Whether there is any limit."""
 
     def catches(self, url: str, hops: int = 0) -> str | None:
-        """Which trap *url*, *hops* from its seed, is in, if any."""
+        """The kind of trap that *url*, *hops* from its seed, is in, if any."""
         most = self._most
         if most[LENGTH] and len(url) > most[LENGTH]:
             return LENGTH
@@ -115,7 +115,7 @@ class Traps:
         return None
 
     def note(self, url: str) -> Iterator[tuple[Group, int]]:
-        """Count *url*, which is new; yield what the store is to be told."""
+        """Count *url*, which is new; yield the counts to report to the store."""
         for group in self.groups(url):
             counts = self._counted(group.name)
             counts[1] += 1
@@ -129,7 +129,7 @@ class Traps:
         counts[0] = max(counts[0], total)
 
     def groups(self, url: str) -> Iterator[Group]:
-        """Those of *url* whose number is limited."""
+        """The groups of *url* that have a limit."""
         _, _, _, host, path, query = split(url)
         if query and self._most[QUERY]:
             names = sorted({p.partition("=")[0] for p in query.split("&")})
@@ -141,7 +141,7 @@ class Traps:
             yield Group(HOST, host, f"h:{host}")
 
     def _counted(self, name: str) -> list[int]:
-        """What all are known to have counted of a group, and what is not told yet."""
+        """The counts of a group: known to be reported by all nodes, and not yet by ours."""
         counts = self._counts[name] = self._counts.pop(name, [0, 0])
         if len(self._counts) > MAX_GROUPS:
             del self._counts[next(iter(self._counts))]
@@ -149,7 +149,7 @@ class Traps:
 
 
 def repeats(path: str) -> int:
-    """How often a sequence of segments of *path* comes in a row, at most."""
+    """The most times that any sequence of segments of *path* comes in a row."""
     segments = [one for one in path.split("/") if one]
     count = len(segments)
     if count > MAX_SEGMENTS:

@@ -1,6 +1,6 @@
-"""Heritrix's rules, each as its class in ``org.archive.modules.canonicalize``.
+"""Heritrix's rules, each like its class in ``org.archive.modules.canonicalize``.
 
-Every step takes a URL and returns it, changed or not. They are not idempotent:
+Every step takes a URL and returns it, changed or not. Steps are not idempotent:
 a rule set applies each once.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections import deque
 
 ANY = "[^\n\r\u0085\u2028\u2029]"
-"""What ``.`` means to Java: no line terminator of Unicode."""
+"""What ``.`` matches in Java: all but Unicode's line terminators."""
 FLAGS = re.ASCII | re.IGNORECASE
 """Java's CASE_INSENSITIVE folds ASCII only."""
 
@@ -19,11 +19,12 @@ _WWW = re.compile(rf"(https?://)(www\.)[^/]*+/{ANY}++", FLAGS)
 _WWWN = re.compile(rf"(https?://)(www[0-9]*+\.)[^/]*+/{ANY}++", FLAGS)
 _TAIL = rf"(?:&({ANY}*))?"
 # The originals' expressions begin with (.+) and end with (?:&(.*))?, so that they
-# find the last id that is followed by & or nothing. So do these, from there on.
+# find the last id that is followed by & or nothing. These match just such an id, and
+# `_without_last` takes the last.
 _BASE = re.compile(r"(?:jsessionid|phpsessid)=[0-9a-zA-Z]{32}(?:&|\Z)", FLAGS)
 _SID = re.compile(r"sid=[0-9a-zA-Z]{32}(?:&|\Z)", FLAGS)
 _ASP = re.compile(r"aspsessionid[a-zA-Z]{8}=[a-zA-Z]{24}(?:&|\Z)", FLAGS)
-# Of text in lower case, whose letters need no second look.
+# For text in lower case, whose letters need no folding.
 _LOW_WWWN, _LOW_BASE, _LOW_SID, _LOW_ASP = (
     re.compile(one.pattern) for one in (_WWWN, _BASE, _SID, _ASP)
 )
@@ -54,7 +55,7 @@ def strip_wwwn(url: str) -> str:
 
 
 def strip_session_ids(url: str) -> str:
-    """StripSessionIDs: of Java, PHP and ASP, each only before ``&`` or the end."""
+    """StripSessionIDs: ids of Java, PHP and ASP, if before ``&`` or at the end."""
     low = url.lower()
     if "sid=" not in low and "sessionid" not in low:
         return url
@@ -67,7 +68,7 @@ def strip_session_cfids(url: str) -> str:
 
 
 def fixup_query(url: str) -> str:
-    """FixupQueryString: the last ``?`` without a query, its first or last ``&``."""
+    """FixupQueryString: a last ``?`` without a query, or its first or last ``&``."""
     at = url.rfind("?")
     if at <= 0:
         return url
@@ -81,7 +82,7 @@ def fixup_query(url: str) -> str:
 
 
 def strip_extra_slashes(url: str) -> str:
-    """StripExtraSlashes: several slashes in a row, in the query as well."""
+    """StripExtraSlashes: all but one of a run of slashes, in the query as well."""
     found = _HTTP.fullmatch(url)
     return url if found is None else found[1] + _SLASHES.sub("/", found[2])
 
@@ -89,8 +90,8 @@ def strip_extra_slashes(url: str) -> str:
 def default(url: str) -> str:
     """The rules that Heritrix has without configuration, in their order.
 
-    That is `lowercase`, `strip_userinfo`, `strip_wwwn`, `strip_session_ids`,
-    `strip_session_cfids` and `fixup_query`; what has nothing to do is not called.
+    They are `lowercase`, `strip_userinfo`, `strip_wwwn`, `strip_session_ids`,
+    `strip_session_cfids` and `fixup_query`; one that has nothing to do is not called.
     """
     url = url.lower()
     if "@" in url:
@@ -122,15 +123,15 @@ def _without_ids(
 
 
 def _without_last(url: str, pattern: re.Pattern[str], *words: str) -> str:
-    """*url* without the last match of *pattern* that does not begin it.
+    """*url* without the last match of *pattern* after its first character.
 
-    A match begins with one of *words*, in whatever case.
+    Every match begins with one of *words*, in upper or lower case.
     """
     low = url.lower()
     starts = [at for word in words if (at := low.find(word)) >= 0]
     if not starts:
         return url
-    # What is not ASCII may have another length in lower case.
+    # Text that is not ASCII may change its length in lower case.
     start = max(min(starts), 1) if low.isascii() else 1
     found = deque(pattern.finditer(url, start), 1)
     return url[: found[0].start()] + url[found[0].end() :] if found else url

@@ -22,11 +22,11 @@ _PLAIN = re.compile(
 def to_ascii(url: str, host: str) -> str:
     """*host* in lower case and, label by label, in ASCII; Heritrix's rule.
 
-    Names that IDNA forbids are let through if they have letters, digits, hyphens
-    and underscores only, with single dots between.
+    Names that IDNA forbids are let through if they have only letters, digits, hyphens
+    and underscores, with single dots between.
 
     Raises:
-        InvalidURL: *host*, of *url*, is neither.
+        InvalidURL: *host*, of *url*, is neither allowed nor let through.
     """
     if host.isascii() and _PLAIN.fullmatch(low := host.lower()):
         return low
@@ -42,7 +42,7 @@ def to_ascii(url: str, host: str) -> str:
 def lenient_ascii(host: str) -> str:
     """*host* in ASCII if IDNA allows it, else as it is; webarchive-commons' rule.
 
-    That is Java's: a label of the names in it may not be empty, or longer than 63.
+    IDNA is as in Java: no label may be empty, or longer than 63 characters.
     """
     if host.isascii():
         return host
@@ -58,7 +58,7 @@ def lenient_ascii(host: str) -> str:
 
 
 def port_number(url: str, text: str) -> int:
-    """The port that *text* says, by ``Integer.parseInt``; `NO_PORT` is none.
+    """The port in *text*, by ``Integer.parseInt``; `NO_PORT` means none.
 
     Raises:
         InvalidURL: *url* has a port that is not a number.
@@ -83,10 +83,10 @@ def _label(label: str) -> str:
 
 
 def _assigned(label: str) -> str:
-    """ToASCII, of characters that Unicode 3.2 knew.
+    """ToASCII, for characters that Unicode 3.2 has.
 
     Raises:
-        UnicodeError: There are others, or what is forbidden.
+        UnicodeError: The label has others, or forbidden ones.
     """
     if any(map(in_table_a1, label)):
         raise UnicodeError(f"{label!r} has characters that IDNA does not know")

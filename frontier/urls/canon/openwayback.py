@@ -1,7 +1,7 @@
 """OpenWayback's ``AggressiveUrlCanonicalizer``: its two functions.
 
-They are not the same: `canonicalize` keeps scheme and port, and is much like
-Heritrix's default; `key` is what its CDX files are sorted by.
+They differ: `canonicalize` keeps scheme and port, and is much like Heritrix's
+default; `key` is what OpenWayback's CDX files are sorted by.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def canonicalize(url: str) -> str:
 def key(url: str, rules: Callable[[str], str] | None = None) -> str:
     """``urlStringToKey``: without the scheme, unescaped where that is possible.
 
-    *rules* of a site are applied to what `canonicalize` made.
+    *rules* of a site are applied to the result of `canonicalize`.
 
     Raises:
         InvalidURL: OpenWayback would throw a URIException.

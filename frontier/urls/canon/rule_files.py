@@ -19,8 +19,8 @@ r"""Rule sets of a project: TOML files.
     target = "UTF-8"
 
 The rules come first, in their order, then the steps of the base; each is applied
-once. Where a rule has neither ``site`` nor ``match`` it is for every URL. Replacements
-are written as Java has them: ``$1`` is the first group, ``\$`` a dollar sign.
+once. A rule with neither ``site`` nor ``match`` applies to every URL. Replacements
+are written as in Java: ``$1`` is the first group, ``\$`` a dollar sign.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     Step = Callable[[str], str]
 
 MAX_BYTES = 1 << 20
-"""Of a rule file."""
+"""The most bytes of a rule file."""
 MAX_RULES = 1_000
 KINDS: dict[str, tuple[str, ...]] = {
     "strip": (),
     "regex": ("replace",),
     "transcode": ("source", "target"),
 }
-"""What a rule may do, and what each needs beside it."""
+"""What a rule may do, and the keys that each needs beside it."""
 _PATTERNS = (*KINDS, "match")
 _CHARSETS = ("source", "target")
 _KEYS = (*_PATTERNS, "site", "replace", *_CHARSETS)
 _REFERENCE = re.compile(r"\\(.)|\$([0-9]+)", re.DOTALL)
 _UNRESERVED = ".-*_"
-"""What Java's URLEncoder leaves beside letters and digits."""
+"""What Java's URLEncoder leaves alone besides letters and digits."""
 
 
 def read(path: Path) -> dict[str, Any]:
     """The tables of the rule file *path*, checked.
 
     Raises:
-        InputBroken: It cannot be read, or something in it cannot be.
+        InputBroken: It cannot be read, or something in it is invalid.
     """
     data, top = read_bytes(path, MAX_BYTES), ("name", "base", "steps")
     file = TomlTables(str(path), data, "rule", MAX_RULES, top=top)
@@ -84,10 +84,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _check(key: str, value: Any) -> None:
-    """Refuse the *value* of *key* by itself.
+    """Check the *value* of *key* by itself.
 
     Raises:
-        ValueError: It cannot be.
+        ValueError: It is invalid.
     """
     if not isinstance(value, str):
         raise ValueError("needs text")  # noqa: TRY004 (the file is wrong, not its reader)
@@ -98,7 +98,7 @@ def _check(key: str, value: Any) -> None:
 
 
 def _problem(rule: Mapping[str, Any]) -> tuple[str, str]:
-    """Which key of *rule* does not fit to the others, and why; empty if all do."""
+    """Which key of *rule* does not fit the others, and why; empty if all do."""
     kinds = [kind for kind in KINDS if kind in rule]
     if len(kinds) != 1:
         return "", f"needs one of {', '.join(KINDS)}"
@@ -126,7 +126,7 @@ def kind_of(rule: Mapping[str, Any]) -> str:
 
 
 class Rules:
-    """The function that rules, which `read` has checked, make of URLs."""
+    """Applies rules, which `read` has checked, to URLs."""
 
     def __init__(self, rules: Iterable[Mapping[str, Any]]) -> None:
         self._rules = [
@@ -139,10 +139,10 @@ class Rules:
         ]
 
     def __call__(self, url: str) -> str:
-        """What the rules make of *url*, each once, in their order.
+        """Apply each rule to *url* once, in their order.
 
         Raises:
-            InvalidURL: It has more than `LOOKED` characters, or is made to have them.
+            InvalidURL: It has more than `LOOKED` characters, or a rule makes it so.
         """
         url = url.encode("utf-8", "replace").decode()
         read, surt = "", ""
@@ -167,7 +167,7 @@ def _surt(url: str) -> str:
 
 
 def step_of(rule: Mapping[str, Any]) -> Step:
-    """What *rule* does, wherever that may be."""
+    """The function of *rule*, which does not ask whether the rule applies."""
     pattern = compiled(rule[kind_of(rule)])
     if "strip" in rule:  # OpenWayback's UriStripper: every match is taken out
         return lambda url: str(pattern.sub("", url))
@@ -194,7 +194,7 @@ def _transcoded(url: str, pattern: Any, source: str, target: str) -> str:
 
 
 def expanded(replacement: str, found: Any) -> str:
-    """*replacement* with the groups of *found*; a group that is not there is empty."""
+    """*replacement* with the groups of *found*; a missing group is empty."""
 
     def put(reference: re.Match[str]) -> str:
         if reference[1] is not None:

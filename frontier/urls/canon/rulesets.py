@@ -3,8 +3,8 @@
 What always holds:
 
 1.  A rule set is the names of its steps, in their order; each is applied once.
-2.  A URL of one rule set has one canonical form, whoever asks: nothing here
-    reads a clock, the network or a setting.
+2.  A URL has one canonical form in a rule set, whoever asks: nothing here reads a
+    clock, the network or a setting.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def standard(url: str) -> str:
     """*url* as browsers serialize it.
 
     Raises:
-        InvalidURL: It is none by the standard.
+        InvalidURL: It is not a URL by the standard.
     """
     try:
         return str(ada_url.normalize_url(url))
@@ -44,11 +44,11 @@ def standard(url: str) -> str:
 
 
 SCRAPY = "scrapy"
-"""The rules that are Scrapy's own."""
+"""Scrapy's own rules."""
 SUFFIX = ".toml"
-"""What names a file of rules."""
+"""A rule set whose name ends with it is a file."""
 VERSION = 1
-"""Of the steps' meaning: greater when the form of any URL changes."""
+"""The version of what the steps do: raised when the form of any URL changes."""
 
 
 def _scrapy(url: str) -> str:
@@ -76,10 +76,10 @@ STEPS: dict[str, Step] = {
     "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
     "whatwg.standard": standard,
 }
-"""Name to function: each says which rule of which system it is."""
+"""Functions by name, which has the system and its rule."""
 
 KEYS = frozenset({"openwayback.key", "commons.key", "commons.ordinary-key"})
-"""Steps that make a key to sort by, and no URL."""
+"""Steps that make a key to sort by instead of a URL."""
 
 _DEFAULT = (
     "heritrix.lowercase",
@@ -92,7 +92,7 @@ _DEFAULT = (
 
 
 class RuleSet:
-    """Steps under a name, and before them the *rules* of a file."""
+    """Steps under a name, preceded by the *rules* of a file."""
 
     def __init__(
         self, name: str, steps: Sequence[str], rules: Sequence[Mapping[str, Any]] = ()
@@ -111,14 +111,14 @@ class RuleSet:
         """The canonical form of *url*.
 
         Raises:
-            InvalidURL: The original refuses it.
+            InvalidURL: The rules refuse it, as their original does.
         """
         for function in self._functions:
             url = function(url)
         return url
 
     def one_by_one(self) -> list[tuple[str, Step]]:
-        """What `apply` does, with a name for each: rules of a file, then steps."""
+        """The functions that `apply` calls, with names: rules of a file, then steps."""
         rules = [
             (f"rule {number}, {files.kind_of(rule)}", files.Rules([rule]))
             for number, rule in enumerate(self.rules, 1)
@@ -127,16 +127,16 @@ class RuleSet:
 
     @property
     def statement(self) -> str:
-        """What an archive says of them: name, version and digest."""
+        """What an archive says about this rule set: name, version and digest."""
         return f"{self.name}; version={VERSION}; sha256={self.digest}"
 
     @property
     def makes_keys(self) -> bool:
-        """Whether a form is a key to sort by, and no URL."""
+        """Whether canonical forms are keys to sort by instead of URLs."""
         return bool(KEYS & set(self.steps))
 
     def as_json(self) -> str:
-        """All that decides what it does, in one spelling."""
+        """All that decides what it does; equal rule sets have equal JSON."""
         facts: dict[str, Any] = {"name": self.name, "steps": self.steps}
         facts["version"] = VERSION
         if self.rules:
@@ -161,22 +161,22 @@ NAMED = {
         ("whatwg", ("whatwg.standard",)),
     )
 }
-"""The sets that have a name of ours."""
+"""The built-in rule sets."""
 
 
 def label_of(name: str) -> str:
-    """What a crawl notes of its rules: equal labels, equal canonical forms."""
+    """What a crawl notes about its rules: equal labels mean equal canonical forms."""
     rules = named(name)
     return "w3lib" if name == SCRAPY else f"{rules.name}@{rules.digest[:16]}"
 
 
 @lru_cache(maxsize=1024)
 def host_of_origin(origin: str, rules: str) -> str | None:
-    """Host and port, unless it is the scheme's, of pages of *origin* by *rules*.
+    """The host that *rules* give pages of *origin*, with any port but the scheme's.
 
-    *origin* is the part of a URL before its path. ``None`` if the rules refuse
-    it. Slash pages have the host of the others, though Heritrix's rules keep
-    their ``www``: a host is asked from one queue.
+    *origin* is the part of a URL before its path. ``None`` if the rules refuse it, or
+    are Scrapy's. Slash pages get the host of the other pages, though Heritrix's rules
+    keep their ``www``: a host is asked from one queue.
     """
     try:
         form = named(rules).apply(f"{origin}/x")
@@ -196,7 +196,7 @@ def named(name: str) -> RuleSet:
     """The rule set *name*: one of ours, or a file.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: There is no such set.
         InputBroken: The file cannot be used.
     """
     if name.endswith(SUFFIX):

@@ -1,8 +1,8 @@
 """webarchive-commons: its ``HandyURL``, and its canonicalizers.
 
-A `HandyURL` is a URL in parts, with percent escapes as webarchive-commons and Google's
-Safe Browsing have them. The canonicalizers are Google's rules and the Internet
-Archive's; their sort-friendly keys are what CDX indexes are sorted by today.
+A `HandyURL` is a URL in parts, with percent escapes as in webarchive-commons and
+Google's Safe Browsing. The canonicalizers are Google's rules and the Internet
+Archive's; today's CDX indexes are sorted by their sort-friendly keys.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _ESCAPE_NEEDED = re.compile("[\x00-\x20#%\x80-\U0010ffff]")
 
 
 def unescape(text: str) -> str:
-    """Every escape that is ASCII or UTF-8 undone, once; others stay as they are."""
+    """Undo every escape of ASCII or UTF-8, once; others stay as they are."""
     return _RUN.sub(_decoded_run, text) if "%" in text else text
 
 
 def unescape_repeatedly(text: str) -> str:
     """`unescape` until nothing changes."""
-    if "%2525" in text:  # as many rounds as there are 25s: all of them at once
+    if "%2525" in text:  # one round for each 25: do them all at once
         text = _NESTED.sub("%", text)
     while "%" in text:
         decoded = unescape(text)
@@ -40,9 +40,9 @@ def unescape_repeatedly(text: str) -> str:
 
 
 def escape_once(text: str) -> str:
-    """White space, controls, ``#``, ``%`` and what is not ASCII, as UTF-8, escaped.
+    """Escape white space, controls, ``#``, ``%`` and, as UTF-8, what is not ASCII.
 
-    An escape that is there, as it is not UTF-8, is not escaped again.
+    An escape that `unescape` left, as it is not UTF-8, is not escaped again.
     """
     if not _ESCAPE_NEEDED.search(text):
         return text
@@ -51,7 +51,7 @@ def escape_once(text: str) -> str:
 
 
 def minimal_escape(text: str) -> str:
-    """All escapes undone, and those that are needed made."""
+    """Undo all escapes, and make those that are needed."""
     if "%" not in text and not _ESCAPE_NEEDED.search(text):
         return text
     return escape_once(unescape_repeatedly(text))
@@ -105,7 +105,7 @@ class HandyURL:
     query: str | None = None
     fragment: str | None = None
     opaque: str | None = None
-    """All of it, if it has no parts."""
+    """The whole URL, if it has no parts."""
 
     @override
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ class HandyURL:
 def host_to_surt(host: str) -> str:
     """*host* from its last label to its first, with commas between.
 
-    An IPv6 address without its brackets, unless it ends like one of IPv4.
+    An IPv6 address loses its brackets, unless it ends like an IPv4 address.
 
     Raises:
         InvalidURL: It is empty.
@@ -184,7 +184,7 @@ def parse_url(text: str) -> HandyURL:
     if at >= 0:
         user, colon, password = authority[:at].partition(":")
         made.user, made.password = user, password if colon else None
-    # An IPv6 address after a user is not seen as one; its port is then no number.
+    # An IPv6 address after a user is not recognized; its port is then not a number.
     start = authority.find("]") if authority[0] == "[" and at < 0 else at
     colon_at = authority.find(":", max(start, 0))
     if colon_at >= 0:
@@ -208,7 +208,7 @@ _EASY = re.compile(
     r"(https?)://([A-Za-z][A-Za-z0-9]*+(?:[.-][A-Za-z0-9]++)*+)(?::([0-9]{1,5}))?+"
     r"(/[!-\"$&->@-~]*+)?+(?:\?([!-\"$&-~]*+))?+"
 )
-"""What Google's rules leave as it is, but for dot segments: most URLs of the web."""
+"""URLs that Google's rules leave alone, but for dot segments: most of the web's."""
 _PATH_SESSIONS = tuple(
     re.compile(expression, FLAGS)
     for expression in (
@@ -230,12 +230,12 @@ _QUERY_SESSIONS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Which of the Internet Archive's rules hold, as ``CanonicalizeRules`` has them."""
+    """Which of the Internet Archive's rules apply, as in ``CanonicalizeRules``."""
 
     massage_host: bool = True
     strips: bool = True
-    """No user; path and query in lower case without session ids, the one without a
-    slash at its end, the other sorted."""
+    """No user; path and query in lower case and without session ids; the path without
+    a slash at its end, the query sorted."""
 
 
 AGGRESSIVE = Profile()
@@ -244,7 +244,7 @@ ORDINARY = Profile(massage_host=False, strips=False)
 
 
 def google(url: HandyURL) -> None:
-    """BasicURLCanonicalizer: escapes undone and made once, dots, IPv4, no fragment."""
+    """BasicURLCanonicalizer: minimal escapes, no stray dots, IPv4, no fragment."""
     if url.opaque is not None:
         return
     url.fragment = None
@@ -307,7 +307,7 @@ def key_of(text: str, profile: Profile = AGGRESSIVE) -> str:
 
 
 def _easy_key(parts: re.Match[str], path: str, profile: Profile) -> str:
-    """The same for a URL that has nothing to be parsed or escaped."""
+    """`key_of` for a URL in which nothing has to be parsed or escaped."""
     scheme, host, given, _, query = parts.groups()
     host = host.lower()
     if profile.massage_host and host.startswith("www"):
@@ -370,13 +370,13 @@ def ip_of(host: str) -> str | None:
 
 
 def massage_host(host: str) -> str:
-    """*host* without ``www.`` or ``www<digits>.`` before it, however often."""
+    """*host* without ``www.`` or ``www<digits>.`` before it, however many."""
     found = _WWW.match(host)
     return host[found.end() :] if found else host
 
 
 def strip_path_session_id(path: str) -> str:
-    """*path* without what ASP.NET puts there in parentheses."""
+    """*path* without the session ids that ASP.NET puts there in parentheses."""
     if ".aspx" not in path.lower():
         return path
     for pattern in _PATH_SESSIONS:
@@ -398,9 +398,9 @@ def strip_query_session_id(query: str) -> str:
 
 
 def reorder_query(query: str) -> str:
-    """The arguments of *query* by name, and by value where names are equal."""
+    """Sort the arguments of *query* by name, and by value where names are equal."""
     if "&" not in query:
         return query
     arguments = [argument.partition("=") for argument in query.split("&")]
-    arguments.sort()  # (name, "" or "=", value): none before an empty one
+    arguments.sort()  # (name, "" or "=", value): no value before an empty one
     return "&".join(map("".join, arguments))

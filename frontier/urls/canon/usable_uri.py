@@ -25,7 +25,7 @@ _PARTS = re.compile(
 _SCHEME_SLASHES = re.compile("(https?://)/+([^\n\r\u0085\u2028\u2029]*)")
 _STRAY = re.compile("[\n\r\t]+")
 _CONTROLS = "".join(map(chr, range(0x21)))
-"""What Java's trim takes away."""
+"""What Java's ``trim`` removes."""
 _PATH_SAFE = "*/=&+,:;@$!)(|'"
 _QUERY_SAFE = _PATH_SAFE + "{}[]^?"
 _UNSAFE_PATH = re.compile(r"[^A-Za-z0-9\-~_.*/=&+,:;@$!)(%|']")
@@ -36,7 +36,7 @@ _QUERY = r"[A-Za-z0-9\-~_.*/=&+,:;@$!)(%|'{}\[\]^?]++"
 _EASY = re.compile(
     rf"(https?)://({_HOST})(:[1-9][0-9]{{0,3}})?+({_PATH})?+(?:\?({_QUERY})?+)?+"
 )
-"""What needs no more than a host in lower case, and perhaps dot segments removed."""
+"""URLs that need only a host in lower case, and perhaps dot segments removed."""
 _PORT = re.compile("([^\n\r\u0085\u2028\u2029]*:)([0-9]+)")
 _LEADING_UP = re.compile(r"(?:/\.\./)+")
 _HOSTNAME = re.compile(r"[A-Za-z0-9._-]*")
@@ -46,7 +46,7 @@ _DEFAULT = {"http": ":80", "https": ":443"}
 
 
 class Parts(NamedTuple):
-    """A URL that is fixed."""
+    """The parts of a URL that is fixed."""
 
     scheme: str
     authority: str
@@ -56,7 +56,7 @@ class Parts(NamedTuple):
     """``:<number>``, or empty."""
     path: str
     query: str
-    """Empty if there is none, or nothing in it."""
+    """Empty if there is none, or it is empty."""
 
     @override
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ def fixed(url: str) -> Parts:
     path = _escaped(path, _UNSAFE_PATH, _PATH_SAFE)
     query = _escaped(query, _UNSAFE_QUERY, _QUERY_SAFE)
     if not authority and path.startswith("//"):
-        # What is put together is parsed once more, and then this is an authority.
+        # Heritrix parses the parts put together again, and this as an authority.
         again, slash, tail = path[2:].partition("/")
         if again:
             authority, host, port = _parsed_authority(url, again)
@@ -114,7 +114,7 @@ def fixed(url: str) -> Parts:
     if (authority or path[:1] == "/" != path[1:2]) and "/." in path:
         path = _without_dots(path)
     made = Parts(scheme, authority, host, port, path, query)
-    # Each is longer than its parts by ":", "//" and "?" at most.
+    # A URL is longer than its parts by ":", "//" and "?" at most.
     length = len(scheme) + len(authority) + len(path) + len(query)
     if length > MAX_LENGTH - 4 and len(str(made)) > MAX_LENGTH:
         raise InvalidURL(url, f"escaped it has more than {MAX_LENGTH} characters")
@@ -122,7 +122,7 @@ def fixed(url: str) -> Parts:
 
 
 def _split(url: str) -> tuple[str, str, str, str, str]:
-    """Scheme, what follows it, authority, path and query of *url*, each as it is."""
+    """Scheme, what follows it, authority, path and query of *url*, not yet fixed."""
     if not url:
         raise InvalidURL(url, "it is empty")
     if _units(url) > MAX_LENGTH:
@@ -148,14 +148,14 @@ def _lowered(path: str) -> str:
 
 
 def _units(text: str) -> int:
-    """How many UTF-16 units *text* has, which is its length to Java."""
+    """How many UTF-16 units *text* has, which is its length in Java."""
     return (
         len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
     )
 
 
 def _tidied(url: str) -> str:
-    """*url* without white space around and in it, and with slashes turned."""
+    """*url* without stray white space or extra slashes, and with backslashes turned."""
     if "\u00a0" in url:
         url = url.replace("\u00a0", " ")
     url = url.strip(_CONTROLS)
@@ -171,7 +171,7 @@ def _tidied(url: str) -> str:
 
 
 def _fixed_authority(url: str, authority: str) -> str:
-    """The host in lower case and ASCII; fixupAuthority."""
+    """fixupAuthority: with the host in lower case and ASCII, and the user escaped."""
     while authority.endswith(("%20", " ")):
         authority = authority.removesuffix(" ").removesuffix("%20")
     at = authority.find("@")
@@ -184,7 +184,7 @@ def _fixed_authority(url: str, authority: str) -> str:
 
 
 def _authority(url: str, scheme: str, authority: str) -> tuple[str, str, str]:
-    """Port and dots checked, then parsed: all, host, port."""
+    """Check port and dots, then parse: the whole authority, its host, its port."""
     if scheme in ("http", "https"):
         authority = _checked_port(url, authority)
         authority = authority.removesuffix(":80" if scheme == "http" else ":443")
@@ -192,7 +192,7 @@ def _authority(url: str, scheme: str, authority: str) -> tuple[str, str, str]:
 
 
 def _parsed_authority(url: str, authority: str) -> tuple[str, str, str]:
-    """All, host and port, as LaxURI.parseAuthority has them."""
+    """The whole authority, its host and port, as LaxURI.parseAuthority has them."""
     start = authority.find("@") + 1
     if "[" in authority[start:]:
         end = authority.find("]", start) + 1
