@@ -141,7 +141,7 @@ class Traps:
             yield Group(HOST, host, f"h:{host}")
 
     def _counted(self, name: str) -> list[int]:
-        """The counts of a group: known to be reported by all nodes, and not yet by ours."""
+        """What nodes are known to have reported of a group, and what ours has not."""
         counts = self._counts[name] = self._counts.pop(name, [0, 0])
         if len(self._counts) > MAX_GROUPS:
             del self._counts[next(iter(self._counts))]
