@@ -4,11 +4,12 @@ What always holds:
 
 1.  The scope of a round is one hop of any kind from a feed, then at most one redirect,
     then up to `MOST_EMBEDS` embeds, one in the other. A feed itself may be redirected.
-2.  A feed whose payload is what it was last, by its digest or by a 304, is not parsed.
-3.  What is no feed, an error page for one, changes nothing of what is known of the feed
-    but that it has failed: neither its digest nor its validators are kept.
-4.  What answers with an error, or not at all, is asked for again in later rounds, less
-    and less often: a feed, and the page of an item as long as its feed has it.
+2.  A feed whose payload is unchanged, by its digest or by a 304, is not parsed.
+3.  An answer that is not a feed, such as an error page, changes nothing in what is
+    known of the feed, but that it has failed: neither the answer's digest nor its
+    validators are kept.
+4.  A feed that answers with an error, or not at all, is asked for again in later
+    rounds, less and less often; so is the page of an item as long as its feed has it.
 5.  The event loop does not wait for a parser.
 """
 
@@ -75,13 +76,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_EMBEDS = 2
-"""Embeds of one page in the other that are fetched."""
+"""How deep embeds are fetched, one in the other."""
 NO_ANSWER = (HostGivenUp, RobotsUnreachable)
-"""What Scrapy takes for a refusal, and is the fault of a host."""
+"""Errors that Scrapy takes for a refusal, but that are the fault of a host."""
 LASTING = 10
-"""Failures of a page after which it is given up where no link of its feed lasts."""
+"""Failures after which a page is given up if no link of its feed lasts."""
 MOVED = {301, 308}
-"""Statuses by which what is redirected has moved for good."""
+"""Statuses of redirects that say that a page has moved for good."""
 VALIDATOR = 1_000
 """Longest ETag or Last-Modified that is kept, in characters."""
 
@@ -96,7 +97,7 @@ class Known(NamedTuple):
     implied: list[str]
     """Its implied pages."""
     pages: Mapping[bytes, FailedPage]
-    """What is to be asked for again of the site, by fingerprints."""
+    """Pages of the site that are to be asked for again, by fingerprints."""
 
 
 class Answers:
@@ -107,14 +108,14 @@ class Answers:
     ) -> None:
         self._crawler = crawler
         self._follow = follow
-        """The callback of all that is no feed."""
+        """The callback of all requests but those for feeds."""
         self._failed = failed
-        """The errback of all; it calls `failed`."""
+        """The errback of all those; it calls `failed`."""
         self._session = session_of(crawler)
         self._rounds: Rounds = self._session.component(Rounds)
 
     async def of_feed(self, response: Response) -> AsyncIterator[Request]:
-        """The requests of what is new in a feed; it is noted what is known of it."""
+        """Yield requests for what is new in a feed, and note what is known of it."""
         request: Any = response.request
         place, status = Place(*request.meta[META]), response.status
         known = await self._known(place)
@@ -150,10 +151,10 @@ class Answers:
     async def _of_news(
         self, response: Response, place: Place, known: Known, digest: str
     ) -> list[Request]:
-        """The requests of what is new in a feed that is other than it was.
+        """Requests for what is new in a feed that has changed.
 
         Raises:
-            NotAFeed: It is none.
+            NotAFeed: It is not a feed.
         """
         content_type = (response.headers.get("Content-Type") or b"").decode("latin-1")
         given = (response.body, content_type, response.url)
@@ -161,7 +162,7 @@ class Answers:
         items, record = list(parsed.items), known.record
         links = {item.link: self._fingerprint(item.link) for item in items if item.link}
         if parsed.is_cut and known.items is not None:
-            del items[-1:]  # the whole of it comes with the whole feed
+            del items[-1:]  # it is read when the feed comes whole
         told = new_items(items, known.items, links.__getitem__)
         remark = printable("; ".join([*parsed.faults, *_oddities(told)]))
         if remark and remark != record.remark:
@@ -200,7 +201,7 @@ class Answers:
     def _of_items(
         self, items: Iterable[Item], place: Place, *, is_first: bool
     ) -> list[Request]:
-        """The requests of new *items*, of a feed that *is_first* read or not."""
+        """Requests for new *items*; *is_first* if the feed was never read before."""
         page, embedded = (
             place._replace(kind=LINK),
             place._replace(kind=DERIVED, embeds=1),
@@ -214,7 +215,7 @@ class Answers:
         return found
 
     async def of_page(self, response: Response) -> AsyncIterator[Request]:
-        """The requests of what a page embeds, if that is in scope."""
+        """Yield requests for what a page embeds, if that is in scope."""
         request: Any = response.request
         place = place_of(request)
         if place is None or place.kind == FEED:
@@ -223,16 +224,16 @@ class Answers:
         reason = f"it answers {response.status}" if is_bad else ""
         await self._note_page(request, place, reason)
         if is_bad or place.embeds >= MOST_EMBEDS:
-            return  # an error page is archived, and not what was wanted
+            return  # an error page is archived, but is not what was wanted
         embedded = place._replace(kind=DERIVED, embeds=place.embeds + 1)
         async for url in Document(self._crawler, response, embeds=True).links():
             yield self._request(url, embedded)
 
     async def failed(self, request: Request, error: BaseException) -> None:
-        """Note that a feed, or the page of an item, has no answer, because of *error*.
+        """Note that a feed, or the page of an item, was not fetched because of *error*.
 
-        A page that is not to be fetched at all, by a robots.txt for example, is none
-        that has failed.
+        A page that must not be fetched at all, for example by a robots.txt, has not
+        failed.
         """
         place, reason = place_of(request), str(error) or type(error).__name__
         if place is not None and place.kind == FEED:
@@ -278,7 +279,7 @@ class Answers:
         return ours
 
     def _again(self, pages: Mapping[bytes, FailedPage], place: Place) -> list[Request]:
-        """The requests of *pages* that this round is to ask for again."""
+        """Requests for those of *pages* that this round is to ask for again."""
         of_item = place._replace(kind=LINK)
         due = (page.url for page in pages.values() if page.resume <= place.number)
         return [self._request(url, of_item) for url in due]
@@ -308,10 +309,10 @@ class Answers:
         items: bytes | None = None,
         gone: Collection[bytes] = (),
     ) -> None:
-        """Have *record* be noted, and that *found* of its items are new.
+        """Note *record*, and that *found* of its items are new, once *request* is done.
 
-        *items* is what is known of all, if that changes; *gone* are pages that are not
-        to be asked for any more.
+        *items* is what is remembered of all items, if that changes; *gone* are pages
+        that are not to be asked for any more.
         """
         keys, field = self._session.node.keys, feed_field(record.url)
         known: list[Any] = [field, found, f"feed:{field}", pack(record)]
@@ -325,7 +326,7 @@ class Answers:
     def _fail_feed(
         self, request: Request, place: Place, known: Known, reason: str
     ) -> None:
-        """Note that the feed that *request* asked for cannot be had, and say why."""
+        """Note that the feed that *request* asked for cannot be read, and log why."""
         record = failed(known.record, reason, place.number, known.wait_s)
         self._crawler.stats.inc_value("frontier/feeds/failed")
         when = _again_in(record.resume - place.number)
@@ -337,7 +338,7 @@ class Answers:
     async def _note_page(
         self, request: Request, place: Place | None, reason: str
     ) -> None:
-        """Note that the page of an item was not had for *reason*; empty: it was had."""
+        """Note that the page of an item failed for *reason*; empty if it did not."""
         if place is None or place.kind != LINK:
             return
         url = next(iter(request.meta.get("redirect_urls", ())), request.url)
@@ -359,7 +360,7 @@ class Answers:
 
 
 def _oddities(told: NewItems) -> Iterator[str]:
-    """What is odd about the items of a feed, each a clause for a line of the log."""
+    """What is odd about the items of a feed, as clauses for a line of the log."""
     if told.redated:
         yield f"all its {told.redated} known items have other dates: no news"
     if told.renamed:

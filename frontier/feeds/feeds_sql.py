@@ -9,12 +9,12 @@ CrawlRSS has these columns. Those in brackets are optional, and ours:
 
 What always holds:
 
-1.  `STATEMENT` reads all: what comes back is one state of the database. Nothing is ever
-    written.
-2.  What the sites are follows from the rows alone, so that all nodes see the same. A
-    row that cannot be used is left out, and `SqlSites.notes` says which and why; a wait
-    that cannot be is `DEFAULT_WAIT`. Of two of one name or URL the first id counts.
-3.  No message has the password of the URL, or what its query says.
+1.  `STATEMENT` reads everything, so its result is one state of the database. Nothing is
+    ever written.
+2.  The sites depend on the rows alone, so that all nodes see the same. A row that
+    cannot be used is left out, and `SqlSites.notes` says which and why; an invalid wait
+    becomes `DEFAULT_WAIT`. Of two rows with one name or URL, the first by id counts.
+3.  No message has the password of the URL, or its query.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LEFT JOIN ImpliedPage ON ImpliedPage.id = FeedPage.Page
 ORDER BY Site.id, Feed.id, ImpliedPage.id
 """
 NEEDED = ("id", "name", "minwaitperiod", "active")
-"""Columns of the table Site; a database names any other that it lacks by itself."""
+"""Columns of the table Site; if any other is missing, the database itself says so."""
 DRIVERS = {
     "postgresql": {
         "connect_timeout": 5,
@@ -56,13 +56,13 @@ DRIVERS = {
     },
     "sqlite": {"timeout": 5},
 }
-"""What keeps a reading from waiting for a server that is gone."""
+"""Options that keep a reading from waiting for a server that is gone."""
 
 
 class SqlSites:
     """The sites of the database that the URL *given* names.
 
-    It is connected to for each reading. Used by one thread at a time.
+    Each reading connects to it anew. Used by one thread at a time.
 
     Raises:
         ConfigurationError: It is not a URL of a database, or a package is missing.
@@ -108,7 +108,7 @@ class SqlSites:
         self._sites: Mapping[str, Site] = {}
 
     def read(self) -> Mapping[str, Site]:
-        """The sites by name; made again only if the rows are others.
+        """The sites by name; made again only if the rows have changed.
 
         Raises:
             InputBroken: The database cannot be reached, or lacks a table or column.
@@ -131,7 +131,7 @@ class SqlSites:
         from sqlalchemy import text
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-        if self._file and not Path(self._file).is_file():  # reading makes none
+        if self._file and not Path(self._file).is_file():  # else SQLite makes one
             raise InputBroken(self.where, "there is no such file")
         try:
             with self._engine.connect() as connection:
@@ -150,7 +150,7 @@ class SqlSites:
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """What *rows*, in their order, say of each site, as a file would."""
+    """For each site, what *rows*, which are in order, say of it, as a file would."""
     for _, of_site in groupby(rows, itemgetter("id")):
         feeds: dict[Any, dict[str, Any]] = {}
         for row in of_site:
@@ -169,5 +169,5 @@ def _tables(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _truth(value: object) -> bool:
-    """What a column of yes or no has: a boolean, a number, a bit or a word."""
+    """Whether a yes-or-no column says yes, as a boolean, a number, a bit or a word."""
     return str(value).lower() not in {"none", "", "0", "f", "false", "no", r"b'\x00'"}

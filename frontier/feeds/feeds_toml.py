@@ -12,7 +12,7 @@ r"""``feeds.toml``: sites and their feeds in a file that people write.
       { url = "https://news.example/sport.xml", implied = ["https://news.example/"] },
     ]
 
-A key that is not known is a fault, with file, line and the name that is near.
+An unknown key is a fault, which is reported with file, line and the nearest known key.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def toml_sites(path: Path) -> File[dict[str, Site]]:
 
 
 def toml_of(sites: Iterable[Site]) -> str:
-    """*sites* as a file says them.
+    """*sites* as the text of such a file.
 
     Raises:
         ConfigurationError: A package is missing.
@@ -83,7 +83,7 @@ def toml_of(sites: Iterable[Site]) -> str:
 
 
 def _wait(seconds: int) -> str:
-    """*seconds* by the largest unit that they are a whole number of: ``90m``."""
+    """*seconds* in the largest unit that divides them: ``90m``."""
     return next(
         f"{seconds // n}{unit}" for unit, n in UNITS.items() if seconds % n == 0
     )

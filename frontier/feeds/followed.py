@@ -1,6 +1,6 @@
-"""What a crawl of feeds has done and will do: read for ``frontier feeds``.
+"""What a crawl of feeds has done and will do, as ``frontier feeds`` shows it.
 
-Looking changes nothing.
+Reading it changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FollowedFeed(NamedTuple):
     record: FeedRecord
     implied: list[str]
     excluded: str
-    """By what an operator excluded it; empty if it is not."""
+    """The operator's rule that excludes it; empty if none does."""
 
 
 class FollowedSite(NamedTuple):
@@ -44,7 +44,7 @@ class FollowedSite(NamedTuple):
     view: SiteView
     feeds: list[FollowedFeed]
     failed: dict[bytes, FailedPage]
-    """Pages of items that could not be had, and are asked for again."""
+    """Pages of items that could not be fetched, and are asked for again."""
 
 
 def followed(

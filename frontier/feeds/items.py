@@ -2,26 +2,25 @@
 
 What always holds:
 
-1.  An item is known by its guid and its link together (without either: by what it
-    embeds, or else its title), and not by its place or its date. So one that is dated
-    in the future holds up nothing, one without a date is found, and so are a late one
-    with an old date and the second of two in one second. Links are compared as the
+1.  An item is known by its guid and its link together (if it has neither: by what it
+    embeds, or else its title), and not by its position or its date. So an item dated in
+    the future holds up nothing, and an item is found even if it has no date, comes late
+    with an old date, or has the same second as another. Links are compared as the
     caller compares URLs.
-2.  Where not one item is known so, and at least `ALL` have the title and either the
-    guid or the link of one that was in the feed before, the server makes the other
-    anew at each request: these items are known.
-3.  An item that is known and has other dates than before is new again: it was updated.
-    Where all items that are known have other dates, the dates are those of the feed's
-    clock, and say nothing.
-4.  In the first round all items are new. What is lost of a memory costs fetches and
-    never an item.
-5.  The memory is bytes: `SIZE` for each of at most twice as many items as the feed
-    lately had (but `LEAST`). What is in the feed stays in it; what has left it longest
-    ago goes first. Two more entries are of each item that the feed had last, and has a
-    guid and a link.
+2.  If not one item is known by these, but at least `ALL` have the title and either the
+    guid or the link of an item that was in the feed before, the server makes the other
+    of the two anew at each request: these items count as known.
+3.  A known item whose dates have changed is new again: it was updated. If the dates of
+    all known items have changed, they come from the feed's clock, and say nothing.
+4.  In the first round all items are new. Any loss of memory costs fetches, and never an
+    item.
+5.  The memory is bytes: `SIZE` per item, of at most twice as many items as the feed
+    lately had (at least `LEAST`). Items in the feed stay in the memory; those that left
+    the feed longest ago go first. There are two more entries for each item that the
+    feed had last and that has both a guid and a link.
 
-Two items of a feed have the same 64 bits with a chance below 10^-11, and only then is
-one of them lost.
+The chance that two items of a feed have the same 64 bits is below 10^-11, and only then
+is one of them lost.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ if TYPE_CHECKING:
     Memory = Mapping[bytes, bytes]
 
 LEAST = 100
-"""Items that are remembered of a small feed: some servers show now this part of their
-items, now that."""
+"""Items that are remembered even of a small feed: some servers show different parts of
+their items in turn."""
 FORGETTING = 8
-"""One of so many is forgotten in a round at most, and none by an empty feed: a server
-that shows less for once does not have a small feed."""
+"""At most one item in this many is forgotten in a round, and none for an empty feed: a
+server that once shows fewer items does not have a small feed."""
 ALL = 3
-"""Known items, at least, that all have other dates if a clock has made them, or all
-other guids or links if each request has."""
+"""The least number of known items whose dates, if all have changed, a clock has made;
+or whose guids or links, if all have changed, each request makes anew."""
 _IDENTITY, _VERSION = 8, 4
 _HALF = 0x80
-"""In the first byte of an entry that is of an item's guid, or of its link, alone."""
+"""Set in the first byte of an entry for an item's guid alone, or its link alone."""
 SIZE = _IDENTITY + _VERSION
 
 
@@ -55,16 +54,16 @@ class NewItems(NamedTuple):
     """What a round has found in a feed."""
 
     new: Sequence[Item]
-    """In the feed's order, each once; its dates and embeds are those of all that the
-    feed has of it."""
+    """In the feed's order, each once, with the dates and embeds of all entries that the
+    feed has for it."""
     state: bytes
     """For the next round."""
     updated: Sequence[Item]
-    """Those of the new ones that were known, and have other dates than before."""
+    """Those of the new items that were known, and whose dates have changed."""
     redated: int
-    """Known items with other dates that do not count: the feed's clock made them."""
+    """How many known items have new dates that do not count, from the feed's clock."""
     renamed: str
-    """What of the items each request makes anew: ``guids``, ``links`` or nothing."""
+    """What each request makes anew: ``guids``, ``links``, or empty for neither."""
 
 
 def new_items(
@@ -72,9 +71,9 @@ def new_items(
     state: bytes | None,
     link_of: Callable[[str], str | bytes] = str,
 ) -> NewItems:
-    """What of *items* is new, given the *state* of the round before; ``None`` at first.
+    """Which *items* are new, given the *state* of the round before; ``None`` at first.
 
-    Two links are one if *link_of* says the same.
+    Two links are the same if *link_of* returns the same for both.
     """
     known, halves = _read(state or b"")
     present = _told_apart(items, link_of)
@@ -110,9 +109,10 @@ def new_items(
 def _halves(
     present: Mapping[bytes, Item], link_of: Callable[[str], str | bytes]
 ) -> dict[str, dict[bytes, bytes]]:
-    """The items by their links alone, and by their guids; those that have both.
+    """The items that have both, by link alone and by guid alone.
 
-    What two items share names neither.
+    They are under what is made anew: ``guids`` has them by link. A link or guid that
+    two items share is left out.
     """
     found: dict[str, dict[bytes, bytes]] = {"guids": {}, "links": {}}
     for made_anew, named in found.items():
@@ -134,7 +134,7 @@ def _renamed(
 ) -> tuple[dict[bytes, bytes], str]:
     """The items that were known by another guid or link, with the versions they had.
 
-    And which of the two it is; none if they are too few.
+    Also which of the two it is. Nothing if the items are too few.
     """
     for made_anew, named in names.items():
         before = {named[half]: halves[half] for half in named if half in halves}
@@ -164,7 +164,7 @@ def _told_apart(
 
 
 def _digest(size: int, *names: str | bytes) -> bytes:
-    """Of *names*, so that no two lists are written alike."""
+    """The digest of *names*, which it takes in a form that no two lists share."""
     made = blake2b(digest_size=size)
     for name in names:
         written = name if isinstance(name, bytes) else name.encode(errors="replace")
@@ -173,7 +173,7 @@ def _digest(size: int, *names: str | bytes) -> bytes:
 
 
 def _read(state: bytes) -> tuple[dict[bytes, bytes], Memory]:
-    """Identity to version, those that were in the feed last first; and the halves."""
+    """Versions by identity, with items of the last feed first; and by half."""
     both: tuple[dict[bytes, bytes], dict[bytes, bytes]] = ({}, {})
     for at in range(0, len(state), SIZE):
         entry = state[at : at + SIZE]

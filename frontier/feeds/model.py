@@ -1,15 +1,15 @@
-"""Sites, their feeds and their waits: what a configuration says, whatever it is.
+"""Sites, their feeds and their waits: the content of a configuration of any kind.
 
 What always holds:
 
 1.  A `Site` that `sites_of` has made can be crawled: its name is one line, its URLs are
     canonical, and its waits are within the limits. No feed is in two sites.
-2.  What is wrong is told with what would be right, and what cannot be used is left out,
-    unless the source raises an error then.
+2.  A fault is reported with what would be right, and what cannot be used is left out,
+    unless the source makes an error of it.
 
-A wait is written as CrawlRSS does: days, hours, minutes and seconds, in that order,
-each at most once, ``1d2h3m4s``. Unlike CrawlRSS we take blanks between them, weeks,
-and a number alone, which is seconds; we refuse a wait below `LEAST_WAIT_S`.
+A wait is written as in CrawlRSS: days, hours, minutes and seconds, in that order, each
+at most once, ``1d2h3m4s``. Unlike CrawlRSS we accept blanks between them, weeks, and a
+number alone, which is seconds; we refuse a wait below `LEAST_WAIT_S`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST_WAIT_S = 1
-"""With none at all a site would be asked without end."""
+"""With no wait at all a site would be asked without a pause."""
 _DAYS = 366
 MOST_WAIT_S = _DAYS * 86_400
 DEFAULT_WAIT = "1h"
-"""Of a site for which the configuration says none."""
+"""The wait of a site for which the configuration has none."""
 MAX_URL = 4_096
 """Characters of a URL."""
 MAX_NAME = 200
@@ -56,9 +56,9 @@ class Site(NamedTuple):
     name: str
     feeds: tuple[Feed, ...]
     wait_s: int
-    """Seconds from the beginning of one round to that of the next, at least."""
+    """Least seconds from the beginning of one round to that of the next."""
     wait_max_s: int
-    """What an adaptive wait never exceeds; equal to ``wait_s``: the wait is fixed."""
+    """Seconds that an adaptive wait never exceeds; if ``wait_s``, the wait is fixed."""
     paused: bool = False
     """No round begins; what is known of the feeds stays."""
     ended: bool = False
@@ -74,7 +74,7 @@ def parse_wait(text: Any) -> int:
     """The seconds of a wait: ``1h30m``, ``1h 30m``, ``40d``, or ``90`` for 90 seconds.
 
     Raises:
-        ValueError: It is no wait, or one that is too short or too long.
+        ValueError: It is not a wait, or is too short or too long.
     """
     try:
         seconds = seconds_of(text)
@@ -98,7 +98,7 @@ def canonical_url(url: object) -> str:
     """*url* as browsers write it, without a fragment: one spelling for one feed.
 
     Raises:
-        ValueError: It is not a URL of http or https that can be fetched.
+        ValueError: It is not an http(s) URL that can be fetched.
     """
     from frontier.urls.canon.rulesets import standard
 
@@ -120,7 +120,7 @@ def canonical_url(url: object) -> str:
 
 
 def site_name(name: object) -> str:
-    """*name*, which one site of a configuration has.
+    """*name*, if a site of a configuration can have it.
 
     Raises:
         ValueError: It is empty, too long, or not one line of printable characters.
@@ -138,11 +138,11 @@ def site_name(name: object) -> str:
 def sites_of(
     tables: Iterable[Mapping[str, Any]], fault: Callable[[int, str, str], None]
 ) -> dict[str, Site]:
-    """The sites that *tables* say, with keys as in ``feeds.toml``, by name.
+    """The sites in *tables*, which have the keys of ``feeds.toml``, by name.
 
-    *fault* is told of which table something is wrong, counted from 0, at which key or
-    value, and what. If it returns, what is wrong is left out: a site, a feed, a page, a
-    wait.
+    *fault* is called with the number of a table that has a fault, counted from 0, the
+    key or value in question, and what is wrong. If it returns, the site, feed, page or
+    wait with the fault is left out.
     """
     sites: dict[str, Site] = {}
     known: set[str] = set()

@@ -1,4 +1,4 @@
-"""OPML: the lists of feeds that readers and editors exchange, read into sites.
+"""OPML: lists of feeds, as feed readers and editors exchange them, read into sites.
 
 An outline with an ``xmlUrl`` is a feed, however deep it is. Its site is the host of the
 feed. Folders of a feed reader are topics, not sites.
@@ -28,8 +28,8 @@ def read(
 ) -> tuple[list[Site], list[str]]:
     """The sites in the file *path*, each with *wait*; and what was left out, and why.
 
-    Without the feeds of the sites that are *known*, and with other names than these.
-    With *pages* the page of a feed, ``htmlUrl``, is its implied page.
+    They lack the feeds of the *known* sites, and do not have the names of these. With
+    *pages*, the page of a feed, ``htmlUrl``, is its implied page.
 
     Raises:
         InputBroken: It cannot be read, or is not OPML.

@@ -2,17 +2,17 @@
 
 feedparser reads twenty years of dialects, well-formed or not. It takes quadratic time
 for some of what hostile servers send, so feeds are read by a worker process, which has
-limits of CPU time and memory and may be killed; `in_worker` asks for that.
+limits of CPU time and memory and may be killed; `in_worker` asks one to.
 
 What always holds:
 
-1.  feedparser is given a `BytesIO`, for it opens files whose names it is given. It
-    takes no entity from a DOCTYPE but those that stand for plain text.
-2.  No link but of http and https comes out, each absolute: relative to ``xml:base``,
-    or else to the URL that the feed came from, after redirects.
-3.  A date that cannot be read is left out. So is a link that cannot be fetched, and
-    the middle of a very long feed. `ParsedFeed.faults` says so, and whether the feed
-    is well-formed.
+1.  feedparser is given a `BytesIO`, because it would open a file whose name it is
+    given. Of the entities in a DOCTYPE it takes only those that stand for plain text.
+2.  Only http(s) links come out, all absolute: they are resolved against ``xml:base``,
+    or else against the URL that the feed came from, after redirects.
+3.  A date that cannot be read is left out; so are a link that cannot be fetched, and
+    the middle of a very long feed. `ParsedFeed.faults` says so, and also if the feed
+    is malformed.
 """
 
 from __future__ import annotations
@@ -38,57 +38,57 @@ if TYPE_CHECKING:
 MOST_BYTES = 10 << 20
 """A larger feed is refused: a megabyte takes half a second of CPU time."""
 MOST_ITEMS = 5_000
-"""Of a feed with more the first half and the last half of so many are read."""
+"""Items that are read of a longer feed, half of them at each end."""
 LONGEST_URL = 4_096
 """Characters of a link; a longer one is left out."""
 LONGEST_TITLE = 500
 """Characters; the rest is cut."""
 EMBEDS = 20
-"""Of one item; others are left out."""
+"""The most embeds of one item; others are left out."""
 
 _ITEM = re.compile(
     rb"<(/?)(?:[\w.-]++:)?+(?:item|entry)(?=[\s/>])([^<>]*+)", re.IGNORECASE
 )
 """A tag of an item; an end tag has something in its first group."""
 _BARE = re.compile(rb"(<!\[CDATA\[.*?(?:\]\]>|\Z))|&(?!#?\w{1,32};)", re.DOTALL)
-"""An ampersand that begins no reference, as in the URLs of careless programs, where
-feedparser has ``&lang=en`` be a bracket. Or a CDATA section, where it may stand."""
+"""An ampersand that does not begin a reference, as in the URLs of careless programs:
+feedparser makes a bracket of ``&lang=en``. Or a CDATA section, which may have some."""
 _LINK_URI = re.compile(rb"(<link\s[^<>]{0,999}?\b)uri=")
-"""An attribute of a link that feedparser takes for its URL, such as ``at://...``."""
+"""An attribute of a link that feedparser mistakes for its URL, such as ``at://...``."""
 _HTML = re.compile(rb"<(?:!doctype )?(?:html|head|body)\b", re.IGNORECASE)
 
 
 class Item(NamedTuple):
-    """What a feed says of one page; empty where it says nothing."""
+    """What a feed says about one page; empty where it says nothing."""
 
     guid: str = ""
     """``guid``, ``id`` or ``rdf:about``."""
     link: str = ""
     """Absolute."""
     dates: Sequence[int] = ()
-    """All that it has, the earliest first, in seconds since the Unix epoch."""
+    """All its dates, the earliest first, in seconds since the Unix epoch."""
     title: str = ""
     embeds: Sequence[str] = ()
     """Enclosures, ``media:content``, attachments: what a page of the item embeds."""
 
 
 class ParsedFeed(NamedTuple):
-    """A feed that was read, in its order."""
+    """A feed that was read, with the items in its order."""
 
     items: Sequence[Item]
     faults: Sequence[str]
     """What is wrong with it or left out, each a clause for a line of the log."""
     is_cut: bool
-    """Whether it ends in its last item, of which anything may be missing or cut."""
+    """Whether it ends inside its last item, of which anything may be missing or cut."""
 
 
 async def in_worker(
     workers: WorkerPool, body: bytes, content_type: str, url: str
 ) -> ParsedFeed:
-    """`parse`, done by one of *workers*.
+    """Have one of *workers* `parse` a feed.
 
     Raises:
-        NotAFeed: It is none, or reading it reaches a limit of the workers.
+        NotAFeed: It is not a feed, or reading it reaches a limit of the workers.
     """
     given = {"url": url, "content_type": content_type}
     try:
@@ -101,7 +101,7 @@ async def in_worker(
 
 
 def feed_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
-    """`parse` in a worker: yields the feed, or why it is none."""
+    """Run `parse` in a worker; yield the feed, or why it is not one."""
     try:
         yield parse(content, **arguments)
     except NotAFeed as error:
@@ -111,7 +111,7 @@ def feed_job(content: bytes, arguments: Mapping[str, Any]) -> Iterator[Any]:
 def parse(body: bytes, content_type: str, url: str) -> ParsedFeed:
     """The feed in *body*, which came from *url* after all redirects.
 
-    *body* is without content coding; *content_type* is the header's.
+    *body* is without content coding; *content_type* is the value of the header.
 
     Raises:
         NotAFeed: It is too large, or something else, such as an HTML page.
@@ -142,22 +142,22 @@ def _of_xml(
     """The items that feedparser finds.
 
     Raises:
-        NotAFeed: It makes nothing of it.
+        NotAFeed: It cannot read *body*.
     """
     import feedparser  # most processes read no feed
 
-    if b"\0" not in body[:8]:  # as ASCII is in wide characters
+    if b"\0" not in body[:8]:  # wide characters have them
         body = _BARE.sub(lambda bare: bare[1] or b"&amp;", body)
         body = _LINK_URI.sub(rb"\1data-uri=", body)
     try:
         found = feedparser.parse(
             io.BytesIO(body),
-            # Without a base it leaves relative URLs as they are, and guids, too.
+            # Without a base it leaves relative URLs, and guids, as they are.
             response_headers={"content-type": content_type or "application/xml"},
             resolve_relative_uris=False,
             sanitize_html=False,
         )
-    except Exception as error:  # noqa: BLE001 (it raises what it happens to)
+    except Exception as error:  # noqa: BLE001 (it may raise anything)
         raise NotAFeed(url, f"cannot be read: {error!r}"[:200]) from None
     if not found.get("version") and not found["entries"]:
         is_page = _HTML.search(body[:1_000])
@@ -166,7 +166,7 @@ def _of_xml(
     fault = found.get("bozo_exception")
     if fault and not isinstance(fault, feedparser.ThingsNobodyCaresAboutButMe):
         faults[f"is malformed: {str(fault).splitlines()[0][:200]}"] = 0
-    # Its own dicts look elsewhere for a key that they lack.
+    # feedparser's own dicts look elsewhere for a key that they lack.
     return [dict(entry) for entry in found["entries"]]
 
 
@@ -174,7 +174,7 @@ def _xml_item(entry: dict[str, Any], base: str, faults: Counter[str]) -> Item:
     links = [dict(link) for link in entry.get("links") or ()]
     guid, link = entry.get("id") or "", entry.get("link")
     if entry.get("guidislink") and link == guid and not split(guid).is_web:
-        link = None  # it only says that it is one
+        link = None  # it only claims to be one
     others = [one.get("href") for one in links if one.get("rel") == "alternate"]
     if "guidislink" not in entry and split(guid).is_web:
         others.append(guid)  # an rdf:about
@@ -190,7 +190,7 @@ def _of_json(body: bytes, url: str) -> list[dict[str, Any]]:
     """The items of https://www.jsonfeed.org/version/1.1/ or 1.0.
 
     Raises:
-        NotAFeed: It is none.
+        NotAFeed: It is not such a feed.
     """
     try:
         feed = json.loads(body)
@@ -229,11 +229,11 @@ def _dates(
 
 
 def _date(written: str, parsed: Any) -> int:
-    """The date that is *written*, which feedparser has *parsed*, or not.
+    """The date that is *written*, in Unix seconds; feedparser may have *parsed* it.
 
     Raises:
-        OverflowError: It is outside of the years 1 to 9999.
-        TypeError: It is none.
+        OverflowError: It is outside the years 1 to 9999.
+        TypeError: It is not a date.
         ValueError: The same.
     """
     try:

@@ -1,4 +1,4 @@
-"""What the store has of the rounds of sites: calls that change it, and their replies.
+"""What the store knows of the rounds of sites: calls that change it, and their replies.
 
 A site is in one of these states::
 
@@ -8,12 +8,12 @@ A site is in one of these states::
 What always holds:
 
 1.  A round waits for no URL: it is over when all its feeds have answered, or else when
-    the next one is due. One script says that, and when the next is due.
-2.  A round that was begun, and of which nobody said that its feeds are queued, is begun
+    the next one is due. One script fragment says that, and when the next is due.
+2.  A round that was begun, but whose feeds nobody has reported as queued, is begun
     again under its number.
 3.  A feed that answers is noted once in a round, with what is known of its items then.
-4.  A page that two feeds of a round have is queued by the one that claimed it first.
-    That one queues it again if its node died, and no other does.
+4.  A page that two feeds of a round have is queued by the one that claimed it first. If
+    its node died, that feed queues the page again, and no other does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MOST_IDS = 500
 """Ids per call of a script."""
 LONGEST_BACKOFF_S = 86_400
-"""What fails is asked for once in so many seconds at least, or with each round."""
+"""What fails is asked for at least once in this many seconds, or with each round."""
 
 
 class FeedRecord(NamedTuple):
@@ -52,30 +52,30 @@ class FeedRecord(NamedTuple):
 
     url: str
     digest: str = ""
-    """Of the last good answer's body, in hex."""
+    """SHA-256 of the last good answer's body, in hex."""
     etag: str = ""
     modified: str = ""
     """Value of Last-Modified."""
     failures: int = 0
     """In a row."""
     resume: int = 0
-    """The round before which it is not asked again."""
+    """The round before which it is not asked for again."""
     reason: str = ""
-    """Why the last answer was none; empty if it was one."""
+    """Why the last attempt failed; empty if it did not."""
     fetched: int = 0
-    """When an answer came last, in seconds since the Unix epoch."""
+    """When it was last read, in seconds since the Unix epoch."""
     newest: int = 0
-    """The latest date of an item, in the same."""
+    """The latest date of an item, in seconds since the Unix epoch."""
     items: int = 0
-    """New ones that were found in it so far."""
+    """How many new items were found in it so far."""
     moved: str = ""
-    """Where it has moved for good, if that is so."""
+    """Where it has moved for good, if it has."""
     remark: str = ""
     """What is odd about it, though it was read; for people."""
 
 
 class FailedPage(NamedTuple):
-    """The page of an item that could not be had, and is asked for again.
+    """The page of an item that could not be fetched, and is asked for again.
 
     A newspaper's feed often has an article before the newspaper has its page.
     """
@@ -88,7 +88,7 @@ class FailedPage(NamedTuple):
     resume: int = 0
     """The round before which it is not asked for again."""
     reason: str = ""
-    """Why it could not be had the last time."""
+    """Why the last attempt failed."""
     asked: bool = False
     """An operator wants it, whether the feed has it or not."""
 
@@ -99,8 +99,8 @@ _Failing = TypeVar("_Failing", FeedRecord, FailedPage)
 def failed(known: _Failing, reason: str, number: int, wait_s: int) -> _Failing:
     """*known* after round *number* has failed to get it, for *reason*.
 
-    It is left out of no round, of 1, 3, 7, ...; but of no more than there are in a day,
-    if one begins each *wait_s* seconds.
+    It is left out of no round, then of 1, 3, 7, ..., but never of more than a day has
+    if one begins every *wait_s* seconds.
     """
     most = max(LONGEST_BACKOFF_S // max(wait_s, 1), 1)
     left_out = min(2 ** min(known.failures, 20) - 1, most)
@@ -110,12 +110,12 @@ def failed(known: _Failing, reason: str, number: int, wait_s: int) -> _Failing:
 
 
 def feed_field(url: str) -> str:
-    """What fields of the feed at *url* are called, behind ``feed:`` or ``items:``."""
+    """The name of the fields of the feed at *url*, behind ``feed:`` or ``items:``."""
     return hashlib.blake2s(url.encode(), digest_size=12).hexdigest()
 
 
 def read_feed(url: str, packed: bytes | None) -> FeedRecord:
-    """The record of the feed at *url*; one of which nothing is known if it has none."""
+    """The record of the feed at *url*; an empty one if the store has none."""
     return FeedRecord._make(msgpack.unpackb(packed)) if packed else FeedRecord(url)
 
 
@@ -133,29 +133,29 @@ def read_config(packed: bytes | None) -> dict[str, list[str]]:
 
 
 def update_call(keys: CrawlKeys, site: Site) -> Call:
-    """The call that has *site* be as the configuration says."""
+    """The call that makes the store's *site* as the configuration says."""
     args = [site.name, site.want, pack(site.feeds), site.wait_s, site.wait_max_s]
     return Call.to(SITE_UPDATE, [keys.sites(), keys.site(site.name)], args)
 
 
 def end_call(keys: CrawlKeys, name: str) -> Call:
-    """The call that ends the site *name*, which the configuration has no more."""
+    """The call that ends the site *name*, which is no longer configured."""
     args = [name, "ended", "", "", ""]
     return Call.to(SITE_UPDATE, [keys.sites(), keys.site(name)], args)
 
 
 class Due(NamedTuple):
-    """What is to be looked at."""
+    """The sites to look at."""
 
     now: int
     """Time of the server in ms since the Unix epoch."""
     next: int
-    """When the next site is due that is not yet, in ms; -1 if none will be."""
+    """When the next site will be due, in ms; -1 if none will."""
     names: list[str]
 
 
 def due_call(keys: CrawlKeys, most: int) -> Call:
-    """The call whose reply `due_of` reads: *most* sites that are due."""
+    """The call for at most *most* sites that are due; `due_of` reads its reply."""
     return Call.to(SITES_DUE, [keys.sites(), keys.meta()], [most, keys.born])
 
 
@@ -178,7 +178,7 @@ class Taken(NamedTuple):
 def take_call(keys: CrawlKeys, name: str, look_ms: int) -> Call:
     """The call that takes the site *name*; `taken_of` reads its reply.
 
-    Its feeds are taken once more after *look_ms* if nobody says that they are queued.
+    Its feeds are taken again after *look_ms* if nobody reports that they are queued.
     """
     names = [keys.sites(), keys.site(name), keys.claimed(name)]
     return Call.to(SITE_TAKE, names, [name, look_ms])
@@ -194,9 +194,10 @@ def taken_of(reply: list[Any]) -> Taken | None:
 def claim_call(
     keys: CrawlKeys, name: str, number: int, feed: str, pages: Sequence[bytes]
 ) -> Call:
-    """The call whose reply has a letter for each of *pages*, by their fingerprints.
+    """The call that claims *pages*, given by their fingerprints.
 
-    It is ``y`` if the feed at the URL *feed* is to queue that page in the round.
+    Its reply has a letter for each: ``y`` if the feed at the URL *feed* is to queue
+    that page in the round.
     """
     args: list[Argument] = [number, feed_field(feed), *pages]
     return Call.to(ROUND_CLAIM, [keys.claimed(name)], args)
@@ -214,7 +215,7 @@ def note_call(
     """The call that notes what is known of a round of the site *name*.
 
     *asked* are the fields of all feeds that it has queued, once that is done; *feeds*
-    are ``[field, new items, name, value, ...]`` of each that has answered; *urls* is by
+    has ``[field, new items, name, value, ...]`` for each that has answered; *urls* is
     how many more of its URLs are queued.
     """
     queued = "" if asked is None else pack(list(asked))
@@ -225,9 +226,9 @@ def note_call(
 def refetch_call(
     keys: CrawlKeys, name: str, fingerprint: bytes, page: FailedPage
 ) -> Call:
-    """The call that has the next round of the site *name* ask for *page*.
+    """The call that makes the next round of the site *name* ask for *page*.
 
-    It returns the state of the site, and begins its round if it waits for one.
+    It returns the state of the site, and makes a round due now if the site waits.
     """
     names = [keys.sites(), keys.site(name), keys.failed(name)]
     return Call.to(SITE_REFETCH, names, [name, fingerprint, pack(page)])

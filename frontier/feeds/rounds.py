@@ -1,20 +1,21 @@
 """Rounds: a node's part in the crawl of sites of feeds.
 
-Any node begins the round of a site that is due; what of that is in the store is in
-`round_state`. A request of a round has in its ``meta``, at `META`, which site and round
-it is of, what it is there, and which feed it stands for.
+Any node may begin the round of a site that is due; `round_state` has what the store
+knows of rounds. A request of a round has a `Place` in its ``meta``, at `META`: which
+site and round it belongs to, what it is there, and for which feed.
 
 What always holds:
 
-1.  What is known of a feed is noted after all that it led to is queued and its record
-    is on disk, but before its ack. So a feed whose items were not all queued is read
-    again as if never before, and one that is killed later is noted once.
-2.  No round waits for a URL: a feed that never answers is asked again after
+1.  What is known of a feed is noted in the store after all that it led to is queued and
+    its record is on disk, but before its ack. So a feed whose items were not all queued
+    is read again as if for the first time, and after a later kill it is noted once.
+2.  No round waits for a URL: a feed that never answers is asked for again after
     `UNANSWERED_S`, and the other feeds of its site go on meanwhile.
 3.  Feeds, new items and implied pages bypass the seen test, once in a round, and count
-    as seen from then on; so does what they are redirected to. What they embed does not.
-4.  A round that was begun, and not emitted in whole, is emitted again by whichever node
-    looks at it next.
+    as seen from then on; so do the URLs that they redirect to. What they embed does not
+    bypass it.
+4.  A round that was begun, but not emitted as a whole, is emitted again by whichever
+    node looks at it next.
 5.  Nothing here compares clocks: the server says what is due.
 """
 
@@ -71,22 +72,22 @@ FEED, LINK, IMPLIED, DERIVED = "feed", "link", "implied", "derived"
 """What a request is in its round: a feed, a new item, an implied page, or what one of
 these embeds."""
 PRIORITIES = {FEED: 20, LINK: 30, IMPLIED: 30, DERIVED: 10}
-"""What was found goes before what is asked again: else, where a host is slower than the
-waits of its feeds, no item would have its turn."""
+"""What was found goes before what is asked for again: otherwise, on a host that is
+slower than the waits of its feeds, no item would get its turn."""
 BACKLOG = 15
 """Priority of the items of a feed that is read for the first time: what is new in later
 rounds does not wait for them."""
 REDIRECTS = {FEED: 5, LINK: 1, IMPLIED: 1, DERIVED: 0}
-"""Times that a request may be redirected."""
+"""How often a request may be redirected."""
 LEAST_PAUSE = 0.02
 TAKEN = 20
 """Sites that a node takes before it looks again."""
 MAX_PENDING = 2_000
-"""URLs that wait for the store above which a node begins no round."""
+"""URLs in a node's outbox above which it begins no round."""
 UNANSWERED_S = 3600
 """Seconds in which a feed may answer before a round asks for it again. Other feeds do
-not wait for it: so it need but be longer than any back-off that a server asks for as a
-rule, and shorter than a day, of which most sites have rounds."""
+not wait for it, so this only has to be longer than the back-offs that servers usually
+ask for, and shorter than a day, in which most sites have rounds."""
 
 
 class Place(NamedTuple):
@@ -98,24 +99,24 @@ class Place(NamedTuple):
     feed: str
     """The URL, as it is configured, of the feed that it is or was found in."""
     embeds: int = 0
-    """How many pages it is embedded in, one in the other."""
+    """How deep it is embedded: in how many pages, one in the other."""
 
     @property
     def bypasses(self) -> bool:
-        """Whether it is fetched whether it was seen or not."""
+        """Whether it is fetched even if it was seen."""
         return self.kind != DERIVED
 
 
 @dataclass(slots=True)
 class _Noted:
-    """What is to be noted of a request that is over."""
+    """What to note in the store when a request is done with."""
 
     place: Place
     calls: list[Call] = field(default_factory=list)
 
 
 def place_of(request: Request) -> Place | None:
-    """What *request* is in a round; ``None`` if it is of none."""
+    """The place of *request* in a round; ``None`` if it belongs to none."""
     found = request.meta.get(META)
     return None if found is None else Place(*found)
 
@@ -130,12 +131,13 @@ class Rounds(Emitter):
         self._crawler = crawler
         self._session = session_of(crawler)
         self._told: Mapping[str, Site] = {}
-        """What of the configuration the store has been told."""
+        """The configuration that the store was last told."""
         self._urls: dict[tuple[str, int], int] = defaultdict(int)
-        """By how many more URLs of a round are queued than the store knows."""
+        """How many more URLs of a round, by site and number, are queued than the store
+        knows."""
 
     def open(self, node: Node, spider: Spider, sites: Sites) -> None:
-        """Begin to look for what is due."""
+        """Begin to look for rounds that are due."""
         self._spider = spider
         self._live = Live(sites, node.config.feeds_refresh)
         self._keys = node.keys
@@ -144,7 +146,7 @@ class Rounds(Emitter):
 
     @override
     def busy(self) -> bool:
-        """Whether rounds are still to begin: the crawl has not ended then."""
+        """Whether rounds may still begin, so that the crawl has not ended."""
         return not self._stopped.is_set()
 
     @override
@@ -164,7 +166,7 @@ class Rounds(Emitter):
     # The configuration.
 
     async def _configure(self) -> None:
-        """Tell the store what has changed in the configuration, if it was read."""
+        """Tell the store what has changed in the configuration, if that was read."""
         sites, before = self._live.value, self._told
         if sites is None or sites is before:
             return
@@ -189,7 +191,7 @@ class Rounds(Emitter):
     # What is due.
 
     async def _look(self) -> float:
-        """Take sites that are due; return for how long there is nothing to do."""
+        """Take sites that are due; return the seconds until there is more to do."""
         if self._node.controls.paused or self._node.outbox.pending > MAX_PENDING:
             return PAUSE
         (reply,) = await self._node.run([due_call(self._keys, TAKEN)])
@@ -210,10 +212,10 @@ class Rounds(Emitter):
         return min(max(wait, LEAST_PAUSE), PAUSE)
 
     async def _emit(self, name: str, taken: Taken) -> None:
-        """Queue all feeds of a site that are not left out, and then say so.
+        """Queue all feeds of a site that are not left out, and then tell the store.
 
-        Left out are those that failed, those that an operator has excluded, and those
-        that an earlier round still waits for.
+        Left out are feeds that have failed and are not due again, that an operator has
+        excluded, or that may still answer to an earlier round.
         """
         fields = [
             f"{what}:{feed_field(url)}"
@@ -267,9 +269,9 @@ class Rounds(Emitter):
 
     @override
     def mode(self, request: Request, mode: str) -> str:
-        """Always, where the round of *request* bypasses the seen test.
+        """`MARK` if the place of *request* bypasses the seen test, else *mode*.
 
-        It is redirected no more often than its round follows.
+        Also limit how often *request* is redirected, by its place.
         """
         place = place_of(request)
         if place is None:
@@ -281,28 +283,28 @@ class Rounds(Emitter):
     def start(
         self, request: Request, delivery: Delivery, extra: Mapping[str, Any]
     ) -> bool:
-        """Note what *request* is in its round, for when it is over."""
+        """Note the place of *request* in its round, for when it is done with."""
         if (place := place_of(request)) is not None:
             delivery.notes[Rounds] = _Noted(place)
         return True
 
     @override
     def stored(self, pushes: Sequence[Push], verdicts: str) -> None:
-        """The store has queued the requests of *pushes*, or not, as they were seen."""
+        """Count those of *pushes* that the store has queued, as they were not seen."""
         for push, verdict in zip(pushes, verdicts, strict=True):
             place = None if push.tag is None else place_of(push.tag)
             if place is not None and verdict not in ARE_SEEN:
                 self._urls[place.site, place.number] += 1
 
     def keep(self, request: Request, calls: list[Call]) -> None:
-        """Have *calls* be made once *request* is done with."""
+        """Make *calls* once *request* is done with."""
         delivery = self._session.requests.delivery(request)
         if delivery is not None and Rounds in delivery.notes:
             delivery.notes[Rounds].calls = calls
 
     @override
     async def before_ack(self, reservations: Iterable[Reservation]) -> None:
-        """Note that what stood on *reservations* is done with; before they are acked.
+        """Note in the store that *reservations* are done with, before they are acked.
 
         What they led to is in the store by now, and their records are on disk.
         """
@@ -316,7 +318,7 @@ class Rounds(Emitter):
         await self._count(calls)
 
     async def _count(self, calls: Sequence[Call] = ()) -> None:
-        """Send the store *calls*, and by how many more URLs are queued."""
+        """Send the store *calls*, and how many more URLs are queued."""
         counts, self._urls = self._urls, defaultdict(int)
         counted = [
             note_call(self._keys, site, number, urls=urls)

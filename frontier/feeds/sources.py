@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from frontier.feeds.model import Sites
 
 VARIABLE = "FRONTIER_FEEDS"
-"""The setting, and the variable of the environment that it is taken from if empty."""
+"""The setting, and the variable of the environment to take it from if it is empty."""
 FILE = "feeds.toml"
 """What is read if nothing is named."""
 SQLITE = (".db", ".sqlite", ".sqlite3")
-"""How a file is called that is a database."""
+"""The suffixes of files that are databases."""
 _RELATIVE = re.compile(r"(sqlite(?:\+\w+)?://)/([^/:].*)")
 """The URL of an SQLite database with a relative path, in two parts."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+_]*://")
@@ -24,7 +24,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+_]*://")
 def source_of(given: str) -> Sites:
     """The configuration that *given* names: a file, or an SQL database by its URL.
 
-    Empty: that which the variable ``FRONTIER_FEEDS`` of the environment names, else
+    If it is empty: what the environment's variable ``FRONTIER_FEEDS`` names, else
     `FILE`. Nothing is opened yet.
 
     Raises:
@@ -43,12 +43,12 @@ def source_of(given: str) -> Sites:
 
 
 def is_database(given: str) -> bool:
-    """Whether *given* names a database, and not a file of sites."""
+    """Whether *given* names a database instead of a file of sites."""
     return bool(_URL.match(given)) or given.endswith(SQLITE)
 
 
 def absolute(given: str) -> str:
-    """What *given* names, for a process in another directory."""
+    """*given* with its path made absolute, for a process in another directory."""
     if found := _RELATIVE.match(given):
         return f"{found[1]}/{Path(found[2]).absolute()}"
     return given if _URL.match(given) else str(Path(given).absolute())
