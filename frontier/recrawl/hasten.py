@@ -1,4 +1,4 @@
-"""Pages of a crawl that are made due now, by what their URLs begin with."""
+"""Makes pages of a crawl due now, by what their URLs begin with."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def hastened(
     given: str,
     progress: Callable[[int], None],
 ) -> Hastening:
-    """Make due what *given* means: a URL, or else how URLs begin.
+    """Make due the URL *given*, or if there is none, all URLs that begin with it.
 
-    *progress* is told how many partitions are done.
+    If it ends with ``*``, it is always the beginning of URLs. *progress* is told how
+    many partitions are done.
 
     Raises:
         ConfigurationError: It is not the beginning of a URL.
@@ -45,7 +46,7 @@ def hastened(
 
 
 def _partitions_of(crawl: StoredCrawl, given: str) -> list[int]:
-    """Where URLs are that begin as *given*: one, if that names a whole host.
+    """The partitions of URLs that begin with *given*: one if it has a whole host.
 
     Raises:
         ConfigurationError: It is not the beginning of a URL.

@@ -10,15 +10,15 @@
     minimum = "5m"
     maximum = "2d"
 
-The first rule that matches a page says what its schedule is; what the rule does not
-say, and pages that no rule matches, have what the settings say.
+The first rule that matches a page decides its schedule. What the rule leaves out, and
+pages that no rule matches, follow the settings.
 
 What always holds:
 
-1.  A `Rules` exists only if each of its rules can be in effect. What is wrong is a
-    `InputBroken` with file and line and, of a wrong key, with the nearest right one.
-2.  To find the schedule of a page takes time that is linear in the number of rules,
-    which is at most `MAX_RULES`.
+1.  A `Rules` exists only if all its rules are valid. A fault raises `InputBroken` with
+    file and line and, for an unknown key, the nearest known one.
+2.  Finding the schedule of a page takes time linear in the number of rules, which is
+    at most `MAX_RULES`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES = 1 << 20
-"""Of a rule file."""
+"""The most bytes of a rule file."""
 MAX_RULES = 1_000
 MAX_TEXT = 1_000
-"""Characters of what a rule matches."""
+"""The most characters of a host, path or media type in a rule."""
 
 
 def _text(pattern: str, form: str) -> Callable[[Any], str]:
-    """A parser of what is like *pattern*, which *form* says in words."""
+    """A parser of text that matches *pattern*; *form* says in words what that is."""
     expression = re.compile(pattern, re.IGNORECASE)
 
     def parse(value: Any) -> str:
@@ -69,22 +69,22 @@ MATCHES = {
         "a media type, such as text/html or image/*",
     ),
 }
-"""What a rule may say of its pages."""
+"""What a rule may say about its pages."""
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "schedule": choice(*Kind),
     **dict.fromkeys(("interval", "minimum", "maximum"), seconds_of),
     **dict.fromkeys(("growth", "decay"), real(0, math.inf)),
     "text": boolean,
 }
-"""What a rule may say of their schedule."""
+"""What a rule may say about their schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which pages it is about, and what it says of their schedule."""
+    """Which pages it is about, and what it says about their schedule."""
 
     host: str = ""
-    """Empty for all; with ``*.`` in front for one and all below it."""
+    """Empty for all hosts; with ``*.`` in front for a host and all below it."""
     path: str = ""
     mime: str = ""
     changes: tuple[tuple[str, Any], ...] = ()
@@ -154,10 +154,10 @@ def _rule(file: TomlTables, number: int, default: Schedule) -> Rule:
 
 
 def changed_by(schedule: Schedule, said: Mapping[str, Any]) -> Schedule:
-    """*schedule* with what is *said* of one request, in the words of a rule.
+    """*schedule* with what is *said* about one request, in the keys of a rule.
 
     Raises:
-        ValueError: It cannot be.
+        ValueError: It is invalid.
     """
     made: dict[str, Any] = {}
     for key, value in said.items():

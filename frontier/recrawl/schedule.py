@@ -2,18 +2,18 @@
 
 What always holds:
 
-1.  An interval is within the minimum and the maximum of the schedule in effect, also
+1.  An interval is within the minimum and the maximum of the schedule in effect, even
     if it was stored under another schedule, or by somebody else.
-2.  A visit that found nothing out, as the host did not answer or answered with an
+2.  A visit that found nothing out, because the host did not answer or answered with an
     error of its own, leaves the interval as it is.
 3.  A URL leaves the schedule after `GONE_AFTER` answers in a row that say that it is
     gone. Any other answer starts the count again.
-4.  What is stored of a URL has `SIZE` bytes, whatever happened to it. Bytes that are
-    not as `State.packed` writes them are no state: the URL starts over.
+4.  The stored state of a URL has `SIZE` bytes, whatever happened to it. Bytes that
+    `State.packed` does not write are not a state: the URL starts over.
 
 The defaults of growth and decay are those of Heritrix's ``WaitEvaluator``: half as long
-again where nothing changed, and two thirds of it where something did. With both at 1.5
-the interval settles where every other visit finds a change.
+again if nothing changed, and two thirds of it if something did. With both at 1.5 the
+interval settles where every other visit finds a change.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 SIZE = 9
 """Bytes of a packed state."""
 DIGEST_BYTES = 4
-"""Of a digest, as much as is kept: one change in 4 * 10**9 is missed."""
+"""How much of a digest is kept: one change in 4 * 10**9 is missed."""
 GONE = frozenset({404, 410})
 """Statuses that say that there is no such page."""
 GONE_AFTER = 3
-"""Of them, in a row, after which a URL leaves the schedule."""
+"""How many of them in a row take a URL out of the schedule."""
 TICKS = 10
 """Units of a stored interval in a second."""
 LEAST = 1 / TICKS
@@ -64,18 +64,18 @@ class Schedule:
 
     kind: Kind = Kind.ADAPTIVE
     interval: float = 86_400.0
-    """To the first visit after the first, and with `Kind.FIXED` to each."""
+    """From the first visit to the second, and with `Kind.FIXED` between any two."""
     minimum: float = 3_600.0
     maximum: float = 28 * 86_400.0
     growth: float = 1.5
-    """By which the interval is multiplied where nothing changed; at least 1."""
+    """What the interval is multiplied by if nothing changed; at least 1."""
     decay: float = 1.5
-    """By which it is divided where something did; at least 1."""
+    """What it is divided by if something did; at least 1."""
     text: bool = False
     """Whether HTML has changed only if its text has."""
 
     def within(self, interval: float) -> float:
-        """*interval*, or what is nearest to it of what this allows."""
+        """*interval*, or the nearest one that this schedule allows."""
         if self.kind is Kind.FIXED:
             interval = self.interval
         else:
@@ -83,7 +83,7 @@ class Schedule:
         return min(max(interval, LEAST), MOST)
 
     def problem(self) -> tuple[str, str]:
-        """Which field cannot be as it is, and why; empty if all can."""
+        """Which field is invalid, and why; empty if none is."""
         if self.minimum > self.maximum:
             return "minimum", "is more than the maximum"
         for name in ("interval", "minimum", "maximum"):
@@ -101,7 +101,7 @@ class Mark:
 
     digest: bytes
     of_text: bool = False
-    """Whether it is of the text of the page, and not of its payload."""
+    """Whether it is of the text of the page instead of its payload."""
 
     @classmethod
     def of(cls, whole: bytes, *, of_text: bool = False) -> Self:
@@ -118,10 +118,10 @@ class State:
     mark: Mark | None = None
     """Of the last version seen; ``None`` if there was none yet."""
     gone: int = 0
-    """Answers in a row that said that it is gone."""
+    """How many answers in a row said that it is gone."""
 
     def packed(self) -> bytes:
-        """It in `SIZE` bytes."""
+        """The state in `SIZE` bytes."""
         flags = _VERSION << 4 | min(self.gone, GONE_AFTER)
         digest = _NO_DIGEST
         if self.mark is not None:
@@ -132,7 +132,7 @@ class State:
 
     @classmethod
     def unpacked(cls, packed: object) -> Self | None:
-        """The state in *packed*, of unknown origin; ``None`` if it is none."""
+        """The state in *packed*, of unknown origin; ``None`` if it is not a state."""
         if not isinstance(packed, bytes) or len(packed) != SIZE:
             return None
         flags, ticks, digest = _LAYOUT.unpack(packed)
@@ -173,9 +173,9 @@ class Finding(StrEnum):
     UNCHANGED = "unchanged"
     FAILED = "failed"
     GONE = "gone"
-    """It said so, but not often enough yet."""
+    """The answer was that it is gone, but not often enough yet."""
     LEFT = "left"
-    """It said so often enough: the URL is not visited again."""
+    """It was so often enough: the URL is not visited again."""
 
 
 def after(
@@ -183,8 +183,8 @@ def after(
 ) -> tuple[Finding, State | None]:
     """What a visit to a URL in *state* meant, and the state to remember.
 
-    *mark* is that of the page, where *answer* is one. The state is ``None`` where the
-    URL leaves the schedule.
+    *mark* is that of the page, if *answer* is `Answer.PAGE`. The state is ``None`` if
+    the URL leaves the schedule.
     """
     state = state or State(schedule.interval)
     interval, before, gone = schedule.within(state.interval), state.mark, state.gone
@@ -208,7 +208,7 @@ def after(
 
 
 def schedule_of(config: Config) -> Schedule:
-    """What the settings say, without rules."""
+    """The schedule of the settings, without rules."""
     return Schedule(
         Kind(config.recrawl),
         config.recrawl_interval,

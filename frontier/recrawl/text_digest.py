@@ -1,15 +1,15 @@
 """The text of a page as a digest: what a reader sees, without clocks and dates.
 
-Many pages have other bytes at each visit and say the same: the time in a corner, a
-token in a form, the address of a script. The digest is of the words between the tags,
-and leaves times, dates, ages (``5 minutes ago``) and numbers of seconds since 1970 out.
-A number is text: a price that changes is a change.
+Many pages have different bytes at each visit but say the same: what differs is the time
+in a corner, a token in a form, the address of a script. The digest is of the words
+between the tags, without times, dates, ages (``5 minutes ago``) and seconds since 1970.
+Any other number is text: a price that changes is a change.
 
 What always holds:
 
-1.  The time is linear in the page, whatever is in it: no byte is looked at more than a
-    few times, and each expression here has bounded repeats.
-2.  Of a page at most `MOST_BYTES` are looked at; where it is cut, its length counts.
+1.  It takes time linear in the size of the page, whatever is in it: no byte is looked
+    at more than a few times, and each regular expression here has bounded repeats.
+2.  At most `MOST_BYTES` of a page are looked at; if it is cut, its length counts.
 3.  It is for comparison alone: text of another encoding has another digest.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_BYTES = 4_000_000
-"""Of a page, that are looked at."""
+"""How much of a page is looked at."""
 HTML = frozenset({"text/html", "application/xhtml+xml"})
-"""Media types that have such a text."""
+"""Media types of pages that have such a text."""
 
 _UNSEEN = frozenset((b"script", b"style", b"template", b"noscript"))
 """Elements whose content nobody reads."""
@@ -46,7 +46,7 @@ _CLOCKS = re.compile(
 
 
 def text_digest(page: bytes) -> bytes:
-    """The digest of what *page*, of HTML, says."""
+    """The digest of the text of *page*, which is HTML."""
     cut = page[:MOST_BYTES]
     words = b" ".join(b" ".join(_texts(cut.lower())).split())
     digest = hashlib.blake2b(_CLOCKS.sub(b"", words), digest_size=16)
@@ -56,15 +56,15 @@ def text_digest(page: bytes) -> bytes:
 
 
 def is_html(content_type: str) -> bool:
-    """Whether a *content_type* of HTTP is of a page that `text_digest` reads."""
+    """Whether HTTP's *content_type* is that of a page that `text_digest` reads."""
     return content_type.partition(";")[0].strip().lower() in HTML
 
 
 def _texts(page: bytes) -> Iterator[bytes]:
-    """What stands between the tags of *page*, in lower case.
+    """The text between the tags of *page*, which is in lower case.
 
-    A tag, a comment or a script that does not end takes all that is left with it, as
-    in a browser: so what is searched for is searched for once.
+    A tag, a comment or a script that does not end takes all the rest with it, as in a
+    browser: so no end is searched for in vain more than once.
     """
     at = 0
     while (tag := page.find(b"<", at)) >= 0:
@@ -76,7 +76,7 @@ def _texts(page: bytes) -> Iterator[bytes]:
 
 
 def _end_of(page: bytes, tag: int) -> int:
-    """Where what begins with the ``<`` at *tag* ends; -1 if it does not."""
+    """The end of what begins with the ``<`` at *tag*; -1 if it does not end."""
     if page.startswith(b"<!--", tag):
         end = page.find(b"-->", tag + 4)
         return end + 3 if end >= 0 else -1
