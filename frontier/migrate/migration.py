@@ -1,14 +1,14 @@
-"""A migration: what scrapy-redis has of a spider, taken over by a crawl.
+"""A migration: a crawl takes over what scrapy-redis has of a spider.
 
 What always holds:
 
 1.  The source is read and never written. The crawl is made, or joined if it is open,
-    by the rules of nodes; some may run already.
-2.  To repeat it, whole or cut off anywhere, doubles nothing: each request is tested
-    and queued in one step.
-3.  The crawl does not end while its queue is filled, nor just after. What was seen is
-    there before, and nodes that run know of it. What is left out of the queue is taken
-    out of it again: links may lead there.
+    by the rules for nodes; some nodes may run already.
+2.  Repeating it, whether it was finished or cut off anywhere, queues nothing twice:
+    each request is tested and queued in one step.
+3.  The crawl does not end while its queue is filled, nor just after. Its imported
+    filter is there before, and running nodes know of it. Requests that are left out of
+    the queue are taken out of the filter again: links may lead to them.
 4.  Each request of the source is in one of the counts: queued, seen already,
     or left out, with a reason.
 """
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
     from frontier.store.keys import CrawlKeys
 
 IMPORTED = "imported"
-"""What the crawl's control log says that was done."""
+"""What was done, as the crawl's control log calls it."""
 BATCH = 2_000
 """URLs that are marked together, at most."""
 SECRET = 0o600
-"""Mode of the file of what is left out: requests have cookies and passwords."""
+"""Mode of the file with what is left out: requests have cookies and passwords."""
 
 
 @dataclass(slots=True)
@@ -88,24 +88,24 @@ class Filter:
     imported: int = 0
     """Fingerprints that the crawl has now."""
     added: int = 0
-    """Those that it had not before."""
+    """Those of them that it did not have before."""
     unfetched: int = 0
-    """Those of requests that are left out, which are not imported."""
+    """Those of requests that are left out; they are not imported."""
     left_out: int = 0
-    """Members of the filter that are no SHA-1 in hexadecimal."""
+    """Members of the filter that are not a SHA-1 in hexadecimal."""
     lacking: tuple[str, ...] = ()
-    """Nodes that run, and have not said that they ask for these."""
+    """Running nodes that have not confirmed that they ask the imported filter."""
 
 
 class LeftOut(ExitStack):
-    """The file of what is left out, a JSON object a line; none if that is nothing."""
+    """The file with what is left out, a JSON object per line; none if nothing is."""
 
     def __init__(self, path: Path | None) -> None:
         super().__init__()
         self._path = path
         self._file: BufferedWriter | None = None
         self.reasons: dict[str, int] = {}
-        """How many there are of each of some reasons."""
+        """How many items are left out, by reason."""
         if path is not None:
             path.unlink(missing_ok=True)  # of an earlier run
 
@@ -129,7 +129,7 @@ class LeftOut(ExitStack):
 class Migration:
     """Takes over *source* for the spider of *crawler*, into *store*.
 
-    *server* are the ``REDIS_*`` settings that lead there; *left* gets what is left out.
+    *server* has the ``REDIS_*`` settings of *store*; *left* gets what is left out.
 
     Raises:
         StoreError: The store does not answer, or may forget keys.
@@ -160,7 +160,7 @@ class Migration:
         """The open crawl of the spider, which is made if there is none.
 
         Raises:
-            ConfigurationError: The one that is named has ended, or has other settings.
+            ConfigurationError: The crawl named has ended, or has other settings.
         """
 
         async def run(calls: Sequence[Call]) -> list[Any]:
@@ -189,7 +189,8 @@ class Migration:
         """Refuse a filter that has none of the queue's requests, which it should have.
 
         Raises:
-            ConfigurationError: Whoever made it, it is neither scrapy-redis nor Scrapy.
+            ConfigurationError: The filter has neither scrapy-redis's fingerprints nor
+                Scrapy's.
         """
         made: list[bytes] = []
         for item in next(self._source.windows(), []) if self._source.seen else []:
@@ -211,7 +212,7 @@ class Migration:
     def fill_seen(self, progress: Callable[[int], None]) -> None:
         """Make the filter's fingerprints the imported filter of the crawl.
 
-        Nodes that run ask it from then on.
+        Running nodes ask it from then on.
 
         Raises:
             CrawlClosed: The crawl has ended.
@@ -231,7 +232,7 @@ class Migration:
             progress(min(read, found.source))
 
     def mark(self, pushes: Iterator[tuple[int, Push]]) -> None:
-        """Have the crawl have seen *pushes*, which name no queue.
+        """Mark *pushes*, which name no queue, as seen by the crawl.
 
         Raises:
             StoreError: The store does not answer. Some may be stored.
@@ -251,7 +252,7 @@ class Migration:
 
         Raises:
             CrawlClosed: The crawl has ended.
-            PushForgotten: The store has gone back in time; it is to be repeated.
+            PushForgotten: The store has gone back in time; repeat the migration.
             StoreError: The store does not answer. Some may be stored.
         """
         store, keys = self._store, self._keys
@@ -265,7 +266,7 @@ class Migration:
         names = self._source.keys.queue, self._source.keys.seen
         fields = [part for name in names for part in (taken(name), "yes")]
         size = Call.command("SCARD", keys.imported())
-        # Nodes know by these that the source is no leftover.
+        # These tell nodes that the source is not a leftover.
         _, members = store.run([Call.command("HSET", keys.meta(), *fields), size])
         self.filter.imported = max(0, members - 1)  # without the guard
         store.call(self._lock.done_call())
@@ -274,12 +275,12 @@ class Migration:
     def _read(
         self, progress: Callable[[int], None]
     ) -> Iterator[tuple[list[tuple[int, Push]], list[ItemFault]]]:
-        """What to push of the queue, and what is wrong with the rest, in portions."""
+        """Yield, in portions, what to push of the queue, and the faults of the rest."""
         cls = load_object(self._crawler.settings[FINGERPRINTER])
         fingerprinter = build_from_crawler(cls, self._crawler)
         fingerprints = Fingerprints(fingerprinter, self.config.canon_rules)
         spider, allowed = self._crawler.spidercls, Allowed.of(self.config)
-        # In their scheduler's filter since they were queued, and not fetched.
+        # Their scheduler's filter has them because they were queued, not fetched.
         made = Pushes(self.config, fingerprints.of, spider, allowed, exempt=True)
         for items in self._source.windows():
             pushes, faults = [], []
@@ -294,24 +295,24 @@ class Migration:
             progress(items[-1].number)
 
     def _push(self, item: Item, made: Pushes) -> tuple[int, Push]:
-        """What is to be pushed for *item*, and to which partition.
+        """The push for *item*, and its partition.
 
         Raises:
-            ItemFault: It is no request, or none that nodes take from the store.
+            ItemFault: It is not a request, or nodes do not take it from the store.
         """
         found = request_of(item.data)
         try:
             partition, push = made.of(found)
         except CodecError as error:
             raise ItemFault(str(error), found) from None
-        if found.get("dont_filter"):  # not tested there: known by all that it is
+        if found.get("dont_filter"):  # not tested there: all of it identifies it
             key = self._source.keys.queue.encode("utf-8", "surrogateescape")
             digest = hashlib.sha256(key + b"\n" + item.data).digest()
             push = push._replace(mark=seen_hash(digest))
         return partition, push
 
     def _forget(self, faults: Iterable[ItemFault]) -> None:
-        """Take what is left out, and was not fetched, out of the imported filter."""
+        """Take requests that are left out, so not fetched, from the imported filter."""
         tested = [fault.tested for fault in faults if fault.tested is not None]
         made = [one for facts in tested for one in others_fingerprints(*facts)]
         marks = [mark for mark in map(mark_of, made) if mark is not None]

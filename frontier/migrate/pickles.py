@@ -1,16 +1,16 @@
 """Pickles of others, read as data: no class is looked up, and nothing is called.
 
-`pickletools` goes over a pickle first: it bounds its instructions, and refuses those
-that ask for what is not in it. Then the standard library's unpickler, the one that is
-written in Python, reads it. What always holds:
+`pickletools` goes over a pickle first: so the number of its instructions is bounded,
+and those that ask for something outside of the pickle are refused. Then the standard
+library's unpickler, the one that is written in Python, reads it. What always holds:
 
-1.  A name is compared with those of `DATA`, whose classes only make data. An `Opaque`
-    stands in the place of all others, and the pickle is refused once it was read, with
-    what else it says.
-2.  What is returned is not within itself, at most `MAX_DEPTH` deep, and no larger than
-    `MAX_BYTES` when what is shared is written out.
+1.  A name is only compared with those in `DATA`, whose classes just make data. An
+    `Opaque` stands in for any other, and the pickle is refused once it was read, with
+    what it says besides.
+2.  A value that is returned does not contain itself, is at most `MAX_DEPTH` deep, and
+    is no larger than `MAX_BYTES` with its shared parts written out.
 
-It is made for the queue of one's own crawl: a pickle may still take its reader's time,
+It is made for the queue of one's own crawl: a pickle may still waste its reader's time,
 or end the command.
 """
 
@@ -21,7 +21,7 @@ import io
 import pickle
 import pickletools
 from decimal import Decimal
-from pickle import _Unpickler  # in Python: the other makes room for any memo
+from pickle import _Unpickler  # in Python: the one in C makes room for any memo
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
@@ -57,7 +57,7 @@ DATA = {
 
 
 class PickleRefused(CodecError):
-    """A pickle says more than data; *value* is what else it says, if anything."""
+    """A pickle is not just data; *value* is what it says besides, if anything."""
 
     def __init__(self, reason: str, value: Any = None) -> None:
         super().__init__(reason)
@@ -69,13 +69,13 @@ def loads(data: bytes) -> Any:
     """What the pickle *data*, of unknown origin, says.
 
     Raises:
-        PickleRefused: It is broken or too large, names what is no data, or is more
-            than data may be here.
+        PickleRefused: It is broken or too large, names something that is not data, or
+            exceeds a limit for data.
     """
     try:
         reason = _fault_of_steps(data)
         value = None if reason else _Reader(io.BytesIO(data)).load()
-    except Exception as error:  # noqa: BLE001 (each part of a broken one has its own)
+    except Exception as error:  # noqa: BLE001 (a broken one may raise anything)
         reason, value = f"it is not a pickle: {type(error).__name__}", None
     if reason := reason or _fault_of(value):
         raise PickleRefused(reason, value)
@@ -83,7 +83,7 @@ def loads(data: bytes) -> Any:
 
 
 def _fault_of_steps(data: bytes) -> str:
-    """What keeps the instructions of *data* from being read; empty if nothing."""
+    """Why the instructions of *data* are refused; empty if they are not."""
     for step, (code, _, _) in enumerate(pickletools.genops(data)):
         if step == MAX_STEPS:
             return f"it has more than {MAX_STEPS:,} instructions"
@@ -93,12 +93,12 @@ def _fault_of_steps(data: bytes) -> str:
 
 
 class Opaque:
-    """What stands in a pickle where something would have to be looked up."""
+    """Stands in for what a pickle would have to look up."""
 
     what = ""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        """What the call of a class with this name makes: nothing."""
+        """Make of a call of the class with this name just a stand-in."""
         return super().__new__(cls)
 
     def _nothing(self, *_: object) -> None:
@@ -115,12 +115,12 @@ class _Reader(_Unpickler):
 
     @override
     def find_class(self, module: str, name: str) -> type[Any]:
-        """Never what *name* is, but what stands for it."""
+        """Never the class *name* itself, but what stands in for it."""
         what = f"{module}.{name}"
         return DATA.get(what) or type("Opaque", (Opaque,), {"what": what[:SHOWN]})
 
     def load_build(self) -> None:
-        """Give an object its state, which may be no class of `DATA`."""
+        """Give an object its state; the object may not be a class of `DATA`."""
         parts: Any = self
         if isinstance(parts.stack[-2], type):
             raise pickle.UnpicklingError
@@ -132,12 +132,12 @@ class _Reader(_Unpickler):
     }
 
     def _decode_string(self, value: bytes) -> str | bytes:
-        """Text of Python 2, which is bytes where it is not ASCII."""
+        """Text of Python 2, which is bytes if it is not ASCII."""
         return value.decode("ascii") if value.isascii() else value
 
 
 def _fault_of(value: Any) -> str:
-    """What keeps *value* from being data that may be written out; empty if nothing."""
+    """Why *value* is not data that may be written out; empty if it is."""
     room, waiting = MAX_BYTES, [(value, 0, "")]
     while waiting:
         one, depth, where = waiting.pop()

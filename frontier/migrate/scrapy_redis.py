@@ -2,12 +2,12 @@
 
 What always holds:
 
-1.  Nothing here is changed: the keys are read in windows, and nothing is popped. So
-    scrapy-redis can go on with them should the frontier not be what was wanted.
+1.  Nothing there is changed: the keys are read in windows, and nothing is popped. So
+    scrapy-redis can go on with them if the frontier is not what was wanted.
 2.  What is read is data, whoever wrote it: pickles by `frontier.migrate.pickles`, JSON
     and msgpack by their parsers, of at most `MAX_BYTES`.
-3.  A queue is read in the order in which it would have been emptied, but that a stack
-    comes with its oldest request first: `FRONTIER_ORDER` turns it round again.
+3.  A queue is read in the order in which it would have been emptied, except that a
+    stack is read oldest request first: `FRONTIER_ORDER` turns it round again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WINDOW = 1_000
 """Requests, or fingerprints, that are read together."""
 SIZES = {b"list": "LLEN", b"set": "SCARD", b"zset": "ZCARD"}
 MAX_PRIORITY = 2**53
-"""Where a sorted set cannot tell priorities apart any more."""
+"""Above this, a sorted set cannot tell priorities apart."""
 
 
 class Item(NamedTuple):
@@ -58,7 +58,7 @@ class Keys:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], spider: str, redis_key: str = "") -> Keys:
-        """As *settings* name them; *redis_key* is what the spider's class says."""
+        """The keys that *settings* name; *redis_key* is that of the spider's class."""
         names = (
             settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests",
             settings.get("SCHEDULER_DUPEFILTER_KEY") or "%(spider)s:dupefilter",
@@ -70,7 +70,7 @@ class Keys:
     def of_spider(
         cls, crawler: Crawler, spider: str, queue: str = "", seen: str = ""
     ) -> Keys:
-        """Those of *spider*; *queue* and *seen*, where they are not empty, win."""
+        """The keys of *spider*; *queue* and *seen*, if not empty, take precedence."""
         redis_key = str(getattr(crawler.spidercls, "redis_key", None) or "")
         keys = cls.of(crawler.settings, spider, redis_key)
         return replace(
@@ -81,7 +81,7 @@ class Keys:
 
 
 OF_ADDONS = 15
-"""Scrapy's priority of what add-ons set."""
+"""Scrapy's priority of settings that add-ons set."""
 
 
 def server_of_nodes(settings: Mapping[str, Any], redis_url: str) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def named(pattern: str, spider: str) -> str:
 
 
 class Source:
-    """The keys of one spider on a server; the filter's, if that is of interest."""
+    """The keys of one spider on a server, the filter's only with *has_filter*."""
 
     def __init__(
         self, store: BlockingStore, keys: Keys, *, has_filter: bool = True
@@ -162,7 +162,7 @@ class Source:
         return int(self._store.call(Call.command(command, key))) if command else 0
 
     def has_changed(self) -> bool:
-        """Whether there is more or less by now: somebody crawls with it."""
+        """Whether there is more or less in it by now: somebody crawls with it."""
         now = self._size(self.keys.queue), self._size(self.keys.seen)
         return now != (self.queued, self.seen)
 
@@ -179,7 +179,7 @@ class Source:
             yield [Item(number, data) for number, data in enumerate(found, first + 1)]
 
     def fingerprints(self) -> Iterator[list[bytes]]:
-        """What the filter has, some at a time, and some perhaps twice."""
+        """The fingerprints in the filter, some at a time, and some perhaps twice."""
         cursor = b"0" if self.seen else None
         while cursor is not None:
             call = Call.command("SSCAN", self.keys.seen, cursor, "COUNT", WINDOW)
@@ -194,7 +194,7 @@ class Source:
 
 
 class ItemFault(Exception):
-    """An item is no request that can be taken over; *record* is what is known of it."""
+    """An item cannot be taken over as a request; *record* is what is known of it."""
 
     def __init__(self, reason: str, record: Any = None) -> None:
         super().__init__(reason)
@@ -203,7 +203,7 @@ class ItemFault(Exception):
         self.reason = printable(reason[:300])
         self.url = url if isinstance(url, str) else ""
         self.tested: tuple[str, str, bytes] | None = None
-        """URL, method and body by which the filter knows it; none if it does not."""
+        """URL, method and body that the filter knows it by; ``None`` if not at all."""
         if self.url and not known.get("dont_filter"):
             body = body.encode() if isinstance(body, str) else body
             self.tested = (
@@ -214,15 +214,15 @@ class ItemFault(Exception):
 
 
 def request_of(data: bytes) -> dict[str, Any]:
-    """The request, as Scrapy's `Request.to_dict` makes it, that *data* is.
+    """The request in *data*, as Scrapy's `Request.to_dict` makes it.
 
     Raises:
-        ItemFault: It is none, or has more than plain data.
+        ItemFault: It is not a request, or has more than plain data.
     """
     found = _loaded(data)
     if not isinstance(found, dict) or not isinstance(found.get("url"), str):
         raise ItemFault("it is not a request: it has no url")
-    if "_encoding" in found:  # as of Scrapy before 2.6
+    if "_encoding" in found:  # from Scrapy before 2.6
         found["encoding"] = found.pop("_encoding")
     priority = found.get("priority") or 0
     try:
@@ -239,7 +239,7 @@ def request_of(data: bytes) -> dict[str, Any]:
 
 
 def _loaded(data: bytes) -> Any:
-    """What *data* says: by its first byte, JSON, msgpack or a pickle."""
+    """Decode *data*: its first byte tells JSON, msgpack and a pickle apart."""
     if len(data) > MAX_BYTES:
         raise ItemFault(f"it takes {len(data):,} bytes; at most {MAX_BYTES:,}")
     try:
