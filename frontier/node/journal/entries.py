@@ -1,7 +1,7 @@
 """The journal's format: a line for each entry, with its checksum, in Base64.
 
-What a line encodes is the CRC-32 of the rest (big-endian, 4 bytes), and msgpack. The
-first entry is the `Header`. A damaged line costs itself only.
+A line encodes the CRC-32 of the rest (big-endian, 4 bytes), and msgpack. The first
+entry is the `Header`. A damaged line costs only its own entry.
 
 What is read is not trusted: only lists of numbers, text and bytes come back, their
 sizes are capped, and an entry is checked field by field.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".journal"
 MAX_LINE = 7 * 1024 * 1024
-"""Of an entry: an item has at most 4 MiB."""
+"""The most bytes of an entry: an item has at most 4 MiB."""
 MAX_QUEUE = 1 << 20
 _BORN = re.compile(r"[0-9a-f]{16}")
 _QUEUE = re.compile(r"(?:-?[0-9]{1,12}(?:@[0-9a-f]{12})?:.*)?", re.DOTALL)
@@ -45,7 +45,7 @@ class Header(NamedTuple):
     shape: Mapping[str, Any]
     """The settings that the crawl was created with."""
     born: str
-    """The mark that the crawl was born with: another of the same name has another."""
+    """The mark that the crawl was born with: another of the same name has a new one."""
     job: str = ""
     """The job that the node was started for, as `Job.stored` has it; empty for none."""
 
@@ -63,7 +63,7 @@ class Pushed(NamedTuple):
     """How it was pushed; see `frontier.queue.push`."""
     mark: int
     queue: str
-    """Empty if it was marked as seen only."""
+    """Empty if it was only marked as seen."""
     item: bytes
     due: int = 0
     """When it was to be ready, in ms of the server's clock; 0 for at once."""
@@ -79,11 +79,11 @@ class Acked(NamedTuple):
 
 
 class PutAgain(NamedTuple):
-    """A request that is done, and is fetched again later: that was one step, too."""
+    """A request that is done and put back to be fetched again later, in one step."""
 
     partition: int
     digest: bytes
-    """Of the one that is done."""
+    """Of the request that is done."""
     queue: str
     item: bytes
     due: int
@@ -121,7 +121,7 @@ _CHECKS: dict[str, Callable[[Any], object]] = {
     "forced": _below(2 * LEAST_MARK),
     "digest": lambda value: isinstance(value, bytes) and len(value) == 16,
 }
-"""What the fields of entries may be."""
+"""Whether the value of a field is valid, by the field's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Bad:
 
 
 def digest_of(queue: str, item: bytes) -> bytes:
-    """What tells one queued request from others, however often it was delivered."""
+    """What identifies a queued request, however often it was delivered."""
     told = hashlib.blake2b(queue.encode("utf-8", "surrogatepass"), digest_size=16)
     told.update(b"\n" + item[1:])  # the first digit counts deliveries
     return told.digest()
@@ -169,9 +169,9 @@ def whole_bytes(path: Path) -> int:
 
 
 def is_torn(bad: Bad) -> bool:
-    """Whether *bad* is the end of a journal that its node was killed over.
+    """Whether *bad* is the end of a journal whose node was killed while writing.
 
-    Nothing is lost with it: the page of what was being written is not acked.
+    Nothing is lost with it: the page of the entry that was being written is not acked.
     """
     path = Path(bad.file)
     at_end = bad.offset + bad.length == path.stat().st_size

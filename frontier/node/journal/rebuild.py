@@ -2,11 +2,11 @@
 
 What always holds:
 
-1.  What some node pushed and none acked becomes ready; everything that was
-    pushed becomes seen.
-2.  No node can enter the crawl before it is whole. A rebuild that broke off can
-    be made again. Only requests that were queued whatever was seen, those with
-    `dont_filter`, may then be in the queue twice.
+1.  What any node pushed and none acked becomes ready; everything that was pushed
+    becomes seen.
+2.  No node can enter the crawl before it is whole. A rebuild that broke off can be
+    repeated. Only requests that skip the seen test, those with `dont_filter`, may then
+    be in the queue twice.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 START = b"is_start_request"
-"""In the item of a seed: Scrapy's key of its ``meta``."""
+"""In the item of a seed: a key of its ``meta``, which Scrapy sets."""
 REBUILDING = "rebuilding"
 """State of a crawl that no node can enter yet."""
 MAX_WAITING = 20_000
@@ -65,7 +65,7 @@ ANEW = (
     "pages, bytes, statuses and errors of the report, and of each node, start at 0",
     "limits of the crawl, and quotas of its hosts, start at 0",
 )
-"""What a crawl that was rebuilt has lost, whatever its journals say."""
+"""What a rebuilt crawl has lost in any case, as no journal has it."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Outcome:
 
     crawl_id: str
     born: str
-    """The mark that tells it from others of its name."""
+    """The mark that distinguishes it from other crawls of its name."""
     journals: int = 0
     """Files of the crawl."""
     nodes: int = 0
@@ -102,10 +102,10 @@ class Outcome:
 def of_one_birth(
     found: Sequence[tuple[Path, Header]], born: str
 ) -> list[tuple[Path, Header]]:
-    """Those of *found* that are of the crawl that was *born* so, if that is given.
+    """Those of *found* that are of the crawl with the mark *born*, if that is given.
 
     Raises:
-        ConfigurationError: They are of several crawls of one name, or none is of that.
+        ConfigurationError: They are of several crawls of one name, or none of that one.
     """
     births: dict[str, list[Path]] = {}
     for path, header in found:
@@ -128,9 +128,9 @@ def of_one_birth(
 
 
 class Rebuild:
-    """Restores one crawl, that was *born* so if there were several of its name.
+    """Restores one crawl; if there were several of its name, the one with mark *born*.
 
-    Nodes of it must not run.
+    None of its nodes may run.
 
     Raises:
         ConfigurationError: There are no journals of it, or they are of several crawls.
@@ -158,7 +158,7 @@ class Rebuild:
         self._sender = _Sender(store, self._keys, self._tiers)
         self._acked: Counter[bytes] = Counter()
         self._again_due: dict[bytes, int] = {}
-        """The last time for which each was put back, to be fetched again."""
+        """When each request that was put back is due, by digest: the latest time."""
         self._done: set[int] = set()
         self._forced: set[int] = set()
         self._done_in: Counter[int] = Counter()
@@ -170,9 +170,9 @@ class Rebuild:
     def _journals(
         self, directories: Sequence[Path], nameless: list[Bad]
     ) -> list[tuple[Path, Header]]:
-        """The crawl's; of those in *nameless* nobody can say whose they are.
+        """The crawl's journals; *nameless* gets those that do not say whose they are.
 
-        Not one whose node was killed before it had written a whole entry.
+        A journal whose node was killed before it had written a whole entry is skipped.
         """
         found, name = [], (self._keys.namespace, self._keys.crawl_id)
         try:
@@ -194,7 +194,7 @@ class Rebuild:
         return found
 
     def run(self, progress: Callable[[int], None] = lambda _: None) -> Outcome:
-        """Do it; *progress* is told how many journals were read, of three times all.
+        """Restore it; *progress* is told how many journals were read, each three times.
 
         Raises:
             ConfigurationError: The crawl is in the store.
@@ -220,7 +220,7 @@ class Rebuild:
         state, born, schema = self._store.call(read)
         if state is not None:
             check_schema(self._keys.crawl_id, schema)
-        # "rebuilt": its name in the collection is of the store that was lost.
+        # "rebuilt": its name in the collection belongs to the store that was lost.
         facts = ("state", REBUILDING, "rebuilt", 1)
         if state is None:
             shape = json.dumps(dict(self._header.shape))
@@ -244,7 +244,7 @@ class Rebuild:
             mark_now(self._store, self._keys, self._partitions)
 
     def _mark(self, born: bytes) -> None:
-        """Have the keys of the crawl be those with this mark."""
+        """Use the keys of the crawl with the mark *born*."""
         keys = replace(self._keys, born=born.decode("utf-8", "replace"))
         self._keys = keys
         self._sender = _Sender(self._store, keys, self._tiers)
@@ -253,7 +253,7 @@ class Rebuild:
         calls = []
         for partition, count in self._done_in.items():
             counts = self._keys.partition(partition).counts
-            # Set, not added to, for a rebuild that is made again.
+            # Set, not added to, so that the rebuild can be repeated.
             calls.append(Call.command("HSET", counts, "acked", count))
             calls.append(Call.command("HINCRBY", counts, "pushed", count))
         name, spider = self._keys.crawl_id, self._header.spider
@@ -267,7 +267,7 @@ class Rebuild:
             own = "free" if self._job is None else f"crawl:{self._job.id}"
             calls.append(Call.command("HSETNX", registry, own, name))
         meta = self._keys.meta()
-        if self._done_in:  # journals do not say what came of a request
+        if self._done_in:  # journals do not say what became of a request
             calls.append(Call.command("HSET", meta, "fetched", 1))
         calls += [
             Call.command("HSET", meta, f"address:{kind}", TYPED)
@@ -317,7 +317,7 @@ class Rebuild:
                     self._note_seed(entry)
 
     def _note_seed(self, entry: Pushed) -> None:
-        """Keep which addresses the seeds spell: those that are done say it no more."""
+        """Keep the class of address that a seed spells: once done, no seed says it."""
         with contextlib.suppress(CodecError):
             host = split(decode(entry.item, entry.queue)["url"]).host
             kind = class_of_host(host)
@@ -325,7 +325,7 @@ class Rebuild:
                 self._spelled.add(kind)
 
     def _find_done(self, path: Path) -> None:
-        """Learn which marks are done; queue what is queued whatever was seen."""
+        """Learn which marks are done; queue requests that skip the seen test."""
         for entry in self._pushes(path):
             if entry.forced in self._forced:
                 continue  # its parent was delivered again
@@ -336,7 +336,7 @@ class Rebuild:
             if entry.mode == TEST:
                 if is_done and entry.mark not in self._done:
                     self._done.add(entry.mark)
-                    self._acked[digest] -= 1  # the rest ends those put back
+                    self._acked[digest] -= 1  # the other acks are of those put back
                     self._note_done(entry)
                 continue
             if not is_done:
@@ -404,7 +404,7 @@ class _Sender:
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._count = 0
         self.marked = 0
-        """URLs that were not seen before."""
+        """How many URLs were not seen before."""
 
     def add(self, entry: Pushed, *, queued: bool) -> None:
         """Push *entry*, or only mark it as seen."""
@@ -430,7 +430,7 @@ class _Sender:
         self._count = 0
 
     def end(self) -> None:
-        """End; nothing is pushed any more.
+        """Make sure that the store has all of it, after the last push.
 
         Raises:
             PushForgotten: The store has gone back in time, and may lack some of it.

@@ -3,10 +3,10 @@
 What always holds:
 
 1.  `pushed` and `acked` never wait for the disk; `before_ack` returns when everything
-    that was put before it is on disk, or raises `WriterStopped` (see `GroupCommit`).
-2.  A file that is being written is locked and called ``.open``. One that lost its
-    writer is cut back to its last whole entry and closed by the next node that starts
-    on the directory.
+    that was noted before it is on disk, or raises `WriterStopped` (see `GroupCommit`).
+2.  A file that is being written is locked, and its name ends with ``.open``. One that
+    lost its writer is cut back to its last whole entry and closed by the next node that
+    starts on the directory.
 3.  What an `OSError` leaves half done is cut off and written again, until it
     works or the journal is closed.
 """
@@ -63,7 +63,7 @@ MAX_BATCH = 10_000
 MAX_FILE_BYTES = 256 * 1024 * 1024
 
 _Entry = Pushed | tuple["Reservation", "Again | None"]
-"""The tuple is what `Acked` or `PutAgain` is made of, later and not on the reactor."""
+"""`Acked` or `PutAgain` is made of the tuple later, not in the reactor's thread."""
 
 
 class Journal(GroupCommit[_Entry], Part):
@@ -104,14 +104,14 @@ class Journal(GroupCommit[_Entry], Part):
     def pushed(self, partition: int, pushes: Sequence[Push]) -> None:
         """Note that the store has *pushes*."""
         for push in pushes:
-            if push.mode == CLAIM:  # it is seen when it is done, and pushed as that
+            if push.mode == CLAIM:  # it is pushed as seen when it is done
                 continue
             what = (push.mark, push.queue, push.item, push.due, push.forced)
             self._add(Pushed(partition, push.mode, *what))
 
     @override
     def acked(self, reservation: Reservation, again: Again | None) -> None:
-        """Note that a request is done, and waits *again*."""
+        """Note that a request is done; with *again*, it waits for another visit."""
         self._add((reservation, again))
 
     @override
@@ -173,7 +173,7 @@ class Journal(GroupCommit[_Entry], Part):
         try:
             self._append(file, frame(header))
             sync_directory(self._directory)
-        except OSError:  # nothing may be written to a file without a header
+        except OSError:  # nothing may be written into a file without a header
             with contextlib.suppress(OSError):
                 file.discard()
             raise
@@ -222,7 +222,7 @@ def others_of(directory: Path, keys: CrawlKeys) -> dict[str, list[Path]]:
 
 
 def told_of(others: Mapping[str, Sequence[Path]], crawl_id: str) -> str:
-    """Which journals *others* are, of crawls called *crawl_id*."""
+    """Words for the journals *others*, of earlier crawls called *crawl_id*."""
     paths = [path for paths in others.values() for path in paths]
     first = paths[0].with_name(paths[0].name.removesuffix(OPEN))
     if len(paths) == 1:
@@ -231,13 +231,13 @@ def told_of(others: Mapping[str, Sequence[Path]], crawl_id: str) -> str:
 
 
 async def refuse_lost(run: Run, directory: Path, keys: CrawlKeys) -> None:
-    """Do not begin the crawl of *keys* anew if the store has lost it.
+    """Refuse to begin the crawl of *keys* anew if the store has lost it.
 
     Raises:
         ConfigurationError: *directory* has journals of it, the store does not have it,
             and nobody has deleted it.
     """
-    # Before the store is asked: another node's journal comes after its crawl.
+    # Read before the store is asked: another node's journal comes after its crawl.
     others = await asyncio.to_thread(others_of, directory, keys)
     if not others:
         return
