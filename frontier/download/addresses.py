@@ -1,18 +1,18 @@
-"""The address of each connection is looked at before it is made.
+"""Checks the address of each connection before it is made.
 
-A URL's host says little: a name leads wherever its owner's server says, and to
-another place the next time. So what a name leads to is looked at where the
-connection is made, after the look-up, and only what is allowed is connected to.
+A URL's host says little: a name leads wherever its owner's server says, and somewhere
+else the next time. So addresses are checked where the connection is made, after the
+look-up, and only those that are allowed are connected to.
 
 What always holds:
 
-1.  To an address that `FRONTIER_ALLOW_ADDRESSES` does not have no packet is sent by
-    our handler: it is taken out of the resolver's answer, whatever resolver it is.
-2.  A connection that is kept is looked at each time that it is used.
-3.  The address of a proxy is the operator's choice. Of what is asked of it the host
-    is looked at by its spelling alone: the proxy resolves it.
-4.  A handler that is not ours resolves the name again. So the name is resolved here
-    before, and the address that the response names is looked at (docs/security.md).
+1.  Our handler sends no packet to an address that `FRONTIER_ALLOW_ADDRESSES` does not
+    allow: it is removed from the resolver's answer, whichever resolver that is.
+2.  A connection that is kept open is checked each time it is used.
+3.  The address of a proxy is the operator's choice. The host that a request asks it
+    for is checked by its spelling alone: the proxy resolves it.
+4.  A handler that is not ours resolves the name again. So the name is also resolved
+    here first, and the address that the response names is checked (docs/security.md).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Checked:
-    """The look at the addresses of one request's connections."""
+    """Checks the addresses of one request's connections."""
 
     def __init__(self, hops: Hops, request: Request) -> None:
         self._hops = hops
@@ -57,7 +57,7 @@ class Checked:
         self._kind = ""
 
     async def permits(self, address: str) -> bool:
-        """Whether *address*, to which the host was resolved, may be connected to."""
+        """Whether *address*, which the host resolved to, may be connected to."""
         kind = class_of_peer(address)
         if await self._hops.permits(self.request, kind, spelled=False):
             return True
@@ -65,12 +65,12 @@ class Checked:
         return False
 
     def permitted(self, connection: Any) -> Any:
-        """*connection*, which may have been made for another request.
+        """Return *connection*, which may have been made for another request.
 
         Raises:
-            ConnectionAborted: It leads to where this one is not to be sent.
+            ConnectionAborted: It leads to an address not allowed for this request.
         """
-        # One that was used before is wrapped, so that it can be tried again.
+        # Twisted wraps a connection that was used before, to retry on a new one.
         protocol = getattr(connection, "_clientProtocol", connection)
         kind = class_of_peer(protocol.transport.getPeer().host)
         if self._hops.allows(kind):
@@ -81,7 +81,7 @@ class Checked:
 
     @property
     def refusal(self) -> AddressRefused | None:
-        """The error of the request, if all that was found was refused."""
+        """The error of the request, if an address was refused."""
         if not self._kind:
             return None
         return self._hops.refusal(self.request, self._kind)
@@ -89,27 +89,27 @@ class Checked:
 
 @implementer(IResolutionReceiver)
 class _Gathered:
-    """Takes what a resolver finds."""
+    """Collects the addresses that a resolver finds."""
 
     def __init__(self) -> None:
         self.addresses: list[Any] = []
         self.whole: Deferred[None] = Deferred()
 
     def resolutionBegan(self, resolution: Any) -> None:  # noqa: N802 (Twisted's name)
-        """Need nothing of it."""
+        """Do nothing."""
 
     def addressResolved(self, address: Any) -> None:  # noqa: N802 (Twisted's name)
-        """Keep *address* until all are there."""
+        """Keep *address* until all have been found."""
         self.addresses.append(address)
 
     def resolutionComplete(self) -> None:  # noqa: N802 (Twisted's name)
-        """All are there."""
+        """Report that all have been found."""
         self.whole.callback(None)
 
 
 @implementer(IHostnameResolver)
 class _Resolver:
-    """What *resolver* finds for *checked*, without what is not to be connected to."""
+    """Finds what *resolver* finds, but for addresses that *checked* does not permit."""
 
     def __init__(self, resolver: Any, checked: Checked) -> None:
         self._resolver = resolver
@@ -139,7 +139,7 @@ class _Resolver:
 
 @implementer(IReactorPluggableNameResolver)
 class CheckedReactor:
-    """The reactor, but for its resolver."""
+    """The reactor with a resolver that leaves out addresses not permitted."""
 
     def __init__(self, reactor: Any, checked: Checked) -> None:
         self._reactor = reactor
@@ -149,13 +149,13 @@ class CheckedReactor:
         return getattr(self._reactor, name)
 
     def installNameResolver(self, resolver: Any) -> Any:  # noqa: N802 (Twisted's name)
-        """Change that of the reactor."""
+        """Change the reactor's own resolver."""
         return self._reactor.installNameResolver(resolver)
 
 
 @contextmanager
 def refusing(checked: Checked) -> Iterator[None]:
-    """Raise the refusal of *checked*, if it is why a download has failed."""
+    """Raise the refusal of *checked*, if it has one, in place of a download's error."""
     try:
         yield
     except Exception as error:
@@ -171,10 +171,10 @@ async def send_checked(
     request: Request,
     send: Callable[[Request], Coroutine[Any, Any, Response]],
 ) -> Response:
-    """Have *send* send *request*, and what its handler connects to looked at.
+    """Have *send* send *request*, and check the addresses that it connects to.
 
     Raises:
-        AddressRefused: It led to an address that is not to be connected to.
+        AddressRefused: It led to an address that is not allowed.
     """
     is_watched = await _is_to_be_watched(crawler, hops, request)
     response = await send(request)
@@ -185,10 +185,13 @@ async def send_checked(
 
 
 async def _is_to_be_watched(crawler: Crawler, hops: Hops, request: Request) -> bool:
-    """Whether a handler that is not ours will resolve the host of *request*.
+    """Whether to check the address that the response to *request* names.
+
+    That is needed where a handler that is not ours, and not a browser's, resolves the
+    host by itself. The host is then resolved here first.
 
     Raises:
-        AddressRefused: One of its addresses, as we find them, is not allowed.
+        AddressRefused: One of the addresses found here is not allowed.
     """
     parts = urlparse_cached(request)
     host = parts.hostname or ""
@@ -200,7 +203,7 @@ async def _is_to_be_watched(crawler: Crawler, hops: Hops, request: Request) -> b
     hops.tell_of(type(handler), parts.scheme)
     if request.meta.get("proxy"):
         return False
-    if class_of_host(host) is not None:  # was decided before
+    if class_of_host(host) is not None:  # `Hops.require` has decided it
         return False
     from twisted.internet import reactor
 

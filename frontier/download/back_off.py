@@ -1,23 +1,23 @@
-"""Hosts that say "later": 429 and 503, and those that cannot be reached.
+"""Hosts that say "later", with 429 or 503, and hosts that cannot be reached.
 
 `LeftAlone` hears what hosts answer, before anything else is sent to them, and has the
 node leave them alone (`frontier.node.hosts`). Requests to such hosts go back to the
-store. `BackOffMiddleware`, in front of Scrapy's RetryMiddleware, has those tried again
-that were refused.
+store. `BackOffMiddleware`, in front of Scrapy's RetryMiddleware, has refused requests
+tried again.
 
 What always holds:
 
-1.  No request that came from the store is sent to a host that is left alone. It goes
-    back to its queue, which is no delivery, and its spider hears nothing of it.
-2.  What has no place in the store (robots.txt, files of pipelines, requests that cannot
-    be stored) waits here, or fails if that would take long.
-3.  A request whose answer was "later" is tried again if RetryMiddleware would try it
-    again. It is a try that ``RETRY_TIMES`` counts only if it may be due to its URL:
-    503 without a Retry-After, from a host that has answered others.
-4.  One request is tried again for this ``FRONTIER_BACKOFF_TIMES`` times at the most;
-    then RetryMiddleware and the spider have what came.
-5.  What came from the store and is not sent, as its host is given up, becomes a dead
-    letter, and the node ends with exit code 1.
+1.  No request from the store is sent to a host that is left alone. It goes back to its
+    queue, which does not count as a delivery, and its spider hears nothing of it.
+2.  Requests that are not in the store (for robots.txt, for files of pipelines, or those
+    that cannot be stored) wait here, or fail if the wait would be long.
+3.  A request that was answered "later" is tried again if RetryMiddleware would try it
+    again. ``RETRY_TIMES`` counts that try only if its URL may be the reason: a 503
+    without a Retry-After, from a host that has answered other requests.
+4.  A request is tried again for this reason at most ``FRONTIER_BACKOFF_TIMES`` times;
+    then RetryMiddleware and the spider get the response.
+5.  A request from the store that is not sent because its host is given up becomes a
+    dead letter, and the node ends with exit code 1.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 LATER = {429: "throttled", 503: "unavailable"}
 """Statuses of servers that want to be left alone (RFC 6585, 4; RFC 9110, 15.6.4)."""
 PATIENCE = 60.0
-"""Seconds for which requests wait here that are not in the store."""
+"""Seconds for which requests that are not in the store wait here."""
 STEP = 1.0
-"""Seconds after which they look whether the node closes."""
+"""Seconds after which they check whether the node is closing."""
 NETWORK = ("http://", "https://")
 NO_ANSWERS = "no host answers this node, and it waits"
 PROBE_TIMEOUT = 15.0
 """Seconds in which a host has to answer a probe."""
 PROBE_BYTES = 1_000
-"""Bytes of its answer that are kept."""
+"""Bytes kept of the answer to a probe."""
 PROBE_PRIORITY = 1_000
 TIMES = "backoff_times"
-"""In the ``meta`` of a request: how often it was tried again because of its host."""
+"""Key of ``meta``: how often a request was tried again because of its host."""
 
 
 class LeftAlone:
@@ -95,14 +95,14 @@ class LeftAlone:
         return self._session.node.hosts
 
     def host(self, request: Request) -> str | None:
-        """The host that is left alone where *request* is not to be sent."""
+        """The host to leave alone if *request* should not be sent now."""
         reservation = self._session.requests.reservation(request)
         if reservation is not None and not self._is_spread:
             return self.hosts.of_queue(split_name(reservation.queue)[1])
         return self._session.queue_addresses.host(request.url)
 
     def waits(self, request: Request) -> bool:
-        """Whether *request* is tried again when its host is, which is left alone."""
+        """Whether *request* will be tried again once its host, now left alone, is."""
         host = self.failed(request)
         is_kept = host is not None and self.hosts.waits(host)
         return is_kept and self.is_retried(request)
@@ -115,10 +115,10 @@ class LeftAlone:
         return host if host is not None and self.hosts.failures(host) else None
 
     async def require(self, request: Request) -> None:
-        """Return once *request* may be sent.
+        """Wait until *request* may be sent.
 
         Raises:
-            HostBackedOff: It goes back to the store, or would wait for long.
+            HostBackedOff: It goes back to the store, or would have to wait long.
             HostGivenUp: Its host is given up.
         """
         while self._session.opened and (wait := self._wait(request)) is not None:
@@ -131,7 +131,7 @@ class LeftAlone:
             await asyncio.sleep(min(STEP, seconds))
 
     def _wait(self, request: Request) -> tuple[float, str] | None:
-        """For how many seconds *request* waits at least, and why; ``None``: it may go.
+        """How many seconds *request* waits at least, and why; ``None``: it may be sent.
 
         Raises:
             HostGivenUp: Its host is given up.
@@ -149,7 +149,7 @@ class LeftAlone:
         return (seconds, why) if seconds else None
 
     def is_held(self, request: Request, exception: Exception) -> bool:
-        """Note that *request* had no answer; whether it waits, as no host answers."""
+        """Note that *request* got no answer; whether it waits as no host answers."""
         if not request.url.startswith(NETWORK) or isinstance(exception, IgnoreRequest):
             return False
         if not (request.meta.get("proxy") or outcome_of(exception).is_silence):
@@ -166,7 +166,7 @@ class LeftAlone:
         return True
 
     def give_up(self, request: Request, why: str) -> None:
-        """Have *request* be a dead letter, if it is from the store."""
+        """Give up the host; make *request* a dead letter, if it is from the store."""
         host = self.host(request)
         if host is None or EXCERPT in request.meta:  # robots.txt is nobody's page
             return
@@ -177,7 +177,7 @@ class LeftAlone:
             self._session.on_end(UNDONE)
 
     def hear(self, request: Request, response: Response) -> None:
-        """Learn what the host of *request*, which was sent, has answered."""
+        """Learn from *response* how the host of *request* is."""
         if request.url.startswith(NETWORK) and "cached" not in response.flags:
             self._session.node.uplink.answered(target_of(request))
         reason = LATER.get(response.status)
@@ -227,11 +227,11 @@ class BackOffMiddleware:
         return cls(crawler)
 
     async def process_request(self, request: Request) -> None:
-        """Let *request* pass, if its host is not left alone.
+        """Let *request* pass if its host is not left alone.
 
         Raises:
-            HostBackedOff: It is.
-            HostGivenUp: It was, too often.
+            HostBackedOff: Its host is left alone.
+            HostGivenUp: Its host has been left alone too often.
         """
         await self._left_alone.require(request)
 
@@ -255,20 +255,20 @@ class BackOffMiddleware:
     async def process_exception(
         self, request: Request, exception: Exception
     ) -> Request | None:
-        """Count what did not reach its host; try it again when that is asked again."""
+        """Note that *request* did not reach its host; try it again when the host is."""
         if isinstance(exception, HostBackedOff):
             self._left_alone.withhold(request)
             return None
         if self._session.requests.known(request).probes:
             return None
-        if isinstance(exception, HostGivenUp):  # or that of its robots.txt
+        if isinstance(exception, HostGivenUp):  # its own, or that of its robots.txt
             self._left_alone.give_up(request, str(exception))
             return None
         if self._left_alone.is_held(request, exception):
             raise HostBackedOff(NO_ANSWERS) from exception
         reason = outcome_of(exception).absent
         if not reason or request.meta.get("proxy"):
-            return None  # it may be the proxy that is not there
+            return None  # it may be the proxy that cannot be reached
         host = self._left_alone.host(request)
         if host is None:
             return None
@@ -280,7 +280,7 @@ class BackOffMiddleware:
         return self._again(request, host)
 
     def _again(self, request: Request, host: str) -> Request | None:
-        """*request* to be tried again when *host* is asked again, if it may be."""
+        """A copy of *request* to try once *host* is asked again, if it may be."""
         if not self._left_alone.is_retried(request):
             return None
         times = request.meta.get(TIMES, 0)
@@ -297,12 +297,12 @@ class BackOffMiddleware:
 
 
 def target_of(request: Request) -> Target:
-    """Whom *request* asks, and by which proxy."""
+    """The origin that *request* asks, and its proxy."""
     return Target(origin_of(request.url), str(request.meta.get("proxy") or ""))
 
 
 async def probe(crawler: Crawler, target: Target) -> bool:
-    """Whether *target* answers anything at all when it is asked for its robots.txt."""
+    """Ask *target* for its robots.txt; whether it answers anything at all."""
     meta: dict[str, Any] = {
         "dont_obey_robotstxt": True,
         "dont_redirect": True,
@@ -327,7 +327,7 @@ async def probe(crawler: Crawler, target: Target) -> bool:
 
 
 def asked_by(response: Response) -> float | None:
-    """The seconds for which the server wants to be left alone, if it says so."""
+    """The seconds for which the server asks to be left alone, if it does."""
     values = response.headers.getlist(b"Retry-After")
     return retry_after(values, response.headers.get(b"Date"), time.time())
 
@@ -342,9 +342,9 @@ def retry_after(
 ) -> float | None:
     """The seconds that the fields *values* ask for; the most if there are several.
 
-    A date is compared with *date*, the field ``Date`` beside them, if there is one:
-    what counts is the server's clock. *now* is seconds since the Unix epoch. ``None``
-    if none of them says anything (RFC 9110, 10.2.3); 0 for a time that is over.
+    A date is compared with *date*, the ``Date`` field of the same response, if there is
+    one: what counts is the server's clock. *now* is in seconds since the Unix epoch.
+    ``None`` if no field can be read (RFC 9110, 10.2.3); 0 for a time in the past.
     """
     found = []
     said = http_date(date)
@@ -358,9 +358,10 @@ def retry_after(
 
 
 def http_date(value: bytes | None) -> float | None:
-    """The seconds since the Unix epoch of an HTTP-date; ``None`` if it is none.
+    """The seconds since the Unix epoch of an HTTP-date; ``None`` if it is not one.
 
-    In each of the three forms of RFC 9110, 5.6.7; a year 69 is 1969, a year 68 2068.
+    It may have any of the three forms of RFC 9110, 5.6.7; the year 69 means 1969, the
+    year 68 means 2068.
     """
     parts = parsedate_tz((value or b"").decode("latin-1"))
     try:

@@ -1,18 +1,18 @@
 """Bodies on their way from the wire to Scrapy and to the archive.
 
-Up to ``FRONTIER_WARC_SPOOL_BYTES`` a body is in memory, as with Scrapy. Beyond,
-it goes to a file without a name in the directory of WARC files, so that it
-vanishes with the process; the archive reads it from there. Scrapy's `Response`
-wants all of a body as one ``bytes``, so that one copy is made when the body is
-complete; a body that never becomes a response (too long, too slow, cut off), or that
-is archived only, is never in memory as a whole.
+Up to ``FRONTIER_WARC_SPOOL_BYTES`` a body is in memory, as with Scrapy. A larger one
+goes to an unnamed file in the directory of WARC files, which vanishes with the process;
+the archive reads it from there. Scrapy's `Response` wants the whole body as one
+``bytes``, so one copy is made when the body is complete; a body that never becomes a
+response (too long, too slow, cut off), or that is archived only, is never in memory as
+a whole.
 
 What always holds:
 
 1.  The reactor neither writes nor reads a file: one thread does, in order.
-2.  Of each body at most `AHEAD` bytes and what one read gave are in memory while
-    it is received: the server is not read from until the disk has caught up.
-3.  A disk that takes nothing is waited for, as long as the download may take.
+2.  While a body is spooled, at most `AHEAD` bytes of it, plus one read, are in memory:
+    nothing more is read from the server until the disk has caught up.
+3.  A disk that accepts nothing is waited for, as long as the download may take.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BLOCK = 1 << 20
-"""Bytes that are handed to the thread at once."""
+"""Bytes that are collected before they are handed to the thread."""
 AHEAD = 4 * BLOCK
 """Bytes that may wait for the thread before the server is made to wait."""
 _DISK_DELAY = 0.5
 ARCHIVED_ONLY = "frontier-body-archived-only"
-"""The flag of a response without its body, which the archive has."""
+"""The flag of a response without its body, which only the archive has."""
 
 
 class ArchivedOnly(Response):
-    """What a spider gets of a body that is larger than ``FRONTIER_WARC_ONLY_BYTES``."""
+    """The response for a body that is larger than ``FRONTIER_WARC_ONLY_BYTES``."""
 
     archived_bytes = 0
     """The size of the body as it was received."""
 
     @classmethod
     def instead(cls, response: Response, size: int) -> ArchivedOnly:
-        """*response*, whose body of *size* bytes the archive has."""
+        """A copy of *response* whose body, of *size* bytes, only the archive has."""
         made = cls(
             response.url,
             response.status,
@@ -70,7 +70,7 @@ class ArchivedOnly(Response):
 
 
 class SpoolDirectory:
-    """Makes the spools of one process, and writes them in its thread."""
+    """Makes the spools of one process, and has the thread that writes them."""
 
     def __init__(self, config: Config) -> None:
         self.directory = config.warc_dir
@@ -84,24 +84,24 @@ class SpoolDirectory:
         return Spool(self)
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until everything is written."""
         self.closing.set()
         await asyncio.to_thread(self.thread.shutdown)
 
 
 class Spool:
-    """The body of one response. All methods are for the reactor's thread."""
+    """The body of one response. Public methods are for the reactor's thread."""
 
     def __init__(self, place: SpoolDirectory) -> None:
         self._place = place
         self.most = 0
-        """Size of a body above which only the archive gets it; 0: none."""
+        """Bytes above which only the archive gets the body; 0: no limit."""
         self._memory = bytearray()
         self._size = 0
         self._waiting = 0
         self._paused = False
         self._transport: Any = None
-        self._file: IO[bytes] | None = None  # of the thread, until it is done
+        self._file: IO[bytes] | None = None  # only the thread uses it
         self._digest: Any = None  # of what is in the file
         self._spooled = False
         self._over = threading.Event()
@@ -109,7 +109,7 @@ class Spool:
         self._given_up = False
 
     def attach(self, transport: Any) -> None:
-        """Have *transport* be paused where the disk is slower than the wire."""
+        """Pause *transport* whenever the disk is slower than the wire."""
         self._transport = transport
 
     @property
@@ -119,7 +119,7 @@ class Spool:
 
     @property
     def is_archived_only(self) -> bool:
-        """Whether Scrapy gets nothing of it."""
+        """Whether Scrapy does not get the body."""
         return 0 < self.most < self._size
 
     def write(self, data: bytes) -> None:
@@ -130,10 +130,10 @@ class Spool:
             self._hand_over()
 
     def truncate(self, _: int) -> None:
-        """Keep everything: what Scrapy drops of a failed download is archived."""
+        """Drop nothing: what Scrapy drops of a failed download is archived."""
 
     def whenever_written(self, then: Callable[[], None]) -> None:
-        """Call *then* once `getvalue` needs no disk: now, or when it was read."""
+        """Call *then* once `getvalue` needs no disk: now, or after reading the file."""
         if not self._spooled or self.is_archived_only:
             then()
             return
@@ -141,15 +141,15 @@ class Spool:
         self._do(self._read, then)
 
     def getvalue(self) -> bytes:
-        """All of it, for Scrapy."""
+        """The whole body, for Scrapy."""
         if self.is_archived_only:
             return b""
         return self._whole if self._spooled else bytes(self._memory)
 
     async def take(self, body: bytes = b"") -> Body:
-        """All of it, for the archive; *body* is what Scrapy has of it.
+        """The whole body, for the archive; *body* is Scrapy's copy, if it has one.
 
-        What is spooled stays in its file.
+        A spooled body stays in its file.
         """
         self._over.set()
         if not self._spooled:
@@ -175,7 +175,7 @@ class Spool:
             self._transport.resumeProducing()
 
     def _do(self, job: Callable[[], None], then: Callable[[], None]) -> None:
-        """Do *job* in the thread, and *then* in this one."""
+        """Call *job* in the spool thread, and *then* in this one."""
         loop = asyncio.get_running_loop()
 
         def work() -> None:
@@ -186,12 +186,12 @@ class Spool:
                     "a large body cannot be written, and is lost: its request "
                     "fails by its time-out"
                 )
-                return  # the download ends by its time-out
+                return  # *then* is not called, so the download times out
             loop.call_soon_threadsafe(then)
 
         self._place.thread.submit(work)
 
-    # What the thread does.
+    # In the spool thread:
 
     def _append(self, data: bytearray) -> None:
         rest = memoryview(data if not self._given_up else b"")
@@ -215,7 +215,7 @@ class Spool:
                         error,
                     )
                 if self._place.closing.is_set() or self._over.wait(_DISK_DELAY):
-                    self._given_up = True  # nothing may follow what is missing
+                    self._given_up = True  # nothing may follow the gap
                     return
 
     def _read(self) -> None:

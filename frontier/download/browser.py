@@ -1,21 +1,21 @@
 """The traffic of a browser that scrapy-playwright drives, as exchanges.
 
-The document that such a handler gives was sent by no server. What it was made of was:
-Playwright reports every answer that a page gets, with status, header lines, address,
-and a body without its codings. It takes text apart into characters and puts it
-together again as UTF-8: a byte order mark, bytes that are not text, and any other
-charset are gone.
+No server sent the document that such a handler returns. But servers sent what it was
+made from: Playwright reports every response that a page gets, with status, header
+lines, address, and a body without its codings. Playwright decodes text and encodes it
+again as UTF-8: a byte order mark, bytes that are not text, and any other charset are
+lost.
 
 What always holds:
 
-1.  A ``response`` record is made of a body of which it is known that the server sent
-    it: its size is what came over the wire, or it is of a type that is not text. Where
-    a coding was undone, so that sizes say nothing, text that was declared to be UTF-8,
-    and in which no byte was replaced, is, too; its framing says that it is text. Other
-    text is a ``resource`` record, made by the handler.
-2.  What came from no server, as of a service worker or of a route that a spider
+1.  A ``response`` record is made of a body only if the server is known to have sent it:
+    its size is what came over the wire, or its type is not text. If a coding was
+    undone, so that sizes say nothing, text counts as sent if it was declared to be
+    UTF-8 and no byte of it was replaced; its framing then says that it is text. Other
+    text becomes a ``resource`` record, made by the handler.
+2.  What came from no server, but from a service worker or a route that a spider
     fulfils, is not recorded.
-3.  A page is closed only after the bodies of what it has finished are here, or
+3.  A page is closed only after the bodies of all requests it has finished are here, or
     `PATIENCE` is over; the spider's own handlers and methods are called as ever.
 """
 
@@ -52,12 +52,12 @@ logger = logging.getLogger(__name__)
 HANDLERS = "scrapy_playwright.handler"
 """The module of the handler whose pages are listened to, subclasses included."""
 INIT = "playwright_page_init_callback"
-"""Key of ``meta`` for what the handler calls with each page before it is used."""
+"""Key of ``meta``: a function that the handler calls with each page before its use."""
 PATIENCE = 10.0
-"""Seconds for which a page that is to be closed waits for bodies."""
+"""Seconds for which a page to be closed waits for bodies."""
 BODILESS = frozenset({204, 205, 304})
 AS_TEXT = "text as a browser decoded it"
-"""The framing of text of which only the charset says that it is what was sent."""
+"""The framing of text that only its charset shows to be what was sent."""
 _BINARY = re.compile(
     r"(image/(?!svg)|audio/|video/|font/|application/(octet-stream|pdf|wasm|zip|gzip"
     r"|font|x-font|vnd\.ms-fontobject))(?!.*\+xml)"
@@ -79,7 +79,7 @@ _Lines = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What Playwright reports of an answer and of its request."""
+    """What Playwright reports about a response and its request."""
 
     url: str
     method: str
@@ -97,13 +97,13 @@ class Answer:
     ip: str | None = None
     protocols: tuple[str, ...] = ()
     too_long: bool = False
-    """Whether the body was not asked for because of its size."""
+    """Whether the body was not fetched because of its size."""
 
 
 def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
     """The exchange that *answer* is part of.
 
-    With *maker*, the handler, where its body is not known to be what a server sent.
+    It names *maker*, the handler, if its body is not known to be what a server sent.
     """
     head = response_head(answer.status, answer.lines, answer.reason)
     body, truncated = answer.body, None
@@ -134,9 +134,9 @@ def exchange_of_answer(answer: Answer, maker: str) -> Exchange:
 
 
 def _as_text(exchange: Exchange, head: bytes, maker: str) -> Exchange:
-    """*exchange*, which says what its body is, as a browser may have changed it.
+    """*exchange*, marked as text or as made if the browser may have changed its body.
 
-    *head* is what the server sent.
+    *head* is the head that the server sent.
     """
     body = bytes(exchange.response_body)
     mime = mime_of(head)
@@ -176,8 +176,8 @@ class BrowserTraffic:
     async def recorded(self, request: Request) -> AsyncIterator[None]:
         """Record what the browser gets while the handler has *request*.
 
-        And afterwards, for as long as the spider keeps the page and *request* is not
-        acked.
+        Recording goes on afterwards while the spider keeps the page and *request* is
+        not acked.
         """
         handler = self._handler(request)
         if handler is None:
@@ -207,7 +207,7 @@ class BrowserTraffic:
                 await listener.settle()
 
     def _handler(self, request: Request) -> Any:
-        """The handler of *request*, if it has a browser fetch that, in this thread."""
+        """The handler of *request*, if it has a browser fetch it, in this thread."""
         wanted = request.meta.get("playwright") and request.meta.get("archive", True)
         if not wanted or self._session.archive is None:
             return None
@@ -220,7 +220,7 @@ class BrowserTraffic:
         return handler
 
     def take(self, request: Request, exchange: Exchange, *, is_own: bool) -> None:
-        """Have *exchange* archived, which the page of *request* led to."""
+        """Archive *exchange*, which the page of *request* led to."""
         found = found_of(request)
         if not is_own:
             seed = found.seed or (request.url if found.is_seed else "")
@@ -230,7 +230,7 @@ class BrowserTraffic:
             self._session.count("frontier/archive/browser")
 
     def lost(self, error: BaseException) -> None:
-        """Count an answer of which nothing could be told; say so, once."""
+        """Count a response that could not be recorded; warn once."""
         self._session.count("frontier/archive/browser_lost")
         self._tell(f"{type(error).__name__}: {error}")
 
@@ -241,12 +241,12 @@ class BrowserTraffic:
 
     @property
     def maxsize(self) -> int:
-        """Bytes of a body on the wire above which it is not asked for."""
+        """Bytes of a body on the wire above which it is not fetched."""
         return self._crawler.settings.getint("DOWNLOAD_MAXSIZE") or 2**63
 
 
 class _Page:
-    """One page, and what of its answers is yet to be had."""
+    """One page, and its responses that are yet to be recorded."""
 
     def __init__(self, traffic: BrowserTraffic, page: Any) -> None:
         self._traffic = traffic
@@ -264,11 +264,11 @@ class _Page:
         page.close = close_when_settled
 
     def serves(self, request: Request, handler: Any) -> None:
-        """Take what comes from now on for what *request* has led to."""
+        """From now on, take *request* for the one that led to each response."""
         self._request, self._handler = request, handler
 
     async def settle(self) -> None:
-        """Return when all that came is with the archive, or `PATIENCE` is over."""
+        """Wait until the archive has everything that came, or `PATIENCE` is over."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=PATIENCE)
 
@@ -289,11 +289,11 @@ class _Page:
             is_own = asked.is_navigation_request() and asked.frame.parent_frame is None
             exchange = exchange_of_answer(answer, maker)
             self._traffic.take(request, exchange, is_own=is_own)
-        except Exception as error:  # noqa: BLE001 - it is Playwright's, or the archive's
+        except Exception as error:  # noqa: BLE001 - Playwright's, or the archive's
             self._traffic.lost(error)
 
     def _is_proxied(self) -> bool:
-        """Whether the address that Playwright tells may be a proxy's."""
+        """Whether the address that Playwright reports may be a proxy's."""
         config = self._handler.config
         given = self._request.meta.get("playwright_context_kwargs") or {}
         contexts = [*config.startup_context_kwargs.values(), given]
@@ -307,7 +307,7 @@ class _Page:
 
 
 async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
-    """What is known of the answer to *asked*; ``None`` if no server sent one."""
+    """What is known about the response to *asked*; ``None`` if no server sent one."""
     response = await asked.response()
     if response is None or response.from_service_worker:
         return None
@@ -351,14 +351,14 @@ async def _answer(asked: Any, most: int, is_proxied: bool) -> Answer | None:
 async def _body(response: Any) -> bytes | None:
     try:
         body: bytes = await response.body()
-    except Exception as error:  # noqa: BLE001 - of redirects there is none
+    except Exception as error:  # noqa: BLE001 - redirects have no body
         logger.debug("no body of %s: %s", response.url, error)
         return None
     return body
 
 
 async def _version(response: Any) -> str:
-    """The WARC-Protocol of *response*; older versions of Playwright do not tell it."""
+    """The WARC-Protocol of *response*; empty with older versions of Playwright."""
     if not hasattr(response, "http_version"):
         return ""
     version = str(await response.http_version()).lower()
@@ -367,7 +367,7 @@ async def _version(response: Any) -> str:
 
 
 def _lines(given: Any, otherwise: dict[str, str]) -> _Lines:
-    """Header lines without those that HTTP/2 has for the request and status line."""
+    """Header lines, without HTTP/2's pseudo-headers for request and status line."""
     pairs = (
         list(otherwise.items())
         if isinstance(given, BaseException)
@@ -381,7 +381,7 @@ def _lines(given: Any, otherwise: dict[str, str]) -> _Lines:
 
 
 def _without_codings(head: bytes, body: bytes, truncated: str | None) -> bytes:
-    """*head* for a *body* whose codings were undone, as `archive.coding` has it."""
+    """*head* for a *body* whose codings were undone, as in `archive.coding`."""
     changed = _UNTRUE.sub(rb"X-Archive-Orig-\1", head)
     if not body or truncated or changed == head:
         return changed

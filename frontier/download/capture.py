@@ -1,13 +1,13 @@
 """Exchanges: what Scrapy sent and received, as bytes of HTTP/1.1.
 
-Our download handler fills a `Wire` while it works (`frontier.download.wire`). That
-keeps what Scrapy's `Request` and `Response` do not: the head of the response byte
-for byte, the head of the request as it was written to the socket, the TLS connection,
-and the part of a body that was received before a download failed.
+Our download handler fills a `Wire` while it works (`frontier.download.wire`). It keeps
+what Scrapy's `Request` and `Response` do not: the head of the response byte for byte,
+the head of the request as it was written to the socket, the TLS connection, and the
+part of a body that was received before a download failed.
 
 Other handlers leave only Scrapy's objects. What those lose is lost here: the reason
-phrase (the standard one is written), the case of header names, the order between
-different names, and which headers the handler itself added to the request.
+phrase (the standard one is written), the case of header names, the order of different
+names, and which headers the handler itself added to the request.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 _HOP_BY_HOP = {b"Transfer-Encoding", b"Connection", b"Keep-Alive"}
-"""Undone by the handler; the body is archived without them."""
+"""The handler has undone what they say; the body is archived without them."""
 _TYPES = {HtmlResponse: "text/html", XmlResponse: "application/xml"}
 _FLAGS = {
     "dataloss": "disconnect",
     "download_stopped": "unspecified",
-    "excerpt": "length",  # of `frontier.download.excerpt`
+    "excerpt": "length",  # from `frontier.download.excerpt`
 }
 
 
@@ -68,11 +68,11 @@ def exchange_of(request: Request, response: Response, started: float) -> Exchang
 def exchange_of_made(
     request: Request, response: Response, started: float, maker: str
 ) -> Exchange:
-    """What *maker* made of *request*; no server sent *response* as it is.
+    """What *maker* made for *request*; no server sent *response* as it is.
 
-    Its URL is that of the document: a browser follows redirects by itself. Its type,
-    without a Content-Type, is that of *response*'s class: middlewares that drive a
-    browser give an `HtmlResponse` without headers.
+    It has the URL of the document: a browser follows redirects by itself. Without a
+    Content-Type, its type is that of *response*'s class: middlewares that drive a
+    browser return an `HtmlResponse` without headers.
     """
     if b"Content-Type" not in response.headers:
         response = _typed(response)
@@ -95,11 +95,10 @@ def _typed(response: Response) -> Response:
 
 
 def truncation(flags: Iterable[str]) -> str | None:
-    """The reason of WARC-Truncated that Scrapy's *flags* of a response give.
+    """The reason for WARC-Truncated, by Scrapy's *flags* of a response.
 
-    None for ``partial``: it flags every body that ends with the connection, as
-    those of HTTP/1.0 do, and such a body is taken to be whole (RFC 9112, section
-    6.3).
+    ``None`` for ``partial``: that flags every body that ends with the connection, as in
+    HTTP/1.0, and such a body is taken to be whole (RFC 9112, section 6.3).
     """
     for flag in flags:
         if flag in _FLAGS:
@@ -108,13 +107,13 @@ def truncation(flags: Iterable[str]) -> str | None:
 
 
 def request_head_of(request: Request) -> bytes:
-    """The head that *request* should have been sent with."""
+    """The head that *request* was probably sent with."""
     lines = _lines_of(request.headers)
     return request_head(request.method, request.url, lines, len(request.body))
 
 
 def request_head(method: str, url: str, lines: Lines, size: int) -> bytes:
-    """The head of a request for *url* with the headers *lines* and *size* bytes."""
+    """The head of a request for *url* with headers *lines* and *size* bytes of body."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     names = {name.lower() for name, _ in lines}
@@ -128,13 +127,13 @@ def request_head(method: str, url: str, lines: Lines, size: int) -> bytes:
 
 
 def response_head(status: int, lines: Lines, reason: str = "") -> bytes:
-    """The head of a response; without a *reason*, as of HTTP/2, the standard one."""
+    """The head of a response; the standard *reason* if there is none, as in HTTP/2."""
     reason = reason or responses.get(status, "")
     return _head(f"HTTP/1.1 {status} {reason}".rstrip(), lines)
 
 
 def _head(first: str, lines: Lines) -> bytes:
-    """A head; a line break in a value begins no other header."""
+    """A head; line breaks in values become spaces, lest they begin another header."""
     parts = [first.encode("utf-8", "replace")]
     for name, value in lines:
         parts.append(re.sub(rb"[\r\n]", b" ", name + b": " + value))
@@ -151,13 +150,13 @@ def _lines_of(headers: Headers) -> Lines:
 
 
 UNDONE = "X-Archive-Orig-"
-"""Put before the name of a header that is no longer true of the stored body."""
+"""Prefix for the name of a header that is not true of the stored body."""
 
 _CODING = re.compile(rb"^(transfer-encoding[ \t]*:)", re.IGNORECASE | re.MULTILINE)
 _LINE_END = re.compile(rb"(?<!\r)\r*+\n")
-"""Looked for from the first CR of several on only: from each takes their square."""
+"""Matches from the first of several CRs only: from each would take quadratic time."""
 NO_HEAD = "no HTTP head"
-"""The framing of what was received in place of an answer."""
+"""The framing of bytes that were received in place of an HTTP response."""
 
 
 def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
@@ -180,7 +179,7 @@ def exchange_of_wire(request: Request, wire: Wire) -> Exchange:
 
 
 def stored_head(head: bytes) -> bytes:
-    """Return *head* as it goes into a record: every line ended by CRLF.
+    """*head* as it goes into a record: every line ends with CRLF.
 
     The body is stored without its transfer coding, so a header that claims one
     would be untrue, and readers would look for chunks. It is kept under another
@@ -198,9 +197,10 @@ class Captures:
         self._stats = crawler.stats
 
     def take(self, request: Request, exchange: Exchange) -> Future[Stored] | None:
-        """Have *exchange*, to which *request* led, archived; where it is being written.
+        """Archive *exchange*, which *request* led to; return where it will be written.
 
-        ``None`` if it is not wanted, or left out by a rule: the crawl log tells of it.
+        ``None`` if it is not wanted, or left out by a rule: then only the crawl log has
+        it.
         """
         archive = self._session.archive
         if archive is None:
@@ -219,13 +219,13 @@ class Captures:
         return archive.submit(exchange)
 
     def note(self, attempt: Attempt) -> None:
-        """Have *attempt*, which led to no exchange, in the crawl log."""
+        """Put *attempt*, which led to no exchange, into the crawl log."""
         if self._session.archive is not None:
             self._session.archive.note(attempt)
 
 
 def _unwritten(exchange: Exchange) -> Attempt:
-    """What the crawl log tells of *exchange*, which is not archived."""
+    """What the crawl log says about *exchange*, which is not archived."""
     return Attempt(
         exchange.url,
         exchange.status,

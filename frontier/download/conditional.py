@@ -2,13 +2,12 @@
 
 What always holds:
 
-1.  A request is made conditional only where its response's body can be read back
-    on this machine: so the spider sees what it would have seen, a 200 with the
-    body, and follows its links.
-2.  Only the 304 to such a request stands for a stored payload. One that nobody
-    asked for, or that the spider asked for itself, is archived and handed on as
-    what it is.
-3.  The headers that are added are taken away again: a retry starts afresh.
+1.  A request is made conditional only if the stored body can be read back on this
+    machine: so the spider sees what it would have seen, a 200 with the body, and
+    follows its links.
+2.  Only the 304 to such a request stands for a stored payload. One that nobody asked
+    for, or that the spider asked for itself, is archived and handed on as it is.
+3.  The headers that are added are removed again: a retry starts afresh.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from frontier.warc.readback import Kept
 
 UNCONDITIONAL = "frontier_unconditional"
-"""Key of meta: the body could not be read back, so it is fetched."""
+"""Key of ``meta``: the body could not be read back, so it is fetched."""
 FLAG = "not-modified"
-"""Of a response whose body was read back."""
+"""The flag of a response whose body was read back."""
 _CONDITIONS = (
     "If-None-Match",
     "If-Modified-Since",
@@ -50,7 +49,7 @@ _OF_THE_BODY = {b"content-length", b"content-type", b"content-encoding"}
 
 
 class Conditional:
-    """Asks with what is stored, and hands on what was stored."""
+    """Makes requests conditional, and hands on the stored body for a 304."""
 
     def __init__(self, session: Session, crawler: Crawler) -> None:
         self._session = session
@@ -86,9 +85,9 @@ class Conditional:
         return replace(exchange, unmodified=Unmodified(past.original, past.digest))
 
     async def restore(self, request: Request, response: Response) -> Response | Request:
-        """What the spider would have seen in place of *response*.
+        """What the spider gets: the stored body if *response* is a 304 we asked for.
 
-        If the body cannot be read back after all, the request is repeated.
+        If the body cannot be read back after all, the request is to be repeated.
         """
         past = self.forget(request)
         if past is None or response.status != 304:
@@ -103,7 +102,7 @@ class Conditional:
         return _restored(response, kept)
 
     def forget(self, request: Request) -> LastCapture | None:
-        """Take the added headers away; return what was asked with."""
+        """Remove the added headers; return the capture that they were from."""
         past = self._session.requests.known(request).asked_with
         if past is not None:
             self._session.requests.of(request).asked_with = None
@@ -116,15 +115,15 @@ class Conditional:
         try:
             past = archive.history.lookup(url) if archive and archive.history else None
         except StoreError:
-            return None  # then it is fetched
+            return None  # so it is fetched
         return past if past and is_here(self._directory, past) else None
 
 
 def _restored(response: Response, kept: Kept) -> Response:
-    """*kept*, with the headers of the 304 *response* in place of its own.
+    """*kept*, updated with the headers of the 304 *response*.
 
-    As a cache does it (RFC 9111, section 3.2). Cookies that were set long ago are
-    not set again.
+    That is what a cache does (RFC 9111, section 3.2). Cookies that were set long ago
+    are not set again.
     """
     headers = Headers()
     for name, value in kept.headers:

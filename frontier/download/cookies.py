@@ -1,19 +1,19 @@
-"""Cookies of the whole crawl: Scrapy's middleware, with jars that all nodes have.
+"""Cookies of the whole crawl: Scrapy's middleware, with jars that all nodes share.
 
-A login on one node is one for all. Scrapy's jar of each ``cookiejar`` is divided by
+A login on one node is a login on all. Scrapy's jar for each ``cookiejar`` is divided by
 registered domain: cookies of accounts.x.org go to www.x.org, and to no other domain.
-See `frontier.node.cookies` for when a node reads what others have.
+`frontier.node.cookies` says when a node reads what others have.
 
 What always holds:
 
 1.  A request is sent with all cookies that were set, for its jar and domain, by a
     response that is acked, or that led to it, on whichever node.
 2.  A response that changed a jar reaches the spider only when the store has the
-    change: one write for one response, merged cookie by cookie.
+    change: one write per response, merged cookie by cookie.
 3.  What the store has is data of unknown origin: an invalid cookie, or one of
     another domain, is left out.
-4.  A cookie that is not shared, as it is too large or one too many, is kept by the
-    node that was given it, and a line says so.
+4.  A cookie that is not shared, because it is too large or one too many, is kept by the
+    node that received it, and a log line says so.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_KEY = 200
-"""Characters of a ``cookiejar`` that is shared."""
+"""The most characters of a ``cookiejar`` key that is shared."""
 MAX_JARS = 10_000
-"""Without cookies, which a node remembers that it has looked for."""
+"""Jars above which a node forgets those without cookies."""
 LOCAL = "frontier/cookies/local"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
-"""What would end a header."""
+"""Control characters, which could end a header."""
 
 
 class _Jar(shared.Jar):
@@ -65,19 +65,19 @@ class _Jar(shared.Jar):
         self.key = key
         self.domain = domain
         self.domains: dict[str, None] = {}
-        """Those of cookies that were set; host names, or with a dot before them."""
+        """Domains of cookies that were set: host names, some with a dot before them."""
 
 
 class _ScrapysJar(CookieJar):
-    """Scrapy's jar; what it sends is UTF-8, as what it read was taken to be.
+    """Scrapy's jar, but it sends cookies as UTF-8, as which they were read.
 
     Scrapy writes the header in the charset of the page that had the link: where that
-    lacks a letter of a cookie, nothing more is asked of that site.
+    lacks a letter of a cookie, requests to that site fail.
     """
 
     @override
     def add_cookie_header(self, request: Request) -> None:
-        """Give *request* the cookies that are for it."""
+        """Add to *request* the cookies that are for it."""
         headers = request.headers
         encoding, headers.encoding = headers.encoding, "utf-8"
         try:
@@ -87,7 +87,7 @@ class _ScrapysJar(CookieJar):
 
 
 class CookiesMiddleware(BaseCookies):
-    """Replaces Scrapy's, and shares cookies among all nodes of the crawl."""
+    """Replaces Scrapy's middleware, and shares cookies among all nodes of the crawl."""
 
     _session: Session
 
@@ -126,7 +126,7 @@ class CookiesMiddleware(BaseCookies):
         if not request.cookies:
             super().process_request(request)
             return
-        async with jar.lock:  # its own are put into the jar, as Scrapy does it
+        async with jar.lock:  # Scrapy puts the request's own cookies into the jar
             super().process_request(request)
             changed = await self._store(jar)
         if changed:
@@ -136,7 +136,7 @@ class CookiesMiddleware(BaseCookies):
     async def process_response(  # type: ignore[override]
         self, request: Request, response: Response
     ) -> Response:
-        """Store what *response* has set, before anybody builds upon it."""
+        """Store the cookies that *response* sets, before anybody relies on them."""
         jar = self._jar_of(request)
         if jar is None or "Set-Cookie" not in response.headers:
             super().process_response(request, response)
@@ -150,7 +150,7 @@ class CookiesMiddleware(BaseCookies):
 
     @override
     def put_into(self, jar: CookieJar, cookies: list[Cookie], request: Request) -> None:
-        """Put *cookies* into *jar*, and remember which domains they are of."""
+        """Put *cookies* into *jar*, and remember their domains."""
         cookies = [each for each in cookies if _may_be_set(each, request)]
         super().put_into(jar, cookies, request)
         part = self._jar_of(request)
@@ -163,7 +163,7 @@ class CookiesMiddleware(BaseCookies):
             }
 
     def _jar_of(self, request: Request) -> _Jar | None:
-        """The part of the crawl's cookies that *request* has to do with, if any."""
+        """The shared jar for *request*, if it has one."""
         host = urlparse_cached(request).hostname
         key = request.meta.get("cookiejar")
         if isinstance(key, int):
@@ -195,7 +195,7 @@ class CookiesMiddleware(BaseCookies):
         self._most = max(MAX_JARS, 2 * len(self._shared))
 
     async def _refresh(self, jar: _Jar) -> None:
-        """Put into Scrapy's jar what others have changed; *jar* is locked."""
+        """Put into Scrapy's jar what other nodes have changed; *jar* is locked."""
         era = jar.era
         fresh = await self._session.node.parts[shared.Cookies].refresh(jar)
         if fresh is None:
@@ -221,7 +221,7 @@ class CookiesMiddleware(BaseCookies):
             await self._store(jar)
 
     async def _store(self, jar: _Jar) -> bool:
-        """Write what has changed in *jar*, which is locked; whether the store has."""
+        """Write what changed in *jar*, which is locked; whether the store changed."""
         ours = self.jars[jar.key]
         changes: dict[str, str] = {}
         for number, cookie in enumerate(_cookies(ours, jar)):
@@ -257,7 +257,7 @@ class CookiesMiddleware(BaseCookies):
         )
 
     def _tell_of_key(self, request: Request) -> None:
-        """Say that the cookies of *request* are not shared, if its key is why."""
+        """Warn if the cookies of *request* are not shared because of its key."""
         key = request.meta.get("cookiejar")
         if not _is_plain(key) and not request.meta.get("dont_merge_cookies", False):
             self._keep_local(
@@ -267,7 +267,7 @@ class CookiesMiddleware(BaseCookies):
             )
 
     def _keep_local(self, kind: str, what: str) -> None:
-        """Count what is not shared, and say so once for each *kind*."""
+        """Count a cookie that is not shared, and warn once for each *kind*."""
         self.crawler.stats.inc_value(LOCAL)
         if kind not in self._said:
             self._said.add(kind)
@@ -280,7 +280,7 @@ class CookiesMiddleware(BaseCookies):
 
 
 def _is_plain(key: Any) -> bool:
-    """Whether *key*, of a jar, is the same on every node."""
+    """Whether *key*, a ``cookiejar``, means the same on every node."""
     return (
         key is None
         or isinstance(key, int)
@@ -289,19 +289,20 @@ def _is_plain(key: Any) -> bool:
 
 
 def _belongs(domain: str, jar: _Jar) -> bool:
-    """Whether *domain*, a cookie's, is that of *jar*, or below it."""
+    """Whether *domain*, of a cookie, is that of *jar* or below it."""
     name = domain.removeprefix(".")
     return any(
         name == own or name.endswith(f".{own}")
-        for own in (jar.domain, f"{jar.domain}.local")  # as `http.cookiejar` has it
+        for own in (jar.domain, f"{jar.domain}.local")  # `http.cookiejar` adds ".local"
     )
 
 
 def _may_be_set(cookie: Cookie, request: Request) -> bool:
-    """Whether *cookie* is for no public suffix; for one that is the host, for it alone.
+    """Whether *cookie* may be set; for a public suffix, only by a host of that name.
 
-    That is Scrapy's rule, with the list that is in the package: Scrapy's own fetches
-    it from publicsuffix.org as the first cookie with a domain comes.
+    Such a cookie is then for that host alone. That is Scrapy's rule, with the list that
+    is in the package: Scrapy fetches it from publicsuffix.org when the first cookie
+    with a domain comes.
     """
     host = (urlparse_cached(request).hostname or "").lower()
     domain = cookie.domain.removeprefix(".")
@@ -313,7 +314,7 @@ def _may_be_set(cookie: Cookie, request: Request) -> bool:
 
 
 def _cookies(ours: CookieJar, jar: _Jar) -> Iterator[Cookie]:
-    """The cookies of *ours* that belong to *jar* and are still good."""
+    """The cookies of *ours* that belong to *jar* and have not expired."""
     for domain in jar.domains:
         for named in cookies_by_domain(ours).get(domain, {}).values():
             yield from (each for each in named.values() if not each.is_expired())
@@ -335,7 +336,7 @@ def _entry(cookie: Cookie) -> tuple[str, str]:
 
 
 def _cookie(field: str, value: str) -> Cookie | None:
-    """The cookie that is stored so; ``None`` if it is none."""
+    """The cookie stored as *value* in *field*; ``None`` if that is not a cookie."""
     if len(field) + len(value) > shared.MAX_BYTES:
         return None
     try:

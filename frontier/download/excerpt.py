@@ -1,14 +1,13 @@
-"""The first part of an answer, where no more of it is wanted.
+"""The first part of a response, where no more of it is wanted.
 
-A robots.txt of 100 MB, or one of 200 kB that becomes 100 MB when its content coding
-is undone, has rules in its first 500 KiB, and no more of them are to be read (RFC
-9309, section 2.5).
+A robots.txt may have 100 MB, or 200 kB that become 100 MB when its content coding is
+undone; only the rules in its first 500 KiB are to be read (RFC 9309, section 2.5).
 
 What always holds:
 
-1.  Of a request with `EXCERPT` no more than so many bytes are taken from the wire, and
-    no more than so many are made of them. What was taken is archived, as truncated.
-2.  It is no error that there is more, whatever ``DOWNLOAD_MAXSIZE`` says.
+1.  For a request with `EXCERPT`, no more than that many bytes are taken from the wire,
+    and no more are decoded from them. What was taken is archived, as truncated.
+2.  A longer body is no error, whatever ``DOWNLOAD_MAXSIZE`` says.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 EXCERPT = "frontier_excerpt"
 """Key of ``meta``: how many bytes are wanted."""
 _WINDOWS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
-"""Content coding to zlib's `wbits`."""
+"""zlib's ``wbits`` by content coding."""
 
 
 def excerpt_of(request: Request, response: Response) -> Response:
-    """*response*, with no more than *request* wants, and its content coding undone.
+    """*response* with its content coding undone, and no more than *request* wants.
 
-    Of a coding that is not known here it is left to Scrapy, with its limits.
+    A coding that is not in `_WINDOWS` is left to Scrapy, with Scrapy's limits.
     """
     wanted = request.meta.get(EXCERPT)
     if not wanted:
@@ -47,7 +46,7 @@ def excerpt_of(request: Request, response: Response) -> Response:
 
 
 def decoded(data: bytes, window: int, most: int) -> tuple[bytes, bool]:
-    """What *data* was before zlib packed it, and whether that is all: *most* bytes."""
+    """*data* unpacked by zlib, at most *most* bytes, and whether that is all of it."""
     for bits in (window, -15):  # deflate without its header is common
         unpack = zlib.decompressobj(bits)
         try:
@@ -55,4 +54,4 @@ def decoded(data: bytes, window: int, most: int) -> tuple[bytes, bool]:
         except zlib.error:
             continue
         return found[:most], len(found) <= most and unpack.eof
-    return data[:most], len(data) <= most  # it was not packed, whatever its head says
+    return data[:most], len(data) <= most  # not packed, whatever its headers say

@@ -1,19 +1,19 @@
-"""The download handler: Scrapy's, and it keeps what crosses the wire.
+"""The download handler: Scrapy's, which also keeps what crosses the wire.
 
-What Scrapy 2.19's HTTP/1.1 handler loses on the way to a `Response`: the reason
-phrase, the case and the order of header names, spaces around values, lines
-without a colon, the headers about the connection (among them the original
-Content-Length, if it is repeated), TLS version and cipher, the request as
-Twisted words it, and everything of a download that fails after the head came.
+On the way to a `Response`, Scrapy 2.19's HTTP/1.1 handler loses the reason phrase, the
+case and the order of header names, spaces around values, lines without a colon, the
+headers about the connection (among them the original Content-Length, if it is
+repeated), TLS version and cipher, the request as Twisted writes it, and everything of a
+download that fails after the head came.
 
-It hooks Twisted's client protocol where the bytes pass, and changes nothing of
-what Scrapy makes of them. What always holds:
+This one hooks Twisted's client protocol where the bytes pass, and leaves unchanged what
+Scrapy makes of them. What always holds:
 
 1.  A `Wire` is made for each request, and belongs to that request alone.
-2.  Whatever came of an answer is archived (`frontier.download.wire`).
+2.  Whatever part of a response came is archived (`frontier.download.wire`).
 3.  The handler never waits: bodies go to disk in another thread.
-4.  It connects to addresses that are allowed (`frontier.download.addresses`), and
-    writes no request whose lease has ended: without an archive, too.
+4.  It connects only to addresses that are allowed (`frontier.download.addresses`), and
+    writes no request whose lease has ended; this holds without an archive, too.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class CheckedHandler(BaseHandler):
         """Let *request* be written if its lease is current.
 
         Raises:
-            LeaseGone: It goes back to the store, or another node has it.
+            LeaseGone: It is not; the request goes back to the store.
         """
         session = self._session
         if session.lease_guard is None or session.lease_guard.covers(request):
@@ -79,7 +79,7 @@ class CheckedHandler(BaseHandler):
 
     @contextmanager
     def _telling(self, checked: Checked) -> Iterator[None]:
-        """Raise what a download has failed of, as Scrapy and others know it."""
+        """Raise the error of a download as one that Scrapy and the package know."""
         try:
             with refusing(checked), wrap_twisted_exceptions():
                 yield
@@ -89,7 +89,7 @@ class CheckedHandler(BaseHandler):
             raise reason from None
 
     def agent_for(self, request: Request) -> _Agent:
-        """What sends *request*, and nothing else."""
+        """The agent that sends *request*, and only that."""
         agent: _Agent = self.make_agent(_Agent)
         agent.guard = partial(self.guard, request)
         agent.checked = Checked(self._hops, request)
@@ -106,8 +106,8 @@ class CheckedHandler(BaseHandler):
         """Download *request*.
 
         Raises:
-            AddressRefused: Its host leads to addresses that are not connected to.
-            LeaseGone: Another node has its partition now.
+            AddressRefused: Its host leads to addresses that are not allowed.
+            LeaseGone: Its lease is not current any more.
         """
         return excerpt_of(request, await self.send(self.agent_for(request), request))
 
@@ -115,8 +115,8 @@ class CheckedHandler(BaseHandler):
 class Handler(CheckedHandler):
     """Downloads http and https as Scrapy does, and keeps the bytes for the archive.
 
-    Scrapy's own way to send is repeated here for one reason: its agent's class
-    is no parameter.
+    It repeats Scrapy's own way to send for one reason: the agent's class cannot be
+    passed to it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -150,13 +150,13 @@ class Handler(CheckedHandler):
 
     @override
     async def close(self) -> None:
-        """Close idle connections, and wait for what still goes to disk."""
+        """Close idle connections, and wait until all bodies are on disk."""
         await super().close()
         await self._spools.close()
 
 
 class _Agent(BaseAgent):
-    """Scrapy's, which connects where `checked` permits, and writes as `guard` does."""
+    """Scrapy's agent; connects where `checked` permits, and writes if `guard` does."""
 
     guard: Guard
     checked: Checked
@@ -172,7 +172,7 @@ class _Agent(BaseAgent):
 
 
 class _Pool:
-    """The pool of connections as one request sees it."""
+    """The connection pool as one request sees it."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class _Pool:
 
 
 class _Wired:
-    """A connection that has *wire* with the one request that it is given."""
+    """A connection that notes in *wire* the one request that it is given."""
 
     def __init__(self, connection: Any, guard: Guard, wire: Wire | None) -> None:
         self._connection = connection
@@ -215,8 +215,8 @@ class _Wired:
 class _Tee:
     """A transport that notes the head of the request as it is written.
 
-    And the last look at its lease: a node may have been stopped while it put the
-    request into words.
+    It also checks the lease one last time: the node may have been stopped while it
+    composed the request.
     """
 
     def __init__(self, transport: Any, wire: Wire | None, guard: Guard) -> None:
@@ -234,7 +234,7 @@ class _Tee:
             self._wire.request_head = b"".join(lines)  # Twisted writes all at once
         self._transport.writeSequence(lines)
         # Twisted would send it in the next turn of the loop. A callback that blocks the
-        # loop until then would hold it back, perhaps for longer than the lease lasts.
-        # What TLS has not encrypted yet still waits.
+        # loop first would delay it, perhaps for longer than the lease lasts. What TLS
+        # has not encrypted yet still waits.
         if not self._transport.disconnecting:
             self._transport.doWrite()

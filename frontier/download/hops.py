@@ -1,21 +1,21 @@
-"""Each hop of a request is decided on: a link, a redirect, a meta refresh, a sitemap's.
+"""Decides on each hop: a link, a redirect, a meta refresh, an entry of a sitemap.
 
 What always holds:
 
 1.  Every request passes `frontier.downloadermiddlewares.HopMiddleware` before anything
-    is sent for it, whoever made it: a redirect is a request like any, and so is that
-    for robots.txt.
-2.  Of a spider whose `scope` is a `frontier.urls.scope.Scope` no request is sent that
-    is out of it, but its seeds, the sitemaps that they lead to, and robots.txt, which
-    RFC 9309 (2.3.1.2) has followed to other hosts.
-3.  What the URL's host spells is compared with ``FRONTIER_ALLOW_ADDRESSES`` here, and
-    to what its name leads where the connection is made (`frontier.download.addresses`).
-4.  Where there is an archive, no request is sent whose URL is longer than the target
-    of a record may be.
-5.  Nothing is sent that an operator has excluded, whoever asked for it; what waits for
-    its turn is looked at once more when that comes (`frontier.download.politeness`).
-6.  What is refused is counted by its reason, told once for each, and is in the crawl
-    log.
+    is sent for it, whoever made it: a redirect is a request like any other, and so is
+    one for robots.txt.
+2.  If a spider's `scope` is a `frontier.urls.scope.Scope`, no request out of it is sent
+    except its seeds, the sitemaps that they lead to, and robots.txt, whose redirects to
+    other hosts are followed (RFC 9309, 2.3.1.2).
+3.  A host that spells an address is checked against ``FRONTIER_ALLOW_ADDRESSES`` here;
+    what a name leads to, where the connection is made (`frontier.download.addresses`).
+4.  With an archive, no request is sent whose URL is longer than a record's target may
+    be.
+5.  Nothing that an operator has excluded is sent, whoever asked for it; a request that
+    waits for its turn is checked again when it comes (`frontier.download.politeness`).
+6.  Refused requests are counted by reason, reported once for each reason, and are in
+    the crawl log.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 START = "is_start_request"
-"""In the ``meta`` of what `Spider.start` makes: true. An errback makes it false."""
+"""Key of ``meta``: true in what `Spider.start` yields, false in what errbacks yield."""
 SEED = "frontier_seed"
-"""Key of ``meta`` of a robots.txt: whether it is fetched for a seed."""
+"""Key of ``meta`` of a request for robots.txt: whether it is fetched for a seed."""
 SITEMAP = "frontier_sitemap"
-"""Key of ``meta`` of a sitemap, which a robots.txt or another sitemap names."""
+"""Key of ``meta`` of a request for a sitemap that robots.txt or another one names."""
 NETWORK = ("http", "https", "ftp")
 """Schemes whose hosts are on the network."""
 SCOPE = "scope"
@@ -66,7 +66,7 @@ STATS = {
     "metadata": "frontier/refused/metadata",
     "reserved": "frontier/refused/reserved",
 }
-"""Reason to stat."""
+"""Stats by reason."""
 WHY = {
     LENGTH: f"its URL has more than {MAX_URL:,} characters, and other tools would not "
     "read its record",
@@ -76,9 +76,9 @@ ADDRESS = "address (FRONTIER_ALLOW_ADDRESSES)"
 
 
 class Hops(Part):
-    """Decides which requests may be sent, and to what address.
+    """Decides which requests may be sent, and to which addresses.
 
-    One for each process: its users have it from `Session.component`.
+    There is one per process: `Session.component` gives it.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -90,11 +90,11 @@ class Hops(Part):
         self._first: dict[str, str] = {}
 
     def is_seed(self, request: Request) -> bool:
-        """Whether the operator asked for the URL of *request*, and no page did.
+        """Whether the operator, and no page, asked for the URL of *request*.
 
-        A seed is a request that was queued, that no response led to (Scrapy's depth
-        of it is 0), and that is not a redirect. What an errback makes has no depth,
-        whatever page its URL is from: see `of_errback`.
+        A seed is a request that was queued, that no response led to (its depth in
+        Scrapy is 0), and that is not a redirect. A request that an errback makes has
+        no depth, whichever page its URL is from: see `of_errback`.
         """
         meta = request.meta
         if meta.get(START) is False:
@@ -112,9 +112,9 @@ class Hops(Part):
         return bool(meta.get(START)) or self._has_depths()
 
     def of_errback(self, output: Any, request: Request) -> Any:
-        """*output* of the errback of *request*: its requests are no seeds.
+        """*output* of the errback of *request*, with requests marked as not seeds.
 
-        But for one that tries a seed again, with the URL that it has.
+        A request that tries a seed again, with the same URL, stays a seed.
         """
         seed = request.url if self.is_seed(request) else ""
 
@@ -126,7 +126,7 @@ class Hops(Part):
         return filtered(output, unseed)
 
     def _has_depths(self) -> bool:
-        """Whether Scrapy counts depths, so that 0 says something."""
+        """Whether Scrapy counts depths, so that 0 means something."""
         return self._crawler.get_spider_middleware(DepthMiddleware) is not None
 
     async def require(self, request: Request) -> None:
@@ -135,8 +135,8 @@ class Hops(Part):
         Raises:
             OutOfScope: It is out of the spider's scope.
             Excluded: An operator has excluded it.
-            URLTooLong: No record may have its URL.
-            AddressRefused: Its host is an address that is not connected to.
+            URLTooLong: Its URL is too long for a record.
+            AddressRefused: Its host is an address that is not allowed.
         """
         self.require_included(request)
         scope, shown = getattr(self._crawler.spider, "scope", None), request.url[:200]
@@ -157,18 +157,18 @@ class Hops(Part):
     def _is_exempt(self, request: Request) -> bool:
         """Whether *request* may be sent though its URL is out of scope."""
         if request.callback is NO_CALLBACK and SEED in request.meta:
-            return True  # robots.txt, which has rules for what is in scope
+            return True  # robots.txt, which has rules for pages in scope
         if request.meta.get(SITEMAP) and not request.meta.get("redirect_urls"):
-            return True  # it names what is in scope, and is above it or on another host
+            return True  # it names pages in scope, from above them or from another host
         return self.is_seed(request)
 
     def require_included(self, request: Request) -> None:
         """Let *request* pass if no operator has excluded it.
 
-        A robots.txt has rules for all of its host: it is excluded with that alone.
+        A robots.txt has rules for its whole host: only excluding that excludes it.
 
         Raises:
-            Excluded: So it is.
+            Excluded: An operator has excluded it.
         """
         exclusions = self._left_out.exclusions
         if not exclusions:
@@ -186,7 +186,7 @@ class Hops(Part):
         """Let *request*, which leads to an address of the class *kind*, pass.
 
         Raises:
-            AddressRefused: Such addresses are not connected to.
+            AddressRefused: Addresses of that class are not allowed for it.
         """
         if not await self.permits(request, kind, spelled=spelled):
             raise self.refusal(request, kind)
@@ -194,7 +194,7 @@ class Hops(Part):
     async def permits(self, request: Request, kind: str, *, spelled: bool) -> bool:
         """Whether *request*, which leads to the class *kind*, may be sent."""
         if not self._session.opened:
-            return False  # nothing is known, and nothing is to be sent
+            return False  # nothing is known yet, and nothing is to be sent
         classes = self._session.node.parts[AddressClasses]
         if classes.known(kind):
             return True
@@ -202,13 +202,13 @@ class Hops(Part):
         return await classes.permits(kind, is_seed=is_seed, spelled=spelled)
 
     def allows(self, kind: str) -> bool:
-        """Whether the class *kind* is connected to, as far as is known here."""
+        """Whether the class *kind* is allowed, as far as is known here."""
         if not self._session.opened:
             return False
         return kind in self._session.node.parts[AddressClasses].allowed
 
     def refusal(self, request: Request, kind: str) -> AddressRefused:
-        """The error of *request*, counted and told."""
+        """Count and report that *request* is refused; return its error."""
         self._refuse(request, kind)
         return AddressRefused(request.url, kind)
 
@@ -224,7 +224,7 @@ class Hops(Part):
         why = WHY.get(reason, f"it leads to a {reason} {ADDRESS}")
         if reason == SCOPE:
             if not (redirected and request.meta.get("is_start_request")):
-                return  # as of most links
+                return  # out of scope, as most links are
             why = "it is out of scope; if it belongs to the crawl, make it a seed"
         logger.warning(
             "%s%s is not fetched: %s; further ones are only counted",
@@ -234,7 +234,7 @@ class Hops(Part):
         )
 
     def tell_of(self, handler: type, scheme: str) -> None:
-        """Say once what is not checked of what *handler* sends, which is not ours."""
+        """Warn once what is not checked where *handler*, not one of ours, sends."""
         if handler not in self._handlers:
             self._handlers.add(handler)
             logger.warning(
@@ -248,7 +248,7 @@ class Hops(Part):
 
     @override
     def tell(self) -> None:
-        """Say how many requests were refused, in one line."""
+        """Log how many requests were refused, in one line."""
         if self._refused:
             parts = ", ".join(
                 f"{count:,} {reason}, first {self._first[reason]}"

@@ -1,18 +1,18 @@
 """Whether a server sent a response, or something else made it.
 
 A ``response`` record says that a server sent these headers and this body (WARC 1.1,
-section 6.3). That is known of what our own handler saw on the wire, and taken for
-true of what Scrapy's HTTP handlers give. It is not of what a browser rendered
-(scrapy-playwright), of what a service extracted, of a cache's answer, nor of what a
-downloader middleware made itself: of those there is a document, and its maker.
+section 6.3). That is known for what our own handler saw on the wire, and assumed for
+what Scrapy's HTTP handlers return. It is not true of what a browser rendered
+(scrapy-playwright), what a service extracted, what a cache returned, or what a
+downloader middleware made itself: those are documents that have a maker.
 
 What always holds:
 
-1.  Where our handler got an answer, that is archived, whatever a downloader
-    middleware has put in its place.
-2.  A response that did not come from a download handler is no server's.
-3.  A handler that is neither Scrapy's nor named in ``FRONTIER_WARC_HTTP_HANDLERS``
-    has made its responses itself; each such maker is told in the log, once.
+1.  If our handler got a response, it is archived, whatever a downloader middleware has
+    put in its place.
+2.  A response that did not come from a download handler was not sent by a server.
+3.  A handler that is neither Scrapy's nor named in ``FRONTIER_WARC_HTTP_HANDLERS`` is
+    taken to have made its responses itself; the log names each such maker once.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MIDDLEWARE = "a downloader middleware"
-"""The maker of what no handler gave; Scrapy does not say which one it is."""
+"""The maker of a response that is no handler's; Scrapy does not say which one it is."""
 RENDERED = frozenset({"playwright"})
-"""Flags of responses that a browser made in a handler that sends others itself."""
+"""Flags of responses that a browser rendered, by handlers that also fetch without."""
 _SCRAPYS = "scrapy.core.downloader.handlers."
-_ABSTRACT = "scrapy.core.downloader.handlers.base"  # of handlers of any kind
+_ABSTRACT = "scrapy.core.downloader.handlers.base"  # any handler may inherit from it
 
 
 class Answering:
-    """Tells the makers of one crawler's responses."""
+    """Tells who made one crawler's responses."""
 
     def __init__(self, crawler: Crawler, session: Session) -> None:
         """Load the handlers that the project names.
 
         Raises:
-            ConfigurationError: One of them is not there.
+            ConfigurationError: One of them cannot be loaded, or is not a class.
         """
         self._crawler = crawler
         self._session = session
@@ -59,10 +59,10 @@ class Answering:
         self._named = tuple(map(_load, session.config.warc_http_handlers))
 
     def answer(self, request: Request, response: Response) -> tuple[Response, str]:
-        """What is there instead of a wire: a response, and what made it.
+        """What there is instead of a `Wire`: a response, and what made it.
 
-        The maker is empty if a server sent the response; it is the handler's, if
-        one gave any.
+        The response is the handler's, if that returned one. The maker is empty if a
+        server sent the response.
         """
         state = self._session.requests.of(request)
         given, state.answer = state.answer, None
@@ -78,7 +78,7 @@ class Answering:
     def _maker(self, request: Request, response: Response) -> str:
         handler = handler_for(self._crawler, split(request.url).scheme)
         if RENDERED.isdisjoint(response.flags):
-            # Scrapy's own set a protocol; a subclass that makes a response does not.
+            # Scrapy's handlers set a protocol; a subclass that makes responses doesn't.
             if response.protocol and _is_scrapys(type(handler)):
                 return ""
             if isinstance(handler, self._named):

@@ -1,21 +1,21 @@
 """Why a request got no answer: what each error means, in one table.
 
-`outcome_of` reads it for whoever has to know: the crawl log, what counts errors, what
-leaves hosts alone, robots.txt, the archive. The codes are those of
+`outcome_of` looks errors up for the crawl log, the counts of errors, the rules that
+leave hosts alone, robots.txt and the archive. The codes are those of
 ``org.archive.modules.fetcher.FetchStatusCodes``, which the crawl log
 has in place of an HTTP status:
 
 ==========  ==================================================
 ``-1``      the name does not resolve
 ``-2``      the connection could not be made
-``-3``      it ended before the answer came
+``-3``      the connection ended before the response came
 ``-4``      nothing came in time
 ``-5``      another error
 ``-7``      the URL cannot be fetched: an unknown scheme, or it is too long
 ``-8``      its host is given up: it was asked too often and has not answered
 ``-61``     robots.txt could not be fetched
 ``-5000``   out of scope, as we or Scrapy's OffsiteMiddleware find
-``-5001``   its address is of a class that is not connected to
+``-5001``   its address is of a class that is not allowed
 ``-5002``   a downloader middleware of the project refused it
 ``-9998``   robots.txt forbids it
 ==========  ==================================================
@@ -60,11 +60,11 @@ class Excluded(OutOfScope):
 
 
 class SeenBefore(IgnoreRequest):
-    """A request was seen by another scheduler, before the crawl."""
+    """A request was seen by another scheduler before the crawl."""
 
 
 class AddressRefused(IgnoreRequest):
-    """A request leads to an address that ``FRONTIER_ALLOW_ADDRESSES`` has not."""
+    """A request leads to an address that ``FRONTIER_ALLOW_ADDRESSES`` leaves out."""
 
     def __init__(self, url: str, kind: str) -> None:
         super().__init__(f"{url[:200]} leads to a {kind} address")
@@ -73,7 +73,7 @@ class AddressRefused(IgnoreRequest):
 
 
 class LeaseGone(IgnoreRequest):
-    """Another node has the partition of a request, and sends it."""
+    """A request is left to another node, which has its partition or will have it."""
 
 
 class TurnIsLater(LeaseGone):
@@ -85,33 +85,33 @@ class HostBackedOff(LeaseGone):
 
 
 class HostGivenUp(IgnoreRequest):
-    """The request is given up, as its host did not answer again and again."""
+    """A request is given up because its host repeatedly did not answer."""
 
 
 class URLTooLong(IgnoreRequest):
-    """A request's URL is longer than the target of a record may be."""
+    """The URL of a request is longer than the target of a record may be."""
 
 
 class RobotsUnreachable(IgnoreRequest):
-    """A request is not sent, for it is not known what robots.txt says."""
+    """A request is not sent because robots.txt could not be read."""
 
 
 class Outcome(NamedTuple):
-    """What an error says of its request, and of its host."""
+    """What an error says about its request and its host."""
 
     code: int = UNKNOWN
     """In the crawl log; 0 for what is no attempt: the request waits, or was not due."""
     kind: str | None = "other"
-    """As which error it is counted (`frontier.session.request_stats`); ``None``: as
-    none, for the request is not allowed."""
+    """The error that it is counted as (`frontier.session.request_stats`); ``None`` if
+    it is not counted, because the request was not allowed or not due."""
     absent: str = ""
-    """In what way its host cannot be reached; empty if it can, or may."""
+    """Why its host cannot be reached; empty if it can, or may be reachable."""
     truncated: str = "disconnect"
-    """The reason of WARC-Truncated for what had come."""
+    """The reason for WARC-Truncated, if part of a response had come."""
 
     @property
     def is_silence(self) -> bool:
-        """Whether it may come of an uplink that is down, or of a proxy."""
+        """Whether the cause may be an uplink that is down, or a proxy."""
         return self.kind == "tls" or self.code in _UNANSWERED
 
 
@@ -150,15 +150,16 @@ _OUTCOMES: tuple[tuple[tuple[type[BaseException], ...], Outcome], ...] = (
     # Scrapy cancels what exceeds DOWNLOAD_MAXSIZE.
     ((DownloadCancelledError,), Outcome(truncated="length")),
 )
-"""The first row that an error is of says what it means; any other error, nothing."""
+"""The first row with a class of the error says what it means; without one, nothing
+is known."""
 
 
 def outcome_of(error: BaseException, *, sent: bool = True) -> Outcome:
-    """What *error* says, with which a request that was *sent*, or not, ended."""
+    """What *error* means for a request that was *sent*, or ended before that."""
     found = next((o for kinds, o in _OUTCOMES if isinstance(error, kinds)), Outcome())
     if isinstance(error, IgnoreRequest):
         if found.code == REFUSED and "robots.txt" in str(error):
-            return Outcome(ROBOTS, None)  # Scrapy has no class for either
+            return Outcome(ROBOTS, None)  # Scrapy has a class for neither
         if found.code == REFUSED and "offsite" in str(error):
             return Outcome(OUT_OF_SCOPE, None)
         return found
@@ -170,14 +171,14 @@ def outcome_of(error: BaseException, *, sent: bool = True) -> Outcome:
 
 
 def kind_of_status(status: int) -> str | None:
-    """The kind of error that a response of *status* is; ``None`` if it is none."""
+    """The kind of error that *status* is counted as; ``None`` if it is not an error."""
     if status == 429:
         return "http_429"
     return "http_5xx" if 500 <= status <= 599 else None
 
 
 def _is_tls(error: BaseException) -> bool:
-    """Whether *error* is that of a TLS connection that could not be made."""
+    """Whether *error* means that a TLS connection could not be made."""
     if isinstance(error, SSLError):
         return True
     cause = error.__cause__

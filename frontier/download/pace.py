@@ -1,11 +1,11 @@
-"""The delay and the number of requests at a time of each host, as they are by now.
+"""The delay and concurrency of each host, as they change during the crawl.
 
 What always holds:
 
-1.  What an operator has set for one host comes before ``DOWNLOAD_SLOTS``, that before
-    what is set for all, that before the node's own settings.
-2.  No delay is below the Crawl-delay of the host's robots.txt, and AutoThrottle makes
-    none that is below what was set.
+1.  A value that an operator has set for one host comes before ``DOWNLOAD_SLOTS``, that
+    before the value set for all hosts, and that before the node's own settings.
+2.  No delay is below the Crawl-delay of the host's robots.txt, and AutoThrottle lowers
+    none below what was set.
 3.  As long as nothing is set, Scrapy's slots are left alone.
 """
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 ALL = ""
-"""Stands for all hosts, beside the names of some."""
+"""Stands for all hosts that have no own value."""
 
 
 class Pace:
-    """Gives Scrapy's slots their delays; one for each process."""
+    """Gives Scrapy's slots their delays and concurrency; one per process."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._delays: Mapping[str, float] = {}
         self._counts: Mapping[str, int] = {}
         self._is_set = False
-        """Whether an operator has ever set any."""
+        """Whether an operator has ever set any value."""
         self._watches = False
         self._floors: dict[str, float] = {}
-        """Least delay of hosts whose robots.txt has one."""
+        """Least delay of each host whose robots.txt has one."""
 
     def change(self, delays: Mapping[str, float], counts: Mapping[str, int]) -> None:
-        """Have hosts keep *delays*, in seconds, and get *counts* requests at once."""
+        """Use *delays*, in seconds, and *counts*, of requests at once, by host."""
         if (delays, counts) == (self._delays, self._counts):
             return
         self._delays, self._counts, self._is_set = dict(delays), dict(counts), True
@@ -50,9 +50,10 @@ class Pace:
             self._give(key)
 
     def keep_floor(self, key: str, delay: float) -> bool:
-        """Have *key* never keep less than *delay*; whether that is news, and longer.
+        """Never let the delay of *key* be below *delay*, which robots.txt asks for.
 
-        Without jitter: it is what robots.txt asks for.
+        Whether this is new and longer than the delay that was set. There is no jitter,
+        which could make the delay shorter.
         """
         if key in self._floors:
             return False
@@ -65,25 +66,25 @@ class Pace:
         return True
 
     def most(self) -> int:
-        """How many requests at a time a host may have, of those without own values."""
+        """How many requests at a time a host without an own value may have."""
         return self._counts.get(ALL, Slots(self._crawler).usual_concurrency())
 
     def delay(self) -> float:
-        """The delay of hosts without own values, in seconds."""
+        """The delay of hosts without an own value, in seconds."""
         return self._delays.get(ALL, Slots(self._crawler).usual_delay())
 
     def _chosen(self, key: str) -> float:
-        """The delay of the slot *key*, in seconds, whatever robots.txt asks for."""
+        """The delay set for the slot *key*, in seconds, ignoring robots.txt."""
         own = Slots(self._crawler).given(key, "delay")
         return self._delays.get(key, self.delay() if own is None else own)
 
     def _least(self, key: str) -> float:
-        """The delay of the slot *key*, in seconds, as long as nothing raises it."""
+        """The least delay of the slot *key*, in seconds; AutoThrottle may raise it."""
         floor = self._floors.get(key, 0.0)
         return max(self._chosen(key), floor) if self._is_set else floor
 
     def _give(self, key: str) -> None:
-        """Have the slot *key* keep what is set, and nothing that was before."""
+        """Give the slot *key* the values that are set, in place of earlier ones."""
         slots = Slots(self._crawler)
         if self._is_set:
             own = slots.given(key, "concurrency")
@@ -93,7 +94,7 @@ class Pace:
             self._raise(key)
 
     def _raise(self, key: str) -> None:
-        """Have the slot *key* keep its delay, whatever lowered it."""
+        """Raise the delay of the slot *key* to its least, if something lowered it."""
         slots, least = Slots(self._crawler), self._least(key)
         now = slots.delay(key)
         if now is not None and now < least:

@@ -1,14 +1,14 @@
-"""Pages: reading what a server sent without having the node wait for it.
+"""Pages: reading what a server sent without making the node wait for it.
 
 What always holds:
 
 1.  A document of at most `INLINE` bytes is read at once, which takes some milliseconds.
     One that is larger, or has more open elements than libxml2 usually takes, is read
-    by a worker process, for which the reactor waits as it waits for a server.
-2.  A document that cannot be read to its end is archived all the same. What was read
-    of it is followed; one line says which one it is and why, it is counted, and its
-    request goes to the dead letter, from which ``frontier crawl requeue`` takes it.
-3.  Links that are left out by a limit are counted by kind, and told once for each.
+    by a worker process, which the reactor waits for as it waits for a server.
+2.  A document that cannot be read to its end is archived all the same. The links read
+    so far are followed; one log line names the document and the reason, it is counted,
+    and its request becomes a dead letter, for ``frontier crawl requeue`` to take.
+3.  Links that a limit leaves out are counted by kind, and each kind is logged once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INLINE = 131_072
-"""Bytes of a document that is read in the reactor's thread. A worker would take
-about as long to learn of it; see `benchmarks/README.md`."""
+"""The most bytes of a document that is read in the reactor's thread. Handing one of
+that size to a worker would take about as long; see `benchmarks/README.md`."""
 
 
 class Document:
-    """What *response* leads to: iterate `links`, then ask for `title`.
+    """The links of *response*: iterate `links`, then ask for `title`.
 
-    With *embeds*, only what it needs to be shown, and not what its links lead to.
+    With *embeds*, only what the page needs to be shown, not what it links to.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Document:
             "embeds": embeds,
         }
         self.title: str | None = None
-        """Of an HTML page that was read to its end; empty if it has none."""
+        """The title of an HTML page that was read to its end; empty if it has none."""
 
     async def links(self) -> AsyncIterator[str]:
-        """Absolute URLs that it leads to, in order, each once, no fragments.
+        """Absolute URLs that it leads to, in order, each once, without fragments.
 
-        Of HTML, links and requisites; of CSS, what it imports and shows. It never
-        raises because of what the document is made of.
+        For HTML these are links and requisites; for CSS, what it imports and shows. No
+        document, whatever is in it, makes this raise an error.
         """
         response = self._response
         is_html = _is_html(response)
@@ -113,7 +113,7 @@ class Document:
 def links_of(response: Response) -> list[str]:
     """The links of *response*, read at once, whatever its size.
 
-    For a spider that is no crawler of the open web.
+    Only for spiders that do not crawl the open web.
     """
     is_html = _is_html(response)
     if is_html is None:
@@ -129,7 +129,7 @@ def _parts(
 
 
 def _is_html(response: Response) -> bool | None:
-    """Whether links are read from *response* as HTML, or as CSS; ``None``: not."""
+    """Whether links are read from *response* as HTML, or else as CSS; ``None``: not."""
     if isinstance(response, HtmlResponse):
         return True
     kind = response.headers.get("Content-Type") or b""

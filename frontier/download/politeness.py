@@ -1,24 +1,26 @@
-"""The last moment before a request is sent: Scrapy's download handlers, guarded.
+"""The last moment before a request is sent: guards Scrapy's download handlers.
 
-A request may wait in Scrapy's downloader slot for as long as the delay of its
-host says, and the node may be frozen meanwhile. So the lease is looked at when
-the handler is called, and not when the request enters the downloader; and our
-own handlers look at it again when the connection is made, which may take long.
+A request may wait in Scrapy's downloader slot for as long as the delay of its host
+says, and the node may be frozen meanwhile. So the lease is checked when the handler is
+called, not when the request enters the downloader; and our own handlers check it again
+when the connection is made, which may take long.
 
 What always holds:
 
-1.  No request from the store is sent without a current lease on its partition, nor
-    one that this node, as it closes, gives back. Nor is the one for the robots.txt
-    that it waits for.
+1.  No request from the store is sent without a current lease on its partition, nor if
+    this node, as it closes, has given it back. The same holds for the request for the
+    robots.txt that it waits for.
 2.  Requests that waited here for a lease are sent one after the other, with the
     delay of their slot between them.
 3.  While the crawl is paused nothing is sent, whoever made it. What has been handed to
     its handler by then goes on.
-4.  Where a host is divided into shards, a node sends no faster than its part of
-    them allows: its delay is the host's, times shards, by shards held; and it has
-    no more requests to it on the way than its part of what the host may have.
-5.  What has to wait for long for the delay of its host goes back to the store, and
-    comes when it is its turn (`frontier.node.inbox`): so slow hosts cannot fill a node.
+4.  If a host is divided into shards, a node sends no faster than its share of them
+    allows: its delay is the host's delay, times the number of shards, divided by the
+    shards it holds. It has no more requests to the host on the way than its share of
+    the host's limit.
+5.  A request that would wait long for the delay of its host goes back to the store, and
+    returns when it is its turn (`frontier.node.inbox`): so slow hosts cannot fill a
+    node.
 """
 
 from __future__ import annotations
@@ -49,21 +51,21 @@ if TYPE_CHECKING:
     from frontier.session.session import Session
 
 MAX_TURNS = 10_000
-"""Hosts and slots of which the next turn is known; then those that are over go."""
+"""Hosts and slots whose next turn is remembered; above it, past turns are forgotten."""
 CLOSING = "this node closes, and another sends it"
 LOST = "the lease on its partition is lost"
 PAUSED = "the crawl is paused, and this node closes"
 MOST_WAIT = 1.0
-"""Seconds for which a request from the store may wait in its slot, where it counts for
-``CONCURRENT_REQUESTS``."""
+"""Seconds for which a request from the store may wait in its slot, where it counts
+towards ``CONCURRENT_REQUESTS``."""
 PATIENCE = 0.05
-"""Seconds between looks at a lease that is not current."""
+"""Seconds between checks of a lease that is not current."""
 LOOK = 0.5
-"""The same while the crawl is paused."""
+"""Seconds between checks while the crawl is paused."""
 
 
 class _Busy:
-    """The requests of one divided host that are on the way."""
+    """The requests to one divided host that are on the way."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -92,17 +94,17 @@ class LeaseGuard:
         self._send = stand_before_handlers(crawler, self.send)
 
     async def send(self, request: Request) -> Response:
-        """Send *request* once the lease that it stands on is current.
+        """Send *request* once the lease that it depends on is current.
 
         Raises:
-            LeaseGone: Another node has its partition now, or this one closes, or the
-                host is left alone.
+            LeaseGone: Another node has its partition now, or this one is closing, or
+                the host is left alone.
             Excluded: An operator has excluded it meanwhile.
         """
         delivery = self._session.requests.delivery(request)
         if delivery is not None and delivery.is_given_back:
             raise LeaseGone(CLOSING)
-        if self._left_alone is not None:  # since it waits in its slot
+        if self._left_alone is not None:  # perhaps only since it waits in its slot
             await self._left_alone.require(request)
         reservation = None if delivery is None else delivery.reservation
         if reservation is None:
@@ -120,10 +122,10 @@ class LeaseGuard:
         return await self._send_now(request, self._delay(request), turn)
 
     def require_turn(self, request: Request) -> None:
-        """Have *request* wait in the store, if its slot has no turn for it soon.
+        """Have *request* wait in the store if its slot has no turn for it soon.
 
         Raises:
-            TurnIsLater: It does.
+            TurnIsLater: It waits in the store.
         """
         reservation = self._session.requests.reservation(request)
         if reservation is None or self._is_spread:
@@ -136,15 +138,17 @@ class LeaseGuard:
             raise TurnIsLater(f"the next turn of its host is in {wait:.0f} s")
 
     def covers(self, request: Request) -> bool:
-        """Whether *request* needs no lease, or its lease is current."""
+        """Whether *request* needs no lease, or has a current one."""
         reservation = self._session.requests.stands_on(request)
         return reservation is None or self._session.node.covers(reservation)
 
     async def _led(self, request: Request) -> None:
-        """Return once the lease of who waits for the answer to *request* is current.
+        """Wait until the lease of the request that needs the response is current.
+
+        Such a *request* is for the robots.txt of another; see `stands_on`.
 
         Raises:
-            LeaseGone: Another node has its partition now, or this one closes.
+            LeaseGone: Another node has its partition now, or this one is closing.
         """
         node, reserved = self._session.node, self._session.requests.stands_on(request)
         while reserved is not None and not node.covers(reserved):
@@ -155,10 +159,10 @@ class LeaseGuard:
             await asyncio.sleep(PATIENCE)
 
     async def _spaced(self, request: Request, reservation: Reservation) -> None:
-        """Return when the lease is current, and the delay of the host is kept.
+        """Wait until the lease is current, and the delay of the host has passed.
 
-        Scrapy's slots keep it up to here. But those that wait here for a lease would
-        all be sent at the moment when it comes back.
+        Up to here Scrapy's slots keep the delay. But requests that wait here for a
+        lease would all be sent at the moment it comes back.
         """
         slot = str(request.meta.get("download_slot"))
         waited = await self._covered(request, reservation)
@@ -171,9 +175,10 @@ class LeaseGuard:
     async def _send_now(
         self, request: Request, delay: float = 0.0, turn: float = 0.0
     ) -> Response:
-        """Send *request*; its host, if it is from the store, is left alone then.
+        """Send *request*.
 
-        By other nodes for *delay* seconds, by this one for *turn*.
+        If it is from the store, its host is then left alone by other nodes for *delay*
+        seconds, by this one for *turn*.
         """
         self._hops.require_included(request)
         if (taken := self._session.requests.reservation(request)) is not None:
@@ -209,8 +214,8 @@ class LeaseGuard:
 
     @asynccontextmanager
     async def _room(self, host: str) -> AsyncIterator[None]:
-        """Be one of those of *host* that may be on the way at once."""
-        busy = self._busy.setdefault(host, _Busy())  # while anybody is in here
+        """Hold one of the requests to *host* that may be on the way at once."""
+        busy = self._busy.setdefault(host, _Busy())  # kept while anybody is in here
         async with busy.changed:
             await busy.changed.wait_for(
                 lambda: busy.count < self._host_concurrency.sent()
@@ -224,9 +229,9 @@ class LeaseGuard:
                 busy.changed.notify_all()
 
     async def _covered(self, request: Request, reservation: Reservation) -> bool:
-        """Return once *request* may be sent: its lease is current, and nothing paused.
+        """Wait until the lease of *request* is current and the crawl is not paused.
 
-        Whether it could not when this was called.
+        Return whether it had to wait.
         """
         node, state = self._session.node, self._session.requests.known(request)
         waited = False
@@ -237,7 +242,7 @@ class LeaseGuard:
             if reservation.delivery.is_given_back:
                 raise LeaseGone(CLOSING)
             if node.has_lost(reservation):
-                # Another node has it now. What is adopted waits here until its
+                # Another node has it now. Adopted deliveries wait here until their
                 # partition comes back.
                 self._session.requests.put_off(request)
                 self._crawler.stats.inc_value("frontier/queue/lost")
@@ -249,12 +254,13 @@ class LeaseGuard:
         return waited
 
     async def _unpaused(self, request: Request) -> None:
-        """Return once the crawl is not paused, for a *request* that needs no lease.
+        """Wait until the crawl is not paused, for a *request* that needs no lease.
 
-        Or when this node closes: what a page that was fetched still needs is fetched.
+        When the node closes the wait ends, too: what a page that was fetched still
+        needs is fetched.
 
         Raises:
-            LeaseGone: It is a robots.txt, of requests that are given back.
+            LeaseGone: It is for the robots.txt of requests that are given back.
         """
         node = self._session.node
         while node.controls.paused:
@@ -265,21 +271,21 @@ class LeaseGuard:
             await node.controls.resumed(LOOK)
 
     async def _turn(self, name: str, delay: float) -> None:
-        """Wait until the last turn of *name*, a host or a slot, is *delay* ago."""
+        """Wait for the next turn of *name*, a host or slot; turns are *delay* apart."""
         now = time.monotonic()
         at = max(now, self._next.get(name, now))
-        if len(self._next) >= MAX_TURNS:  # those that are over say nothing
+        if len(self._next) >= MAX_TURNS:  # turns in the past mean nothing
             self._next = {h: then for h, then in self._next.items() if then > now}
         self._next[name] = at + delay
         await asyncio.sleep(at - now)
 
     def _share(self, host: str) -> float:
-        """Which part of the shards of *host* is held here."""
+        """The share of the shards of *host* that this node holds."""
         config, node = self._session.config, self._session.node
         shards = shards_of(host, config.host_shards, config.partitions)
         held = sum(node.leases.current(s.partition) is not None for s in shards)
         return max(held, 1) / config.host_shards
 
     def _delay(self, request: Request) -> float:
-        """Of the request's slot at present: AutoThrottle and others change it."""
+        """The slot's delay at present: AutoThrottle and others change it."""
         return self._slots.delay(request.meta.get("download_slot")) or 0.0

@@ -1,25 +1,24 @@
-"""robots.txt as RFC 9309 has it: Scrapy's middleware, with its rules for what fails.
+"""robots.txt by RFC 9309: Scrapy's middleware, with the RFC's rules for failures.
 
-Scrapy 2.19 lets every request but the first through, unchecked, that waits for
-a robots.txt which is still being fetched; takes what it cannot have for the leave to
-fetch everything; reads files of any size in the reactor's thread; and keeps the rules
-of each host for as long as it runs.
+Scrapy 2.19 lets all but the first of the requests that wait for a robots.txt through,
+unchecked; takes a robots.txt that it cannot fetch for permission to fetch everything;
+reads files of any size in the reactor's thread; and keeps the rules of each host for as
+long as it runs.
 
-A Crawl-delay, which Scrapy leaves alone, becomes the least delay of the host's
-downloader slot, without jitter. AutoThrottle may raise it and not lower it.
+A Crawl-delay, which Scrapy ignores, becomes the least delay of the host's downloader
+slot, without jitter. AutoThrottle may raise that delay but not lower it.
 
 What always holds:
 
 1.  No request is sent before the rules of its scheme, host and port are known, or it
     is known that there are none.
-2.  There are none where the server says 4xx, but for 429, or redirects more than
+2.  There are no rules if the server answers 4xx, except 429, or redirects more than
     `MOST_HOPS` times (2.3.1.2, 2.3.1.3).
-3.  Where they cannot be fetched, nothing is fetched (2.3.1.4), but by those that were
-    there before; requests become dead letters, and after `RETRY` it is tried again.
-    Where there is no server, a request fails as it would by itself.
-4.  No more than 500 KiB are read (2.5), and the reactor's thread reads no more than
-    `INLINE`. Rules are used for a day (2.4), and so many are kept as `_Cache` has room
-    for.
+3.  If rules cannot be fetched, nothing is fetched (2.3.1.4) except by earlier rules;
+    requests become dead letters, and after `RETRY` the rules are tried again. If there
+    is no server, a request fails as it would without robots.txt.
+4.  At most 500 KiB are read (2.5), and the reactor's thread reads at most `INLINE`.
+    Rules are used for a day (2.4), and kept as long as `_Cache` has room.
 """
 
 from __future__ import annotations
@@ -86,41 +85,41 @@ MOST_HOPS = 5
 MAX_AGE = 86_400.0
 """Seconds for which rules are used (RFC 9309, 2.4)."""
 STALE = 30 * MAX_AGE
-"""Seconds for which they are used while newer ones cannot be fetched (2.3.1.4)."""
+"""Seconds for which rules are used while newer ones cannot be fetched (2.3.1.4)."""
 RETRY = 900.0
 """Seconds after which a robots.txt that could not be fetched is asked for again: the
 pause of Heritrix's ``retryDelaySeconds``."""
 RETRY_ABSENT = 30.0
-"""The same where there was no server: each of its requests is tried again as well."""
+"""The same if there was no server: then each request is tried again as well."""
 INLINE = 16_384
 """Bytes that are read in the reactor's thread: 25 ms at the most."""
 MOST_BYTES = 4_000_000
-"""Of rules that are kept, as text: parsed they may take a hundred times as much."""
+"""Bytes of text of the rules kept: parsed they may take a hundred times as much."""
 MOST_HOSTS = 10_000
 CODED_LIMIT = 8_000_000
-"""Bytes of an answer in a coding, or by a handler, that is not ours."""
+"""The most bytes of a robots.txt in a coding, or from a handler, that is not ours."""
 TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a host."""
+    """What is known about a host's robots.txt. Times are on the monotonic clock."""
 
     parser: RobotParser | None
     """Its rules; ``None`` for none."""
     until: float
-    """On the monotonic clock, when they are asked for again."""
+    """When robots.txt is asked for again."""
     size: int = 0
     fetched: float = -math.inf
-    """When they were fetched; never, if they could not be."""
+    """When the rules were fetched; minus infinity if they could not be."""
     error: Exception | None = None
     """Why nothing may be fetched."""
     made: float = math.inf
-    """When that was found, on the monotonic clock."""
+    """When `error` was found."""
 
 
 class _Cache:
-    """What is known, the least lately used of it left out."""
+    """What is known about each host; drops what was least recently used."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Known] = OrderedDict()
@@ -141,7 +140,7 @@ class _Cache:
 
 
 class RobotsTxtMiddleware(BaseRobots):
-    """Replaces Scrapy's, and obeys robots.txt by RFC 9309."""
+    """Replaces Scrapy's middleware, and obeys robots.txt by RFC 9309."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -170,7 +169,7 @@ class RobotsTxtMiddleware(BaseRobots):
         """Let *request* pass if the rules of its host allow it.
 
         Raises:
-            IgnoreRequest: They forbid it, or cannot be fetched.
+            IgnoreRequest: The rules forbid it, or cannot be fetched.
         """
         if request.meta.get("dont_obey_robotstxt"):
             return
@@ -179,7 +178,7 @@ class RobotsTxtMiddleware(BaseRobots):
         known = await self._known(request)
         while _is_gone(known.error) and self._is_sent_here(request):
             await asyncio.sleep(PATIENCE)
-            known = await self._known(request)  # it was asked for by one that is not
+            known = await self._known(request)  # one not sent here had asked for it
         if known.error is not None:
             raise self._refusal(request, known.error)
         self.process_request_2(known.parser, request)
@@ -206,11 +205,11 @@ class RobotsTxtMiddleware(BaseRobots):
             self._keep(delay, request)
 
     def _agent(self, request: Request) -> str:
-        """The name that rules are looked up by."""
+        """The user agent that rules are looked up by."""
         return to_unicode(self.agent_of(request) or b"*", errors="replace")
 
     def _keep(self, delay: float, request: Request) -> None:
-        """Leave the slot of *request* alone for at least *delay* seconds each time."""
+        """Make the delay of the slot of *request* at least *delay* seconds."""
         key = Slots(self.crawler).key(request)
         if delay > self._most:
             if key not in self._capped:
@@ -226,7 +225,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if self._pace.keep_floor(key, delay):
             self._counts.inc_value("frontier/robots/crawl_delays")
 
-    # What is known of hosts.
+    # Learning the rules of hosts.
 
     async def _known(self, request: Request) -> Known:
         parts = urlparse_cached(request)
@@ -235,7 +234,7 @@ class RobotsTxtMiddleware(BaseRobots):
         if (
             known is not None
             and known.until > time.monotonic()
-            # what was no answer is asked for again when its host is, or all are
+            # after a failure, asked for again when its host is, or when all hosts are
             and (known.error is None or self._left_alone.failed(request) is None)
             and known.made > self._session.node.uplink.back_at
         ):
@@ -248,7 +247,7 @@ class RobotsTxtMiddleware(BaseRobots):
         return await asyncio.shield(fetching)
 
     async def _learn(self, origin: str, request: Request, old: Known | None) -> Known:
-        """Fetch the rules of *origin*, for *request*; use *old* ones if that fails."""
+        """Fetch the rules of *origin* for *request*; use *old* ones if that fails."""
         now = time.monotonic()
         try:
             known = await self._judged(await self._fetch(origin, request), request)
@@ -264,7 +263,7 @@ class RobotsTxtMiddleware(BaseRobots):
         return known
 
     async def _fetch(self, origin: str, request: Request) -> Response | None:
-        """The answer for robots.txt of *origin*; ``None`` after too many redirects."""
+        """Fetch robots.txt of *origin*; ``None`` after too many redirects."""
         url, passed = f"{origin}/robots.txt", list[str]()
         is_seed = self._hops.is_seed(request)
         while len(passed) <= MOST_HOPS:
@@ -274,7 +273,7 @@ class RobotsTxtMiddleware(BaseRobots):
                 headers={"Accept-Encoding": "gzip"},
                 meta={
                     "dont_obey_robotstxt": True,
-                    "dont_redirect": True,  # followed here, and so always
+                    "dont_redirect": True,  # always followed here
                     "allow_offsite": True,
                     "download_maxsize": CODED_LIMIT,
                     EXCERPT: LIMIT,
@@ -304,10 +303,10 @@ class RobotsTxtMiddleware(BaseRobots):
         return None
 
     async def _judged(self, answer: Response | None, request: Request) -> Known:
-        """What *answer* says of the host of *request*.
+        """What *answer* says about the host of *request*.
 
         Raises:
-            RobotsUnreachable: It says nothing.
+            RobotsUnreachable: It does not tell whether there are rules.
             WorkerFailed: Its rules cannot be read.
         """
         now = time.monotonic()
@@ -342,7 +341,7 @@ class RobotsTxtMiddleware(BaseRobots):
             workers = self._session.workers
             given = {"agent": self._agent(request), "url": answer.url}
             async for _ in workers.run("robots", body, given):
-                pass  # it can be read within the limits of a worker
+                pass  # shows that it can be read within the limits of a worker
             made = await asyncio.to_thread(self.parse, body)
         await tell_robots_parsed(self.crawler, made, request)
         return made, len(body)
@@ -350,14 +349,14 @@ class RobotsTxtMiddleware(BaseRobots):
     def _failed(
         self, origin: str, request: Request, error: Exception, old: Known | None
     ) -> Known:
-        """What is known of *origin* when its robots.txt could not be fetched."""
+        """What to take as known about *origin* if its robots.txt cannot be fetched."""
         now = time.monotonic()
         if old is not None and now - old.fetched < STALE:
             self._counts.inc_value("frontier/robots/stale")
             return Known(old.parser, now + RETRY, old.size, old.fetched)
         if isinstance(error, AddressRefused | Excluded | LeaseGone | HostGivenUp) or (
             self._left_alone.waits(request) or self._session.node.uplink.waits
-        ):  # not for good
+        ):  # it may be tried again at once
             return Known(None, now, error=error)
         self._counts.inc_value("frontier/robots/unreachable")
         if _is_absent(error):
@@ -372,15 +371,15 @@ class RobotsTxtMiddleware(BaseRobots):
         return Known(None, now + RETRY, error=error, made=now)
 
     def _refusal(self, request: Request, error: Exception) -> Exception:
-        """The error of *request*, without rules because of *error*."""
+        """The error of *request*, whose robots.txt failed with *error*."""
         if isinstance(error, AddressRefused):
             return self._hops.refusal(request, error.kind)
         if _is_gone(error):
             self._session.requests.put_off(request)  # another node has it
         if isinstance(error, LeaseGone | Excluded | HostGivenUp) or _is_absent(error):
-            return copy.copy(error)  # what the request itself would come to
+            return copy.copy(error)  # as the request would fail by itself
         if self._left_alone.waits(request) or self._session.node.uplink.waits:
-            # it said so to the request for its rules, or no host says anything
+            # the host backed off the request for robots.txt, or no host answers
             return HostBackedOff(str(error))
         parts = urlparse_cached(request)
         self._unreachable[f"{parts.scheme}://{parts.netloc}"] += 1
@@ -402,21 +401,22 @@ class RobotsTxtMiddleware(BaseRobots):
 
 
 def _is_given_up(error: Exception) -> bool:
-    """Whether a middleware of the project's does without robots.txt, as Scrapy lets it.
+    """Whether a middleware of the project refused robots.txt: that allows everything.
 
-    Scrapy's own gives up what becomes too large when its coding is undone.
+    That is as with Scrapy. Scrapy's own middleware refuses what becomes too large when
+    its coding is undone; that does not count.
     """
     code = outcome_of(error).code
     return code in {REFUSED, ROBOTS} and "DOWNLOAD_MAXSIZE" not in str(error)
 
 
 def _is_gone(error: Exception | None) -> bool:
-    """Whether another node has what the robots.txt was asked for; not if it waits."""
+    """Whether the request that asked for robots.txt now belongs to another node."""
     return isinstance(error, LeaseGone) and not isinstance(error, HostBackedOff)
 
 
 def _is_absent(error: Exception) -> bool:
-    """Whether there was no server that *error* could come from."""
+    """Whether *error* means that there was no server."""
     return outcome_of(error, sent=False).code in {UNRESOLVED, UNCONNECTED}
 
 

@@ -1,17 +1,17 @@
-"""Sitemaps of a crawl: what a server sent, read without having the node wait.
+"""Sitemaps of a crawl: reading what servers sent without making the node wait.
 
 What always holds:
 
 1.  A sitemap of at most `INLINE` bytes that is not packed is read at once; any other
-    one by a worker process, in linear time and within its limits of time and memory.
-2.  What is left out is counted and told, in one line for each sitemap. Of a host with
-    more than `SAID` faults only their number is.
-3.  Each sitemap is fetched as any page is, so an index that names itself is read once.
-    Indexes lead to indexes `LEVELS` deep.
-4.  Where pages are visited again (``FRONTIER_RECRAWL``), so are sitemaps, and a page of
-    which one has another date than at the visit before is visited at once. What a
-    sitemap named is remembered after all that it leads to is in the store, so that a
-    kill loses no change.
+    by a worker process, in linear time and within its limits of time and memory.
+2.  What is left out is counted and logged, in one line per sitemap. For a host with
+    more than `SAID` faults only their number is logged.
+3.  Each sitemap is fetched like any page, so an index that names itself is read once.
+    Indexes lead to indexes up to `LEVELS` deep.
+4.  If pages are visited again (``FRONTIER_RECRAWL``), sitemaps are, too, and a page
+    whose date in a sitemap differs from the last visit's is visited at once. What a
+    sitemap named is remembered only after everything that it leads to is in the store,
+    so that a kill loses no change.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 INLINE = 131_072
-"""Bytes that are read in the reactor's thread."""
+"""The most bytes of a sitemap that is read in the reactor's thread."""
 LEVELS = 3
-"""Of indexes; the protocol has one."""
+"""Levels of indexes; the protocol has one."""
 MOST_IN_ROBOTS = 1_000
-"""Sitemaps that one robots.txt may name."""
+"""The most sitemaps that one robots.txt may name."""
 SAID = 10
-"""Faults in the sitemaps of one host that have a line each."""
+"""Faults in the sitemaps of one host that are warned of one by one."""
 MILESTONES = (100, 1_000, 10_000, 100_000)
-"""Counts of them that are said."""
+"""Numbers of faults of one host at which the number is logged."""
 _HYPHEN = re.compile(rb"(?im)(^[ \t]*)site-map[ \t]*:")
 
 
 class Found(NamedTuple):
-    """What a sitemap names."""
+    """An entry of a sitemap."""
 
     url: str
     changed: str | None
-    """When, by ISO 8601 in UTC; ``None`` if it does not say."""
+    """When it last changed (ISO 8601 in UTC); ``None`` if the sitemap does not say."""
     is_sitemap: bool
     is_changed: bool = False
-    """Whether the sitemap had another date for it when it was read last."""
+    """Whether the sitemap had another date for it when it was last read."""
 
 
 class _Named(NamedTuple):
@@ -79,17 +79,17 @@ class Sitemaps:
             self._session = session_of(crawler)
         self._remembers = self._session.config.recrawl != "off"
         self._said: dict[str, int] = {}
-        """How many faults were found in the sitemaps of each host."""
+        """The number of faults found in the sitemaps of each host."""
 
     async def found(
         self, response: Response, hosts: Iterable[str], level: int
     ) -> AsyncIterator[Found]:
-        """Yield what the sitemap *response* names on *hosts*, for which it speaks.
+        """Yield the entries of the sitemap *response* that are on *hosts* or its own.
 
         Each has ``url``, ``changed`` (ISO 8601 in UTC, or ``None``), ``is_sitemap``,
-        and ``is_changed``: whether the sitemap had another date when read last.
-        *level* is 0 for a sitemap that no other one named. Schedule all before you ask
-        for the end. A malformed sitemap raises nothing.
+        and ``is_changed``: whether the sitemap had another date when last read.
+        *level* is 0 for a sitemap that no other one named. Schedule all entries before
+        you ask for the end. A malformed sitemap raises no error.
         """
         url, count = response.url, 0
         remembered: list[Found] = []
@@ -131,7 +131,7 @@ class Sitemaps:
             self._fault(url, "; ".join(faults))
 
     async def _compared(self, url: str, found: list[Found]) -> _Named:
-        """Which of *found* have other dates than when *url* was read last."""
+        """Find which of *found* have other dates than when *url* was last read."""
         node = self._session.node
         try:
             (state,) = await node.run([Call.command("HGET", node.keys.sitemaps(), url)])
@@ -179,7 +179,7 @@ class Sitemaps:
     def of_robots(self, response: Response) -> list[str]:
         """The sitemaps that the robots.txt *response* names."""
         body, _ = first_part(response.body)
-        body = _HYPHEN.sub(rb"\1sitemap:", body)  # which Google's parser takes, too
+        body = _HYPHEN.sub(rb"\1sitemap:", body)  # Google's parser accepts it, too
         named = sitemap_urls_from_robots(body, base_url=response.url)
         found: dict[str, None] = {}
         for url in named:
@@ -203,7 +203,7 @@ class Sitemaps:
         self._say(url, "the sitemap %s: %s", fault)
 
     def _say(self, url: str, line: str, fault: str) -> None:
-        """Warn of *fault* at *url*; of many at one host only in numbers."""
+        """Warn of *fault* at *url*; if a host has many, only of their number."""
         host = split(url).authority
         count = self._said[host] = self._said.get(host, 0) + 1
         logger.log(logging.DEBUG if count > SAID else logging.WARNING, line, url, fault)
@@ -213,13 +213,13 @@ class Sitemaps:
 
 
 def sitemaps_of(given: str, seeds: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The robots.txt and the sitemaps to begin with, as ``-a sitemaps=`` says.
+    """The robots.txt URLs and the sitemaps to begin with, by ``-a sitemaps=``.
 
-    It is ``1`` for those that the robots.txt of the seeds' hosts name, or URLs of
-    sitemaps with commas between them.
+    *given* is ``1`` for the sitemaps that the robots.txt of the seeds' hosts name, or
+    URLs of sitemaps with commas between them; empty or ``0`` for none.
 
     Raises:
-        ConfigurationError: It is neither.
+        ConfigurationError: It is none of these.
     """
     if given in ("", "0"):
         return [], []

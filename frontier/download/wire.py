@@ -1,15 +1,16 @@
 """What crosses the wire for one request: the bytes that the archive gets.
 
 The bytes are noted on their way, whatever Twisted and Scrapy make of them. A header
-whose name is no token is left out, and ``X-A : v`` has the name ``X-A`` (RFC 9112,
-section 5.1); what else Twisted does not read fails the download, as with Scrapy alone.
+whose name is not a token is left out of the response, and ``X-A : v`` has the name
+``X-A`` (RFC 9112, section 5.1); anything else that Twisted cannot read fails the
+download, as with Scrapy alone.
 
 What always holds:
 
 1.  A head that was understood is in `Wire.response_head` byte for byte. What came in
     place of one, or of a body, is in `Wire.unread`; a body goes to its spool.
-2.  A head of more than `MAX_HEAD` bytes fails the download; nothing keeps more.
-3.  A connection on which more came than an answer is not used again.
+2.  A head of more than `MAX_HEAD` bytes fails the download; no more of it is kept.
+3.  A connection on which more than a response came is not used again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_HEAD = 1 << 20
-"""Most bytes of a status line and headers; browsers stop at a quarter of it."""
+"""The most bytes of a status line and headers; browsers stop at a quarter of it."""
 
 
 @dataclass(slots=True)
@@ -41,28 +42,28 @@ class Wire:
     """One exchange as the download handler sees it."""
 
     is_proxied: bool = False
-    """Whether the connection leads to a proxy, whose address says nothing."""
+    """Whether the connection leads to a proxy, whose address means nothing."""
     started: float = 0.0
-    """Seconds since the Unix epoch at which the request was written; 0 for never."""
+    """When the request was written, in seconds since the Unix epoch; 0 for never."""
     request_head: bytes = b""
     response_head: bytes = b""
-    """As received, with its line ends; empty before all of it has come."""
+    """As received, with its line ends; empty until all of it has come."""
     status: int = 0
     version: str = ""
-    """``http/1.1``, of the answer."""
+    """The response's, such as ``http/1.1``."""
     unread: bytearray = field(default_factory=bytearray)
-    """What came and was not understood, or is not yet."""
+    """What came and was not understood, or has not been yet."""
     body: Body = b""
-    """Transfer coding undone; of a failed download, what had come of it."""
+    """With its transfer coding undone; if the download failed, the part that came."""
     ip: str | None = None
     truncated: str | None = None
-    """A reason of WARC-Truncated, where the body is not all that there is."""
+    """The reason for WARC-Truncated, if the body is not complete."""
     tls: tuple[str, ...] = ()
-    """``tls/1.3`` and so on, as WARC-Protocol has it; empty without TLS."""
+    """``tls/1.3`` and so on, as in WARC-Protocol; empty without TLS."""
     cipher_suite: str | None = None
-    """The name that IANA gives it."""
+    """Its IANA name."""
     is_complete: bool = False
-    """Whether Scrapy got a response of this."""
+    """Whether Scrapy got a response from this."""
 
     @property
     def has_answer(self) -> bool:
@@ -70,13 +71,13 @@ class Wire:
         return bool(self.response_head or self.unread)
 
     def restart(self) -> None:
-        """Forget what was received: the request is sent once more."""
+        """Forget what was received: the request is sent again."""
         self.response_head, self.status, self.version = b"", 0, ""
         self.unread = bytearray()
 
 
 class Parser(LenientParser):
-    """Parses the answer to a request that has a `Wire` and a connection.
+    """Parses the response to a request that has a `Wire` and a connection.
 
     Scrapy makes the parser and changes its class, so nothing is set up here.
     """
@@ -85,12 +86,12 @@ class Parser(LenientParser):
 
     @override
     def dataReceived(self, data: bytes) -> None:
-        """Note *data*, unless it is of the body, and parse it."""
+        """Note *data*, unless it belongs to the body, and parse it."""
         wire: Wire = self.request.wire
         if wire.response_head:
             super().dataReceived(data)
             return
-        if not self._everReceivedData:  # the handshake follows the request's writing
+        if not self._everReceivedData:  # the TLS handshake follows the request's write
             wire.tls, wire.cipher_suite = tls_of(self.request.connection)
         wire.unread += data
         super().dataReceived(data)
@@ -98,10 +99,10 @@ class Parser(LenientParser):
             self._require_room(wire.unread)
 
     def _require_room(self, head: bytearray) -> None:
-        """Go on with a *head*, or what there is of it, if it is not too large.
+        """Check that *head*, or what has come of it, is not too large.
 
         Raises:
-            ParseError: It is, and fails the download.
+            ParseError: It is too large; the download fails.
         """
         if len(head) > MAX_HEAD:
             self.request.wire.truncated = "length"
@@ -118,7 +119,7 @@ class Parser(LenientParser):
 
     @override
     def allHeadersReceived(self) -> None:
-        """Note that the head is over; what follows is its body if that can be read."""
+        """Note the head, now complete; what follows is the body if that can be read."""
         wire, response, rest = self.request.wire, self.response, self._buffer
         head = wire.unread[: -len(rest) or None]
         self._require_room(head)
@@ -130,16 +131,16 @@ class Parser(LenientParser):
             wire.status, wire.response_head = response.code, bytes(head)
         super().allHeadersReceived()
         if is_last:
-            wire.unread.clear()  # it is read as the body
+            wire.unread.clear()  # it was read as the body
 
 
 class Connection(LenientProtocol):
-    """A connection that has the answer to each request noted in its `Wire`."""
+    """A connection that notes the response to each request in its `Wire`."""
 
     @override
     def request(self, request: Any) -> Deferred[IResponse]:
         wire: Wire = request.wire
-        wire.restart()  # a connection that was closed meanwhile is tried again
+        wire.restart()  # Twisted retries if a kept connection was closed meanwhile
         answer = super().request(request)
         parser: Any = self._parser
         parser.__class__ = Parser
@@ -151,14 +152,14 @@ class Connection(LenientProtocol):
         return answer
 
     def _finish(self, rest: bytes) -> None:
-        """End a response; what follows it is the answer to nothing."""
+        """End a response; what follows it answers no request."""
         if rest and self._currentRequest is not None:
             self._currentRequest.persistent = False
         self._finishResponse(rest)
 
 
 class Connections(LenientFactory):
-    """Makes them."""
+    """Makes a `Connection` for each new connection."""
 
     @override
     def buildProtocol(self, _: Any) -> Connection:
@@ -179,10 +180,9 @@ _CIPHERS = {
 
 
 def tls_of(transport: Any) -> tuple[tuple[str, ...], str | None]:
-    """Return the values of WARC-Protocol and WARC-Cipher-Suite that TLS gives.
+    """The values of WARC-Protocol and WARC-Cipher-Suite for a TLS *transport*.
 
-    Nothing of a transport without TLS, and no suite of which the standard name
-    cannot be told.
+    Without TLS both are empty. The suite is ``None`` if its standard name is not known.
     """
     handle: Any = getattr(transport, "getHandle", lambda: None)()
     version = getattr(handle, "get_protocol_version_name", None)
@@ -192,7 +192,7 @@ def tls_of(transport: Any) -> tuple[tuple[str, ...], str | None]:
 
 
 def protocol(version: str) -> str:
-    """``TLSv1.2`` as WARC-Protocol has it, ``tls/1.2``."""
+    """``TLSv1.2`` as in WARC-Protocol: ``tls/1.2``."""
     found = _VERSION.fullmatch(version)
     if found is None:
         return "tls"
@@ -200,12 +200,12 @@ def protocol(version: str) -> str:
 
 
 def suite(name: str) -> str | None:
-    """The name that IANA gives the suite that OpenSSL calls *name*, if it is known.
+    """The IANA name of the suite that OpenSSL calls *name*, if it is known.
 
     >>> suite("ECDHE-RSA-AES128-GCM-SHA256")
     'TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256'
     """
-    if name.startswith("TLS_"):  # of TLS 1.3, where the names are the same
+    if name.startswith("TLS_"):  # TLS 1.3, where both names are the same
         return name
     found = _SUITE.fullmatch(name)
     if found is None:
