@@ -50,9 +50,9 @@ BENCHMARKS: dict[str, Callable[[Server, Options], Report]] = {
     "warc": warc.run,
 }
 PLOTTED = {"crawl", "growth"}
-"""Those that draw their figures."""
+"""Benchmarks that can draw their figures."""
 LONGER = {"growth", "postcrawl", "recrawl"}
-"""Those that have a run which takes long."""
+"""Benchmarks that also have a long run."""
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ ERROR_RATE = 0.001
 """The default of ``FRONTIER_BLOOM_ERROR_RATE``."""
 PER_CALL = 200
 CALLS = 10
-"""In one round trip, to different partitions."""
+"""Calls in one round trip, to different partitions."""
 QUEUE = "0:host.example"
 
 

@@ -1,10 +1,10 @@
 """``python -m benchmarks compare COMMIT NAME``: this tree against another commit.
 
 The other is checked out beside this one, and both run with the packages of this one.
-For `instructions` the counts are compared: with more than `MOST` for one, and none of
-the words `REASON` in the message of the last commit, it ends with 1. Any other
-benchmark is run by turns in its short form, and its CPU time is told, that of the
-processes that it waited for included, as a ratio with its spread.
+For `instructions` the counts are compared: if one has grown by more than `MOST`, and
+the message of the last commit has no line such as `REASON`, the exit code is 1. Any
+other benchmark is run by turns in its short form, and its CPU time, including that of
+the processes that it waited for, is reported as a ratio with its spread.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parents[1]
 MOST = 0.03
-"""By how much a count may grow without a word."""
+"""By how much a count may grow without a reason given."""
 TIMED = ("page, ", "start", "frontier crawl status", "seen URL, recent tier")
-"""Parts in which something waits, by how their names begin: told, and not judged.
-A URL that the recent tier has takes so little that a node's timers show: the same code
-differed by 10 %. Nor is the server judged, which has timers of its own."""
+"""Parts in which something waits, by how their names begin: reported, but not judged.
+A URL in the recent tier takes so little that a node's timers show: the same code
+differed by 10 %. The server is not judged either, as it has timers of its own."""
 REASON = re.compile(r"(?m)^Instructions: \S.*")
 """A line of a commit's message that says why more are needed."""
 ROUNDS = 5
@@ -61,7 +61,7 @@ def _instructions(other: Path, commit: str) -> int:
         sys.stdout.write(f"{commit} counts no instructions: nothing to compare\n")
         return 0
     grown = _grown(other)
-    if grown:  # what is no accident is so again
+    if grown:  # what is not chance happens again
         sys.stdout.write("once more:\n")
         grown = [part for part in _grown(other) if part in grown]
     said = REASON.search(_git("log", "-1", "--format=%B"))
@@ -75,7 +75,7 @@ def _instructions(other: Path, commit: str) -> int:
 
 
 def _grown(other: Path) -> list[str]:
-    """Count both, tell all, and return the parts that take more than they may."""
+    """Count both, report all, and return the parts that grew by more than they may."""
     with ThreadPoolExecutor(2) as pool:
         before, after = pool.map(_counts, (other, HERE))
     grown = []

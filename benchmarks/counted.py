@@ -1,12 +1,13 @@
 """What the benchmark `instructions` counts, in a process that valgrind runs.
 
 ``python -m benchmarks.counted FOLDER SERVER PORT [PART COUNT]`` imports everything
-once, and runs each part in a fork of its own, with so many units and with twice as
-many: what both did before is the same, so that the difference is that of the units.
-The forks are named in ``FOLDER/forks.json``. With a *PART* only that is run, here.
+once, and runs each part in a fork of its own, with a number of units and with twice as
+many: both do the same before, so that the difference is due to the units.
+The forks are named in ``FOLDER/forks.json``. With a *PART*, only that is run, in this
+process.
 
-Nothing here waits for a time. URLs go out in batches of a fixed size, and pages are
-fetched one after the other.
+Nothing here waits for a time to pass. URLs go out in batches of a fixed size, and pages
+are fetched one after the other.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 URLS, EXCHANGES, ROWS, PAGES = 1_000, 20, 20, 8
 CRAWL = "counted"
 NOTHING = "nothing"
-"""What is left of each part without its units."""
+"""What each part takes without its units."""
 TIERS = {"FRONTIER_SEEN_TIERS": "recent,set"}
 QUIET = {
     "CONCURRENT_REQUESTS": 1,
@@ -50,11 +51,11 @@ QUIET = {
     "FRONTIER_PARTITIONS": 64,
     "FRONTIER_LEASE_TTL": 600,
 }
-"""Of a crawl that is counted: no node is taken for dead meanwhile."""
+"""Settings of a crawl that is counted: no node is taken for dead meanwhile."""
 
 
 class Parts:
-    """The parts by name; each takes how many units it does of what was made ready."""
+    """The parts by name; each is called with how many of the prepared units to do."""
 
     def __init__(self, folder: Path, url: str, port: int) -> None:
         self._server = Server(Path(url.removeprefix("unix://")))
@@ -69,7 +70,7 @@ class Parts:
             (self._warcs[count],) = written.glob("*.warc.gz")
 
     def all(self) -> dict[str, tuple[int, Callable[[int], Any]]]:
-        """How many units, and what does them."""
+        """For each part, the number of units, and the function that does them."""
         found: dict[str, tuple[int, Callable[[int], Any]]] = {
             NOTHING: (0, lambda _: None),
             "new URL, seen test alone": (URLS, lambda n: self._push(n, queues=False)),
@@ -150,7 +151,7 @@ def forked(part: Callable[[int], Any], count: int) -> int:
         part(count)
         failed = 0
     finally:
-        os._exit(failed)  # without the interpreter's end
+        os._exit(failed)  # skips the interpreter's shutdown
 
 
 def main(words: list[str]) -> None:
@@ -162,7 +163,7 @@ def main(words: list[str]) -> None:
         parts[chosen[0]][1](int(chosen[1]))
         return
     gc.collect()
-    gc.freeze()  # no later search for garbage looks at what was imported
+    gc.freeze()  # later garbage collections skip what was imported
     forks = {
         name: (units, [forked(part, units), forked(part, 2 * units) if units else 0])
         for name, (units, part) in parts.items()

@@ -1,4 +1,4 @@
-"""``crawl``: pages per second of a whole crawl, whatever the distance to Redis."""
+"""``crawl``: pages per second of a whole crawl, at several distances to Redis."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DISTANCES = {"": 0.0, "_1ms": 1.0, "_2_5ms": 2.5}
 """Suffix to milliseconds."""
 TIMEOUT = 300
 ONE_PAGE = "frontier_one_page"
-"""What a crawl takes of the server to start and to end: not counted as pages."""
+"""What starting and ending a crawl costs the server: not counted for its pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def run(server: Server, options: Options) -> Report:
         competitors: dict[str, Callable[[], Mapping[str, float]]] = {
             "scrapy": lambda: _crawl(server, "scrapy", site, sizes.pages, "")
         }
-        if options.quick and options.plot is None:  # in 45 seconds
+        if options.quick and options.plot is None:  # to end within 45 seconds
             del urls["_1ms"]
         for distance, url in urls.items():
             few = sizes.far_pages if distance else sizes.near_pages

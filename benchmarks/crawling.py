@@ -1,13 +1,13 @@
 """One crawl of the benchmark `crawl`, in a process of its own.
 
-``python -m benchmarks.crawling COMPETITOR SITE PAGES [REDIS] [WARCS]`` fetches so
+``python -m benchmarks.crawling COMPETITOR SITE PAGES [REDIS] [WARCS]`` fetches that
 many pages and prints a line of JSON: what the time between the 64th page and
 the last was spent on. Starting and ending are not counted: scrapy-redis ends by
 waiting.
 
 ``python -m benchmarks.crawling site BYTES`` serves the site on a port that it prints,
 until its standard input ends. Every page has `LINKS` links: a fifth of them to the
-next pages of an endless tree, the rest to the first pages, as menus and footers do.
+next pages of an endless tree, the rest to the first pages, as in menus and footers.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ASYNCIO = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
 LENGTH = re.compile(rb"(?im)^content-length: *([0-9]+)")
 HREF = re.compile(rb'href="([^"]+)"')
 WARM = CONCURRENT
-"""Pages before the clock starts: the first are there before one is parsed."""
+"""Pages before the clock starts: the first ones arrive before any is parsed."""
 WATCHED = "frontier_watched"
 """The frontier with a watch on how long it holds the reactor at once."""
 LAG = 0.001
-"""Seconds between two looks at the clock by the one who measures stalls."""
+"""Seconds between two looks at the clock, by which stalls are measured."""
 
 
 class LinksSpider(Spider):
@@ -182,7 +182,7 @@ def serve(answer: Callable[[bytes, bytes], bytes]) -> None:
 
 
 def filling_of(size: int) -> str:
-    """Text of *size* bytes that shrinks as pages do, by four fifths."""
+    """Text of *size* bytes that compresses like pages do, by four fifths."""
     words = "".join(f"<p>{n * 7919} words of page {n}</p>\n" for n in range(size // 20))
     return words[:size]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class FirstPageSpider(scrapy.Spider):
-    """Fetches *url*, and writes a line of JSON to *notes* when it is there."""
+    """Fetches *url*, and writes a line of JSON to *notes* when it has arrived."""
 
     name = "first_page"
 
@@ -26,7 +26,7 @@ class FirstPageSpider(scrapy.Spider):
 
     @override
     def parse(self, response: Response) -> None:
-        """Note the CPU time of this process, and when the page was there."""
+        """Note the CPU time of this process, and when the page arrived."""
         found = {"cpu": time.process_time(), "at": time.monotonic()}
         found["bytes"] = len(response.body)
         self.notes.write_text(json.dumps(found), "utf-8")

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 HOSTS, PAGES = 20_000, 3
 CHUNK = 10_000
 ITEM = b"0" + b"x" * 99
-"""A queued URL; what it holds is nothing to the store."""
+"""A queued URL; what is in it does not matter to the store."""
 DAY_MS = 86_400_000
 SLOW_US = 100
-"""Calls that are shorter are in no slow log."""
+"""Microseconds; shorter calls are not in the slow log."""
 ROUNDS = 3
 """How often the first step is measured, as it is short."""
 
@@ -63,7 +63,7 @@ class Workload:
     per_flight: int
     """URLs of a round trip."""
     together: int = MAX_URLS
-    """URLs of a host that follow each other."""
+    """URLs of a host in a row."""
     flights: int = 1
     """Connections, each with hosts of its own."""
     chunk: int = CHUNK
@@ -126,9 +126,9 @@ def grow(
     *,
     show: bool = False,
 ) -> list[tuple[int, dict[str, float]]]:
-    """Note what a new URL costs until the crawl has each of *counts*.
+    """Note what a new URL costs until the crawl has each of *counts* URLs.
 
-    Returns the same, of the last round.
+    Return the same, for the last round.
     """
     for _ in range(ROUNDS - 1):
         ((count, row),) = _grown(server, load, counts[:1])
@@ -256,7 +256,7 @@ class Flight:
         return new
 
     def _batches(self, count: int) -> list[tuple[int, list[Push]]]:
-        """New URLs by partition: those of one host follow each other, up to a call."""
+        """New URLs by partition, at most a call for each; those of a host in a row."""
         made: dict[int, list[Push]] = defaultdict(list)
         draw, left = self._dice.getrandbits, count
         while left:
@@ -270,7 +270,7 @@ class Flight:
         return list(made.items())
 
     def _place(self) -> tuple[int, str]:
-        """The next host, all by turns in an order of no meaning."""
+        """The next host: all take turns, in random order."""
         if self._next == 0:
             self._dice.shuffle(self._places)
         place = self._places[self._next]
@@ -322,7 +322,7 @@ class Flight:
 
 
 def _bytes_per_host(server: Server) -> float:
-    """Memory of a host with a few pages, which are queued."""
+    """Memory of a host with a few queued pages."""
     before = emptied(server)
 
     async def fill() -> int:

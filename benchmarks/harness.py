@@ -53,7 +53,7 @@ class Pace(NamedTuple):
 
 
 class Stopwatch:
-    """Runs from when it is made."""
+    """Runs from its creation on."""
 
     def __init__(self) -> None:
         self._cpu = time.process_time()
@@ -89,7 +89,7 @@ class Figures:
         }
 
     def ratio(self, over: tuple[str, str], under: tuple[str, str]) -> float:
-        """The median over the rounds of *over* by *under*: competitor, metric.
+        """The median over the rounds of *over* divided by *under*: competitor, metric.
 
         Ratios are made within a round, so that what slows the machine down
         for a while touches both sides.
@@ -169,7 +169,7 @@ def environment(info: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def collected() -> Iterator[None]:
-    """Collect garbage before, and not what was there before while it lasts."""
+    """Collect garbage first; while this lasts, leave alone what was there before."""
     gc.collect()
     gc.freeze()
     try:

@@ -1,11 +1,11 @@
 """How long the frontier's own code holds the reactor at once.
 
-A page takes a stretch of the reactor's time, of which most is Scrapy's: the
-response is parsed, links become requests. What is counted here is one turn of
-the event loop's callbacks at a time: all of it if it is the frontier's own
-task, and what is spent in the scheduler if Scrapy called it. In seconds of the
-thread's CPU time, so that other processes do not count, and without the
-garbage collector, which stops whoever happens to make the next object.
+A page takes a stretch of the reactor's time, most of it Scrapy's: the response
+is parsed, links become requests. Here each turn of the event loop's callbacks
+is timed by itself: all of it if it is the frontier's own task, and what is
+spent in the scheduler if Scrapy called it. Times are seconds of the thread's
+CPU time, so that other processes do not count, and without the garbage
+collector, which stops whoever happens to make the next object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Holding:
 
     def __init__(self) -> None:
         self.longest = 0.0
-        """The most of one turn."""
+        """Seconds of the longest turn."""
         self._called = self._collected = 0.0
         gc.callbacks.append(self._on_collection)
         handles: Any = asyncio.Handle

@@ -1,11 +1,11 @@
-"""``instructions``: how many instructions of the CPU what a crawl does takes.
+"""``instructions``: how many instructions of the CPU the work of a crawl takes.
 
 They are counted by valgrind's cachegrind, so other work on the machine changes little.
-Each part is run with so many units and with twice as many, in two processes that are
-alike until then, and the difference is told for one unit. The node's part and that
-of the server are counted in runs of their own.
+Each part is run with a number of units and with twice as many, in two processes that
+are alike until then, and the difference is reported per unit. The parts of the node
+and of the server are counted in separate runs.
 
-What begins with a process is told whole: imports, a command, the start of a node.
+What begins with a process is reported whole: imports, a command, the start of a node.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run(server: Server, options: Options) -> Report:
 
 
 def _nodes(server: Server, home: Path) -> dict[str, int]:
-    """What the forks of one process took, which has imported everything."""
+    """Instructions in the forks of one process that has imported everything."""
     home.mkdir()
     with served("benchmarks.loading", "site") as port:
         words = ["-m", "benchmarks.counted", str(home), server.url, str(port)]
@@ -88,7 +88,7 @@ def _nodes(server: Server, home: Path) -> dict[str, int]:
 
 
 def _others(home: Path) -> dict[str, int]:
-    """What the server takes for a URL, and what commands take from their beginning."""
+    """Instructions of the server per URL, and of commands from their beginning."""
     found = {}
     for part in OF_SERVER:
         once, twice = (_served(home, part, URLS * n) for n in (1, 2))
@@ -105,7 +105,7 @@ def _others(home: Path) -> dict[str, int]:
 
 
 def _served(home: Path, part: str, count: int) -> int:
-    """What a server takes in all, of which *part* is asked with *count* units."""
+    """All instructions of a server that is used by *part* with *count* units."""
     folder = Path(tempfile.mkdtemp(dir=home))
     binary = folder / "server"
     binary.write_text(
@@ -119,7 +119,7 @@ def _served(home: Path, part: str, count: int) -> int:
 
 
 def _whole(folder: Path, words: list[str]) -> int:
-    """What a Python with *words* takes from its beginning to its end."""
+    """Instructions of a Python with *words* from its beginning to its end."""
     for path in folder.glob("cachegrind.*"):
         path.unlink()
     _python(folder, words, counted=True)
@@ -153,7 +153,7 @@ def _refs(path: Path) -> int:
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Have processes hash alike, and keep bytecode."""
+    """Let processes hash alike, and keep bytecode."""
     before: Mapping[str, str] = dict(os.environ)
     os.environ["PYTHONHASHSEED"] = "0"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,12 +1,12 @@
 """One crawl of the benchmark `loads`, in a process of its own.
 
-``python -m benchmarks.loading COMPETITOR LOAD PORT PAGES [REDIS]`` fetches so many
-pages and prints a line of JSON: the CPU time of the process for a page between the
-64th and the last, and that of the store. Starting and ending are not counted.
+``python -m benchmarks.loading COMPETITOR LOAD PORT PAGES [REDIS]`` fetches that many
+pages and prints a line of JSON: the CPU time of the process per page between the 64th
+and the last, and that of the store. Starting and ending are not counted.
 
 ``python -m benchmarks.loading site`` serves the pages of all loads on a port that it
 prints, until its standard input ends. The names of pages are as long at the end as at
-the beginning, so that it makes no difference in which order they are fetched.
+the beginning, so that the order in which they are fetched makes no difference.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Load:
     items: int = 0
     post: bool = False
     extractor: bool = False
-    """Whether links are found by a `LinkExtractor`, and not by an expression."""
+    """Whether links are found by a `LinkExtractor` instead of a regular expression."""
     broad: bool = False
-    """Whether links are to `SITES` hosts."""
+    """Whether links lead to `SITES` hosts."""
 
 
 LOADS = {
@@ -68,7 +68,7 @@ SITE = "http://site-{number}.example:{port}"
 
 
 class LoadSpider(Spider):
-    """Makes of a page what its load asks; the same for every competitor."""
+    """Makes of a page what its load asks for; the same for every competitor."""
 
     name = "load"
     watch: Any = None
@@ -117,7 +117,7 @@ class LoadSpider(Spider):
 
 
 class Resolver(CachingThreadedResolver):
-    """Knows that all names are of this machine."""
+    """Resolves every name to this machine."""
 
     @override
     def getHostByName(
@@ -196,7 +196,7 @@ class Site:
 
 
 def _number(parent: int, place: int) -> int:
-    """The number of a new page: no other has it, as far as anybody will see."""
+    """The number of a new page: in practice no other page has it."""
     mixed = ((parent + 1) * 0x9E3779B97F4A7C15 + place * 0xD1B54A32D192ED03) & MASK
     mixed = ((mixed ^ (mixed >> 31)) * 0xBF58476D1CE4E5B9) & MASK
     return mixed ^ (mixed >> 29)

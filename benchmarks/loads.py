@@ -1,8 +1,8 @@
-"""``loads``: what a page takes a node, against Scrapy and scrapy-redis, by its kind.
+"""``loads``: what a page costs a node, Scrapy and scrapy-redis, by its kind.
 
-In CPU time and not by the clock, as all share the machine: of the process that crawls,
-and beside it that of the store. Whoever is compared takes turns within a load, so that
-what else the machine does falls on all.
+It is CPU time instead of clock time, as all share the machine: that of the process that
+crawls, and separately that of the store. Competitors take turns within a load, so that
+other work on the machine affects all of them.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Plans of manifests that no files have, and what a petabyte would take.
+"""Plans of manifests for which there are no files, and what a petabyte would take.
 
 ``python -m benchmarks.manifest_rows ROWS MEMORY`` makes one and prints its figures.
 
 What always holds:
 
-1.  A plan runs in a process of its own, whose peak of memory is told.
-2.  Nothing is begun for which the disk has no room: `ROOM` bytes for each row. What was
-    taken at most is told, and nothing is left.
-3.  Rows follow from their number and count, but for the ids of records.
+1.  A plan runs in a process of its own, whose peak memory is reported.
+2.  Nothing is begun that the disk has no room for: `ROOM` bytes for each row. The most
+    that was taken is reported, and nothing is left behind.
+3.  Rows depend only on their number and count, except for the ids of records.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 LEAST_FILES = 16
 PER_FILE = 100_000
-"""Rows of a file, of more than `LEAST_FILES`: 3 GB of captures."""
+"""Rows of a file, if there are more than `LEAST_FILES`: 3 GB of captures."""
 ROOM = 400
-"""Bytes of disk for each row, with half as much again as was seen."""
+"""Bytes of disk for each row: half as much again as was measured."""
 LOOK = 2.0
 """Seconds between two looks at the disk: a directory of 2,000 files takes CPU time."""
 EACH = 60.0
-"""Seconds between two lines that tell how far it is."""
+"""Seconds between two lines that report progress."""
 CAPTURE = 30_000
 """Bytes of a capture in a ``.warc.gz`` file, on average."""
 PETABYTE = 10**15
@@ -80,10 +80,10 @@ def planned(
 
 
 def require_room(directory: Path, count: int) -> None:
-    """See that a plan of *count* rows fits.
+    """Make sure that a plan of *count* rows fits on the disk.
 
     Raises:
-        OSError: It does not.
+        OSError: It does not fit.
     """
     free, need = shutil.disk_usage(directory).free, count * ROOM
     if free < need:
@@ -96,7 +96,7 @@ def require_room(directory: Path, count: int) -> None:
 def _watched(
     directory: Path, memory: str, say: Callable[[str], None]
 ) -> tuple[dict[str, float], int]:
-    """What the plan's process tells, and the most bytes that *directory* had."""
+    """What the plan's process reports, and the most bytes that *directory* had."""
     words = [sys.executable, "-m", "benchmarks.manifest_rows", "--plan"]
     words += [os.fspath(directory), memory]
     start = told = time.monotonic()
@@ -125,7 +125,7 @@ def _taken(directory: Path) -> int:
             try:
                 taken += os.stat(os.path.join(top, name)).st_blocks * 512  # noqa: PTH116, PTH118
             except FileNotFoundError:
-                continue  # it was a part of what is sorted
+                continue  # it was a temporary file of a sort
     return taken
 
 
@@ -134,8 +134,8 @@ def write_rows(
 ) -> None:
     """Write manifests of *count* captures of which four of ten are copies.
 
-    As of a collection of several crawls: URLs of 60 characters, 40,000 hosts, payloads
-    of which most are there once and some very often.
+    They are like those of a collection of several crawls: URLs of 60 characters, 40,000
+    hosts, payloads most of which occur once and some very often.
     """
     files = max(LEAST_FILES, count // PER_FILE)
     each = count // files
@@ -145,7 +145,7 @@ def write_rows(
             told = time.monotonic()
             say(f"{number * each:,} of {count:,} rows are written")
         path = directory / f"{number:06}.warc.gz"
-        path.write_bytes(b"%d" % number)  # what a manifest is of has to be there
+        path.write_bytes(b"%d" % number)  # the file of a manifest has to exist
         made = manifest.manifest_of(path, manifest.Options())
         made.records, first = each, number * each
         place = manifest.place_of(path, directory)
@@ -187,7 +187,7 @@ FROM drawn)
 
 
 def _whole(batch: pa.RecordBatch) -> pa.Table:
-    """*batch* with the columns of a manifest; those that it has not are null."""
+    """*batch* with the columns of a manifest; those that it lacks are null."""
     columns = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names
@@ -200,8 +200,8 @@ def _whole(batch: pa.RecordBatch) -> pa.Table:
 def petabyte(figures: dict[str, float]) -> dict[str, float]:
     """What a petabyte takes, by what was measured.
 
-    *figures* are those of `planned`, and ``manifest`` and ``apply``: MB for each second
-    of CPU time.
+    *figures* are those of `planned`, and ``manifest`` and ``apply``: MB per second of
+    CPU time.
     """
     rows, hours = ROWS_OF_PETABYTE, 3600.0
     return {
@@ -229,7 +229,7 @@ def _plan(directory: Path, memory: str) -> None:
 
 
 def say(line: str) -> None:
-    """Tell how far it is."""
+    """Report progress."""
     sys.stderr.write(line + "\n")
 
 

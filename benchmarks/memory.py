@@ -55,7 +55,7 @@ def run(server: Server, options: Options) -> Report:
     }
     competitors["scrapy_redis"] = lambda: _scrapy_redis(server, sizes)
     figures = Figures()
-    _frontier(server, "bloom,set", Sizes(1000, 1, 1))  # scripts and tables exist
+    _frontier(server, "bloom,set", Sizes(1000, 1, 1))  # so scripts and tables exist
     for name, metrics in alternate(sizes.rounds, competitors):
         figures.add(name, metrics)
     about = environment(server.info())
@@ -112,6 +112,6 @@ def emptied(server: Server) -> int:
 
 
 def settled(server: Server) -> int:
-    """The memory that *server* uses once its tables have their size."""
+    """The memory that *server* uses once its tables have their final size."""
     time.sleep(SETTLE)
     return server.used_memory()

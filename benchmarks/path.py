@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from frontier.node.context import Owner
 
 IN_FLIGHT = 40 * 50
-"""URLs without a verdict above which no further page arrives: its requests'
-slots are taken by pages whose links are not stored yet."""
+"""URLs without a verdict above which no further page arrives: the slots of requests
+are taken by pages whose links are not stored yet."""
 PAUSE = 0.0005
 
 
 class MarkingOutbox(Outbox):
-    """One that marks URLs, and queues none."""
+    """An outbox that marks URLs as seen, and queues none."""
 
     @override
     def put(self, partition: int, push: Push) -> None:
-        """Push as a node does, to no queue."""
+        """Push as a node does, but to no queue."""
         super().put(partition, push._replace(queue="", priority=0, due=0, forced=0))
 
 
@@ -57,7 +57,7 @@ class PushingNode(Node):
     """A node that only pushes."""
 
     queues = True
-    """Whether new URLs are queued, or marked as seen only."""
+    """Whether new URLs are queued, or only marked as seen."""
 
     @override
     async def open(self) -> None:
@@ -87,7 +87,7 @@ class PushingNode(Node):
 
 
 class PushingFeatures(SpiderFeatures):
-    """Those of a crawl without an engine."""
+    """The features of a crawl without an engine."""
 
     @override
     def _guard(self, hops: Any) -> None:
@@ -170,7 +170,7 @@ class SeenPath:
         return pace
 
     async def push(self, made: list[Request]) -> None:
-        """Have *made* tested and queued."""
+        """Test and queue *made*."""
         for first in range(0, len(made), IN_FLIGHT):
             for request in made[first : first + IN_FLIGHT]:
                 self._scheduler.enqueue_request(request)

@@ -81,7 +81,7 @@ def scrapy_redis_bloomfilter(url: str) -> Callable[[Request], bool]:
 def pace(
     request_seen: Callable[[Request], bool], pages: list[list[str]], *, seen: bool
 ) -> Pace:
-    """The pace of *request_seen*, which says *seen* of nearly all."""
+    """The pace of *request_seen*, which answers *seen* for nearly all URLs."""
     made = requests(pages, SPIDER)
     count = wrong = 0
     with collected():

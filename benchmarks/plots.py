@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One of the pictures that stand beside each other."""
+    """One of the plots that stand side by side."""
 
     up: str
-    """What is drawn from below to above."""
+    """The label of the vertical axis."""
     curves: Mapping[str, Sequence[tuple[float, float]]]
     """Points by name."""
     logarithmic: bool = False
     across_log: bool = False
-    """Whether what it is drawn over is logarithmic."""
+    """Whether the horizontal axis is logarithmic."""
 
 
 def lines(path: Path, across: str, *panels: Panel) -> None:
-    """Write an SVG with *panels*, over *across*, to *path*.
+    """Write an SVG with *panels* to *path*; *across* labels their horizontal axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.

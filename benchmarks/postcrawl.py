@@ -1,12 +1,13 @@
 """``postcrawl``: deduplication after the crawl, against the loops that it cannot beat.
 
-The collection is made from a seed: two files of each of two crawls, of which the second
-repeats half of what the first has. ``bare_loop`` reads it with FastWARC and takes the
-SHA-256 of each response's payload, and does nothing else; ``warcio`` does so with
-warcio. ``read`` inflates and hashes, once each, the records that ``apply`` has to
-compare. Those run in one thread, and count CPU time. ``plan_*`` has rows that no file
-has (`benchmarks.manifest_rows`), under a limit of memory, each in a process of its own.
-With ``--full`` there is one of 10^8 rows, too, and what a petabyte takes is computed.
+The collection is made from a random seed: two crawls of two files each, of which the
+second repeats half of what the first has. ``bare_loop`` reads it with FastWARC, takes
+the SHA-256 of each response's payload, and does nothing else; ``warcio`` does the same
+with warcio. ``read`` inflates and hashes, once each, the records that ``apply`` has to
+compare. These run in one thread, and CPU time counts. ``plan_*`` plans rows without
+files (`benchmarks.manifest_rows`), under a limit of memory, each in a process of its
+own. With ``--full`` there is also a plan of 10^8 rows, and what a petabyte takes is
+computed.
 """
 
 from __future__ import annotations
@@ -47,15 +48,14 @@ PER_CRAWL = 2
 WHOLE, QUICK = 10_500, 500
 """Captures of a crawl: 500 MB of files, and 24 MB."""
 ROWS = 100_000, 1_000_000, 10_000_000
-"""Rows of a manifest that is planned in little memory: with ``--quick`` the first two
-of them."""
+"""Rows of the plans in little memory; with ``--quick`` only the first two."""
 MOST_ROWS = 100_000_000
 """With ``--full``; in as much memory as ``frontier warc plan`` has by default."""
 PACED = 1_000_000
-"""Rows of one that is planned in as much as ``frontier warc plan`` has by default."""
+"""Rows of a plan in as much memory as ``frontier warc plan`` has by default."""
 SMALL, SMALL_QUICK = "256MB", "128MB"
-"""Memory of those plans. 1,000,000 rows take 250 MB at once, so that also with
-``--quick`` the larger plan is made on disk; 100,000 take 25 MB."""
+"""Memory of the plans in little memory. 1,000,000 rows take 250 MB at once, so that
+even with ``--quick`` the larger plan is made on disk; 100,000 take 25 MB."""
 _GZIP = 31
 
 
@@ -106,7 +106,7 @@ def run(server: Server, options: Options) -> Report:
 
 
 def _silent(line: str) -> None:
-    """Tell nothing: a quick run has nothing to wait for."""
+    """Report no progress: nobody waits for a quick run."""
 
 
 def _reading(warcs: Sequence[Path]) -> dict[str, Callable[[], dict[str, float]]]:
@@ -129,7 +129,7 @@ def _reading(warcs: Sequence[Path]) -> dict[str, Callable[[], dict[str, float]]]
 
 def _paced(step: Callable[[], object], size: int) -> dict[str, float]:
     """Pace and CPU time of *step*, for which *size* bytes are read."""
-    os.sync()  # what was written before is not this one's to write
+    os.sync()  # writing out what was written before is not to count
     cpu, start = time.process_time(), time.perf_counter()
     step()
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -201,9 +201,9 @@ def _hash_records(offsets: Mapping[str, set[int]]) -> None:
 
 
 def _lost(before: Sequence[Path], after: Sequence[Path]) -> int:
-    """How many captures of *before* have not their payload in *after*.
+    """How many captures of *before* lack their payload in *after*.
 
-    As FastWARC reads both, and as replay finds originals: by URL and date.
+    FastWARC reads both, and originals are found as in replay: by URL and date.
     """
     there = {(url, date): digest for url, date, digest in _payloads(after)}
     for path in after:
@@ -220,7 +220,7 @@ def _lost(before: Sequence[Path], after: Sequence[Path]) -> int:
 
 
 def _again(warcs: Sequence[Path], directory: Path) -> list[Path]:
-    """The same files under more names: to start a process takes half a second."""
+    """The same files under more names: starting a process takes half a second."""
     directory.mkdir()
     for number in range(8):
         for path in warcs:
@@ -245,7 +245,7 @@ def _with_workers(
 
 
 def _collection(directory: Path, per_crawl: int) -> list[Path]:
-    """Two crawls with revisits off, the second a year later: half is as it was."""
+    """Two crawls with revisits off, the second a year later: half is unchanged."""
     rng = random.Random(16)
     words = [f"{rng.randrange(36**5):x}" for _ in range(4_000)]
     earlier: list[tuple[str, bytes]] = []
@@ -280,7 +280,7 @@ def _collection(directory: Path, per_crawl: int) -> list[Path]:
 
 
 def _payload(rng: random.Random, words: Sequence[str]) -> tuple[str, bytes]:
-    """An image, or a page of 30 kB that is packed in 9."""
+    """An image, or a page of 30 kB that compresses to 9."""
     if rng.random() < 0.55:
         return "image/png", rng.randbytes(int(rng.triangular(2_000, 100_000, 20_000)))
     text = " ".join(rng.choices(words, k=4_300))

@@ -1,7 +1,7 @@
 """A network between node and server: a proxy that delays every byte.
 
 It runs as a process of its own, ``python -m benchmarks.proxy LISTEN TARGET
-SECONDS``, until its standard input ends, so that it never outlives the one that
+SECONDS``, until its standard input ends, so that it never outlives the process that
 started it. Threads that sleep are used because asyncio's timers count in whole
 milliseconds.
 """

@@ -1,8 +1,8 @@
 """``queue``: what a queued URL costs: memory, time to push it, time of the server.
 
 A URL of 70 characters, no meta, no headers: the request of a spider that follows
-links. With its hash in the default seen tiers, as it cannot be without. The same
-is put into scrapy-redis's queue and dupefilter.
+links. Its hash in the default seen tiers is included, as there is none without. The
+same is put into scrapy-redis's queue and dupefilter.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOST = 128
 PARTITIONS = 1_024
 ROUNDS = 5
 RESERVED = 20_000
-"""URLs of one host that are reserved, so many at a time."""
+"""URLs of one host that are reserved, 16 or 64 at a time."""
 DEEP = 1_000
 """Reservations that a dead node leaves in one partition."""
 
@@ -175,7 +175,7 @@ def _leases(server: Server) -> dict[str, float]:
 
 
 def _reserving(server: Server) -> dict[str, float]:
-    """What a URL costs the server that is reserved with 15 or 63 others of its host."""
+    """What a URL costs the server if reserved with 15 or 63 others of its host."""
     found: dict[str, list[float]] = defaultdict(list)
     store = BlockingStore.from_settings({"REDIS_URL": server.url})
     keys, queue = CrawlKeys("frontier", "bench").partition(0), "0:host.example"
@@ -202,8 +202,8 @@ def _reserving(server: Server) -> dict[str, float]:
 def _scripts(server: Server) -> dict[str, float]:
     """The longest call of every kind, in milliseconds of the server's time.
 
-    With the most that one call is given, in a partition whose holder has died
-    with `DEEP` reservations; as the server's slow log has it.
+    Each call gets the most that it is ever given, in a partition whose holder has
+    died with `DEEP` reservations. The times are from the server's slow log.
     """
     server.empty()
     client: Any = redis.Redis.from_url(server.url)

@@ -1,11 +1,11 @@
 """``recrawl``: what a schedule costs the store, and what it gains.
 
-The cost is that of pages that wait: a URL of 70 characters with the state of its
-schedule, due within minutes to three months. A tenth of them is due soon, and when its
-time has come it is made ready and reserved, as the nodes do it.
+The cost is that of pages that wait: URLs of 70 characters with the state of their
+schedules, due in ten minutes to three months. A tenth of them are due soon, and when
+the time has come they are made ready and reserved, as nodes do it.
 
 The gain is simulated: a site whose pages change at Zipf-like rates is visited by an
-adaptive schedule, and by the fixed one with as many visits.
+adaptive schedule, and by a fixed one with as many visits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WEIGHTED = (
     "the bound of any schedule, as of one that knows all rates"
 )
 SEEDS = (1, 2, 3)
-"""Of the changes in each round."""
+"""Random seeds of the changes, one for each round."""
 
 
 LENGTH = 70
@@ -63,7 +63,7 @@ RESERVED = 64
 SOON = 0.1
 """Share of the URLs that are due as soon as all are there."""
 SHORTEST, LONGEST = 600.0, 90 * DAY
-"""Seconds until others are due; each factor between is as likely."""
+"""Seconds until the others are due; their logarithms are uniform between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Sizes:
     pages: int
     """Of the simulated site."""
     seconds: float
-    """In which the URLs are put into the store; for so long those due soon wait."""
+    """Time to put the URLs into the store; those due soon wait for this long."""
 
 
 FULL = Sizes(urls=1_000_000, hosts=100, pages=5_000, seconds=90)
@@ -160,7 +160,7 @@ def _costs(server: Server, sizes: Sizes) -> dict[str, float]:
 
 
 TIERS = SeenConfig(False, False, 1, 0.01)
-"""What is pushed is not remembered: only what waits takes memory."""
+"""Pushed URLs are not remembered as seen: only waiting ones take memory."""
 
 
 def _server_ms(store: BlockingStore) -> float:

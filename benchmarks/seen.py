@@ -1,8 +1,8 @@
-"""``seen``: how fast URLs are told apart, what it costs, how often it is wrong.
+"""``seen``: how fast seen and new URLs are told apart, at what cost, how often wrongly.
 
 ``frontier_default`` and ``frontier_bloom_and_set`` are the seen test alone, against a
 dupefilter alone; ``frontier_whole`` queues what is new, as does the peer's
-``whole``. What differs is only what is done with the verdict.
+``whole``. They differ only in what is done with the verdict.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEFAULT, BOTH = "recent,set", "recent,bloom,set"
 TRIAL = PER_PAGE
 
 Part = Callable[[int], Mapping[str, float]]
-"""Measures a competitor with so many URLs; its first metric is its pace."""
+"""Measures a competitor with a number of URLs; the first metric is the pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Sizes:
     seconds: float
     """Of a pass over new URLs: their number follows from a competitor's pace."""
     most: int
-    """URLs of a pass."""
+    """URLs of a pass, at most."""
 
 
 FULL = Sizes(rounds=5, seconds=3.0, most=100_000)
@@ -122,7 +122,7 @@ def _sized(parts: list[Part], sizes: Sizes) -> Callable[[], Mapping[str, float]]
 
 
 def _renamed(part: Part) -> Part:
-    """*part* behind the proxy: only its paces are told."""
+    """*part* behind the proxy: only its paces are kept, with names of their own."""
 
     def measure(count: int) -> Mapping[str, float]:
         return {

@@ -1,4 +1,4 @@
-"""``start``: what a node takes until its first page, and from its last to its end.
+"""``start``: what a node takes to get its first page, and to end after its last.
 
 A crawl of one page, by plain Scrapy and by a node with its defaults, archive and
 watchdog included, at 1,024 partitions and at 64: each the command that users type, in
@@ -70,7 +70,7 @@ def run(server: Server, options: Options) -> Report:
 
 @contextmanager
 def _bytecode() -> Iterator[None]:
-    """Have processes keep bytecode while this lasts, as those of a user do.
+    """Let processes keep bytecode while this lasts, as those of a user do.
 
     An environment may forbid it, and a work tree begins without any.
     """
@@ -122,7 +122,7 @@ def _crawl(site: str, home: Path, settings: dict[str, object]) -> dict[str, floa
 
 
 def _cpu_of(words: Sequence[str], home: Path) -> float:
-    """CPU seconds of a Python with *words*, processes included that it waited for."""
+    """CPU seconds of a Python with *words*, and of processes that it waited for."""
     here = os.pathsep.join(filter(None, [str(Path.cwd()), os.getenv("PYTHONPATH")]))
     process = subprocess.Popen(
         [sys.executable, *words],

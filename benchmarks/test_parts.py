@@ -91,7 +91,7 @@ def test_the_proxy_delays_a_round_trip_and_ends_with_its_block(server):
         client = redis.Redis.from_url(url)
         client.ping()
         took = []
-        for _ in range(20):  # of which some meet nothing that keeps the machine busy
+        for _ in range(20):  # the machine is not busy during all of them
             start = time.perf_counter()
             client.ping()
             took.append(time.perf_counter() - start)

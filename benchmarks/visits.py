@@ -33,8 +33,8 @@ class Outcome:
     stale: float = 0.0
     changes: float = 0.0
     captured: float = 0.0
-    """Changes at the mean, and those of versions that were captured: a version is
-    exactly if the copy is current when the page changes again."""
+    """Changes to be expected, and those from versions that were captured: a version is
+    captured exactly if the copy is current when the page changes again."""
 
     def figures(self) -> dict[str, float]:
         """Means over time and pages (Cho and Garcia-Molina, 2000)."""
@@ -80,7 +80,7 @@ def _visit(
 
 
 def fixed_at_equal_visits(rates: list[float], adaptive: Outcome, seed: int) -> Outcome:
-    """What the fixed schedule does that has as many visits as *adaptive* had."""
+    """Simulate the fixed schedule that has as many visits as *adaptive* had."""
     interval = adaptive.days * DAY * len(rates) / adaptive.visits
     for _ in range(4):  # the first visits are spread, so it is not exact at once
         fixed = Schedule(Kind.FIXED, interval=interval)
@@ -92,9 +92,9 @@ def fixed_at_equal_visits(rates: list[float], adaptive: Outcome, seed: int) -> O
 def best_captured(rates: list[float], visits_a_second: float) -> float:
     """The largest share of versions that any schedule can capture with so many visits.
 
-    One more visit captures as many versions of each page where all are visited in
-    proportion to their rates, so that is the best: the "proportional policy" of Cho and
-    Garcia-Molina, of somebody who knows the rates.
+    If pages are visited in proportion to their rates, one more visit captures as many
+    versions of any page, so that is the best: the "proportional policy" of Cho and
+    Garcia-Molina, for somebody who knows the rates.
     """
     changes = sum(rates) / visits_a_second
     return -math.expm1(-changes) / changes

@@ -162,7 +162,7 @@ def _fastwarc(exchanges: list[Exchange], directory: Path) -> None:
 
 
 def _digest_loop(exchanges: list[Exchange], directory: Path) -> None:
-    """What is left if nothing is decided, and no header made."""
+    """What is left to do if nothing is decided, and no header is made."""
     with (directory / "digests.gz").open("wb", buffering=0) as file:
         for exchange in exchanges:
             hashlib.sha256(bytes(exchange.response_body)).hexdigest()

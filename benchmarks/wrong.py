@@ -42,9 +42,9 @@ class Sizes:
     one_partition: int
     false_seen_set: int
     bloom_capacity: int
-    """A filter that is filled four times over."""
+    """Of a filter that is filled four times over."""
     bloom_partitions: int
-    """As many as give each a thousand URLs or more: a small one has much room."""
+    """So few that each has a thousand URLs or more: a small filter has much room."""
 
 
 FULL = Sizes(3, 200_000, 2_000_000, 10_000_000, 2_500_000, 1024)
