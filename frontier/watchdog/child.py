@@ -2,14 +2,15 @@
 
 What always holds:
 
-1.  Nothing waits for the watchdog. A heartbeat of its that arrives when the node has
-    another name is refused.
-2.  The process has this node's store and its password by a pipe, never as arguments.
-3.  A watchdog that has ended is said to have, once, and started again.
-4.  Nothing is reserved before the process is there, so that it can note what ran
-    however soon that ends the node.
-5.  A signal that is to stop this node is told to the process when it arrives, by C
-    code, whatever runs; then it goes on to the handler that it is for.
+1.  Nothing waits for the watchdog. Once the node has another name, heartbeats from the
+    watchdog under the old one are refused.
+2.  The process gets the address of the store and its password by a pipe, never as
+    arguments.
+3.  If a watchdog ends, that is logged once, and it is started again.
+4.  Nothing is reserved before the process exists, so that it can note what ran, however
+    soon that ends the node.
+5.  When a signal to stop this node arrives, C code tells the process at once, whatever
+    is running; then the signal goes on to its handler.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ LONGEST_TURN = 0.25
 AGAIN = 10.0
 """Seconds after which a watchdog that has ended is started again."""
 PARTING = 2.0
-"""Seconds in which a process that was killed has ended."""
+"""Seconds to wait for a killed process to end."""
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that Scrapy stops at."""
+"""The signals that stop Scrapy."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from frontier.watchdog.process import main; main()"
@@ -68,10 +69,10 @@ START = (
 
 
 def import_path() -> list[str]:
-    """Where the watchdog imports from: as this process, and so the same `frontier`.
+    """Where the watchdog imports from: as this process does, so the same `frontier`.
 
-    Not from where that is first: beside an installed one there may be what would hide
-    a module of Python's own, as the `typing` of the package index does.
+    The directory of `frontier` is not put first: if that is installed, a module next to
+    it could hide one of Python's own, as the package index's `typing` would.
     """
     root = str(Path(__file__).parents[2])
     found = [each or root for each in sys.path if each or _is_here(root)]
@@ -115,11 +116,11 @@ class Watchdog:
         self.slow = 0
         """How often a callback kept the node busy for longer than a lease."""
         self.longest = 0.0
-        """Seconds of the longest of these."""
+        """Seconds that the longest such callback took."""
         membership.stand_in = lambda: self._memory.stood_in
 
     def _facts(self, config: Config) -> dict[str, Any]:
-        """What the process has to know of this one."""
+        """What the watchdog's process has to know about this one."""
         keys = self._keys
         return {
             "file": self._memory.file,
@@ -136,7 +137,7 @@ class Watchdog:
         }
 
     async def start(self) -> None:
-        """Have a process, if it can be told what it has to know."""
+        """Start the process, if it can be told what it has to know."""
         try:
             self._given = json.dumps(self._settings).encode() + b"\n"
         except TypeError:
@@ -149,7 +150,7 @@ class Watchdog:
         await asyncio.to_thread(self._start)
 
     async def run(self) -> None:
-        """Show the process that the loop turns, and have another if it ends.
+        """Show the process that the loop turns, and restart it if it ends.
 
         Until cancelled.
         """
@@ -184,7 +185,7 @@ class Watchdog:
             self._reap()
 
     def _reap(self) -> None:
-        """End the process, which has nothing to do any more."""
+        """End the process, which is no longer needed."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -195,7 +196,7 @@ class Watchdog:
             child.wait(PARTING)
 
     def close(self) -> None:
-        """Let go of the memory, once `run` has ended or never began."""
+        """Release the shared memory, once `run` has ended or if it never began."""
         self._end()
         self._signals.close()
         self._memory.close()
@@ -227,21 +228,21 @@ class Watchdog:
             told = {"sent": sent, "names": names, "args": args}
             self._memory.beat(json.dumps(told).encode())
 
-    # What runs.
+    # Which request's code is running.
 
     def record(self, reservation: Reservation, url: str) -> bytes:
-        """What `awaited` and the others say while code of a request runs."""
+        """The record that `enter` and the others show while code of a request runs."""
         which = Running(*reservation.key, url)
         return packed(which)
 
     def enter(self, record: bytes) -> tuple[bytes, float]:
-        """Say that code of that request runs from now on; for `leave`, what did."""
+        """Show that code of *record*'s request runs; return what ran, for `leave`."""
         before, self._now = self._now, record
         self._memory.run(record)
         return before, time.monotonic()
 
     def leave(self, before: tuple[bytes, float]) -> None:
-        """Say that what ran before `enter` does again."""
+        """Show that what ran before `enter` runs again."""
         took = time.monotonic() - before[1]
         if took > self._ttl:
             self._note(took)
@@ -260,11 +261,11 @@ class Watchdog:
         )
 
     def awaited(self, record: bytes, what: Coroutine[Any, Any, R]) -> Awaitable[R]:
-        """*what*, which says at each of its steps that it runs."""
+        """*what*, with each of its steps shown as running."""
         return _Awaited(self, record, what)
 
     def iterated(self, record: bytes, what: Iterable[R]) -> Iterator[R]:
-        """The same for an iterable."""
+        """`awaited` for an iterable."""
         steps = iter(what)
         while True:
             before = self.enter(record)
@@ -279,7 +280,7 @@ class Watchdog:
     async def aiterated(
         self, record: bytes, what: AsyncIterator[R]
     ) -> AsyncIterator[R]:
-        """The same for an asynchronous iterator."""
+        """`awaited` for an asynchronous iterator."""
         steps = what.__aiter__()
         while True:
             try:
@@ -290,9 +291,10 @@ class Watchdog:
 
 
 class _Handler:
-    """A handler, after which `_Signals` looks whether it has put another in its place.
+    """Calls a handler; then `_Signals` checks whether that has replaced itself.
 
-    Scrapy's does, and code that is interrupted goes on before the loop turns.
+    Scrapy's does, and interrupted code goes on before the loop turns, so the check
+    cannot wait for `Watchdog.run`.
     """
 
     def __init__(self, handler: Callable[..., Any], after: Callable[[], None]) -> None:
@@ -307,24 +309,24 @@ class _Handler:
 
 
 class _Signals:
-    """A pipe by which the watchdog hears of signals as they arrive.
+    """A pipe through which the watchdog hears of signals as they arrive.
 
-    Python runs a handler when the code that runs lets it, and code in C may hold it
-    back for hours. The handler of `faulthandler` is C, and runs at once: it writes
-    where the code is, and then has the signal go to the handler that was there before.
+    Python runs a handler only when the running code lets it, and C code may delay it
+    for hours. The handler of `faulthandler` is in C, and runs at once: it writes where
+    the code is, and then passes the signal to the handler that was there before.
     """
 
     _listening: ClassVar[_Signals | None] = None
-    """The one of this process: there is one handler for each signal."""
+    """The only one in this process that listens: a signal has only one handler."""
 
     def __init__(self) -> None:
         self.read_end, self._write_end = os.pipe()
         os.set_blocking(self.read_end, False)
-        os.set_blocking(self._write_end, False)  # a full pipe holds nobody up
+        os.set_blocking(self._write_end, False)  # a full pipe must not block the node
         self._handlers: dict[int, _Handler] = {}
 
     def listen(self) -> None:
-        """Have the signals that have a handler told, also where it is a new one."""
+        """Report the signals that have a handler, including a new one, to the pipe."""
         cls = type(self)
         may = hasattr(faulthandler, "register") and self._write_end >= 0
         is_main = threading.current_thread() is threading.main_thread()
@@ -344,7 +346,7 @@ class _Signals:
                 )
 
     def _forget(self, number: int) -> None:
-        """Leave the signal to the handler that it has, or had before ours."""
+        """Leave the signal to its present handler, or to the one before ours."""
         ours = self._handlers.pop(number, None)
         if ours is not None:
             now: Any = signal.getsignal(number)
@@ -353,7 +355,7 @@ class _Signals:
                 signal.signal(number, ours.handler if now is ours else now)
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Stop reporting signals."""
         if self._write_end < 0:
             return
         for number in STOPS:
@@ -366,7 +368,7 @@ class _Signals:
 
 
 class _Awaited:
-    """Awaits *what*, and marks each of its steps."""
+    """Awaits *what*, and shows each of its steps as running."""
 
     __slots__ = ("_record", "_watchdog", "_what")
 

@@ -1,12 +1,12 @@
-"""The memory that a node and its watchdog share, which outlives a node that is killed.
+"""The memory that a node and its watchdog share; it outlives a node that is killed.
 
 What always holds:
 
 1.  Each field has one writer: the node, or the watchdog.
-2.  A record is read whole or not at all: it has its length and a CRC-32, so that one
-    whose writer was killed, or stopped, in the middle is skipped.
+2.  A record is read whole or not at all: it has its length and a CRC-32, so that it is
+    skipped if its writer was killed or stopped in the middle.
 3.  Nobody waits here, and nothing is allocated after the start: all of the memory is
-    there, so that a full disk or a small ``/dev/shm`` cannot fault a write.
+    allocated then, so that a full disk or a small ``/dev/shm`` cannot fault a write.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import NamedTuple
 
 PAGE = 4096
 RUNNING, MAX_RUNNING = 64, 2048
-"""Where the record of the request whose callback runs is, and its most bytes."""
+"""The place and the most bytes of the record of the request whose callback runs."""
 BEAT, MAX_BEAT = PAGE, 64 * 1024
 BEATEN = BEAT + MAX_BEAT + PAGE
 SIZE = BEATEN + PAGE
 MAX_URL = 1000
 """Bytes of a URL that are kept, for people to read."""
 READS = 5
-"""How often a record is read that is being written meanwhile."""
+"""How often to try reading a record that is being written meanwhile."""
 
 _HEAD = struct.Struct("<II")
 _COUNT = struct.Struct("<Q")
@@ -43,7 +43,7 @@ class Running(NamedTuple):
     partition: int
     token: int
     id: int
-    """Of its reservation."""
+    """The id of its reservation."""
     url: str
     """Cut at `MAX_URL` bytes."""
 
@@ -56,16 +56,16 @@ def packed(running: Running) -> bytes:
 
 
 class Memory:
-    """The fields, by name."""
+    """The shared memory, with methods for its fields."""
 
     def __init__(self, file: int) -> None:
         self.file = file
-        """The file descriptor by which a child process attaches it."""
+        """The file descriptor by which a child process attaches to it."""
         self._map = mmap.mmap(file, SIZE)
 
     @classmethod
     def make(cls) -> Memory:
-        """New memory.
+        """Allocate new memory.
 
         Raises:
             OSError: There is no room for it.
@@ -81,7 +81,7 @@ class Memory:
         return cls(file)
 
     def close(self) -> None:
-        """Close the file; what is mapped stays until nobody refers to this."""
+        """Close the file; the memory stays mapped until nobody refers to this."""
         if self.file >= 0:
             os.close(self.file)
             self.file = -1
@@ -96,25 +96,25 @@ class Memory:
         _COUNT.pack_into(self._map, 0, self.turns + 1)
 
     def run(self, record: bytes) -> None:
-        """Say what runs now: a record that `packed` made, or `EMPTY`."""
+        """Show what runs now: *record* is what `packed` returned, or `EMPTY`."""
         self._map[RUNNING : RUNNING + len(record)] = record
 
     def beat(self, said: bytes) -> None:
-        """Say what the watchdog is to say in this node's place: JSON."""
+        """Give the watchdog the heartbeat to send in this node's place, as JSON."""
         self._write(BEAT, said[:MAX_BEAT])
 
     # The watchdog reads.
 
     @property
     def turns(self) -> int:
-        """How many turns of the loop were counted; only whether it changes matters."""
+        """The number of turns counted; it only matters whether it changes."""
         return int(_COUNT.unpack_from(self._map, 0)[0])
 
     @property
     def running(self) -> Running | None:
         """What runs, or ran when the node was killed; ``None`` if that is not known.
 
-        Its partition is -1 if nothing of the kind does.
+        Its partition is -1 if no code of a request runs.
         """
         body = self._read(RUNNING, MAX_RUNNING)
         if body is None or 0 < len(body) < _WHICH.size:
@@ -127,21 +127,21 @@ class Memory:
 
     @property
     def said(self) -> bytes | None:
-        """What `beat` was given."""
+        """The latest heartbeat that `beat` was given."""
         return self._read(BEAT, MAX_BEAT)
 
     # The watchdog writes, and the node reads.
 
     def stand_in(self, at: float) -> None:
-        """Say when a beat was sent that was answered, on the monotonic clock.
+        """Report when an answered heartbeat was sent, on the monotonic clock.
 
-        All processes of a machine have the same.
+        All processes of a machine share that clock.
         """
         self._write(BEATEN, _AT.pack(at))
 
     @property
     def stood_in(self) -> float:
-        """What `stand_in` was given last; the least number if that is not known."""
+        """The last time that `stand_in` was given; minus infinity if not known."""
         body = self._read(BEATEN, _AT.size)
         return float(_AT.unpack(body)[0]) if body else -math.inf
 

@@ -1,21 +1,21 @@
 """What the watchdog's own process does; see `frontier.watchdog`.
 
-It is started with little more than the standard library, as there is one for each
-node: what speaks to the store is imported when it is first needed, or at once where
-leases are too short for that.
+It starts with little more than the standard library, as there is one for each node:
+the client of the store is imported when it is first needed, or at once if leases are
+too short for that.
 
 What always holds:
 
-1.  A beat is sent only while the node's loop stands still and its process is
-    there and not stopped. Where the state of a process cannot be told, none is.
-2.  The node is told when a beat was sent that was answered, on the clock that both
-    share, and only if the answer came before the deadline that the node had by then.
-    So a watchdog that was frozen reports nothing that is not so, and a node that wakes
-    up late knows that others have what it had.
-3.  It knows of no leases: these stand on the node's name on the map of members.
-4.  It ends with its node: by a pipe that closes, and because its parent is another.
-5.  It ends its node only where the operator has asked for that: by two signals while
-    the loop stands still, or by one after ``FRONTIER_BUSY_MAX``.
+1.  A heartbeat is sent only while the node's loop stands still and its process exists
+    and is not stopped. If the state of the process cannot be found out, none is sent.
+2.  The node is told when an answered heartbeat was sent, on the clock that both share,
+    and only if the answer came before the deadline that the node had by then. So a
+    watchdog that was frozen reports nothing untrue, and a node that wakes up late knows
+    that others have what it had.
+3.  It knows nothing of leases: they depend on the node's name on the map of members.
+4.  It ends with its node, when the pipe closes, and when its parent is another process.
+5.  It ends its node only if the operator asked for that: by two signals while the loop
+    stands still, or by one after ``FRONTIER_BUSY_MAX``.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
 LONGEST_LOOK = 1.0
 """Seconds between two looks, at most; an eighth of a lease, if that is less."""
 SHORT = 6.0
-"""Seconds of a lease below which the client of the store is imported at once."""
+"""Seconds of a lease; if it is shorter, the store's client is imported at once."""
 RETRY = 0.2
 """Seconds after which a store that did not answer is asked again."""
 PARTING = 2.0
-"""Seconds in which a node that has closed its pipe is found to be gone."""
+"""Seconds to wait for a node that has closed its pipe to be gone."""
 STACK = "Stack (most recent call first):"
-"""With what `faulthandler` begins what it writes at a signal."""
+"""The first line that `faulthandler` writes at a signal."""
 FRAMES = 2
-"""That are told: where the node is, and from where that was called."""
+"""Frames that are logged: where the node's code is, and what called it."""
 HEARD = 1 << 16
-"""Bytes of a pipe."""
+"""Bytes that a pipe holds."""
 TWICE = 2
-"""Signals that Scrapy ends at without waiting for what is under way."""
+"""Signals after which Scrapy ends without waiting for what is under way."""
 STOPPED = frozenset("TtZXx")
 """States of a process that does nothing: stopped, traced, or dead."""
 PS = shutil.which("ps")
 
 
 def state_of(process: int) -> str:
-    """The state of *process* as a letter, as ps(1) has it; empty if it is not known."""
+    """The state of *process* as a letter, as in ps(1); empty if it is not known."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
         return stat.rpartition(")")[2].split()[0]
@@ -77,7 +77,7 @@ def state_of(process: int) -> str:
 
 
 def say(message: str, settings: Mapping[str, Any]) -> None:
-    """Write a line as the node's log has them, to where the node's errors go."""
+    """Write a line in the format of the node's log, to the node's standard error."""
     if settings["log_format"] == "json":
         from frontier import json_log
 
@@ -93,7 +93,7 @@ def say(message: str, settings: Mapping[str, Any]) -> None:
 
 
 class Watch:
-    """Looks at one node, and stands in for it."""
+    """Watches one node, and stands in for it."""
 
     def __init__(self, memory: Memory, settings: dict[str, Any]) -> None:
         self._memory = memory
@@ -107,28 +107,28 @@ class Watch:
         self._turns = memory.turns
         self._looked = time.monotonic()
         self._silent = 0.0
-        """Seconds for which the loop has stood still, those that it was stopped, or
-        this process frozen, excluded."""
+        """Seconds for which the loop has stood still, excluding time in which the node
+        was stopped or this process frozen."""
         self._due = 0.0
         self._told = self._told_stop = False
         self._signals = int(settings["signals"])
         self._asked = self._told_asked = 0
-        """How many signals to stop the node had, and after how many it was told."""
+        """How many signals to stop the node has had, and how many were acted on."""
         self._where = ""
         self._over = False
-        """Whether nothing is done any more before the loop turns again."""
+        """Whether there is nothing to do until the loop turns again."""
 
     def _say(self, message: str) -> None:
-        """Say it in the node's log."""
+        """Write *message* to the node's log."""
         say(message, self._settings)
 
     @property
     def lives(self) -> bool:
-        """Whether the node is this process's parent, as it was."""
+        """Whether the node is still the parent of this process."""
         return os.getppid() == self._parent
 
     def look(self) -> None:
-        """See whether the loop turns; if it does not, do what is due."""
+        """Check whether the loop turns; if it does not, do what is due."""
         now = time.monotonic()
         elapsed = min(now - self._looked, 2 * self.interval)
         self._looked = now
@@ -164,7 +164,7 @@ class Watch:
                 self._act()
 
     def _hear(self) -> None:
-        """Note the signals that the node had, and where its code was at the last."""
+        """Note the signals that the node got, and where its code was at the last."""
         with suppress(OSError):  # nothing came
             text = os.read(self._signals, HEARD).decode("utf-8", "replace")
             self._asked += text.count(STACK)
@@ -172,7 +172,7 @@ class Watch:
             self._where = f" ({', from '.join(map(str.strip, frames))})"
 
     def _stop(self) -> None:
-        """Do what the operator asked for of a node whose loop stands still."""
+        """Do what the operator's signals ask of a node whose loop stands still."""
         what = f"{self._what(self._memory.running)}{self._where}"
         if self._asked < TWICE and not self._over:
             self._told_asked = self._asked
@@ -206,9 +206,9 @@ class Watch:
             self._due = time.monotonic() + self._ttl / 3
 
     def _beat(self) -> bool:
-        """Say that the node lives, and what it does.
+        """Send a heartbeat for the node, with what it is doing.
 
-        Whether that is done, or there is nothing to say.
+        Return whether it was sent, or none has to be.
         """
         from frontier.store.client import Call
         from frontier.store.scripts import NODE_BEAT
@@ -217,7 +217,7 @@ class Watch:
             said = json.loads(self._memory.said or b"")
             sent, names, args = (said[name] for name in ("sent", "names", "args"))
             report = json.loads(args[4] or "{}")
-        except (ValueError, KeyError, TypeError):  # it has not said all of it yet
+        except (ValueError, KeyError, TypeError):  # the node has not written all of it
             return True
         running = self._memory.running
         url = running.url if running is not None else ""
@@ -231,22 +231,22 @@ class Watch:
             return False
         if not replies or time.monotonic() >= deadline:
             self._over = True  # others may have its partitions
-        elif isinstance(replies[0], list):  # else a key of the crawl's is damaged
+        elif isinstance(replies[0], list):  # else a key of the crawl is damaged
             epoch, *rest = replies[0]
-            # The crawl is lost, or the node's place.
+            # The crawl is lost, or the node's place in it.
             self._over = epoch < 0 or rest[1] == b"remove"
             if not self._over:
                 self._memory.stand_in(began)
         return True
 
     def _run(self, calls: list[Call]) -> list[Any] | None:
-        """What the store says to *calls*; ``None`` if the loop turns, or is stopped."""
+        """The replies to *calls*; ``None`` if the loop turns or the node is stopped."""
         if self._memory.turns != self._turns or self._is_stopped():
             return None
         return self._at_store(calls)
 
     def _give_up(self) -> None:
-        """Put what runs into the dead letter, and let the node lose its leases."""
+        """Make the running request a dead letter, and let the node lose its leases."""
         from frontier.model import Lease
         from frontier.queue.reserve import Reservation, bury_call
 
@@ -275,17 +275,17 @@ class Watch:
         self._told_asked = 0  # one signal ends it from now on
 
     def part(self) -> None:
-        """Note what ran when the node ended without having closed."""
+        """Note what was running if the node ended without closing."""
         limit = time.monotonic() + PARTING
         while self.lives:
             if time.monotonic() > limit:
-                return  # it has closed a pipe, and no more
+                return  # it has only closed the pipe
             time.sleep(self.interval / 20)
         running = self._memory.running
         if self._over or running is None or running.partition < 0:
             return
         told = f"node {self._node_id} has ended in {self._what(running)}"
-        limit = time.monotonic() + self._ttl  # afterwards others have the leases
+        limit = time.monotonic() + self._ttl  # after that, others have the leases
         why = "the store did not answer"
         while time.monotonic() < limit:
             try:
@@ -298,9 +298,9 @@ class Watch:
         self._say(told)
 
     def _note(self, running: Running) -> str:
-        """Have what was beside *running* not count as delivered by it.
+        """Note that *running* ran, so that no request beside it counts as delivered.
 
-        Returns why that cannot be noted; empty if it is.
+        Return why that cannot be noted; empty if it was.
         """
         from frontier.queue.reserve import Ran, ended_call
 
@@ -326,7 +326,7 @@ class Watch:
 
 
 def connect(settings: dict[str, Any]) -> BlockingStore:
-    """A client for the store that *settings* name, which asks it once for each call."""
+    """A client for the store that *settings* name, which tries each call only once."""
     from frontier.store.address import Address
     from frontier.store.client import BlockingStore
 
@@ -336,7 +336,7 @@ def connect(settings: dict[str, Any]) -> BlockingStore:
 
 
 def _errors() -> type[Exception]:
-    """What the store may raise, and what may pass."""
+    """The error that the store may raise and that is tolerated."""
     from frontier.errors import StoreError
 
     return StoreError
@@ -347,7 +347,7 @@ def main() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the node decides when both end
     given = sys.stdin.buffer.readline()
-    if not given.endswith(b"\n"):  # the node has ended before it could tell
+    if not given.endswith(b"\n"):  # the node has ended before it wrote the settings
         sys.exit(0)
     settings = json.loads(given)
     watch = Watch(Memory(int(settings["file"])), settings)
@@ -356,7 +356,7 @@ def main() -> NoReturn:
     pipe = sys.stdin.fileno()
     while watch.lives:
         ready, _, _ = select.select([pipe], [], [], watch.interval)
-        if ready:  # it is closed: a node that closes ends this process before
+        if ready:  # closed: the node has died, as a node that closes kills us first
             break
         watch.look()
     watch.part()

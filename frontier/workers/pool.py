@@ -3,14 +3,15 @@
 What always holds:
 
 1.  Nothing here blocks: the reactor waits for a worker as it waits for a server.
-2.  At most so many processes run as were allowed; each is started when there is a
-    job and none is free. What waits for one waits in order.
-3.  A worker that has reached a limit, has died, or whose job nobody waits for any
-    more, is killed, and the next job gets another. What it has not said is not made
-    up: whoever asked gets `WorkerFailed` with the URL and the reason.
-4.  A worker that died of what was not its job's doing, so far as anybody can tell,
-    has its job done once more by another.
-5.  What a worker says is not trusted: a message is no longer than `MOST`, and data.
+2.  At most the allowed number of processes run; one is started when there is a job and
+    no process is free. Jobs wait for a process in order.
+3.  A worker that has reached a limit or has died, or whose job nobody waits for any
+    more, is killed, and the next job gets another. Missing results are not made up: the
+    caller gets `WorkerFailed` with the URL and the reason.
+4.  If a worker died, and its job is not known to be the cause, another one does the job
+    once more.
+5.  What a worker sends is not trusted: a message is no longer than `MOST`, and is only
+    data.
 6.  After `close` no worker is left.
 """
 
@@ -36,22 +37,22 @@ PROGRAM = Path(__file__).with_name("process.py")
 ROOT = Path(__file__).parents[2]
 """Where the workers find this package."""
 KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "PYTHONHOME", "PYTHONPATH", "TZ")
-"""Of the node's environment. What else is there may be secret, and a parser's fault
-may let a page read it."""
+"""Variables of the node's environment that workers get. Others may be secret, and a bug
+in a parser may let a page read them."""
 PATIENCE = 6.0
-"""Limits of CPU time after which a worker that says nothing is given up, by
-the clock: it is stopped, or the machine has little to spare."""
+"""Limits of CPU time after which, on the wall clock, a silent worker is given up: it is
+stopped, or the machine has little to spare."""
 LEAST_WAIT = 15.0
-"""Seconds at least: on a busy machine a worker may wait that long for its turn."""
+"""Seconds to wait at least: on a busy machine a worker may wait that long to run."""
 GRACE = 2.0
-"""Seconds for what it said while this node was stopped itself."""
+"""Seconds to read what a worker sent while this node itself was stopped."""
 PIECE = 256 * 1024
 """Bytes that are handed to a worker at a time."""
 ATTEMPTS = 2
 
 
 class _Ended(Exception):
-    """A job came to nothing; *is_its_own* if it did so by its own doing."""
+    """A job failed; *is_its_own* says whether the job itself was the cause."""
 
     def __init__(self, reason: str, *, is_its_own: bool = True) -> None:
         super().__init__(reason)
@@ -75,19 +76,19 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run, at work or not."""
+        """The ids of the processes, working or idle."""
         return sorted(worker.pid for worker in self._all)
 
     async def run(
         self, job: str, content: bytes, arguments: Mapping[str, Any]
     ) -> AsyncIterator[Any]:
-        """What *job*, one of `JOBS`, makes of *content*, part by part.
+        """Yield the parts that *job*, one of `JOBS`, makes of *content*.
 
-        While a part is not asked for, the worker waits, and its time does not run.
+        Until the next part is asked for, the worker waits and its time does not run.
         ``url`` among the *arguments* says where the content is from.
 
         Raises:
-            WorkerFailed: It reached a limit, or failed; there may have been parts.
+            WorkerFailed: It reached a limit, or failed, perhaps after some parts.
         """
         if job not in JOBS:
             raise ValueError(f"no job is called {job!r}")
@@ -165,7 +166,7 @@ class WorkerPool:
             raise await self._end_of(worker) from None
 
     async def _answer(self, worker: Process) -> dict[str, Any]:
-        """The next message, a part or that it is done."""
+        """The next message: a part, or that the job is done."""
         try:
             (size,) = LENGTH.unpack(await self._read(worker, LENGTH.size))
             if size > MOST:
@@ -191,7 +192,7 @@ class WorkerPool:
         return _Ended(f"it was not done after {self._limit:g} s")
 
     async def _end_of(self, worker: Process) -> _Ended:
-        """How the process ended, which it has, or is about to."""
+        """The error for a process that has ended, or is about to."""
         code = await worker.wait()
         if code == -signal.SIGPROF:
             return _Ended(f"it takes more than {self._seconds:g} s of CPU time")
@@ -202,12 +203,12 @@ class WorkerPool:
 
 
 def _pipe(pipe: Any) -> Any:
-    """*pipe*, which each of these processes has."""
+    """*pipe*, which is not ``None`` for these processes."""
     return pipe
 
 
 async def _end(worker: Process) -> None:
-    """Kill the process, and wait for its end and that of its pipes."""
+    """Kill the process, and wait for it and its pipes to end."""
     with contextlib.suppress(ProcessLookupError):
         worker.kill()
     with contextlib.suppress(ConnectionError):

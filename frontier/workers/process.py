@@ -1,23 +1,23 @@
-"""A worker process: one job after the other, from its standard input.
+"""A worker process: does one job after another, from its standard input.
 
 What always holds:
 
-1.  It imports neither Scrapy nor Twisted nor anything that speaks to the store, has
-    none of the node's environment but what Python needs to start, and no open file
-    of the node's but the two pipes to it, and its standard error.
-2.  It does what `JOBS` names and nothing else.
-3.  A job ends within its limit of CPU time, and the process within its limit
-    of memory: the kernel sees to both, whatever the interpreter is doing.
-4.  It does not outlive the node: it ends with the pipe, on Linux with the thread
-    that started it, and a job, at the latest, at its limit.
-5.  What a terminal or a service manager sends to all processes does not end it: the
-    node lets what is in flight finish.
+1.  It imports neither Scrapy nor Twisted nor anything that speaks to the store. Of the
+    node's environment it has only what Python needs to start; of the node's open files,
+    only the two pipes to the node and standard error.
+2.  It does only the jobs that `JOBS` names.
+3.  A job stays within its limit of CPU time, and the process within its limit of
+    memory: the kernel enforces both, whatever the interpreter is doing.
+4.  It does not outlive the node: it ends with the pipe, and on Linux with the thread
+    that started it; a job that is running ends at its limit at the latest.
+5.  A signal that a terminal or a service manager sends to all processes does not end
+    it: the node lets what is in flight finish.
 
 It is run as a file, by its path: ``python process.py ROOT BYTES PARENT``. A message is
-its length in four bytes and as much JSON. A job begins with ``{"job": name, "seconds":
-limit, "size": bytes, "arguments": {...}}``, after which come as many bytes of content,
-and is answered with any number of ``{"part": ...}`` and one ``{"done": true}`` or
-``{"failed": reason}``.
+its length in four bytes, followed by that much JSON. A job begins with ``{"job": name,
+"seconds": limit, "size": bytes, "arguments": {...}}``, followed by *size* bytes of
+content, and is answered with any number of ``{"part": ...}`` and one ``{"done": true}``
+or ``{"failed": reason}``.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ JOBS = {
     "robots": "frontier.urls.robots:robots_job",
     "sitemap": "frontier.urls.sitemaps:sitemap_job",
 }
-"""Name to module and function: it is given content and arguments, and yields parts,
-each of which is data that JSON has."""
+"""Module and function by job name: the function takes content and arguments, and yields
+parts that JSON can hold."""
 LENGTH = struct.Struct(">I")
 MOST = 16_000_000
-"""Bytes of one message."""
+"""The most bytes of one message."""
 PR_SET_PDEATHSIG = 1
-"""Of prctl(2)."""
+"""From prctl(2)."""
 NO_MEMORY = 3
-"""Exit code of a worker whose memory does not suffice for what it is given."""
+"""Exit code of a worker that has not enough memory for its job."""
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
         sys.path.append(root)
     source = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints must not be taken for an answer
     while head := source.read(LENGTH.size):
         request = json.loads(source.read(*LENGTH.unpack(head)))
         content = source.read(request["size"])
@@ -75,9 +75,9 @@ def _keep_to_itself(most_bytes: int, parent: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before that
+        if os.getppid() != parent:  # the node died before that
             sys.exit(0)
-    with contextlib.suppress(ValueError, OSError):  # not every system has it
+    with contextlib.suppress(ValueError, OSError):  # not every system has this limit
         resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
