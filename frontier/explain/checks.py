@@ -1,9 +1,10 @@
 """The answer: a chain of checks, whose findings are the evidence.
 
-A check knows what was read of a URL and says what it finds, in the order of a URL's
-life. A finding that would explain why the URL was, or was not, crawled has a rank; the
-highest rank is the answer. What is recorded outranks what is computed, and where a URL
-is now outranks what was. Times are UTC, as in crawl logs and WARC files. No I/O.
+A check gets everything that was read about a URL, and yields what it finds. The checks
+are in the order of a URL's life. A finding that would explain why the URL was, or was
+not, crawled has a rank; the one with the highest rank is the answer. What is recorded
+outranks what is computed, and where a URL is now outranks what happened before. Times
+are UTC, as in crawl logs and WARC files. No I/O.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ FAILURES = {
     -5002: ("refused", "a downloader middleware of the project refused it"),
     -9998: ("robots", "robots.txt forbids it"),
 }
-"""Statuses of the crawl log that are no answers: a word, and what they mean."""
+"""Statuses of the crawl log that mean no response: their reason, and what they mean."""
 ANSWERED = 100
-"""The least status that is an answer."""
+"""The lowest status that is a response."""
 LATER = frozenset({408, 429, 500, 502, 503, 504, 522, 524})
 """Statuses after which a URL is tried again: Scrapy's ``RETRY_HTTP_CODES``."""
 TRAPS = {
@@ -74,32 +75,32 @@ RANKS = (
     *("crawl_ended", "crawl_canceled", "crawl_limit"),
     *("fetched", "in_progress", "given_up"),
 )
-"""Reasons, the lowest rank first. One of the log, of `FAILURES`, has `FAILED`."""
+"""Reasons, lowest rank first; those of the log, in `FAILURES`, rank as `FAILED`."""
 FAILED = RANKS.index("excluded") + 0.5
 REASONS = {*RANKS, *(reason for reason, _ in FAILURES.values())}
 UNSURE = RANKS.index("host_quota")
-"""The highest rank of what follows from nothing being recorded."""
+"""The highest rank of answers that rest on nothing having been recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One statement, where it is from, and what it would explain."""
+    """One statement, its source, and what it would explain."""
 
     step: str
-    """Of a URL's life; empty of an answer that follows from others."""
+    """The step in a URL's life; empty for an answer that follows from others."""
     text: str = ""
     source: str = STORE
     reason: str = ""
     """One of `REASONS`, for programs; empty if it explains nothing."""
     answer: str = ""
-    """In one sentence or two."""
+    """One sentence or two."""
     next: str = ""
-    """What an operator may do now; empty if nothing."""
+    """What an operator can do now; empty if nothing."""
     rank: float = -1
 
     @property
     def weight(self) -> float:
-        """Its rank, by its reason unless it has one of its own."""
+        """Its own rank if it has one, else that of its reason."""
         return (
             self.rank if self.rank >= 0 or not self.reason else RANKS.index(self.reason)
         )
@@ -107,25 +108,25 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that was read of a URL."""
+    """Everything that was read about a URL."""
 
     subject: Subject
     store: StoreFacts
     logs: LogFacts
     archive: ArchiveFacts
     seeds: Collection[str] = ()
-    """That were given."""
+    """Seeds given on the command line."""
     gaps: tuple[Gap, ...] = ()
-    """What was not looked at, beside what could not be read."""
+    """What was not looked at, apart from what could not be read."""
 
     @property
     def crawl_id(self) -> str:
-        """The crawl's, as a word of a command."""
+        """The id of the crawl, quoted for a shell."""
         return shlex.quote(printable(self.store.crawl.view.crawl_id))
 
     @property
     def url(self) -> str:
-        """The same of the URL."""
+        """The URL, quoted for a shell."""
         return shlex.quote(self.subject.url)
 
     @property
@@ -135,22 +136,22 @@ class Known:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the URL is nowhere, and no attempt is recorded."""
+        """Whether the URL is nowhere in the store, and no attempt is recorded."""
         return self.store.place is None and not self.logs.entries
 
     @property
     def is_unknown(self) -> bool:
-        """The same, and it was never seen."""
+        """Whether it `is_gone`, and was never seen."""
         return self.is_gone and not self.is_seen
 
     @property
     def is_fetched(self) -> bool:
-        """Whether a server has answered it, in this crawl."""
+        """Whether a server has answered a request for it in this crawl."""
         is_answered = any(e.status >= ANSWERED for e in self.logs.entries)
         return bool(self.archive.records) or is_answered
 
     def again(self, change: str = "") -> str:
-        """What has it fetched, after *change* of a setting also what is found."""
+        """How to have it fetched; with *change*, a setting, also URLs found later."""
         if self.store.crawl.view.state != "open":
             return "make it a seed of the next crawl"
         text = f"frontier crawl seed {self.url} --crawl {self.crawl_id} queues it"
@@ -172,14 +173,14 @@ class Explanation:
     reason: str
     fetched: bool
     sure: bool
-    """Whether nothing that was not looked at might change the answer."""
+    """Whether the answer holds whatever is in places that were not looked at."""
     answer: str
     next: str
     evidence: list[Finding]
     not_looked_at: list[Gap]
 
     def facts(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """The explanation as data for JSON."""
         said = asdict(self)
         for one in said["evidence"]:
             for name in ("reason", "answer", "next", "rank"):
@@ -188,7 +189,7 @@ class Explanation:
 
 
 def explain(k: Known) -> Explanation:
-    """What *k* amounts to."""
+    """The answer that *k* leads to, with its evidence."""
     found = [finding for check in CHECKS for finding in check(k)]
     best = max(found, key=lambda one: one.weight)
     gaps = list(_gaps(k, best))
@@ -206,7 +207,7 @@ def explain(k: Known) -> Explanation:
 
 
 def _gaps(k: Known, best: Finding) -> Iterator[Gap]:
-    """What was not looked at; it decides where nothing that is recorded does."""
+    """What was not looked at; it may change an answer that rests on no record."""
     is_unsure = best.weight <= UNSURE
     crawl = k.store.crawl
     damaged = [f"{one.key}: {one.reason}" for one in crawl.view.harmed]
@@ -279,7 +280,7 @@ def _exclusion(k: Known) -> Iterator[Finding]:
 
 
 def _in_scope(k: Known) -> bool | str:
-    """Whether the URL is in the crawl's scope, or why that cannot be told."""
+    """Whether the URL is in the crawl's scope, or why that is not known."""
     kind = k.store.settings.get(SCOPE, "")
     if not kind and not k.store.own:
         return "no node has told the crawl's scope"
@@ -299,13 +300,13 @@ def _in_scope(k: Known) -> bool | str:
 def _ruled_out(
     k: Known, step: str, text: str, reason: str = "", how: str = ""
 ) -> Finding:
-    """That a rule says *text*, for *reason* if it leaves the URL out."""
+    """The finding that a rule says *text*; *reason* is empty if it allows the URL."""
     answer = f"It was not fetched: {text}. This is computed, not recorded."
     return Finding(step, text, COMPUTED, reason * k.is_unknown, answer, how)
 
 
 def _rules(k: Known) -> Iterator[Finding]:
-    """What leaves no trace: the crawl's scope, its limits on traps, its addresses."""
+    """Rules that leave no trace: the crawl's scope, limits on traps, and addresses."""
     scope = _in_scope(k)
     if isinstance(scope, str):
         yield Finding("scope", scope, COMPUTED)
@@ -337,12 +338,12 @@ def _length(hops: str) -> int:
 
 
 def _address(k: Known) -> Iterator[Finding]:
-    """Whether an address that the URL spells is connected to."""
+    """Whether nodes connect to the address that the URL spells, if it does."""
     kind = class_of_host(split(k.subject.url).host)
     if kind is None:
         return
     are_allowed, said = {*k.store.config.allow_addresses}, k.store.said
-    if SEEDS in are_allowed:  # what they have typed, and what their names led to
+    if SEEDS in are_allowed:  # addresses that seeds spell, and that their names led to
         are_allowed = {one for one in SAID if said.get(one) == "typed"}
         are_allowed |= {"public"} if "public" in said else {*said}
         if not said:
@@ -467,7 +468,7 @@ def _queue(k: Known) -> Iterator[Finding]:
 
 
 def _of_end(k: Known) -> Finding:
-    """Of a URL that was queued when the crawl ended."""
+    """The answer for a URL that was queued when the crawl ended."""
     state = k.store.crawl.view.state
     reason, why = "crawl_ended", f"the crawl has ended ({state}) before its turn"
     if state == "limit":
@@ -484,7 +485,7 @@ def _limit(k: Known) -> str:
 
 
 def _of_nothing(k: Known) -> Iterator[Finding]:
-    """Of a URL that is nowhere in its partition."""
+    """The answer for a URL that is nowhere in its partition."""
     reason, how = "not_found", k.again()
     if k.store.crawl.view.removed_ms:
         reason = "removed"
@@ -580,7 +581,7 @@ def _attempts(k: Known) -> Iterator[Finding]:
 
 
 def _of_failure(k: Known) -> Finding:
-    """Of a URL that is done, after an attempt without an answer."""
+    """The answer for a URL that is done, after an attempt that got no response."""
     entry = k.logs.entries[-1]
     other = ("failed", f"it failed with the status {entry.status}")
     reason, why = FAILURES.get(entry.status, other)
@@ -619,7 +620,7 @@ def _records(k: Known) -> Iterator[Finding]:
 
 
 def _is_to_be_tried_again(k: Known) -> bool:
-    """Whether the last answer was one after which a request is sent again."""
+    """Whether the last attempt ended so that the request is sent again."""
     if k.logs.entries:
         status = k.logs.entries[-1].status
         return status in LATER or status < ANSWERED
@@ -658,7 +659,7 @@ CHECKS = (
     *(_identity, _exclusion, _rules, _robots, _discovery),
     *(_queue, _host, _crawl, _attempts, _records),
 )
-"""In the order of a URL's life."""
+"""All checks, in the order of a URL's life."""
 
 
 def place_of(place: Place) -> str:
@@ -677,7 +678,7 @@ def place_of(place: Place) -> str:
 
 
 def at(ms: int) -> str:
-    """*ms* since the Unix epoch, for people."""
+    """The time *ms* milliseconds after the Unix epoch, for people."""
     return f"{moment(ms)} UTC"
 
 
@@ -687,6 +688,6 @@ def of_log(text: str) -> str:
 
 
 def of_digits(text: str) -> str:
-    """The time that 14 digits are, for people."""
+    """The time that 14 digits mean, for people."""
     day, time = f"{text[:4]}-{text[4:6]}-{text[6:8]}", text[8:]
     return f"{day} {time[:2]}:{time[2:4]}:{time[4:]} UTC"

@@ -1,8 +1,8 @@
-"""Which files of a crawl there are to look into.
+"""Finds the files of a crawl to look into.
 
-A directory is looked through to its bottom; so is the storage that a node's files are
-uploaded to, by its URL. Files of another crawl, by their name or by the mark with which
-it was born, are left out and counted: what it did is no answer about this one.
+A directory is searched to its bottom; so is the storage that nodes upload their files
+to, by its URL. Files of another crawl, as told by their name or by the mark with which
+it was born, are left out and counted: what that crawl did says nothing about this one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 WARCS = (".warc.gz", ".warc", ".warc.zst")
 OTHERS = (".wacz", ".arc", ".arc.gz", ".cdx", ".cdx.gz", ".cdxj.gz")
-"""Endings of files that may have something of the URL and are not looked at."""
+"""Endings of files that may mention the URL but are not looked at."""
 _OURS = re.compile(
     r"(.+)-[0-9]{17}-[0-9]{5,}-.+\.(?:crawl\.log|cdxj|warc)(?:\.gz)?(?:\.open)?"
 )
@@ -38,7 +38,7 @@ _OURS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What was not looked at, and how to have it looked at."""
+    """Something that was not looked at, and how to have it looked at."""
 
     what: str
     how: str
@@ -48,22 +48,22 @@ class Gap:
 
 @dataclass(slots=True)
 class CrawlFiles:
-    """What there is to look at."""
+    """The files to look into."""
 
     logs: list[Path] = field(default_factory=list)
     warcs: list[Path] = field(default_factory=list)
     indexes: dict[Path, Path | None] = field(default_factory=dict)
-    """Each, and the WARC file that it is of, if that is there."""
+    """Each index, and the WARC file that it indexes, if that is there."""
     gaps: list[Gap] = field(default_factory=list)
 
 
 def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFiles:
-    """What is at the places *logs*, of crawl logs alone, and *warcs*, of all kinds.
+    """The crawl logs at the places *logs*, and the files of all kinds at *warcs*.
 
-    Of the crawl of *keys*, or of one that they do not name.
+    Only files of the crawl of *keys*, and files that name no crawl.
 
     Raises:
-        ConfigurationError: A URL is none of files, or its package is not installed.
+        ConfigurationError: A URL is not one of files, or its package is not installed.
     """
     found, others, unread = CrawlFiles(), Counter[str](), list[str]()
     listed: dict[Path, None] = {}
@@ -93,7 +93,7 @@ def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFil
         indexed |= {bare + INDEX: path, str(path) + INDEX: path}
     for index in list(found.indexes):
         found.indexes[index] = warc = indexed.get(str(index))
-        if warc is not None and warc not in found.warcs:  # it is of a namesake's
+        if warc is not None and warc not in found.warcs:  # of a crawl of the same name
             del found.indexes[index]
     for whose, count in others.items():
         how = "--crawl ID asks about another crawl"
@@ -117,7 +117,7 @@ def find(logs: Sequence[str], warcs: Sequence[str], keys: CrawlKeys) -> CrawlFil
 
 
 def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:
-    """The files at *place*, and below it; what cannot be listed is among *gaps*."""
+    """The files at *place* and below it; what cannot be listed is added to *gaps*."""
     is_here = place.lower().startswith("file://")
     path = Path(urlsplit(place).path) if is_here else path_of(place)
 
@@ -135,15 +135,15 @@ def _below(place: str, gaps: list[Gap]) -> Iterator[Path]:
 
 
 def _is_of(path: Path, born: str) -> bool:
-    """Whether no other crawl of the same name has written the file at *path*."""
+    """Whether the file at *path* is not known to be from a crawl of the same name."""
     try:
         with open_file(path) as file:
             found = birth_of(file, path.name.removesuffix(OPEN))
-    except OSError:  # who reads it says so
+    except OSError:  # whoever reads it later reports it
         return True
     return not born or found in {"", born}
 
 
 def fault(path: Path, error: Exception) -> str:
-    """That *path* cannot be read, and why."""
+    """A message that *path* cannot be read, and why."""
     return printable(f"{path}: {getattr(error, 'strerror', None) or error}")

@@ -1,13 +1,13 @@
-"""What WARC files and their indexes have of one URL, and the robots.txt of its host.
+"""What WARC files and their indexes have about one URL, and its host's robots.txt.
 
 What always holds:
 
-1.  An index is searched, not read; one that is not sorted is refused. A WARC file
+1.  An index is bisected, not read; one that is not sorted is refused. A WARC file
     without an index beside it is read to its end.
-2.  Records are read only where they say more than a line: of the first capture the
-    `metadata` record, which has the page that led to it, and the last robots.txt. Of
-    captures the first and the last `KEPT` are kept, all are counted.
-3.  What is cut or damaged gives what it has up to there, and is named.
+2.  Records are read only if they say more than a line of an index: the `metadata`
+    record of the first capture, which has the page that led to it, and the last
+    robots.txt. The first and the last `KEPT` captures are kept; all are counted.
+3.  A file that is cut or damaged is read up to there, and is named.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 KEPT = 20
 BLOCK = 1 << 16
-"""Bytes of an index within which the search ends, and lines are read."""
+"""Bytes of an index at which the bisection ends and lines are read one by one."""
 NEAR = 6
-"""Records behind a capture among which those that belong to it are looked for."""
+"""Records after a capture that are searched for those that belong to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Record:
 
     line: Capture
     path: Path
-    """Of its WARC file, which may not be there."""
+    """The path of its WARC file, which may not be there."""
 
     @property
     def kind(self) -> str:
@@ -54,25 +54,25 @@ class Record:
 
     @property
     def source(self) -> str:
-        """Where it is, as ``frontier warc show`` takes it."""
+        """Where it is, in the form that ``frontier warc show`` takes."""
         return f"{self.path}:{self.line.offset}"
 
 
 @dataclass(slots=True)
 class ArchiveFacts:
-    """What the files have."""
+    """What was found in the files."""
 
     records: list[Record] = field(default_factory=list)
-    """Of the URL, in the order of time: the first and the last `KEPT`."""
+    """Captures of the URL, in order of time: the first and the last `KEPT`."""
     count: int = 0
     origin: Head = field(default_factory=Head)
-    """The fields of the first one's `metadata` record."""
+    """The fields of the `metadata` record of the first capture."""
     robots: Record | None = None
     """The last robots.txt of the host."""
     rules: bytes | None = None
-    """Its text, as far as it is read; ``None`` if it was not found."""
+    """Its text, as far as it was read; ``None`` if it was not found."""
     agent: str = ""
-    """The User-Agent that it was asked for with."""
+    """The User-Agent of the request for it."""
     unread: list[str] = field(default_factory=list)
 
 
@@ -83,9 +83,9 @@ def look_into(
     indexes: Mapping[Path, Path | None],
     progress: Callable[[], None] = lambda: None,
 ) -> ArchiveFacts:
-    """What *warcs* and *indexes* have: each index, and the WARC file that it is of.
+    """Search *warcs* and *indexes*, each with the WARC file that it indexes.
 
-    A file that has an index is read only where that says.
+    A file that has an index is read only where the index points.
     """
     facts, robots = ArchiveFacts(), list[Record]()
     by_name = {path.name: path for path in warcs}
@@ -105,7 +105,7 @@ def look_into(
                     facts.count += 1
                     _keep(facts.records, record)
         except (BadWarc, OSError, ValueError) as error:
-            if not place.name.endswith(OPEN):  # else a node is at its last record
+            if not place.name.endswith(OPEN):  # else a node is writing its last record
                 facts.unread.append(fault(place, error))
     for records in (facts.records, robots):
         _sort(records)
@@ -129,13 +129,13 @@ def _keep(records: list[Record], record: Record) -> None:
 
 
 def _sort(records: list[Record]) -> None:
-    """Bring *records* into the order of time; the first and the last stay."""
+    """Sort *records* by time; keep the first and the last `KEPT`."""
     records.sort(key=lambda one: one.line.timestamp)
     del records[1:-KEPT]
 
 
 def _listed(path: Path) -> Iterator[Capture]:
-    """What an index of the WARC file at *path* would have."""
+    """What an index of the WARC file at *path* would list."""
     with open_file(path, ahead=True) as file:
         for found in records_in(file, str(path)):
             if (line := listed(found, path.name)) is not None:
@@ -177,7 +177,7 @@ def _require(is_sorted: bool) -> None:
 
 
 def _lines(file: IO[bytes], start: int) -> Iterator[bytes]:
-    """The lines of *file* that begin behind *start*, or at the begin of it all."""
+    """The lines of *file* that begin after *start*; all of its lines if that is 0."""
     at, ahead, is_cut = start, b"", start > 0
     while True:
         file.seek(at)
@@ -195,7 +195,7 @@ def _lines(file: IO[bytes], start: int) -> Iterator[bytes]:
 
 
 def _read(record: Record, facts: ArchiveFacts) -> tuple[bytes | None, str, Head]:
-    """The begin of a record's body, who asked for it, and what tells of its origin."""
+    """The start of a record's body, the User-Agent of its request, and its origin."""
     body, agent, origin = None, "", Head()
     try:
         with open_file(record.path) as file:

@@ -1,16 +1,16 @@
-"""What crawl logs say of one URL: each attempt, and from which page it was found.
+"""What crawl logs say about one URL: each attempt, and the page it was found on.
 
-A crawl log has a line for every attempt, answered or not, in the twelve columns of
-Heritrix (`frontier.warc.crawl_log`). A URL that was looked for may be spelled in other
-ways there, so lines of its host are compared as the crawl compares URLs.
+A crawl log has a line for every attempt, answered or not, in Heritrix's twelve columns
+(`frontier.warc.crawl_log`). The URL may be spelled differently there, so lines of its
+host are compared as the crawl compares URLs.
 
 What always holds:
 
-1.  A file is read once, from begin to end; a line of more than `LONGEST` bytes is none.
-    So are columns that are not there.
-2.  Of the attempts the first and the last `KEPT` are kept, all are counted.
-3.  A log that a node still writes is read up to its last whole line, and one that is
-    compressed up to where it is cut or damaged; that is said.
+1.  A file is read once, from start to end; a line of more than `LONGEST` bytes, or
+    with too few columns, is counted as wrong.
+2.  The first and the last `KEPT` attempts are kept; all are counted.
+3.  A log that a node is still writing is read up to its last whole line, a compressed
+    one up to where it is cut or damaged; the latter is reported.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from frontier.explain.in_store import Subject
 
 LONGEST = 1 << 16
-"""Bytes of a line."""
+"""The most bytes of a line."""
 COLUMNS = 12
 KEPT = 20
 MOST_SEEDS = 100_000
-"""Different seeds that are kept; beyond, the scope is not computed."""
+"""Different seeds that are kept; with more, the scope is not computed."""
 BLOCK = 1 << 20
 """Bytes that are read at a time."""
 _STATUS = re.compile(rb"-?[0-9]{1,5}")
@@ -48,9 +48,9 @@ class Entry:
     """One attempt."""
 
     ended: str
-    """When it was over, UTC, as the log has it."""
+    """When it ended, in UTC, as written in the log."""
     status: int
-    """Of HTTP, or below 0; see `frontier.download.outcomes`."""
+    """HTTP's, or below 0; see `frontier.download.outcomes`."""
     url: str
     hops: str
     via: str
@@ -65,16 +65,16 @@ class LogFacts:
     """What the logs say."""
 
     entries: list[Entry] = field(default_factory=list)
-    """Of the URL, in the order of time: the first, and the last `KEPT`."""
+    """Attempts to fetch the URL, in order of time: the first and the last `KEPT`."""
     count: int = 0
-    """All attempts of the URL."""
+    """The number of all attempts to fetch the URL."""
     followed: list[Entry] = field(default_factory=list)
-    """Attempts of what the URL redirects to, the last `KEPT`."""
+    """Attempts for what the URL redirects to: the first and the last `KEPT`."""
     seeds: set[str] = field(default_factory=set)
     """Seeds that the lines name: all of them, unless there are `MOST_SEEDS`."""
     lines: int = 0
     wrong: int = 0
-    """Lines that are none of a crawl log."""
+    """Lines that do not belong in a crawl log."""
     unread: list[str] = field(default_factory=list)
     """Files that could not be read, or not to their end, and why."""
 
@@ -84,7 +84,7 @@ def read_logs(
     subject: Subject,
     progress: Callable[[], None] = lambda: None,
 ) -> LogFacts:
-    """What the logs at *paths* say of *subject*; *progress* is told of each block."""
+    """What the logs at *paths* say about *subject*; call *progress* for each block."""
     facts = LogFacts()
     spelled = target_uri(subject.url).encode("ascii", "replace")
     needle = _needle(subject.url) if subject.by_host else b""
@@ -111,7 +111,7 @@ def read_logs(
 def _lines(
     path: Path, facts: LogFacts, progress: Callable[[], None]
 ) -> Iterator[tuple[str, list[bytes], bytes]]:
-    """Where each line of the log at *path* is, its columns, and the line itself."""
+    """For each line of the log at *path*: where it is, its columns, and the line."""
     number, ahead = 0, b""
     with open_file(path, ahead=True) as file:
         text: IO[bytes] = file
@@ -128,7 +128,7 @@ def _lines(
                     facts.wrong += 1
                 else:
                     yield f"{path}:{number}", words, line
-            ahead = ahead[: LONGEST + 1]  # of a line without end
+            ahead = ahead[: LONGEST + 1]  # should a line never end
 
 
 def _keep(entries: list[Entry], entry: Entry) -> None:
@@ -143,7 +143,7 @@ def _time(entry: Entry) -> str:
 
 
 def _is(subject: Subject, url: bytes) -> bool:
-    """Whether *url* is it; what operators did, as frontier:paused, is no URL."""
+    """Whether *url* is the subject's; entries such as frontier:paused are not URLs."""
     return b"://" in url and subject.same(url.decode("ascii", "replace"))
 
 
@@ -157,7 +157,7 @@ def _entry(words: list[bytes], source: str) -> Entry:
 
 
 def _needle(url: str) -> bytes:
-    """What each spelling of *url* has in it, in lower case."""
+    """Text, in lower case, that every spelling of *url* contains."""
     rest = target_uri(url).partition("://")[2]
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2].lower()
     host = re.sub(r"^www[0-9]*\.|:[0-9]*$", "", authority)

@@ -1,11 +1,12 @@
-"""What the store knows of one URL: seen or not, and where it is now.
+"""What the store knows about one URL: whether it is seen, and where it is now.
 
 What always holds:
 
-1.  Looking changes nothing. Lists are read in windows: no call keeps the server.
-2.  What the store says is not trusted: an item that cannot be read is passed over.
-3.  It is not one instant: a URL may move on while it is looked for. Of two places the
-    later in its life counts.
+1.  Looking changes nothing. Lists are read in windows, so that no call holds up the
+    server.
+2.  What the store says is not trusted: an item that cannot be read is skipped.
+3.  This is not a snapshot: a URL may move on while it is looked for. If it is found in
+    two places, the one later in its life counts.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
     from frontier.store.client import BlockingStore
 
 WINDOW = 500
-"""Elements of a list that one call reads."""
+"""Elements of a list that one call reads at most."""
 READY, WAITING, RESERVED = "ready", "waiting", "reserved"
 STARTED, DEAD = "started", "dead"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The URL that is asked about, as it is to the crawl."""
+    """The URL that is asked about, as the crawl treats it."""
 
     typed: str
     url: str
@@ -62,7 +63,7 @@ class Subject:
     rules: str
     """The crawl's canonicalization rules."""
     by_host: bool
-    """Whether these merge URLs of one host only."""
+    """Whether the rules merge only URLs of the same host."""
     queue_key: str
     partition: int
     fingerprint: bytes
@@ -77,28 +78,28 @@ class Place:
 
     kind: str
     key: str
-    """Of the store."""
+    """The key of the store that it is in."""
     queue: str
     record: Mapping[str, Any]
-    """Of its request."""
+    """The record of its request."""
     tries: int = 0
     """Deliveries without an ack."""
     place: int = 0
-    """From the oldest, counted from 1; 0 where that says nothing."""
+    """Its place in the queue, 1 for the oldest; 0 if that means nothing."""
     of: int = 0
     before: int = 0
     """URLs of its host with a higher priority."""
     due_ms: int = 0
     node: str = ""
-    """Of what is reserved: who has it; empty if that node's lease has ended."""
+    """The node that has reserved it; empty if that node's lease has ended."""
     reason: str = ""
-    """Of a dead letter."""
+    """Why it is a dead letter."""
 
     @property
     def origin(self) -> tuple[str, str, str] | None:
         """Page, hops and seed, if its request has them: `frontier.requests.discovery`.
 
-        Those of a seed are empty.
+        For a seed they are empty.
         """
         meta = self.record.get("meta")
         found = meta.get("frontier_found") if isinstance(meta, dict) else None
@@ -118,26 +119,26 @@ class StoreFacts:
     live: tuple[str, ...]
     """Nodes whose heartbeats arrive."""
     silent: tuple[str, ...]
-    """Nodes on the map that are not heard of for as long as a lease of theirs."""
+    """Nodes on the map that have sent no heartbeat for the length of a lease."""
     own: Mapping[str, str]
-    """What nodes were started with, of what can be changed; the newest report's."""
+    """Changeable settings that nodes were started with, from the newest report."""
     settings: Mapping[str, str]
-    """The same with what was changed since, by name."""
+    """`own` with the changes made since, by name."""
     said: Mapping[str, str]
     """Classes of addresses that seeds have led to: ``typed`` or ``named``."""
     traps: Traps
     """With the limits of the crawl, and the counts that nodes have reported."""
     holder: str
-    """Of the URL's partition."""
+    """The node that holds the URL's partition."""
     failing: Record
-    """Of its host."""
+    """The host record of its host."""
     spent: Record
-    """Of its queue key."""
+    """The host record of its queue key."""
     is_claimed: bool
     answer: Answer | None
-    """Of the shared tiers; ``None`` if there is none, or they are removed."""
+    """The shared tiers' answer; ``None`` if there are no such tiers, or none now."""
     places: tuple[Place, ...]
-    """In the order in which a URL gets there."""
+    """Where the URL is, in the order in which a URL moves on."""
 
     @property
     def place(self) -> Place | None:
@@ -151,7 +152,7 @@ def look(
     subject: Subject,
     progress: Callable[[], None] = lambda: None,
 ) -> StoreFacts:
-    """All that the store knows of *subject*; *progress* is told of each window.
+    """All that the store knows about *subject*; *progress* is called for each window.
 
     Raises:
         StoreError: The store does not answer, or a key of it is damaged.
@@ -198,7 +199,7 @@ def look(
 def _traps(
     store: BlockingStore, shape: Shape, settings: Mapping[str, str], url: str
 ) -> Traps:
-    """What traps have counted of the groups of *url*."""
+    """The traps of the crawl, with the counts of the groups of *url*."""
     limits: dict[str, Any] = {}
     for name in SETTINGS.values() & settings.keys():
         with suppress(ConfigurationError):
@@ -218,7 +219,7 @@ def _places(
     subject: Subject,
     progress: Callable[[], None],
 ) -> Iterator[Place]:
-    """Where it is, looked for in the order in which a URL moves on."""
+    """Look for the URL, in the order in which a URL moves on."""
     keys = shape.keys.partition(subject.partition)
 
     def listed(command: str, key: str, window: int = WINDOW) -> Iterator[bytes]:
@@ -229,7 +230,7 @@ def _places(
             first += len(some)
 
     def read(queue: str, item: bytes) -> Mapping[str, Any]:
-        """The record of *item*, if it is of the URL; else nothing."""
+        """The record of *item* if it is for the URL; else an empty one."""
         with suppress(CodecError):
             record = decode(item, queue)
             if record["url"] == subject.url or subject.same(str(record["url"])):
