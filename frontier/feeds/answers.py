@@ -6,7 +6,7 @@ What always holds:
     then up to `MOST_EMBEDS` embeds, one in the other. A feed itself may be redirected.
 2.  A feed whose payload is unchanged, by its digest or by a 304, is not parsed.
 3.  An answer that is not a feed, such as an error page, changes nothing in what is
-    known of the feed, but that it has failed: neither the answer's digest nor its
+    known of the feed, except that it has failed: neither the answer's digest nor its
     validators are kept.
 4.  A feed that answers with an error, or not at all, is asked for again in later
     rounds, less and less often; so is the page of an item as long as its feed has it.
@@ -232,8 +232,8 @@ class Answers:
     async def failed(self, request: Request, error: BaseException) -> None:
         """Note that a feed, or the page of an item, was not fetched because of *error*.
 
-        A page that must not be fetched at all, for example by a robots.txt, has not
-        failed.
+        A page that must not be fetched at all, for example because of robots.txt, has
+        not failed.
         """
         place, reason = place_of(request), str(error) or type(error).__name__
         if place is not None and place.kind == FEED:

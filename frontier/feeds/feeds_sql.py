@@ -150,7 +150,7 @@ class SqlSites:
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """For each site, what *rows*, which are in order, say of it, as a file would."""
+    """The table of each site in *rows*, which are in order, as a file would have it."""
     for _, of_site in groupby(rows, itemgetter("id")):
         feeds: dict[Any, dict[str, Any]] = {}
         for row in of_site:

@@ -7,7 +7,7 @@ What always holds:
     the future holds up nothing, and an item is found even if it has no date, comes late
     with an old date, or has the same second as another. Links are compared as the
     caller compares URLs.
-2.  If not one item is known by these, but at least `ALL` have the title and either the
+2.  If not one item is known that way, but at least `ALL` have the title and either the
     guid or the link of an item that was in the feed before, the server makes the other
     of the two anew at each request: these items count as known.
 3.  A known item whose dates have changed is new again: it was updated. If the dates of
@@ -61,7 +61,7 @@ class NewItems(NamedTuple):
     updated: Sequence[Item]
     """Those of the new items that were known, and whose dates have changed."""
     redated: int
-    """How many known items have new dates that do not count, from the feed's clock."""
+    """How many known items have new dates that only the feed's clock made."""
     renamed: str
     """What each request makes anew: ``guids``, ``links``, or empty for neither."""
 
@@ -164,7 +164,7 @@ def _told_apart(
 
 
 def _digest(size: int, *names: str | bytes) -> bytes:
-    """The digest of *names*, which it takes in a form that no two lists share."""
+    """Digest *names*, written in a form that no two lists share."""
     made = blake2b(digest_size=size)
     for name in names:
         written = name if isinstance(name, bytes) else name.encode(errors="replace")

@@ -120,7 +120,7 @@ def canonical_url(url: object) -> str:
 
 
 def site_name(name: object) -> str:
-    """*name*, if a site of a configuration can have it.
+    """*name*, if it is valid for a site.
 
     Raises:
         ValueError: It is empty, too long, or not one line of printable characters.

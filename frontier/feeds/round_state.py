@@ -63,7 +63,7 @@ class FeedRecord(NamedTuple):
     reason: str = ""
     """Why the last attempt failed; empty if it did not."""
     fetched: int = 0
-    """When it was last read, in seconds since the Unix epoch."""
+    """When the last good answer came, in seconds since the Unix epoch."""
     newest: int = 0
     """The latest date of an item, in seconds since the Unix epoch."""
     items: int = 0
@@ -110,7 +110,7 @@ def failed(known: _Failing, reason: str, number: int, wait_s: int) -> _Failing:
 
 
 def feed_field(url: str) -> str:
-    """The name of the fields of the feed at *url*, behind ``feed:`` or ``items:``."""
+    """The name of the fields of the feed at *url*, after ``feed:`` or ``items:``."""
     return hashlib.blake2s(url.encode(), digest_size=12).hexdigest()
 
 
@@ -133,7 +133,7 @@ def read_config(packed: bytes | None) -> dict[str, list[str]]:
 
 
 def update_call(keys: CrawlKeys, site: Site) -> Call:
-    """The call that makes the store's *site* as the configuration says."""
+    """The call that stores *site* as the configuration has it."""
     args = [site.name, site.want, pack(site.feeds), site.wait_s, site.wait_max_s]
     return Call.to(SITE_UPDATE, [keys.sites(), keys.site(site.name)], args)
 

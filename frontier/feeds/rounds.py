@@ -8,7 +8,7 @@ What always holds:
 
 1.  What is known of a feed is noted in the store after all that it led to is queued and
     its record is on disk, but before its ack. So a feed whose items were not all queued
-    is read again as if for the first time, and after a later kill it is noted once.
+    is read again as if for the first time, and one that is killed later is noted once.
 2.  No round waits for a URL: a feed that never answers is asked for again after
     `UNANSWERED_S`, and the other feeds of its site go on meanwhile.
 3.  Feeds, new items and implied pages bypass the seen test, once in a round, and count

@@ -98,7 +98,7 @@ class Opaque:
     what = ""
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        """Make of a call of the class with this name just a stand-in."""
+        """Have a call of the class with this name just make a stand-in."""
         return super().__new__(cls)
 
     def _nothing(self, *_: object) -> None:

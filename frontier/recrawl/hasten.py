@@ -25,8 +25,8 @@ def hastened(
 ) -> Hastening:
     """Make due the URL *given*, or if there is none, all URLs that begin with it.
 
-    If it ends with ``*``, it is always the beginning of URLs. *progress* is told how
-    many partitions are done.
+    With ``*`` at its end, it always means all URLs that begin with the rest. *progress*
+    is told how many partitions are done.
 
     Raises:
         ConfigurationError: It is not the beginning of a URL.

@@ -173,9 +173,9 @@ class Finding(StrEnum):
     UNCHANGED = "unchanged"
     FAILED = "failed"
     GONE = "gone"
-    """The answer was that it is gone, but not often enough yet."""
+    """The server said so, but not often enough yet."""
     LEFT = "left"
-    """It was so often enough: the URL is not visited again."""
+    """The server said so often enough: the URL is not visited again."""
 
 
 def after(

@@ -1,4 +1,4 @@
-"""URLs: finding them in what servers send, and telling what they mean by themselves.
+"""URLs: finding them in what servers send, and what can be told from a URL alone.
 
 `fingerprint` is the identity of a request, `seen_hash` its hash in the seen set, and
 `partition` says where it is queued. `links` finds URLs in pages, `scope` and `traps`

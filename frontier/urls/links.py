@@ -152,7 +152,7 @@ class Links:
         self._directory = easy[1] + (easy[2].rpartition("/")[0] + "/") if easy else ""
 
     def new(self, links: Iterable[str]) -> Iterator[str]:
-        """Yield the URLs of those *links* of the document that lead elsewhere."""
+        """Yield, in order, the URLs of those *links* that lead out of the document."""
         taken = set[str]()
         for link in links:
             text = link.strip(_SPACES)

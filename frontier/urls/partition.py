@@ -79,7 +79,7 @@ class QueueAddresses:
 
         Each slot of a host has its own delay and waits for no other slot. So each has
         its own queue, in the partition of the host, unless the host is divided into
-        shards, URLs are spread, or the slot is the host's own or no valid queue name.
+        shards, URLs are spread, or the slot is the host's own or an invalid queue name.
         """
         if self._is_spread:
             return QueueAddress("*", partition_of(fingerprint.hex(), self._partitions))
@@ -91,7 +91,7 @@ class QueueAddresses:
         return places[0]
 
     def host(self, url: str) -> str:
-        """The host of *url*, by which it is left alone and its queues are named."""
+        """The host of *url* as back-off counts it; its queues are named after it."""
         if self._is_spread:
             return queue_key(url, "host")
         return self._key(self._origin(url))
@@ -99,7 +99,7 @@ class QueueAddresses:
     def _origin(self, url: str) -> str:
         """The part of *url* that decides: its origin, with the host the rules give it.
 
-        A callable of the user's gets the whole of it.
+        The user's own callable gets all of *url*.
         """
         if self._own is not None:
             return url
@@ -117,7 +117,7 @@ class QueueAddresses:
         return queue_key(url, self._kind) if self._own is None else self._of_own(url)
 
     def _of_own(self, url: str) -> str:
-        """What the user's callable returns; the host if that is no valid queue name."""
+        """What the user's callable returns; the host if that is an invalid name."""
         assert self._own is not None  # noqa: S101 (for mypy)
         reason = "is not text of 1 to 255 printable characters"
         try:
@@ -146,8 +146,8 @@ def _is_name(key: object) -> bool:
 def shards_of(host: str, shards: int, partitions: int) -> Iterator[QueueAddress]:
     """The places of the shards of *host*, as far apart as possible.
 
-    So no partition has two before each has one, and nodes have as many of the shards
-    as of the partitions, give or take chance.
+    So no partition has two before each has one, and a node's share of the shards is
+    its share of the partitions, up to chance.
     """
     first = partition_of(host, partitions)
     for number in range(shards):

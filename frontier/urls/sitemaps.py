@@ -1,7 +1,7 @@
 """Sitemaps as bytes: which URLs they name, and when those last changed.
 
 They are those of https://www.sitemaps.org/protocol.html: a list of URLs, an index of
-sitemaps, a feed, or a text file with one URL per line; packed with gzip or not; with
+sitemaps, a feed, or a text file with one URL per line; gzipped or not; with
 Google's news extension. Of an RSS or Atom feed the protocol takes only the items' links
 and last changes: to get all of a feed, follow it (`frontier.feeds`).
 
@@ -12,7 +12,7 @@ What always holds:
 2.  A sitemap speaks for its host, and for any host whose robots.txt names it. URLs of
     other hosts are refused, which is reported with the first of them.
 3.  lxml reads it within the limits of libxml2, such as 256 open elements. Elements are
-    dropped once they were read, so that memory does not grow with the number of URLs.
+    dropped once they are read, so that memory does not grow with the number of URLs.
     Nothing that a document refers to is loaded, nor are its own entities expanded.
 4.  Malformed XML loses what stands next to it, and at worst all that follows; the first
     fault is reported. A bare ``&`` in a URL is taken literally and loses nothing.
@@ -98,7 +98,7 @@ def iso_date(text: str) -> datetime:
 def read_sitemap(
     body: bytes, url: str, hosts: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the entries in *body*, from *url*, that are of *hosts*; then a summary.
+    """Yield the entries in *body*, from *url*, that are on *hosts*; then a summary.
 
     They come in parts: each has ``is_index``, and ``entries``, each a URL and a time or
     ``None``. The summary has ``faults``, clauses for a line of the log, and
@@ -132,7 +132,7 @@ class _Sitemap:
         self._bad_dates = self._bad_urls = 0
 
     def all_faults(self) -> list[str]:
-        """What is wrong, as clauses, once everything was read."""
+        """What is wrong, as clauses, once everything has been read."""
         if self.refused:
             self.faults.append(
                 f"names {len(self.refused):,} URLs of hosts that it does not speak "

@@ -12,7 +12,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _USUAL = re.compile(
     r"(https?)://([a-z0-9-]++(?:\.[a-z0-9-]++)*+)(/[!-\"$->@-~]*+)(?:\?([!-\"$-~]*+))?+"
 )
-"""A link as most are; splitting it this way takes half of the time."""
+"""The form of most links; splitting them this way takes half the time."""
 _NO_HOST = re.compile(r"https?:(?!//[^/?#])", re.IGNORECASE)
 """Begins like a URL but has no host; joined, it would be another page of the site."""
 NO_PORT = 0
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
 @lru_cache(maxsize=2_000)  # a handful of rules split the same link in turn
 def split(url: str) -> Parts:
-    """Split *url*; whatever it is, this raises nothing."""
+    """Split *url*; raises nothing, whatever it is."""
     if (usual := _USUAL.fullmatch(url)) is not None:
         scheme, host, path, query = usual.groups("")
         return Parts(scheme, host, None, host, path, query)

@@ -1,7 +1,7 @@
 """Crawler traps: URLs that a site generates without end.
 
 Some are recognized by their form: too long, too deep, too far from the seed, or a path
-that repeats itself, as relative links on an error page make it. Others are recognized
+that repeats itself, as relative links on an error page do. Others are recognized
 by their number: a page that exists for every value of its parameters, such as a
 calendar or a sorted list; a directory or a host that keeps growing.
 

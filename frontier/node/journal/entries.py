@@ -45,7 +45,7 @@ class Header(NamedTuple):
     shape: Mapping[str, Any]
     """The settings that the crawl was created with."""
     born: str
-    """The mark that the crawl was born with: another of the same name has a new one."""
+    """The mark that the crawl was born with; another of the same name has its own."""
     job: str = ""
     """The job that the node was started for, as `Job.stored` has it; empty for none."""
 

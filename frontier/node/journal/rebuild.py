@@ -317,7 +317,7 @@ class Rebuild:
                     self._note_seed(entry)
 
     def _note_seed(self, entry: Pushed) -> None:
-        """Keep the class of address that a seed spells: once done, no seed says it."""
+        """Keep the class of address that a seed spells: done seeds say it no more."""
         with contextlib.suppress(CodecError):
             host = split(decode(entry.item, entry.queue)["url"]).host
             kind = class_of_host(host)

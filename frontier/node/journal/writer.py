@@ -222,7 +222,7 @@ def others_of(directory: Path, keys: CrawlKeys) -> dict[str, list[Path]]:
 
 
 def told_of(others: Mapping[str, Sequence[Path]], crawl_id: str) -> str:
-    """Words for the journals *others*, of earlier crawls called *crawl_id*."""
+    """Describe the journals *others*, of earlier crawls called *crawl_id*."""
     paths = [path for paths in others.values() for path in paths]
     first = paths[0].with_name(paths[0].name.removesuffix(OPEN))
     if len(paths) == 1:

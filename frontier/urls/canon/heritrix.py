@@ -68,7 +68,7 @@ def strip_session_cfids(url: str) -> str:
 
 
 def fixup_query(url: str) -> str:
-    """FixupQueryString: a last ``?`` without a query, or its first or last ``&``."""
+    """FixupQueryString: a bare ``?`` at the end, or a query's first or last ``&``."""
     at = url.rfind("?")
     if at <= 0:
         return url

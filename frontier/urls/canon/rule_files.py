@@ -113,9 +113,9 @@ def _problem(rule: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_charset(name: str) -> bool:
-    """Whether *name* is a character set, and not ``zlib`` or ``rot13``."""
+    """Whether *name* is a character set, unlike ``zlib`` or ``rot13``."""
     try:
-        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` asks
+        return bool(codecs.lookup(name)._is_text_encoding)  # as `str.encode` checks
     except (LookupError, ValueError):
         return False
 

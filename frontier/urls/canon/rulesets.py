@@ -46,7 +46,7 @@ def standard(url: str) -> str:
 SCRAPY = "scrapy"
 """Scrapy's own rules."""
 SUFFIX = ".toml"
-"""A rule set whose name ends with it is a file."""
+"""A rule set whose name ends with this is a file."""
 VERSION = 1
 """The version of what the steps do: raised when the form of any URL changes."""
 
@@ -76,7 +76,7 @@ STEPS: dict[str, Step] = {
     "commons.ordinary-key": lambda url: surt.key_of(url, surt.ORDINARY),
     "whatwg.standard": standard,
 }
-"""Functions by name, which has the system and its rule."""
+"""Functions by name: each name says which rule of which system it is."""
 
 KEYS = frozenset({"openwayback.key", "commons.key", "commons.ordinary-key"})
 """Steps that make a key to sort by instead of a URL."""

@@ -102,7 +102,7 @@ def fixed(url: str) -> Parts:
     path = _escaped(path, _UNSAFE_PATH, _PATH_SAFE)
     query = _escaped(query, _UNSAFE_QUERY, _QUERY_SAFE)
     if not authority and path.startswith("//"):
-        # Heritrix parses the parts put together again, and this as an authority.
+        # Heritrix parses the joined parts once more, and then this is an authority.
         again, slash, tail = path[2:].partition("/")
         if again:
             authority, host, port = _parsed_authority(url, again)
