@@ -1,12 +1,12 @@
-"""The captures of a source, as the index has them: of WACZ, WARC, CDX and crawl.log.
+"""The captures of a source, in the form of the index: WACZ, WARC, CDX and crawl.log.
 
 What always holds:
 
-1.  Memory does not grow with the file: blocks and lines have a largest size.
-2.  A compressed file may inflate to `frontier.files.MAX_RATIO` times its size; beyond,
-    it is an error. So bombs cost little.
+1.  Memory does not grow with the file: blocks and lines have a maximum size.
+2.  A compressed file may inflate to `frontier.files.MAX_RATIO` times its size; more is
+    an error. So bombs cost little.
 3.  Nothing is trusted. Lines that are not captures (comments, ``urn:`` records, fetches
-    that failed) are skipped; those that are wrong are told, and skipped.
+    that failed) are skipped; lines that are wrong are reported and skipped.
 4.  Of a file at a URL only the parts that are needed are fetched.
 """
 
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
     Wrong = Callable[[str, int, bytes, Exception], None]
 
 MAX_LINE = 1 << 20
-"""Bytes of a line that is read; a URL of 64 kB fits in easily."""
+"""The most bytes of a line that is read; a URL of 64 kB fits easily."""
 MAX_SIZE = 10**12
-"""Bytes of a record; a larger one is a lie. WARC files are some GB, and counts of
-what is conserved are sums of these."""
+"""Bytes that no record can have; a larger size is a lie. WARC files have some GB, and
+the counts of bytes saved are sums of these sizes."""
 MAX_INDEXES = 1_000
-"""Index files of one WACZ; py-wacz and Browsertrix write one or two."""
+"""The most index files of one WACZ; py-wacz and Browsertrix write one or two."""
 BLOCK = 1 << 18
 """Bytes that are read at once."""
 _DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
 _NOT_STORED = re.compile(r"(?:^|,)(?:warcRevisit:|Revisit:|duplicate(?![A-Za-z]))")
-"""Notes of a crawl.log on revisits: Heritrix's own, and those of its DeDuplicator,
-``Revisit:IdenticalPayloadDigest`` in 3.1 and ``duplicate``, alone or with a colon
-and its origin, before."""
+"""Notes in a crawl.log that mark revisits: Heritrix's own, and its DeDuplicator's,
+which are ``Revisit:IdenticalPayloadDigest`` in 3.1 and, before that, ``duplicate``,
+alone or with a colon and its origin."""
 _UNWRITTEN = re.compile(r"(?:^|,)unwritten(?![A-Za-z])")
-"""The note on what is in no WARC file at all."""
+"""The note on a response that is in no WARC file."""
 _BROKEN: tuple[type[Exception], ...] = (
     EOFError,
     OSError,
     RuntimeError,  # zipfile: the file is encrypted
-    NotImplementedError,  # zipfile: a method that Python does not have
+    NotImplementedError,  # zipfile: a compression that Python does not have
     ValueError,
     zipfile.BadZipFile,
     zlib.error,
@@ -70,10 +70,10 @@ _BROKEN: tuple[type[Exception], ...] = (
 
 
 class Known(NamedTuple):
-    """A capture, as the index has it."""
+    """A capture, in the form of the index."""
 
     digest: str
-    """As the index spells it."""
+    """In the spelling of the index."""
     date: str
     """14, 17 or 20 digits."""
     url: str
@@ -88,12 +88,12 @@ def opened(
 ) -> Iterator[tuple[IO[bytes], int, str]]:
     """The file of *source*, its size, and its SHA-256 in hex, if that is known.
 
-    With *verify* the hash of a local file must be what its manifest says; with
-    *hashed* it is computed in any case. One from the network is not read whole,
-    so its hash is taken from the manifest.
+    With *verify* the hash of a local file must match its manifest; with *hashed* it is
+    always computed. A file from the network is not read whole, so its hash is taken
+    from the manifest.
 
     Raises:
-        SourceBroken: It cannot be read, or is not what its manifest says.
+        SourceBroken: It cannot be read, or does not match its manifest.
     """
     with _named(source.url), open_file(path_of(source.url), ahead=True) as file:
         size, sha256 = state_of(file).size, source.sha256()
@@ -116,12 +116,12 @@ def captures_of(
     digest: str = "",
     progress: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Known]:
-    """The captures of *source*, open as *file*; *wrong* gets what cannot be one.
+    """The captures of *source*, open as *file*; *wrong* is called for wrong lines.
 
-    The digest of a record of a WARC file that has none is computed. With *digest*, an
-    algorithm, so is that of a record that has one of another. A revisit has no payload
-    to compute it from, and one that was cut would have another. *progress* is called
-    with the place in the file.
+    The digest of a WARC record that has none is computed. With *digest*, an algorithm,
+    it is also computed if the record has one of another algorithm. It is not for a
+    revisit, which has no payload, nor if the payload was cut, which would change it.
+    *progress* is called with the position in the file.
 
     Raises:
         SourceBroken: It is cut off, damaged, a bomb, or not what its name says.
@@ -157,26 +157,26 @@ def of_cdx(line: bytes | None) -> Known | None:
         raise ValueError("it is too long")
     found = read_line(line)
     if found is None or (not found.digest and b" {" not in line):
-        return None  # about the index; or of CDX, where some have no digest
+        return None  # a line about the index; or of CDX, where some have no digest
     return _known(found)
 
 
 def of_log(line: bytes | None) -> Known | None:
     """The capture of a line of Heritrix's ``crawl.log``.
 
-    Its size is that of the response, uncompressed: the log has no other.
+    Its size is the uncompressed size of the response: the log has no other.
 
     Raises:
         ValueError: The line is wrong.
     """
-    # Of 12 columns, the last is free text that may have spaces.
+    # The last of the 12 columns is free text that may have spaces.
     fields = (line or b"").decode("utf-8", "replace").split(None, 11)
     if len(fields) < 10:
         raise ValueError("a line of a crawl.log has at least 10 columns")
     status, size, url, digest = fields[1], fields[2], fields[3], fields[9]
     if not re.fullmatch(r"-?[0-9]{1,6}", status):
         raise ValueError(f"{status[:20]!r} is not a status")
-    # Negative: Heritrix's own codes for what was not fetched. 1: a DNS look-up.
+    # Negative: Heritrix's codes for what was not fetched. 1: a DNS look-up.
     if status.startswith("-") or len(status) < 3 or digest == "-":
         return None
     notes = fields[11] if len(fields) > 11 else ""
@@ -190,13 +190,13 @@ def of_log(line: bytes | None) -> Known | None:
 
 
 def _known(found: Capture) -> Known | None:
-    """*found* as the index has it.
+    """*found* in the form of the index; ``None`` if it does not belong there.
 
-    The answer to another request than a GET is not: nothing could refer to it, for
-    replay tools do not find it under its URL.
+    A response to any request but a GET does not: nothing could refer to it, as replay
+    tools do not find it under its URL.
 
     Raises:
-        ValueError: It cannot be right.
+        ValueError: It is wrong.
     """
     if found.url.startswith("urn:") or found.asked.method:
         return None
@@ -220,7 +220,7 @@ def _indexed(digest: str, date: str, url: str, size: int, *, revisit: bool) -> K
 
 
 def _of_wacz(file: IO[bytes], name: str) -> Iterator[tuple[str, Any, Any]]:
-    """The lines of the indexes in the WACZ *file*, and what reads them."""
+    """The lines of the indexes in the WACZ *file*, with the function to read them."""
     with zipfile.ZipFile(file) as archive:
         members = [
             member
@@ -260,7 +260,7 @@ def _lines(file: IO[bytes]) -> Iterator[bytes | None]:
 
 
 def _of_warc(file: IO[bytes], name: str, digest: str) -> Iterator[tuple[str, Any, Any]]:
-    """The captures of the WARC *file*, as those of lines."""
+    """The captures of the WARC *file*, in the form of `_of_wacz`."""
     found = None
 
     def read() -> Iterator[Found]:
@@ -284,9 +284,9 @@ def _of_warc(file: IO[bytes], name: str, digest: str) -> Iterator[tuple[str, Any
 
 
 def _is_to_be_computed(found: Found, wanted: str) -> bool:
-    """Whether the digest that *found* has, if it has one, is not taken.
+    """Whether to compute the digest of *found*, instead of taking the one it has.
 
-    That of a revisit is: it has no payload to compute another one from.
+    Never for a revisit: it has no payload to compute it from.
     """
     given = found.headers.get("warc-payload-digest")
     if found.kind == "revisit" or found.kind not in INDEXED:
@@ -310,7 +310,7 @@ def _computed(found: Found, algorithm: str) -> str:
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Say of what is broken which file it is."""
+    """Turn errors into `SourceBroken`, which names the file."""
     try:
         yield
     except _BROKEN as error:

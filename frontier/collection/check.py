@@ -1,8 +1,8 @@
-"""Find what is wrong in a collection's index, and repair what can be.
+"""Finds what is wrong in a collection's index, and repairs what can be repaired.
 
-Other tools write to the index too, and some of them leave it half done when they are
-killed. Only faults with one right answer are repaired; looking changes nothing. Memory
-does not grow with the index.
+Other tools write to the index too, and some leave it half done when they are killed.
+Only faults with one right answer are repaired; looking changes nothing. Memory does not
+grow with the index.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from frontier.store.keys import CollectionKeys
 
 EXAMPLES = 3
-"""Of each kind of fault, those that are shown."""
+"""Examples that are shown of each kind of fault."""
 
 
 class Fault(StrEnum):
-    """What can be wrong, as the command prints it."""
+    """What can be wrong, in the words that the command prints."""
 
     DANGLING = "digests that lead to a crawl that does not have them"
     MISSING = "digests of committed crawls that no crawl can find"
@@ -46,17 +46,17 @@ class Findings:
     examples: dict[Fault, list[str]] = field(default_factory=dict)
     repaired: Counter[Fault] = field(default_factory=Counter)
     digests: int = 0
-    """That were looked at."""
+    """Digests that were looked at."""
     unfinished: list[str] = field(default_factory=list)
-    """Commits and imports that have begun and not ended."""
+    """Commits and imports that have begun but not ended."""
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong, or not any more."""
+        """Whether nothing is wrong, or everything was repaired."""
         return all(self.repaired[f] >= n for f, n in self.faults.items())
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, with the short names of the faults."""
+        """All findings, with short names for the faults."""
         return {
             "sound": self.sound,
             "digests": self.digests,
@@ -75,7 +75,7 @@ class Findings:
 
 
 class Check:
-    """A check of the collection *keys*; with *repair* it is mended on the way."""
+    """A check of the collection *keys*; with *repair* it repairs on the way."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Check:
         """Look at everything.
 
         Raises:
-            CollectionInUse: It is to be repaired, and somebody adds to it.
+            CollectionInUse: It is to be repaired, and a crawl or import adds to it.
         """
         if not self._repair:
             return self._look()
@@ -134,7 +134,7 @@ class Check:
             self.found.repaired[fault] += 1
 
     def _owners(self) -> None:
-        """Whether the crawls that digests lead to have them."""
+        """Check that the crawls that digests lead to have them."""
         store, keys = self._store, self._keys
         for found in self._scan(keys.alldupes()):
             owned = [(each, owner.decode("utf-8", "replace")) for each, owner in found]

@@ -1,15 +1,16 @@
-"""Import captures of other crawls into a collection's digest index.
+"""Imports captures of other crawls into a collection's digest index.
 
 What always holds:
 
-1.  An import may be killed anywhere and repeated, also by two processes at once: a
-    digest is added where there is none, and a source's counts are added when all of it
-    is in the index, by the one step that says so. The result is the same.
-2.  A source is read to its end before anything of it is in the index: its captures
-    wait in a file without a name.
-3.  The WACZ index of a capture is the place of its file in the crawl's list; it
-    is taken when the import of the file begins. (``compat``: it is 0, and the
-    file is listed when it is done, as Browsertrix does.)
+1.  An import may be killed at any point and repeated, even by two processes at once:
+    a digest is added only if it is not there, and a source's counts are added when all
+    of it is in the index, in the one step that marks it as done. The result is the
+    same.
+2.  A source is read to its end before any of it is in the index: its captures wait in
+    an unnamed file.
+3.  The WACZ index of a capture is the place of its file in the crawl's list; the place
+    is taken when the import of the file begins. (With ``compat`` it is 0, and the file
+    is listed when it is done, as Browsertrix does it.)
 4.  A source that cannot be used is named and left out; the others are imported.
 """
 
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
     from frontier.store.keys import CollectionKeys
 
     Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-    """Shows how far something is, given what it is, its total, and what is done."""
+    """Shows progress, given a name and a total; what it makes is told what is done."""
 
 CHUNK = 1_000
 """Captures that one call of the script takes; it lasts about two milliseconds."""
 FREE = 1_000
-"""Bytes of a redundant record that are not counted: a revisit has them too."""
+"""Bytes of a redundant record that do not count as wasted: a revisit has them too."""
 NAMED = 5
-"""Wrong lines that are named, of each source; the others are counted."""
+"""Wrong lines that are named; the others are counted."""
 
 
 @dataclass(slots=True)
@@ -56,19 +57,19 @@ class Imported:
 
     sources: int = 0
     known: int = 0
-    """Sources that were in the index."""
+    """Sources that were in the index already."""
     broken: list[str] = field(default_factory=list)
     """Sources that were left out, and why."""
     originals: int = 0
     revisits: int = 0
     wrong_lines: int = 0
-    """Lines that are no captures but should be."""
+    """Lines that should be captures but are not."""
     wrong: list[str] = field(default_factory=list)
-    """The first few of them, and why."""
+    """The first few of those lines, and why they are wrong."""
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was given is in the index."""
+        """Whether everything in the given sources is in the index."""
         return not self.broken and not self.wrong_lines
 
 
@@ -77,15 +78,15 @@ class ImportConfig:
     """How sources are read, and in which layout they are stored."""
 
     compat: bool = False
-    """Whether the index stays as Browsertrix makes it, without what it lacks."""
+    """Whether to keep the index as Browsertrix makes it, without our additions."""
     verify: bool = True
     """Whether the hash of a local file is compared with its manifest's."""
     digest: str = ""
-    """The algorithm that digests of WARC files are to be of, computed if need be."""
+    """The algorithm for digests from WARC files, which are computed if need be."""
 
 
 class Import:
-    """An import into the collection *keys*; see the module."""
+    """An import into the collection *keys*; see the module's docstring."""
 
     def __init__(
         self,
@@ -110,9 +111,9 @@ class Import:
         self._say(f"left out: {error}")
 
     def run(self, sources: Sequence[Source], *, removal: bool = True) -> Imported:
-        """Import *sources*; with *removal* they are all that there should be.
+        """Import *sources*; with *removal* they are the whole collection.
 
-        Crawls of the collection that none of them has are then counted as
+        Crawls of the collection that have none of *sources* are then counted as
         removed: `frontier.collection.purge` would take them out.
 
         Raises:
@@ -133,7 +134,7 @@ class Import:
         return self.done
 
     def _new(self, sources: Sequence[Source]) -> list[Source]:
-        """Those of *sources* that are not in the index."""
+        """The *sources* that are not in the index."""
         done = self._keys.done()
         known = self._store.run(
             [Call.command("SISMEMBER", done, source.name) for source in sources]
@@ -152,7 +153,7 @@ class Import:
         return list(new.values())
 
     def _names_in(self, crawl_id: str) -> frozenset[str | None]:
-        """The names of the crawl's sources, as they are at the first question."""
+        """The names of the crawl's sources, as they were when first asked for."""
         found = self._named.get(crawl_id)
         if found is None:
             entries = Call.command("LRANGE", self._keys.waczs(crawl_id), 0, -1)
@@ -193,9 +194,9 @@ class Import:
     def _add(self, source: Source, spool: IO[bytes]) -> Counter[str] | None:
         """Put the captures in *spool* into the index, and count them.
 
-        ``None`` if the source is in the index, also if another process has imported it
-        meanwhile. All originals come first: so a repetition counts the same, wherever
-        a revisit of one of them stands.
+        ``None`` if the source is in the index already, even if another process has just
+        imported it. All originals are put first: so a repeated import counts the same,
+        wherever the revisits of an original are.
         """
         counts: Counter[str] = Counter()
         if not self._put(source, [], counts):
@@ -214,7 +215,7 @@ class Import:
     def _put(
         self, source: Source, originals: Sequence[Known], counts: Counter[str]
     ) -> bool:
-        """Put *originals* into the index; false if the source is there."""
+        """Put *originals* into the index; false if their source is in it already."""
         keys, crawl_id = self._keys, source.crawl_id
         entry = json.dumps({"filename": source.name}, separators=(",", ":"))
         given: list[str | int] = [crawl_id, source.name, entry]
@@ -231,7 +232,7 @@ class Import:
     def _finish(
         self, source: Source, size: int, sha256: str, counts: Counter[str]
     ) -> bool:
-        """Say that *source* is in the index; whether it was not there before."""
+        """Mark *source* as in the index; whether it was not marked before."""
         keys, crawl_id = self._keys, source.crawl_id
         if self._config.compat:
             entry, size = source.entry(), source.size or 0
@@ -279,7 +280,7 @@ def _chunks(spool: IO[bytes]) -> Iterator[list[Known]]:
 def conserved(
     store: BlockingStore, keys: CollectionKeys, revisits: Sequence[Known]
 ) -> int:
-    """Bytes that *revisits* leave out, as far as their originals are in the index."""
+    """The bytes that *revisits* save, as far as their originals are in the index."""
     if not revisits:
         return 0
     wanted = [each.digest for each in revisits]

@@ -1,20 +1,22 @@
-"""Take crawls out of a collection; and single captures, which are to leave WARC files.
+"""Takes crawls out of a collection, and single captures that are to leave WARC files.
 
 What always holds:
 
-1.  Nothing is changed while a crawl runs or a source is imported: a revisit of what is
-    to go may be under way. If a crawl begins meanwhile, this stops and says so; none is
-    committed before. A crawl that commits in rounds may run while crawls are taken out:
-    it stays, and what is in none of its rounds is not touched.
-2.  The index can be read at every moment: what leads to an entry goes before the entry,
-    or in one step with it. A run that was killed is run again, and ends the same.
+1.  Nothing is changed while a crawl runs or a source is imported: a revisit of a
+    capture to be removed may be under way. If a crawl begins meanwhile, the purge stops
+    and says so; the crawl cannot commit before that. A crawl that commits in rounds may
+    run while crawls are taken out: it stays, and digests that it has not committed are
+    not touched.
+2.  The index can be read at every moment: what leads to an entry is removed before the
+    entry, or in one step with it. A purge that was killed can be run again, with the
+    same result.
 3.  A purge that would keep no crawl is refused unless it is forced.
-4.  A key of a crawl that stays is never deleted, whatever the ids of those that go.
-5.  An original stays with its crawl, if that one stays; otherwise it goes to the first
-    of the remaining crawls, by name, that has the digest.
+4.  A key of a crawl that stays is never deleted, whatever the ids of those removed.
+5.  An original stays with its crawl if that stays; otherwise it goes to the first of
+    the remaining crawls, by name, that has the digest.
 
-Captures are found by what the entries say, so that all are looked at. The counts of
-their crawl stay: they say what it has fetched.
+Captures are found by the contents of entries, so all entries are looked at. The counts
+of their crawl stay: they say what it has fetched.
 """
 
 from __future__ import annotations
@@ -52,13 +54,13 @@ class Plan:
     kept: tuple[str, ...]
     removed: tuple[str, ...]
     unknown: tuple[str, ...]
-    """That are to be kept and are not there."""
+    """Crawls that are to be kept but are not there."""
     digests: int
-    """In the index now."""
+    """Digests in the index now."""
 
 
 def plan(store: BlockingStore, keys: CollectionKeys, keep: Collection[str]) -> Plan:
-    """What it would do to keep the committed crawls in *keep*, and those that run."""
+    """Plan a purge that keeps the committed crawls in *keep*, and those that run."""
     members, digests, uncommitted = store.run(
         [
             Call.command("SMEMBERS", keys.committed()),
@@ -85,9 +87,9 @@ def purge(
     force: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Do as *planned*; return how many digests are left.
+    """Do what is *planned*; return how many digests are left.
 
-    *progress* is called with how many digests were looked at.
+    *progress* is called with the number of digests looked at.
 
     Raises:
         ConfigurationError: Nothing would be left, and *force* is not given.
@@ -103,7 +105,7 @@ def purge(
     def step(found: list[tuple[bytes, bytes]], *calls: Call) -> None:
         nonlocal looked
         looked += len(found)
-        hold.take()  # else another one would commit after a while
+        hold.take()  # without it, another process could commit after a while
         require_quiet(store, keys)
         store.run(calls)
         progress(looked)
@@ -123,7 +125,7 @@ def purge(
                 )
             sums.update(counted(store, keys.counts(crawl_id)))
         facts = [each for pair in sums.items() if pair[1] for each in pair]
-        facts += ["updateProgress", 1]  # of removed crawls nothing, as Browsertrix
+        facts += ["updateProgress", 1]  # nothing on removed crawls, like Browsertrix
         sums_of = keys.allcounts()
         step([], Call.command("DEL", sums_of), Call.command("HSET", sums_of, *facts))
         # Last: without these names a second run would find nothing to do.
@@ -133,12 +135,12 @@ def purge(
 
 
 def _forget(store: BlockingStore, keys: CollectionKeys, planned: Plan) -> None:
-    """Delete what only the crawls that go have; their names last of all."""
+    """Delete what only the removed crawls have, and last of all their names."""
     kept = {key for crawl_id in planned.kept for key in _keys_of(keys, crawl_id)}
     stay = set(_files(store, keys, planned.kept))
     for crawl_id in planned.removed:
         files = [name for name in _files(store, keys, [crawl_id]) if name not in stay]
-        # Not those of an id that should never have been let in.
+        # Not keys that an invalid id has in common with a crawl that stays.
         own = [key for key in _keys_of(keys, crawl_id) if key not in kept]
         calls = [Call.command("SREM", keys.done(), name) for name in files]
         calls += [Call.command("UNLINK", key) for key in own]
@@ -162,7 +164,9 @@ def _keys_of(keys: CollectionKeys, crawl_id: str) -> tuple[str, ...]:
 def require_quiet(
     store: BlockingStore, keys: CollectionKeys, *, rounds: bool = True
 ) -> None:
-    """Raise unless nothing is imported, and no crawl runs; with *rounds*, but in these.
+    """Check that nothing is imported and no crawl runs.
+
+    With *rounds*, crawls that commit in rounds may run.
 
     Raises:
         CollectionInUse: A crawl runs, or a source is imported.
@@ -188,14 +192,14 @@ def require_quiet(
 
 @dataclass(frozen=True, slots=True)
 class Captures:
-    """Which captures: all of some URLs, and single ones."""
+    """A selection of captures: all of some URLs, and single ones."""
 
     urls: frozenset[str]
     single: frozenset[tuple[str, str]]
     """URL, and date to the second, as ``2026-01-02T03:04:05Z``."""
 
     def has(self, url: str, date: str) -> bool:
-        """Whether the capture of *url* at the WARC-Date *date* is one."""
+        """Whether the capture of *url* with the WARC-Date *date* is selected."""
         return url in self.urls or (url, f"{date[:19]}Z") in self.single
 
 
@@ -206,20 +210,21 @@ def remove_captures(
     *,
     dry: bool = False,
 ) -> int:
-    """Take *captures* out of the index; return how many entries these were.
+    """Take *captures* out of the index; return how many entries were removed.
 
     With *dry* they are only counted.
 
     Raises:
         CollectionInUse: A crawl runs or has begun meanwhile, or a source is imported.
-        StoreUnavailable: Nothing is known about the effect; repeat it.
+        StoreUnavailable: Its effect is not known; repeat it.
     """
     if dry:
         return _remove(store, keys, captures, None)
     with Hold(store, keys) as hold:
         require_quiet(store, keys, rounds=False)
         count = _remove(store, keys, captures, hold)
-        # One that has begun may have looked up what went; a later one cannot.
+        # A crawl that began meanwhile may have looked up what is removed now; a later
+        # one cannot.
         require_quiet(store, keys, rounds=False)
     return count
 
@@ -227,7 +232,7 @@ def remove_captures(
 def _remove(
     store: BlockingStore, keys: CollectionKeys, captures: Captures, hold: Hold | None
 ) -> int:
-    """Count *captures*, and take them out if there is a *hold*."""
+    """Count the entries of *captures*; with a *hold*, take them out."""
     crawls = names(store.call(Call.command("SMEMBERS", keys.committed())))
     count = 0
     for crawl_id in crawls:
@@ -262,9 +267,9 @@ def lead_on(
     crawls: Sequence[str],
     is_removed: int = 0,
 ) -> Call:
-    """What has *digest* lead to the first of *crawls* that has it, no more to *owner*.
+    """The call that has *digest* lead from *owner* to the first of *crawls* with it.
 
-    If *is_removed*, the entry of *owner* goes first; what it has otherwise stays.
+    If *is_removed*, the entry of *owner* is removed in the same step; else it stays.
     """
     others = [each for each in crawls if each != owner]
     there = store.run([Call.command("HEXISTS", keys.crawl(c), digest) for c in others])
@@ -274,14 +279,14 @@ def lead_on(
 
 
 def _by_url(value: bytes, captures: Captures) -> bool:
-    """Whether *value*, of the index by URL, is one of *captures*."""
+    """Whether *value*, from the index by URL, is one of *captures*."""
     rest = value.decode("utf-8", "replace").partition(" ")[2]
     known = decode(f"0 {rest}")
     return known is not None and captures.has(known.url, known.date)
 
 
 def _last(value: bytes, captures: Captures) -> bool:
-    """Whether *value*, a last capture of a URL, is of one of *captures*."""
+    """Whether *value*, the last capture of a URL, refers to one of *captures*."""
     try:
         facts = json.loads(value)
         url, known = str(facts["url"]), decode(str(facts["original"]))

@@ -6,19 +6,19 @@ moved into ``h:<crawl>`` and ``alldupes``, some in each call. What always holds:
 
 1.  A crawl sees its own digests and those of committed crawls, no others. The first
     capture of a digest stays its original: entries are never replaced.
-2.  A digest is in one of a crawl's rounds or in ``h:<crawl>``, never in both for other
-    nodes than its own, and never in none: one script moves it, and makes it visible to
-    all crawls in the same step.
-3.  What is in ``h:<crawl>`` is committed for ever. What is in a round is seen by the
-    crawl's own nodes only, and a cancel removes that and nothing else.
-4.  One process at a time commits a round, or purges, in a collection: the *committer*.
-    Each step checks that it still is. If it dies, the next one goes on with the round;
-    nothing of it has to be known.
-5.  The numbers of rounds grow by one. A round is committed when its last digest is
-    moved and its counts are added, in one step; a round of nothing is not begun.
+2.  A digest is in one of a crawl's rounds or in ``h:<crawl>``; other crawls' nodes
+    never see it in both, and it is never in neither: one script moves it, and makes it
+    visible to all crawls in the same step.
+3.  What is in ``h:<crawl>`` is committed for good. What is in a round is seen only by
+    the crawl's own nodes, and a cancel removes only that.
+4.  Only one process at a time commits a round, or purges, in a collection: the
+    *committer*. Each step checks that it still is. If it dies, the next one goes on
+    with the round, and needs to know nothing about it.
+5.  The numbers of rounds grow by one. A round is committed in the step in which its
+    counts are added, after its last digest was moved; an empty round is not begun.
 
 A crawl adds to ``h:<crawl>`` before its first round, as Browsertrix does; that round
-takes over what is there. To commit a whole crawl at its end is its first round, too.
+takes over what is there. Committing a whole crawl at its end is a first round, too.
 """
 
 from __future__ import annotations
@@ -54,32 +54,32 @@ if TYPE_CHECKING:
 CHUNK = 1_000
 """Digests that one call moves; it takes about two milliseconds."""
 HOLD_MS = 5_000
-"""For how long a committer is waited for of which nothing is heard. One that wakes up
-later is refused, and another has gone on with its round."""
+"""How long to wait for a committer that is silent. If it wakes up later, it is refused,
+and another one has gone on with its round."""
 WAIT_S = 60.0
 """Seconds for which the last commit of a crawl, or a purge, waits for another."""
 PAUSE_S = 0.2
-"""Seconds between its questions."""
+"""Seconds between its attempts."""
 BUSY = "a round of a crawl is being committed, or a purge is under way; repeat it"
 TRIES = 10
-"""Rounds that may be opened by others while one call is made."""
+"""How often a call is repeated because another process has opened a round."""
 
 
 class Committed(NamedTuple):
     """What a commit did."""
 
     digests: int
-    """That this call moved; all there were, unless it went on with another's."""
+    """Digests that this call moved; all of them, unless another process had begun."""
     added: int
-    """Of those, which no committed crawl had."""
+    """Digests among them that no committed crawl had."""
     number: int
-    """Of the last round that this call has committed; 0 for none."""
+    """The number of the last round that this call has committed; 0 for none."""
     first: bool = True
-    """Whether it was this call that made the crawl a committed one."""
+    """Whether this call made the crawl a committed one."""
 
 
 class OpenRound:
-    """Where one crawl puts its digests: the round that is open, or the crawl itself."""
+    """Where one crawl puts its digests: in the open round, or in the crawl itself."""
 
     def __init__(
         self, store: BlockingStore, keys: CollectionKeys, crawl_id: str
@@ -88,12 +88,12 @@ class OpenRound:
         self._keys = keys
         self._crawl_id = crawl_id
         self.number: int | None = None
-        """Of the round that was open when last heard of; ``None`` for the crawl."""
+        """The open round, when last heard of; ``None`` for the crawl itself."""
 
     def parts(self) -> list[str]:
-        """The ids under which the crawl has digests, the open one last.
+        """The ids under which the crawl has uncommitted digests, the open one last.
 
-        Digests move from the first to `frontier.store.keys.CollectionKeys.crawl`.
+        If there are two, digests are moved from the first to ``h:<crawl>``.
         """
         if self.number is None:
             return [self._crawl_id]
@@ -110,7 +110,7 @@ class OpenRound:
     ) -> None:
         """Add *entries*, whose records are on disk, and counts.
 
-        A repetition changes nothing but the counts.
+        Repeating this changes only the counts.
         """
         flat = [
             text
@@ -131,7 +131,7 @@ class OpenRound:
         raise self._damaged("its open round keeps changing")
 
     def note(self, reply: object) -> None:
-        """Know of the open round what the store has said."""
+        """Note the number of the open round, by the store's *reply*."""
         if reply in {b"", None}:
             self.number = None
         elif isinstance(reply, bytes) and reply.isdigit() and len(reply) < 16:
@@ -140,7 +140,7 @@ class OpenRound:
             raise self._damaged("its open is not a number")
 
     def _opened(self) -> Call:
-        """The question which round is open."""
+        """The call that asks which round is open."""
         return Call.command("HGET", self._keys.commit_rounds(self._crawl_id), "open")
 
     def _damaged(self, reason: str) -> KeyDamaged:
@@ -148,7 +148,7 @@ class OpenRound:
 
 
 class Committer(OpenRound):
-    """Commits the rounds of one crawl; every node has one, and one at a time works."""
+    """Commits the rounds of one crawl; each node has one, but one at a time works."""
 
     def __init__(
         self,
@@ -157,15 +157,15 @@ class Committer(OpenRound):
         crawl_id: str,
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """*progress* is called with how many digests a call has looked at."""
+        """*progress* is called with the number of digests that a commit has moved."""
         super().__init__(store, keys, crawl_id)
         self._progress = progress
         self._token = secrets.token_hex(8)
 
     def commit(self, every_s: float = 0, *, is_last: bool = False) -> Committed | str:
-        """Commit what is there, if the last round was *every_s* ago, or go on with it.
+        """Commit the open round if the last one was *every_s* ago, or finish that one.
 
-        Returns why nothing was done, otherwise: `early`, `nothing`, `held`, `whole` or
+        If nothing was moved, return why: `early`, `nothing`, `held`, `whole` or
         `canceled`, as ``commit_begin.lua`` says; or `ended`, if the crawl adds no more.
 
         Raises:
@@ -215,11 +215,11 @@ class Committer(OpenRound):
         return "held"
 
     def finish(self, *, goes_on: bool = False) -> Committed:
-        """Commit all that is there, as the crawl has ended; a round if it *goes_on*.
+        """Commit everything, as the crawl has ended; only one round if it *goes_on*.
 
         Raises:
             CrawlCanceled: It was canceled.
-            CollectionInUse: Another one commits, or purges, for too long.
+            CollectionInUse: Another process has been committing or purging too long.
             StoreUnavailable: Repeat it.
         """
         total = Committed(0, 0, 0)
@@ -244,10 +244,10 @@ class Committer(OpenRound):
                 time.sleep(PAUSE_S)
 
     def cancel(self, *, running: bool) -> bool:
-        """Forget what no round has committed; whether that is done.
+        """Forget what no round has committed; whether that is done now.
 
-        While the crawl is *running* it keeps what it has, for itself; its last node
-        then forgets it where it would commit it.
+        While the crawl is *running* it keeps its digests, for itself; its last node
+        forgets them when it would commit them.
 
         Raises:
             NotUncommitted: It is committed, or unknown.
@@ -258,7 +258,7 @@ class Committer(OpenRound):
             before, part = crawl_id, self.parts()[-1]
             names = [keys.commit_rounds(crawl_id), keys.uncommitted(), keys.canceled()]
             names += [keys.crawl(part), keys.counts(part)]
-            if self.number is None:  # its files are forgotten, too
+            if self.number is None:  # then its files are forgotten, too
                 names += [keys.waczs(crawl_id), keys.counts(part)]
             else:
                 before = round_id(crawl_id, self.number - 1)
@@ -285,14 +285,14 @@ class Collection(OpenRound):
         super().__init__(store, collection_keys(store, name), crawl_id)
         self._revisits = revisits
         self._every_s = every_s
-        # Counts and rounds are other threads' work: each knows of rounds by itself.
+        # Other threads count and commit, so each has its own idea of the open round.
         self._counted = OpenRound(store, self._keys, crawl_id)
         self._committer = Committer(store, self._keys, crawl_id)
 
     def begin(self) -> None:
-        """Register the crawl as uncommitted, or the round that it adds to.
+        """Register the crawl, or the round that it adds to, as uncommitted.
 
-        If it commits in rounds, the time until its first one begins.
+        If it commits in rounds, the time until its first commit starts to run.
         """
         names = [self._keys.commit_rounds(self._crawl_id), self._keys.uncommitted()]
         args: list[Argument] = [self._crawl_id, int(self._every_s > 0)]
@@ -306,14 +306,14 @@ class Collection(OpenRound):
 
     @property
     def round_id(self) -> str:
-        """What this crawl's captures are said to be of, until they are committed."""
+        """The id that this crawl's captures belong to until they are committed."""
         return self.parts()[-1]
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
-        """Return the originals of those of *digests* that are known.
+        """The originals of those *digests* that are known, by digest.
 
-        A committed crawl's capture is preferred; an entry of ``alldupes`` that
-        leads nowhere falls back to the crawl's own.
+        A committed crawl's capture is preferred; if an entry of ``alldupes`` leads
+        nowhere, this crawl's own is used.
         """
         if not digests or not self._revisits:
             return {}
@@ -343,12 +343,12 @@ class Collection(OpenRound):
     def _owners(
         self, digests: Sequence[str]
     ) -> tuple[list[bytes | None], list[bytes | None]]:
-        """The committed crawls that have *digests*, and this crawl's own values."""
+        """The committed crawls that *digests* lead to, and this crawl's own values."""
         hmget = Call.command("HMGET", self._keys.alldupes(), *digests)
         while True:
             known = self.number
-            # In the order in which digests go, and the open round last: what was moved
-            # on meanwhile may have been missed in all of them.
+            # In the order in which digests move. If a round was opened meanwhile, what
+            # moved on may have been missed in all of them.
             ids = list(dict.fromkeys([*self.parts(), self._crawl_id]))
             own = [Call.command("HMGET", self._keys.crawl(i), *digests) for i in ids]
             owners, *found, open_ = self._store.run([hmget, *own, self._opened()])
@@ -358,7 +358,7 @@ class Collection(OpenRound):
                 return owners, [next(filter(None, one), None) for one in each]
 
     def count(self, captures: int, revisits: int, conserved_bytes: int) -> None:
-        """Add to the crawl's counts. To repeat it would count twice."""
+        """Add to the crawl's counts. Repeating this would count twice."""
         self._counted.add(
             captures=captures, revisits=revisits, conserved_bytes=conserved_bytes
         )
@@ -372,9 +372,9 @@ class Collection(OpenRound):
         return self._committer.commit(self._every_s)
 
     def commit(self) -> Committed | None:
-        """Offer the crawl's digests to all crawls; return what that did.
+        """Commit the crawl's digests, for all crawls to use; return what that did.
 
-        ``None`` if it was canceled: nothing is left of it in the index then.
+        ``None`` if it was canceled: then nothing of it is left in the index.
         """
         try:
             return self._committer.finish()
@@ -401,7 +401,7 @@ def is_uncommitted(store: BlockingStore, keys: CollectionKeys, crawl_id: str) ->
 
 
 class Hold:
-    """The place of the one that commits or purges in a collection, until it is left."""
+    """The right to commit or purge in a collection, held until the context is left."""
 
     def __init__(self, store: BlockingStore, keys: CollectionKeys) -> None:
         self._store = store
@@ -409,10 +409,10 @@ class Hold:
         self._token = secrets.token_hex(8)
 
     def take(self) -> None:
-        """Stay there.
+        """Renew it.
 
         Raises:
-            CollectionInUse: Somebody else may have had it meanwhile.
+            CollectionInUse: Another process may have had it meanwhile.
         """
         holder = self._store.call(Call.command("GET", self._key))
         if holder != self._token.encode() or not self._is_taken():
@@ -422,7 +422,7 @@ class Hold:
         """Take it when it is free.
 
         Raises:
-            CollectionInUse: Somebody else has it for too long.
+            CollectionInUse: Another process has had it for too long.
         """
         limit = time.monotonic() + WAIT_S
         while not self._is_taken():
@@ -432,7 +432,7 @@ class Hold:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave it; others need not wait for the time to be over."""
+        """Release it, so that others need not wait until it expires."""
         self._store.call(release_call(self._key, self._token))
 
     def _is_taken(self) -> bool:

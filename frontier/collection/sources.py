@@ -1,9 +1,9 @@
-"""What is to be imported: WACZ files, lists of them, WARC files, indexes, logs.
+"""What to import: WACZ files, lists of them, WARC files, indexes, logs.
 
 What always holds:
 
-1.  A manifest does not choose which files of this machine are read: the paths in
-    it lead to files below one directory, those in one from the network nowhere.
+1.  A manifest cannot choose freely which files of this machine are read: paths in a
+    local one lead to files below one directory, those in one from the network to none.
 2.  An entry that is wrong is named, and the others are used.
 """
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 MAX_MANIFEST = 64 << 20
-"""Bytes of a manifest: some 200,000 WACZ files."""
+"""The most bytes of a manifest, enough for some 200,000 WACZ files."""
 MAX_NAME = 2_000
-"""Characters of the name of a source, or of the id of a crawl."""
+"""The most characters of the name of a source, or of the id of a crawl."""
 _HASH = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
 _FETCHED = re.compile(r"(?:https?|s3)://(?!.*::)", re.IGNORECASE)
-"""URLs that a manifest may name: of no file here, also not by a chain of fsspec's."""
+"""URLs that a manifest may name: never files here, not even by chaining in fsspec."""
 
 
 class Kind(StrEnum):
-    """What a source is, by the end of its name."""
+    """The kinds of sources, told by the end of the name."""
 
     WACZ = "wacz"
     MANIFEST = "json"
@@ -53,30 +53,30 @@ _REFUSED = {
     r"\.warc\.zst": "WARC files in Zstandard are not read; make one of gzip, or "
     "import its index",
 }
-"""Archives all the same, and what to do with them."""
+"""Archives that are not read, and what to do with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file."""
+    """One file to import."""
 
     name: str
-    """Its identity in the collection: what was imported under it is not again."""
+    """Its identity in the collection: a name is imported only once."""
     url: str
     """A path, or a URL."""
     crawl_id: str
     size: int | None = None
-    """In bytes, as a manifest has it."""
+    """In bytes, by a manifest."""
     hash: str = ""
-    """SHA-256 as a manifest has it."""
+    """SHA-256, as written in a manifest."""
     listed: bool = False
-    """Whether its crawl was named, and not made up from its path."""
+    """Whether its crawl was named, and not derived from its path."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be in the store.
+        """Refuse a source that cannot be in the store.
 
         Raises:
-            SourceBroken: No crawl can have that id, or the store that name.
+            SourceBroken: No crawl can have that id, or the name or hash is invalid.
         """
         try:
             f"{self.name}{self.url}{self.crawl_id}".encode()
@@ -90,11 +90,11 @@ class Source:
 
     @property
     def kind(self) -> Kind:
-        """What it is."""
+        """What kind of file it is."""
         return kind_of(self.url)
 
     def entry(self, size: int | None = None, digest: str = "") -> str:
-        """What stands for it in the list of its crawl's files."""
+        """Its entry in the list of its crawl's files."""
         facts = {"size": self.size or size, "hash": self.hash or digest}
         entry = {name: value for name, value in facts.items() if value}
         return json.dumps({"filename": self.name, **entry}, separators=(",", ":"))
@@ -105,10 +105,10 @@ class Source:
 
 
 def kind_of(url: str) -> Kind:
-    """What the file at *url* is.
+    """What kind of file is at *url*.
 
     Raises:
-        SourceBroken: Its name does not tell.
+        SourceBroken: Its name does not tell, or its kind is not read.
     """
     name = _basename(url).lower()
     for end, reason in _REFUSED.items():
@@ -127,12 +127,13 @@ def sources(
     root: Path | None = None,
     broken: Callable[[SourceBroken], None],
 ) -> Iterator[Source]:
-    """The sources that *target*, a path or URL, names, in their order.
+    """The sources that *target*, a path or URL, names, in order.
 
-    Paths in a local manifest lead from its directory, and not out of *root*, by default
-    that directory. What has no crawl of its own is of *crawl_id*, else of a crawl that
-    is named like its path. Of a directory, these are the WARC and WACZ files in and
-    below it, by their paths.
+    Paths in a local manifest are relative to its directory, and may not lead out of
+    *root*, by default that directory. A source without a crawl of its own belongs to
+    *crawl_id*, else to a crawl named like its path. For a directory, the sources are
+    the WARC and WACZ files in and below it, sorted by path. *broken* is called for
+    sources that cannot be used.
 
     Raises:
         SourceBroken: *target* itself cannot be used.
@@ -170,10 +171,10 @@ def sources(
 
 
 def crawls_in(manifest: str, root: Path | None, *, force: bool) -> set[str]:
-    """The crawls that *manifest* lists; with *force* what can be read of it.
+    """The crawls that *manifest* lists; with *force*, those that can be read.
 
     Raises:
-        ConfigurationError: It is none, or part of it cannot be read.
+        ConfigurationError: It is not a manifest, or part of it cannot be read.
     """
     faults = list[SourceBroken]()
     found: set[str] = set()
@@ -194,10 +195,10 @@ def crawls_in(manifest: str, root: Path | None, *, force: bool) -> set[str]:
 
 
 def _resources(manifest: str) -> list[Any]:
-    """What the manifest lists.
+    """The entries that the manifest lists.
 
     Raises:
-        SourceBroken: It cannot be read, is too large, or lists nothing.
+        SourceBroken: It cannot be read, is too large, or has no list.
     """
     try:
         if is_url(manifest):
@@ -244,7 +245,7 @@ def _resolved(path: str, manifest: str, root: Path | None) -> str:
     """Where *path* in *manifest* leads.
 
     Raises:
-        SourceBroken: To where it may not.
+        SourceBroken: It may not lead there, or is not a path.
     """
     try:
         if is_url(path) or is_url(manifest):

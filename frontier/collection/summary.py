@@ -1,4 +1,4 @@
-"""What is in a collection, as it looks from outside. Looking changes nothing."""
+"""What is in a collection, seen from outside. Looking changes nothing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from frontier.store.keys import CollectionKeys
 
 COUNTS = ("totalUrls", "dupeUrls", "conservedSize", "totalCrawlSize")
-"""What is counted of each crawl, and summed up over the committed ones."""
+"""What is counted for each crawl, and summed up over the committed ones."""
 CHUNK = 1_000
-"""Fields of a hash per round trip."""
+"""Fields of a hash that are read per round trip."""
 _TAGGED = re.compile(r"\{collection:(.*)\}:")
 
 
@@ -40,22 +40,22 @@ class CrawlView:
 
     crawl_id: str
     state: str
-    """``committed``, ``uncommitted``, ``canceled``, or ``rounds`` while it is committed
-    in rounds, or its commit was interrupted."""
+    """``committed``, ``uncommitted``, ``canceled``, or ``rounds`` if it commits in
+    rounds, or its commit was interrupted."""
     digests: int
-    """In the index, those included that no round has committed."""
+    """Its digests in the index, including those that no round has committed."""
     uncommitted: int
-    """Of these, what only its own nodes see."""
+    """Those of its digests that only its own nodes see."""
     rounds: int
-    """That were committed."""
+    """The number of rounds that were committed."""
     files: int
-    """WACZ files, or other sources, of its own."""
+    """Its own WACZ files, or other sources."""
     urls: int
     revisits: int
     conserved_bytes: int
-    """That its revisits left out."""
+    """Bytes that its revisits saved."""
     bytes: int
-    """Of its files."""
+    """The size of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +64,22 @@ class CollectionView:
 
     name: str
     digests: int
-    """That all crawls see."""
+    """Digests that all crawls see."""
     sources: int
-    """Whose captures are in the index."""
+    """Sources whose captures are in the index."""
     counts: dict[str, int]
-    """The sums of the counts of the committed crawls, and what imports add."""
+    """The sums of the committed crawls' counts, and the counts that imports add."""
     updated: str
     crawls: tuple[CrawlView, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it, as in one that there is not."""
+        """Whether nothing is in it, as in a collection that does not exist."""
         return not (self.digests or self.sources or self.crawls)
 
 
 def collections(store: BlockingStore) -> list[str]:
-    """The names of the collections in the store; the default one has none."""
+    """The names of the collections in the store; the default one's is empty."""
     found: set[str] = set()
     for what in ("allcrawls", "uncommittedcrawls"):
         for key in store.scan(f"*{what}"):
@@ -126,9 +126,10 @@ def runs(store: BlockingStore, namespace: str, crawl_id: str) -> bool:
 
 
 def uncommitted_in(store: BlockingStore, namespace: str, crawl_id: str) -> list[str]:
-    """The collections of this store that have payloads of the crawl uncommitted.
+    """The collections in this store that have uncommitted payloads of the crawl.
 
-    Of those that crawls of *namespace* have joined. One that is damaged is left out.
+    Only collections that crawls of *namespace* have joined are searched. A damaged one
+    is left out.
     """
     registry = RegistryKeys(namespace)
     calls = [
@@ -160,7 +161,7 @@ def commit_command(crawl_id: str, collection: str) -> str:
 
 
 def pairs(reply: object) -> list[tuple[bytes, bytes]]:
-    """The fields and values of a hash, in either form that a client gives it."""
+    """The fields and values of a hash, from either form of a client's reply."""
     if isinstance(reply, dict):
         return list(reply.items())
     flat = list(reply) if isinstance(reply, list | tuple) else []
@@ -179,13 +180,13 @@ def scanned(store: BlockingStore, key: str) -> Iterator[list[tuple[bytes, bytes]
 
 
 def counted(store: BlockingStore, key: str) -> dict[str, int]:
-    """The `COUNTS` that the hash *key* has."""
+    """The `COUNTS` in the hash *key*."""
     values = store.call(Call.command("HMGET", key, *COUNTS))
     return dict(zip(COUNTS, map(whole, values), strict=True))
 
 
 def names(members: Iterable[bytes]) -> list[str]:
-    """The members of a set, sorted."""
+    """The members of a set as text, sorted."""
     return sorted(member.decode("utf-8", "replace") for member in members)
 
 
@@ -226,7 +227,7 @@ def _crawl(
 
 
 def filename(entry: bytes) -> str | None:
-    """The file name in *entry*, of the list of a crawl's files; ``None`` if none."""
+    """The file name in *entry* of the list of a crawl's files; ``None`` if none."""
     try:
         value = json.loads(entry)["filename"]
     except (ValueError, RecursionError, KeyError, TypeError):
