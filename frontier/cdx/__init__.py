@@ -1,7 +1,7 @@
 """CDXJ: which record of which WARC file holds a capture of which URL.
 
-`lines` makes and reads the lines as cdxj-indexer and pywb write them, files requests
-other than a GET, and adds what a WACZ needs. `sorting` keeps memory flat while an index
+`lines` makes and reads lines as cdxj-indexer and pywb write them, also for requests
+other than GET, and adds what a WACZ needs. `sorting` keeps memory flat while an index
 is made.
 
 A line that another tool wrote is never trusted: each field is checked and its length

@@ -1,31 +1,31 @@
 """CDXJ lines as cdxj-indexer and pywb write them.
 
-``<SURT key> <14 digits> <JSON>``, in the order of their bytes. Numbers in the
-JSON are strings, and a revisit has the mime ``warc/revisit``. A line for another method
-than GET names it. Lines beside our WARC files end with notes.
+``<SURT key> <14 digits> <JSON>``, sorted by bytes. Numbers in the JSON are strings, and
+a revisit has the mime ``warc/revisit``. A line for a method other than GET names it.
+Lines in the indexes beside our WARC files end with notes.
 
 Only this module makes the key under which an index files a URL. pywb takes its keys
-from a Python package that was made after webarchive-commons' rules and differs from
-them: in how a URL is parsed, in ``www`` before the host, which it removes once, and in
+from a Python package that was modelled on webarchive-commons' rules and differs from
+them: in how it parses a URL, in ``www`` before the host, which it removes once, and in
 dots of host names. The differences are here, the rules in `frontier.urls.canon`.
 
-**Methods.** ``cdxj-indexer -p``, pywb and wabac file the answer to another request than
-a GET under the URL with the method and the request's body as a query. So a replay tool
-that gets the same form again finds its answer, and a GET of the page does not find it::
+**Methods.** ``cdxj-indexer -p``, pywb and wabac file the response to a request other
+than GET under the URL with the method and the request's body as a query. So a replay
+tool that gets the same form again finds its response, and a GET of the page does not::
 
     com,example)/form?__wb_method=post&a=1 20260102030405 {"url": ..., ...,
         "requestBody": "a=1", "method": "POST"}
 
-For POST and PUT this is cdxj-indexer 1.5, byte for byte (`tests/warc/
+For POST and PUT this matches cdxj-indexer 1.5, byte for byte (`tests/warc/
 test_methods.py` compares the two). Other methods have no query; cdxj-indexer files
-them as if they were GET, pywb and wabac by method, and so does this module: the
-empty answer to a HEAD is not the page.
+them as if they were GET; pywb and wabac file them by method, and so does this module:
+the empty response to a HEAD is not the page.
 
-**Notes** at a line's end spare reading the record. A WACZ needs the title and the whole
-date of a page, and where the payload of a revisit is. Records have these; if the index
-has them, too, a WACZ is made from indexes alone. `frontier.warc.cdxj_sidecar` writes
-the notes, and `frontier.wacz.indexing` reads them. If they are missing or odd, it reads
-the WARC file.
+**Notes** at the end of a line save reading the record. A WACZ needs the title and the
+full date of a page, and where the payload of a revisit is. Records have these; if the
+index has them, too, a WACZ is made from indexes alone. `frontier.warc.cdxj_sidecar`
+writes the notes, and `frontier.wacz.indexing` reads them. If they are missing or odd,
+it reads the WARC file.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from frontier.warc.reader import Found
 
 QUERY_LIMIT = 4096
-"""Most characters of a body that an index has."""
+"""The most characters of a body's query that an index has."""
 _UNSAID = 8192
-"""Bytes that are taken of a body whose length is not said."""
+"""Bytes that are taken of a body without a Content-Length."""
 _WITH_BODY = frozenset({"POST", "PUT"})
 _ANSWERS = frozenset({"response", "revisit", "resource"})
 
@@ -86,10 +86,10 @@ class Asked(NamedTuple):
     method: str = ""
     """Upper case; empty for GET."""
     body: str | None = ""
-    """The request's body as a query; ``None`` if its length cannot be."""
+    """The request's body as a query; ``None`` if its Content-Length is invalid."""
 
     def filed(self, url: str) -> str:
-        """The URL that an answer is filed under, not yet a key."""
+        """The URL that the response is filed under, not yet a key."""
         if not self.method:
             return url
         query = f"&{self.body}" if self.body else ""
@@ -100,7 +100,7 @@ GET = Asked()
 
 
 def asked(head: bytes, body: bytes) -> Asked:
-    """What the request with *head* and *body* asked; of no request, a GET."""
+    """How the request with *head* and *body* asked; an empty one counts as a GET."""
     method = head.split(b" ", 1)[0].decode("latin-1").upper()
     if method in {"", "GET"}:
         return GET
@@ -116,13 +116,13 @@ def asked(head: bytes, body: bytes) -> Asked:
 
 
 def paired(records: Iterable[Found]) -> Iterator[tuple[Found, Asked]]:
-    """Yield *records*, and of each answer how it was asked for.
+    """Yield *records*, with each response how it was asked for.
 
-    Request and answer are neighbours of one URL, of which one names the other in
-    WARC-Concurrent-To. Of an answer without a request nothing is known: a GET.
+    Request and response are adjacent, have the same URL, and one names the other in
+    WARC-Concurrent-To. A response without a request counts as one to a GET.
 
     Raises:
-        BadWarc: As *records*; all that came before is yielded.
+        BadWarc: From *records*; all records before the error are yielded.
     """
     last: Found | None = None
     try:
@@ -191,13 +191,13 @@ def _multipart(mime: str, body: bytes) -> str:
         values = [
             (part.name, part.raw if part.filename else part.value) for part in parser
         ]
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is some bytes
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, use its bytes
         return _binary(body)
     return urlencode(values, doseq=True)
 
 
 def _query_of_json(body: bytes) -> str | None:
-    """The values in *body*, a JSON text or one a line; ``None`` if it is none."""
+    """The values in *body*, which is JSON, or has JSON in each line; else ``None``."""
     values: dict[str, str] = {}
     again: dict[str, int] = {}
 
@@ -228,23 +228,23 @@ def _query_of_json(body: bytes) -> str | None:
 
 
 TITLE_LIMIT = 300
-"""Longest title, in characters."""
+"""The longest title, in characters."""
 TITLE_REACH = 1 << 17
-"""Bytes of a body, as it was received, in which a title is looked for."""
+"""Bytes of a body, as received, in which a title is looked for."""
 HTML = ("text/html", "application/xhtml+xml")
 URL_LIMIT = 1 << 14
-"""Longest URL that is noted, in characters."""
+"""The longest URL that is noted, in characters."""
 
 _NEAR, _FAR = 1 << 12, 1 << 18
-"""Bytes that are inflated of a body at first, and at most."""
-# Letter by letter: to ignore case costs the search for "<" its speed. In two steps:
-# in one, a page of nothing but "<title>" takes time with the square of its size.
+"""Bytes of a body that are inflated at first, and at most."""
+# Letter by letter: IGNORECASE would make the search for "<" slow. In two steps: in one,
+# a page of nothing but "<title>" would take quadratic time.
 _TITLE = re.compile(rb"<[Tt][Ii][Tt][Ll][Ee][^>]{0,200}>")
 _TITLE_END = re.compile(rb"</[Tt][Ii][Tt][Ll][Ee]")
 _INSIDE = 4_000
-"""Most bytes between the two."""
+"""The most bytes between the two."""
 _PLAIN = re.compile(rb"[\t\n\r -%'-*,-}]*")
-"""The same in all charsets, but UTF-16: no entity, no shift of UTF-7 or HZ."""
+"""Text that is the same in all charsets but UTF-16: no entity, no UTF-7 or HZ shift."""
 _CHARSET = re.compile(rb"charset=[\"']?([A-Za-z0-9_-]{1,40})")
 _PRECISE_DATE = re.compile(
     r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -255,7 +255,7 @@ _URL = re.compile(r"[!#-\[\]-~]*")
 
 
 def title_of(headers: Head, body: bytes) -> str:
-    """Return the title in the begin of an HTML body, or the empty string."""
+    """The title in the first part of an HTML body, or the empty string."""
     body = body[:TITLE_REACH]
     coding = headers.get("content-encoding").lower()
     if coding in {"", "identity"}:
@@ -281,13 +281,13 @@ def title_of(headers: Head, body: bytes) -> str:
     charset = named[1].decode() if named else "utf-8"
     try:
         text = found.decode(charset, "replace")
-    except (LookupError, ValueError, Warning):  # Python knows strange ones: "idna"
+    except (LookupError, ValueError, Warning):  # Python has odd codecs, as "idna"
         text = found.decode("utf-8", "replace")
     return " ".join(html.unescape(text).split())[:TITLE_LIMIT]
 
 
 def _inside(body: bytes) -> bytes | None:
-    """What the first title element of *body* holds, if it ends."""
+    """The content of the first title element of *body*, if it ends."""
     begin = _TITLE.search(body)
     if begin is None:
         return None
@@ -305,15 +305,15 @@ _PARTS = re.compile(
 )
 _WWW = re.compile(r"www[0-9]*\.", re.ASCII)
 _EASY = re.compile(r"https?://[a-z][a-z0-9-]*+(?:\.[a-z0-9-]++)*+/[!-\"$&->@-~]*")
-"""What `key_of` files as pywb does, unless ``www`` comes twice: most URLs."""
+"""URLs for which `key_of` gives pywb's key, unless ``www`` comes twice: most URLs."""
 _LARGEST_PORT = 65535
 
 
 def sort_key(url: str) -> str:
-    """Return the SURT key of *url*: ``com,example)/path``, without whitespace.
+    """The SURT key of *url*: ``com,example)/path``, without whitespace.
 
-    It is pywb's. A URL that cannot be canonicalized is its own key, as there. Only
-    hosts that may be numbers differ: pywb asks the name server about them.
+    It is pywb's key. As in pywb, a URL that cannot be canonicalized is its own key.
+    Only hosts that may be numbers differ: pywb asks the name server about them.
     """
     try:
         key = _key(url)
@@ -323,10 +323,11 @@ def sort_key(url: str) -> str:
 
 
 def key_under(rules: RuleSet, url: str) -> str:
-    """The key of *url* in an index under *rules*: what they merge has one key.
+    """The key of *url* in an index under *rules*: URLs that they merge share a key.
 
-    The form itself where it is a key, else the SURT of the form, which is pywb's
-    unless the rules do more than SURT does. Of a URL that they refuse, `sort_key`.
+    It is the canonical form itself if *rules* make keys, else the form's SURT key,
+    which is pywb's unless the rules do more than SURT does. For a URL that they refuse
+    it is `sort_key`.
     """
     try:
         form = rules.apply(url)
@@ -336,11 +337,11 @@ def key_under(rules: RuleSet, url: str) -> str:
 
 
 META = b"!meta 0 "
-"""Begins the line in which an index says its rules; it sorts before all others."""
+"""The start of the line in which an index names its rules; it sorts first."""
 
 
 def meta_line(rules: RuleSet) -> bytes:
-    """The line in which an index says that its keys are by *rules*."""
+    """The line in which an index says that *rules* made its keys."""
     return META + json.dumps({"canonicalization": rules.statement}).encode() + b"\n"
 
 
@@ -367,7 +368,7 @@ def _parsed(text: str) -> HandyURL:
     """*text* in parts, without user and fragment.
 
     Raises:
-        InvalidURL: Its port is invalid.
+        InvalidURL: Its port is invalid, or it has not the parts of a URL.
     """
     url = text.strip(_AROUND).translate(_STRAY)
     if not _SCHEME.match(url):
@@ -378,14 +379,14 @@ def _parsed(text: str) -> HandyURL:
         raise InvalidURL(text, "it has no parts of a URL")
     scheme, authority, path, query = found.groups()
     host, port = _place(text, (authority or "").rstrip(":"))
-    if not host and path and scheme.startswith("http"):  # too many slashes, or few
+    if not host and path and scheme.startswith("http"):  # too many or too few slashes
         host, _, path = path.lstrip("/").partition("/")
         path = f"/{path}"
     return HandyURL(scheme, host=host, port=port, path=path, query=query or None)
 
 
 def _place(text: str, authority: str) -> tuple[str, int]:
-    """Host and port of *authority*, whatever user is before it."""
+    """Host and port of *authority*, ignoring any user before them."""
     place = authority.rpartition("@")[2]
     before, bracket, rest = place.partition("[")
     if bracket and not before:
@@ -404,7 +405,7 @@ def _host(name: str) -> str:
     host = unescape_repeatedly(name)
     data = unquote_to_bytes(host)
     if not data.isascii():
-        with suppress(UnicodeError):  # else it stays as it is, escaped
+        with suppress(UnicodeError):  # then it stays as it is, escaped
             host = data.decode("utf-8", "ignore").encode("idna").decode("ascii")
     host = host.replace("..", ".").strip(".")
     host = ip_of(host) or _escaped(host).lower()
@@ -420,7 +421,7 @@ REVISIT = "warc/revisit"
 INDEXED = frozenset({"response", "revisit", "resource"})
 """Kinds of record that an index lists."""
 LINE_LIMIT = 1 << 20
-"""Longest line that is read, in bytes."""
+"""The longest line that is read, in bytes."""
 
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _DATE = re.compile(
@@ -432,36 +433,36 @@ MOMENT = re.compile(
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-][0-2][0-9]:[0-5][0-9])"
 )
-"""RFC 3339, section 5.6: what a list of pages may have, and a WARC-Date has to be."""
+"""RFC 3339, section 5.6: allowed in a list of pages, required of a WARC-Date."""
 _COLUMNS = {
     6: "key timestamp url mime status digest",
     7: "key timestamp url mime status digest length",
     9: "key timestamp url mime status digest - offset filename",
     11: "key timestamp url mime status digest - - length offset filename",
 }
-"""What a line of CDX has, by the number of its columns."""
+"""The columns of a line of CDX, by their number."""
 
 
 class Capture(NamedTuple):
-    """A capture: a record of a file, an exchange, or what an index says of one."""
+    """A capture, as a record, an exchange or an index describes it."""
 
     url: str
     date: str
-    """WARC-Date, or the digits that an index has of it."""
+    """WARC-Date, or an index's digits of it."""
     kind: str = "response"
     """WARC-Type."""
     mime: str = ""
-    """As the server said it, or the record's; not known of a revisit in an index."""
+    """The server's type, or the record's; an index has none for a revisit."""
     status: str = ""
-    """Of HTTP; empty if it is none."""
+    """HTTP's; empty if there was no HTTP."""
     digest: str = ""
-    """Of the payload, as it is spelled there."""
+    """The payload digest, as it is spelled in the source."""
     length: int = 0
-    """In the file, in bytes."""
+    """The size of the record in the file, in bytes."""
     offset: int = 0
     filename: str = ""
     title: str | None = None
-    """Of a page, maybe empty; what is not a page has none."""
+    """The title of a page, which may be empty; ``None`` if it is not a page."""
     refers_to: str = ""
     """WARC-Refers-To-Target-URI of a revisit."""
     refers_date: str = ""
@@ -469,7 +470,7 @@ class Capture(NamedTuple):
     asked: Asked = GET
     """How it was asked for."""
     key: str = ""
-    """Under which an index files it; empty for pywb's."""
+    """The key under which an index files it; empty for pywb's."""
     record_id: str = ""
 
     @property
@@ -479,15 +480,15 @@ class Capture(NamedTuple):
 
     @property
     def surt(self) -> str:
-        """Its key, or pywb's."""
+        """Its own key if it has one, else pywb's."""
         return self.key or sort_key(self.asked.filed(self.url))
 
     def plain(self) -> Capture:
-        """It, without what is beyond other tools' lines."""
+        """The capture without the notes, which other tools' lines do not have."""
         return self._replace(title=None, refers_to="", refers_date="")
 
     def encode(self) -> bytes:
-        """Its line, with the line feed. What cannot be noted unchanged is left out."""
+        """Its line, with the line feed; notes that would be changed are left out."""
         is_revisit = self.kind == "revisit"
         mime = self.mime.partition(";")[0].strip() or "unk"
         text = f'"url": {_json(self.url)}, '
@@ -511,13 +512,13 @@ class Capture(NamedTuple):
 
 
 def _is_noted(original: str, date: str) -> bool:
-    """Whether a line may say what its revisit refers to; the record does."""
+    """Whether a line may note what its revisit refers to, as its record does."""
     is_url = 0 < len(original) <= URL_LIMIT and _URL.fullmatch(original)
     return bool(is_url and _PRECISE_DATE.fullmatch(date))
 
 
 def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
-    """What the record *found* says, whose resource was *asked* for so."""
+    """The capture in the record *found*, which was *asked* for that way."""
     get, kind = found.headers.get, found.kind
     mime, status, title = get("content-type"), "", None
     refers = "", ""
@@ -528,7 +529,7 @@ def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
         status, head, start = http_head(found.block)
         if start or found.is_http:
             mime = head.get("content-type")
-        if asked is GET and status == "200":  # the answer to a form is not a page
+        if asked is GET and status == "200":  # the response to a form is not a page
             title = _title(status, head, mime, found.block, start)
         if kind == "revisit":
             refers = (
@@ -554,10 +555,10 @@ def capture_of(found: Found, filename: str = "", asked: Asked = GET) -> Capture:
 
 
 def listed(found: Found, filename: str, asked: Asked = GET) -> Capture | None:
-    """`capture_of` of a record; ``None`` if an index does not list it.
+    """`capture_of` the record *found*; ``None`` if an index does not list it.
 
     Raises:
-        BadWarc: Its WARC-Date is none: ``99999-01-01T00:00:00Z``, or the 13th month.
+        BadWarc: Its WARC-Date is not a date, such as ``99999-01-01T00:00:00Z``.
     """
     if found.kind not in INDEXED:
         return None
@@ -571,7 +572,7 @@ def listed(found: Found, filename: str, asked: Asked = GET) -> Capture | None:
 
 
 def capture_from(exchange: Exchange, stored: Stored) -> Capture:
-    """The capture of *exchange*, which was *stored*: what its record says."""
+    """The capture of *exchange*, which was *stored*; the same as its record's."""
     head, body, original = exchange.response_head, exchange.response_body, None
     mime, status, kind = mime_of(head), str(exchange.status or ""), "response"
     how, title = GET, None
@@ -604,16 +605,16 @@ def capture_from(exchange: Exchange, stored: Stored) -> Capture:
 
 
 def _typed(mime: str) -> Head:
-    """The head of what has none, but a type."""
+    """An HTTP head with nothing but the type *mime*."""
     return Head(f"\r\ncontent-type: {mime}".encode())
 
 
 def _title(
     status: str, head: Head, mime: str, block: bytes, start: int = 0
 ) -> str | None:
-    """The title of the page in *block*, behind *start*; ``None`` if it is not a page.
+    """The title of the page in *block* from *start* on; ``None`` if it is not a page.
 
-    What is stored without its response has no status, and is served with 200.
+    A resource has no status, and is served with 200.
     """
     mime = mime.partition(";")[0].strip().lower()
     if status != "200" or mime not in HTML:
@@ -622,10 +623,10 @@ def _title(
 
 
 def read_line(raw: bytes) -> Capture | None:
-    """What a line of CDXJ, of CDX, or of a CDX server's JSON says.
+    """The capture in a line of CDXJ, of CDX, or of a CDX server's JSON.
 
-    CDX has 6, 7, 9 or 11 columns. ``None`` for a line that is about the index itself.
-    Nothing of it is trusted.
+    CDX has 6, 7, 9 or 11 columns. ``None`` for a line about the index itself. Nothing
+    in it is trusted.
 
     Raises:
         ValueError: It is in none of these forms.
@@ -642,12 +643,12 @@ def read_line(raw: bytes) -> Capture | None:
         return None if key.startswith("!") else read_facts(facts, key)
     fields = text.split(" ")
     if fields[0] in {"", "CDX"} or fields[0].startswith(("#", "!")):
-        return None  # its header, or a line of the index of a ZipNum cluster
+        return None  # a header, or a line from the index of a ZipNum cluster
     return read_columns(fields)
 
 
 def read_columns(fields: Sequence[Any]) -> Capture:
-    """What the columns of a line of CDX say.
+    """The capture in the columns of a line of CDX.
 
     Raises:
         ValueError: They are not in one of its forms.
@@ -660,14 +661,14 @@ def read_columns(fields: Sequence[Any]) -> Capture:
 
 
 class NoCapture(ValueError):
-    """What is spelled like a capture cannot be one."""
+    """Something has the form of a capture but cannot be one."""
 
 
 def read_facts(facts: Mapping[str, Any], key: str = "") -> Capture:
-    """What *facts* say of a capture, by the names of CDXJ or of a CDX server.
+    """The capture that *facts* describe, by the names of CDXJ or of a CDX server.
 
     Raises:
-        NoCapture: They are not those of one.
+        NoCapture: They do not describe a capture.
     """
 
     def of(name: str, other: str = "") -> str:
@@ -719,10 +720,10 @@ def _number(name: str, value: str) -> int:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object that *text* is.
+    """The JSON object in *text*.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a JSON object.
     """
     try:
         found = json.loads(text)
@@ -734,10 +735,10 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def parse(raw: bytes) -> Capture:
-    """What a line says of a record that can be read: with its place and length.
+    """The capture in a line of CDXJ, which has to say where its record is.
 
     Raises:
-        ValueError: It is not of CDXJ, or lacks them.
+        ValueError: It is not CDXJ, or has no file or length.
     """
     capture = read_line(raw)
     if capture is None or not (capture.key and capture.filename and capture.length):

@@ -1,7 +1,7 @@
 """Captures on disk while an index is made, so that memory stays flat.
 
-A private SQLite file. It sorts the lines by their bytes, and finds what a revisit
-refers to.
+They are in a private SQLite file, which sorts the lines by their bytes, and finds what
+a revisit refers to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BATCH = 1_000
 """Rows that are put into the file at once."""
 CACHE_KB = 16_384
-"""Memory that the file may take, in kB."""
+"""Memory that SQLite may take for its cache, in kB."""
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -43,19 +43,19 @@ class Need(NamedTuple):
     digest: str
     """See `frontier.dedupe.digest.in_hex`."""
     key: str
-    """Of the original's URL."""
+    """The key of the original's URL."""
     time: str
-    """14 digits of the original's date; empty where the revisit has none."""
+    """14 digits of the original's date; empty if the revisit has none."""
 
 
 class Captures:
     """The captures of a set of WARC files."""
 
     def __init__(self, path: Path, mode: int = FILE_MODE) -> None:
-        """Begin with none; what is at *path* is overwritten."""
+        """Begin with no captures; a file at *path* is overwritten."""
         path.unlink(missing_ok=True)
         with open(path, "xb", opener=creating(mode)):
-            pass  # SQLite itself would ask the umask alone
+            pass  # SQLite itself would go by the umask alone
         self._path = path
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.execute(f"PRAGMA cache_size = -{CACHE_KB}")
@@ -66,13 +66,13 @@ class Captures:
         self._lines: list[tuple[bytes]] = []
 
     def add(self, capture: Capture) -> None:
-        """Add a capture: its line, what it holds, and what it refers to."""
+        """Add a capture: its line, and the payload that it holds or refers to."""
         key, digest = capture.surt, in_hex(capture.digest)
         self._lines.append((capture._replace(key=key).plain().encode(),))
         if capture.kind != "revisit":
             self._held.append((digest, key))
         else:
-            # One that does not say whose payload it has, has that of its own URL.
+            # A revisit that names no original has one of its own URL.
             if capture.refers_to and capture.refers_to != capture.url:
                 key = sort_key(capture.refers_to)
             need = Need(digest, key, digits(capture.refers_date)[:14])
@@ -87,7 +87,7 @@ class Captures:
             yield line
 
     def mark(self) -> dict[str, int]:
-        """What was added so far, for `back_to`."""
+        """A mark of what was added so far, for `back_to`."""
         self._flush()
         marks = {}
         for table in ("capture", "held", "revisit"):
@@ -109,15 +109,15 @@ class Captures:
             self._flush()
 
     def fact(self, line: Capture) -> None:
-        """Note what a record says, for `differences`."""
+        """Note what a record says about a capture, for `differences`."""
         self._db.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?)", _place(line))
 
     def claim(self, line: Capture) -> None:
-        """Note what an index says, for `differences`."""
+        """Note what an index says about a capture, for `differences`."""
         self._db.execute("INSERT INTO claim VALUES (?, ?, ?, ?, ?, ?)", _place(line))
 
     def differences(self, limit: int) -> Iterator[str]:
-        """What the index says and no record does, and what it leaves out."""
+        """What the index says but no record does, and what the index leaves out."""
         for one, other, text in (
             ("claim", "fact", "the index has no record of its own at"),
             ("fact", "claim", "the index leaves out the record at"),
@@ -151,7 +151,7 @@ class Captures:
         self._referred.clear()
 
     def close(self) -> None:
-        """Drop it."""
+        """Close and delete the file."""
         self._db.close()
         self._path.unlink(missing_ok=True)
 

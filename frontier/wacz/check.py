@@ -1,16 +1,16 @@
-"""Whether a WACZ agrees with the specification and with what it says of itself.
+"""Whether a WACZ conforms to the specification and to what it says about itself.
 
 Nothing in it is trusted: names, sizes, hashes, index entries and revisits are each
 compared with the bytes. Memory stays flat, because members are read in blocks and
 captures are compared in a file on disk.
 
-Each MUST of WACZ 1.1.1 is checked. One SHOULD is required, too, because a file cannot
+Each MUST of WACZ 1.1.1 is checked. One SHOULD is also required, because a file cannot
 be verified without it: ``datapackage-digest.json``.
 
-wabac.js does not inflate the whole of ``index.cdx.gz``. It reads the ``.idx`` (a line
-for each gzip member: key, offset, length), finds the member that may have a URL, and
-inflates that alone. So captures of a whole index are not found if its ``.idx`` is
-wrong. pywb unpacks the index when a WACZ is added, and does not read ``.idx``.
+wabac.js does not inflate the whole ``index.cdx.gz``. It reads the ``.idx`` (a line per
+gzip member: key, offset, length), finds the member that may have a URL, and inflates
+only that. So if the ``.idx`` is wrong, captures are not found although the index has
+them. pywb unpacks the index when a WACZ is added, and does not read ``.idx``.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 BLOCK_LIMIT = 64 << 20
-"""Largest gzip member of an index that is read, in bytes; ours have some 50 kB."""
+"""The largest gzip member of an index that is read, in bytes; ours have some 50 kB."""
 FORMAT = "cdxj-gzip-1.0"
 COMPLAINTS_LIMIT = 100
 MEMBERS_LIMIT = 100_000
-"""Most members of a zip that is looked at."""
+"""The most members that a zip may have to be looked at."""
 
 _PIECE = 1 << 20
 _NUMBER = re.compile(r"[0-9]{1,15}")
@@ -58,13 +58,13 @@ def check(
 ) -> list[str]:
     """Return what is wrong with the WACZ at *path*; empty if nothing is.
 
-    *name* is what it will be called, if that is not the name it has.
+    *name* is the name that it will have, if that is not its present one.
 
     A revisit has to find its original in the file itself or in a WACZ that
-    ``relation.requires`` names. Those of *against* that it names are opened;
-    others are believed to hold it, which *note* is told. A complaint about a revisit
-    begins with ``unresolved``, and one about a file that whoever made it left out
-    with ``incomplete``.
+    ``relation.requires`` names. Files of *against* that it names are opened; others are
+    assumed to have the original, and *note* is called with that. A complaint about a
+    revisit begins with ``unresolved``, one about a WARC file that was left out when the
+    WACZ was made with ``incomplete``.
     """
     complaints: list[str] = []
     if not (name or path.name).endswith(layout.SUFFIX):
@@ -85,7 +85,7 @@ def check(
 
 
 def _wrong_members(archive: zipfile.ZipFile) -> Iterator[str]:
-    """What keeps *archive* from being opened at all."""
+    """Faults because of which the members of *archive* are not opened at all."""
     infos = archive.infolist()
     if len(infos) > MEMBERS_LIMIT:
         yield f"it has {len(infos)} members; at most {MEMBERS_LIMIT} are read"
@@ -148,7 +148,7 @@ def _wrong_in(
 
 
 def _wrong_files(archive: zipfile.ZipFile, members: Sequence[str]) -> Iterator[str]:
-    """Which files are missing, or stored in another way than readers need."""
+    """Files that are missing, or not stored in the way that readers need."""
     for name in (layout.PACKAGE, layout.DIGEST, layout.PAGES):
         if name not in members:
             yield f"{name} is missing"
@@ -171,7 +171,7 @@ def _wrong_files(archive: zipfile.ZipFile, members: Sequence[str]) -> Iterator[s
 
 
 def _wrong_blocks(archive: zipfile.ZipFile) -> Iterator[str]:
-    """Yield what is wrong with each ``.idx`` of *archive*, and what none leads to."""
+    """What is wrong with the ``.idx`` files of *archive*, and indexes without one."""
     names = [n for n in archive.namelist() if n.startswith(layout.INDEXES)]
     missing = {n for n in names if n.endswith((".cdx.gz", ".cdxj.gz"))}
     for name in names:
@@ -186,10 +186,10 @@ def _wrong_blocks(archive: zipfile.ZipFile) -> Iterator[str]:
 
 
 def _member_of(archive: zipfile.ZipFile, name: str) -> str:
-    """The member that the ``.idx`` *name* leads to: with all its lines to all of it.
+    """The member that the ``.idx`` *name* leads to; check that its lines cover it all.
 
     Raises:
-        ValueError: It leads elsewhere.
+        ValueError: They do not, or one of them is wrong.
         KeyError: There is no such member.
     """
     member, stream, at, last = "", None, 0, b""
@@ -257,10 +257,10 @@ def _json(raw: bytes, where: str) -> tuple[bytes, dict[str, Any]]:
 
 
 def _first_line(data: bytes, where: str) -> bytes:
-    """The first line of what *data*, one gzip member, has.
+    """The first line in *data*, which is one gzip member.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not exactly one gzip member.
     """
     inflate = zlib.decompressobj(31)
     try:
@@ -296,7 +296,7 @@ def _wrong_page(stream: IO[bytes]) -> str:
 def _wrong_resources(
     said: Any, members: Sequence[str], found: dict[str, dict[str, Any]]
 ) -> Iterator[str]:
-    """What is wrong with the list of resources *said*, which is put into *found*."""
+    """What is wrong with the list of resources *said*; put its entries into *found*."""
     if not isinstance(said, list) or not said:
         yield f"{layout.PACKAGE}: resources is not a list"
         return
@@ -331,7 +331,7 @@ def _wrong_member(
     said: dict[str, Any] | None,
     captures: Captures,
 ) -> Iterator[str]:
-    """Whether *name* is what is *said* of it; the captures of a WARC are taken in."""
+    """What is wrong with *name*, given what is *said* of it; note a WARC's captures."""
     digest = hashlib.sha256()
     with archive.open(name) as stream:
         blocks = telling(layout.blocks(stream.read), digest.update)
@@ -345,7 +345,7 @@ def _wrong_member(
                         captures.add(capture)
             except BadWarc as error:
                 yield str(error)
-        for _ in blocks:  # also what a damaged WARC file has left unread
+        for _ in blocks:  # hash also what was not read of a damaged WARC file
             pass
     if said is None:
         return
@@ -380,7 +380,7 @@ def _wrong_revisits(
     against: Sequence[Path],
     note: Callable[[str], object],
 ) -> Iterator[str]:
-    """Which revisits have no original, and what is wrong with what *package* needs."""
+    """Revisits without an original, and what is wrong with *package*'s requirements."""
     relation = package.get("relation")
     needed = relation.get("requires") if isinstance(relation, dict) else None
     named: dict[str, dict[str, Any]] = {}

@@ -1,12 +1,12 @@
-"""Making a WACZ.
+"""Makes a WACZ.
 
 What always holds:
 
 1.  A file is called ``<name>.open`` until its last byte is on disk. A WACZ without
     that suffix is whole.
 2.  WARC files are copied as they are, and never changed or deleted.
-3.  Memory does not grow with the WARC files, only with the payloads to look for in
-    other WACZ files.
+3.  Memory does not grow with the WARC files, only with the number of payloads to look
+    for in other WACZ files.
 4.  What a killed run left behind is overwritten by the next.
 """
 
@@ -47,11 +47,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """A WACZ that another one needs, as its ``relation.requires`` names it."""
+    """A WACZ that another one needs, in the form of its ``relation.requires``."""
 
     filename: str
     hash: str
-    """Bare lower-case hex of SHA-256."""
+    """SHA-256 in bare lower-case hex."""
     size: int
 
     def facts(self) -> dict[str, object]:
@@ -70,25 +70,25 @@ class Made:
     missing: int
     """Digests of revisits whose original is in none of the given WACZ files."""
     read: int = 0
-    """WARC files without an index that fits, which took much longer."""
+    """WARC files without an index that fits, which took much longer to read."""
 
 
 @dataclass(slots=True)
 class Options:
-    """What goes into a WACZ beside the WARC files."""
+    """What goes into a WACZ besides the WARC files, and how it is made."""
 
     title: str = ""
     seeds: frozenset[str] = frozenset()
     logs: Sequence[Path] = ()
     against: Sequence[Path] = ()
-    """WACZ files that may hold originals, the preferred first."""
+    """WACZ files that may have originals, the preferred first."""
     left_out: Sequence[str] = ()
-    """Names of WARC files that are not in it, though they should be: it says so."""
+    """Names of WARC files that should be in it but are not: the WACZ says so."""
     created: float = field(default_factory=time.time)
     replace: bool = False
     """Whether a file of that name may be overwritten."""
     mode: int = FILE_MODE
-    """Of the file."""
+    """The mode of the file."""
     strict: bool = False
     """Whether the result has to pass `check`, which inflates every record."""
 
@@ -105,9 +105,9 @@ def warc_files(
 ) -> list[Path]:
     """Return *given* files, and for a directory the closed WARC files in it.
 
-    With *crawl_id* only the files of that crawl, whichever node wrote them. What is not
-    a regular file, or was not closed yet, is left out: *refused* is called with it and
-    the reason, or the log has them.
+    With *crawl_id*, return only the files of that crawl, whichever node wrote them. A
+    file that is not a regular one, or not closed yet, is left out: *refused* is called
+    with it and the reason, by default to log them.
 
     Raises:
         BadWacz: One does not exist, or two have the same name.
@@ -147,13 +147,13 @@ def create(
 ) -> Made:
     """Make the WACZ *out* of *warcs*, check it, and only then give it its name.
 
-    *progress* is called with how many bytes of WARC were copied.
+    *progress* is called with the number of bytes copied from WARC files.
 
     Raises:
         BadWarc: A WARC file is cut or damaged.
-        BadWacz: There are no captures, another process makes *out*, or the
+        BadWacz: There are no captures, another process is making *out*, or the
             result does not pass `check`.
-        FileTaken: *out* is there, and is not to be replaced.
+        FileTaken: *out* exists, and is not to be replaced.
         OSError: A file cannot be read or written.
     """
     options = options or Options()
@@ -174,7 +174,7 @@ def create(
 
 
 def _require_makeable(out: Path, warcs: Sequence[Path], options: Options) -> None:
-    """Refuse what can be seen at once to make no WACZ."""
+    """Refuse arguments that obviously cannot make a WACZ."""
     if not out.name.endswith(layout.SUFFIX):
         raise BadWacz(str(out), f"its name has to end in {layout.SUFFIX}")
     if out.exists() and not options.replace:
@@ -236,11 +236,11 @@ def _package(options: Options, needed: Sequence[Required]) -> dict[str, object]:
 def requires(
     needs: Iterable[Need], candidates: Iterable[Path]
 ) -> tuple[list[Required], set[str]]:
-    """Return which *candidates* hold what is needed, and the digests that none has.
+    """Return which *candidates* meet *needs*, and the digests that none of them has.
 
-    A need is met by the file that has the payload under the URL that the revisit
-    refers to: that is where a replay tool looks. If several have it, the one with
-    the capture of that time counts, else the first of them.
+    A need is met by a file that has the payload under the URL that the revisit refers
+    to: that is where a replay tool looks. If several have it, the one that has the
+    capture of that time is taken, else the first of them.
 
     Raises:
         BadWacz: A candidate cannot be read.
@@ -273,11 +273,11 @@ def _required(path: Path) -> Required:
 
 
 def is_of(name: str, crawl_id: str) -> bool:
-    """Whether a node of the crawl gave a WARC file its *name*."""
+    """Whether *name* is one that a node of the crawl gives a WARC file."""
     begin = re.escape(safe_name(crawl_id))
     return re.fullmatch(rf"{begin}-[0-9]{{17}}-[0-9]{{5,}}-.+", name) is not None
 
 
 def out_of(out: Path, part: str) -> Path:
-    """Return where scratch data of *out* is."""
+    """The path of the scratch file *part* for making *out*."""
     return out.with_name(f"{out.name}{OPEN}.{part}")

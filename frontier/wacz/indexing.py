@@ -4,16 +4,16 @@ What always holds:
 
 1.  Each capture has one line: from the index beside its file or, if that is missing
     or does not fit, from the file itself.
-2.  What grows with the files is in a file beside the output, not in memory. An index
-    beside a file is used up to `LISTING_LIMIT` bytes.
-3.  An index is used only if it is sorted, names its file, and no capture of the file
-    is behind the last that it lists: an index that is older than its file, or longer,
-    is not used.
-4.  If its index is used, no record of a file is read. So an index without the notes
-    for the list of pages and for revisits (`frontier.cdx.lines`) is not used.
+2.  Data that grows with the files is in files next to the output, not in memory. An
+    index beside a file is used only up to `LISTING_LIMIT` bytes.
+3.  An index is used only if it is sorted, names its file, and the file has no capture
+    after the last one listed: an index that is older than its file, or longer, is not
+    used.
+4.  If an index is used, none of the records that it lists is read. So an index without
+    the notes for the list of pages and for revisits (`frontier.cdx.lines`) is not used.
 
 If an index is used, three faults are not found here: a damaged body, a line that does
-not agree with its record, and a line that somebody has taken out of the index.
+not agree with its record, and a line that was removed from the index.
 `frontier.wacz.check` finds them.
 """
 
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LISTING_LIMIT = 96 << 20
-"""Largest index that is used, in bytes: some 200,000 captures. The lines of the pages
-in it are in memory until it is read."""
+"""The largest index that is used, in bytes: some 200,000 captures. The lines of its
+pages are in memory until all of it is read."""
 
 
 class Unusable(FrontierError):
-    """An index does not fit its file. Read the file."""
+    """An index cannot be used for its file: the file has to be read."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
 
 
 class Indexing:
-    """Takes WARC files one after the other; belongs to one thread."""
+    """Takes in WARC files one after another; belongs to one thread."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Indexing:
         seeds: frozenset[str],
         mode: int = FILE_MODE,
     ) -> None:
-        """Begin with none; *scratch* says where a file of a name may be made."""
+        """Begin with no files; *scratch* makes the path of a scratch file of a name."""
         self._opener = creating(mode)
         self.pages = 0
-        """How many pages there are."""
+        """The number of pages."""
         self.read = 0
-        """How many files were read because their index could not be used."""
+        """The number of files that were read because no index could be used."""
         self._seeds = seeds
         self._scratch = scratch
         self._made: list[Path] = []
@@ -89,7 +89,7 @@ class Indexing:
             path.unlink(missing_ok=True)
 
     def temporary(self, name: str) -> BinaryIO:
-        """An empty file that is closed and deleted in the end."""
+        """An empty file, which is closed and deleted at the end."""
         path = self._scratch(name)
         self._made.append(path)
         return self._stack.enter_context(open(path, "wb+", opener=self._opener))
@@ -117,11 +117,11 @@ class Indexing:
         return self._captures.sorted()
 
     def needs(self) -> Iterator[Need]:
-        """What revisits refer to that is in none of the files."""
+        """What revisits refer to but none of the files has."""
         return (need for _, _, need in self._captures.unresolved())
 
     def page_lines(self) -> BinaryIO:
-        """The list of pages, from its begin."""
+        """The list of pages, from its start."""
         self._pages.seek(0)
         return self._pages
 
@@ -129,7 +129,7 @@ class Indexing:
         """Take in what the index beside *path* says; return its pages by offset.
 
         Raises:
-            Unusable: There is none, or it is not of this file.
+            Unusable: There is none, or it does not fit this file.
         """
         beside = beside_of(path)
         pages: list[tuple[int, bytes]] = []
@@ -197,7 +197,7 @@ def _opened(beside: Path) -> BinaryIO:
 
 
 def _require_no_capture_behind(beside: Path, end: int, file: BinaryIO) -> None:
-    """Make sure that *file* has whole records from *end* on, which no index lists.
+    """Check that *file* has only whole records from *end* on, none of them a capture.
 
     Raises:
         Unusable: It has a capture there, is shorter, or is cut off.

@@ -1,6 +1,6 @@
-"""What is where in a WACZ (specification 1.1.1), and how it is read.
+"""Where things are in a WACZ (specification 1.1.1), and how they are read.
 
-The list of pages has the HTML captures with status 200 or none, and their titles.
+The list of pages has the HTML captures with status 200 or no status, and their titles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CDX = (".cdx", ".cdxj", ".cdx.gz", ".cdxj.gz")
 PACKAGE = "datapackage.json"
 DIGEST = "datapackage-digest.json"
 LEFT_OUT = "frontier_left_out"
-"""The names of the WARC files that should be in it and are not, in its package."""
+"""Key of the package: names of WARC files that should be in the WACZ but are not."""
 ARCHIVE = "archive/"
 INDEXES = "indexes/"
 INDEX = "indexes/index.cdx.gz"
@@ -74,7 +74,7 @@ def hash_of(stream: BinaryIO) -> tuple[str, int]:
 
 
 def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
-    """Return the line of a page; ``None`` if *capture* is not a page."""
+    """Return the line of *capture* in the list of pages; ``None`` if it has none."""
     if capture.title is None:
         return None
     url, date = capture.url, capture.date
@@ -88,7 +88,7 @@ def page_of(capture: Capture, seeds: frozenset[str]) -> bytes | None:
 
 
 def _identifier(name: str) -> str:
-    """A name of 32 digits that follows from the URL and the date."""
+    """An identifier of 32 hex digits, computed from *name*."""
     return hashlib.sha1(name.encode(), usedforsecurity=False).hexdigest()[:32]
 
 
@@ -126,7 +126,7 @@ def read_json(archive: zipfile.ZipFile, name: str, limit: int = 1 << 26) -> obje
 
 
 def originals(path: Path) -> Iterator[Need]:
-    """Yield what the WACZ at *path* stores, as a revisit would need it.
+    """Yield what the WACZ at *path* stores, in the form of a revisit's need.
 
     Raises:
         BadWacz: It cannot be read.

@@ -1,7 +1,7 @@
 """The zip file of a WACZ while it is written.
 
 Members stream into it: none is in memory as a whole. Each is hashed on its way, and
-listed in the package in the end.
+listed in the package at the end.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from typing import IO, BinaryIO, Self
 
 LEVEL = 1
-"""Of zlib, for what is compressed here: lists of pages and logs."""
+"""zlib's level for what is compressed here: lists of pages and logs."""
 ZIPNUM_LINES = 1024
 """Lines in a gzip member of the index."""
 ZIPNUM_LEVEL = 2
-"""Of ISA-L: some 3 % larger than zlib's at level 6, at an eighth of the time."""
+"""ISA-L's level: some 3 % larger than zlib's at level 6, in an eighth of the time."""
 _UNNAMEABLE = re.compile(r"[^a-z0-9._-]")
 
 
 class Pack:
-    """Writes members, their index, and in the end the package that lists them."""
+    """Writes members, their index, and at the end the package that lists them."""
 
     def __init__(self, file: IO[bytes], name: str, date: tuple[int, ...]) -> None:
-        """Begin a zip in *file*, which is empty; *date* is that of all members."""
+        """Begin a zip in *file*, which is empty; all members get the date *date*."""
         self._resources: list[dict[str, object]] = []
         self._file = file
         self._name = name
@@ -51,12 +51,12 @@ class Pack:
         source: BinaryIO,
         progress: Callable[[int], object] = lambda _: None,
     ) -> None:
-        """Put all of *source* into the file as *name*, as it is.
+        """Put all of *source* into the file as *name*, unchanged.
 
         *progress* is called with the size of each part.
 
         Raises:
-            BadWacz: *name* is there, or *source* grows or shrinks meanwhile.
+            BadWacz: *name* is there already, or *source* grows or shrinks meanwhile.
             OSError: Something cannot be read or written.
         """
         size = source.seek(0, os.SEEK_END)
@@ -76,26 +76,26 @@ class Pack:
     def add(self, name: str, blocks: Iterable[bytes], size: int = 0) -> None:
         """Put *blocks* into the file as *name*, compressed.
 
-        If they may come to 2 GiB, *size* has to say how many bytes they are.
+        If they may come to 2 GiB, *size* has to be their number of bytes.
 
         Raises:
-            BadWacz: *name* is there.
+            BadWacz: *name* is there already.
             OSError: The file cannot be written.
         """
         self._put(name, blocks, size, zipfile.ZIP_DEFLATED)
 
     def add_file(self, name: str, file: BinaryIO) -> None:
-        """Put what is left of *file* into the file as *name*, compressed.
+        """Put the rest of *file* into the file as *name*, compressed.
 
         Raises:
-            BadWacz: *name* is there.
+            BadWacz: *name* is there already.
             OSError: Something cannot be read or written.
         """
         size = os.fstat(file.fileno()).st_size
         self.add(name, layout.blocks(file.read), size)
 
     def add_index(self, lines: Iterable[bytes], data: BinaryIO, leads: BinaryIO) -> int:
-        """Put sorted *lines* into the file as its index; return how many there were.
+        """Put sorted *lines* into the file as its index; return their number.
 
         *data* and *leads* are empty files, for ZipNum and for its ``.idx``.
 
@@ -110,7 +110,7 @@ class Pack:
     def finish(self, package: dict[str, Any] | None = None) -> None:
         """Write the zip's directory and wait until everything is on disk.
 
-        Before, *package* is added, with all members as its resources.
+        First add *package*, with all members as its resources.
         """
         if package is not None:
             data = json.dumps(package | {"resources": self._resources}, indent=2)
@@ -129,7 +129,7 @@ class Pack:
         self._zip.close()
 
     def _put(self, name: str, blocks: Iterable[bytes], size: int, packing: int) -> int:
-        """Write a member; return how many bytes it has."""
+        """Write a member; return its number of bytes."""
         if name in self._zip.NameToInfo:
             raise BadWacz(self._name, f"{name} would be there twice")
         info = zipfile.ZipInfo(name, self._date)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ class Pack:
         info.external_attr = 0o644 << 16
         # A ZIP64 field must be in both headers of a member or in none, or wabac looks
         # for its data in the wrong place. From some 5 % below the limit on, zipfile
-        # would have it in one of them.
+        # would put it into only one of them.
         info.file_size = size if size > zipfile.ZIP64_LIMIT else 0
         digest, count = hashlib.sha256(), 0
         with self._zip.open(info, "w") as member:
@@ -159,11 +159,11 @@ class Pack:
 def write_zipnum(
     lines: Iterable[bytes], data: BinaryIO, index: BinaryIO, filename: str
 ) -> int:
-    """Write sorted *lines* as ZipNum, and return how many there were.
+    """Write sorted *lines* as ZipNum, and return their number.
 
-    *data* gets them in gzip members of some thousand lines. *index* has a line for
+    *data* gets them in gzip members of some thousand lines. *index* gets a line for
     each member, with the key of its first line, so that a reader inflates one member
-    and not the whole index; it calls *data* *filename*.
+    and not the whole index; there *data* is called *filename*.
     """
     meta = {"format": "cdxj-gzip-1.0", "filename": filename}
     index.write(f"!meta 0 {json.dumps(meta)}\n".encode())
