@@ -1,12 +1,12 @@
-"""CDX servers are asked for the originals that the index does not have.
+"""Asks CDX servers for the originals that the index does not have.
 
 They are only read. What always holds:
 
-1.  No fault of a server fails a capture: its payload counts as one that the server
+1.  No fault of a server makes a capture fail: its payload counts as one that the server
     does not have, and is stored in full.
 2.  `CdxServers.lookup` returns after a bounded time: a request takes at most `timeout`
-    seconds, `WORKERS` run at once, and a server that fails is left alone for a while;
-    see `frontier.dedupe.cdx_server`.
+    seconds, `WORKERS` of them run at once, and a server that fails is left alone for a
+    while; see `frontier.dedupe.cdx_server`.
 3.  An answer counts only if it is a capture, not a revisit, of the URL that was asked
     for (by its SURT key), with the same digest, of http or https, and with a real date
     that is not after the new capture.
@@ -43,25 +43,25 @@ logger = logging.getLogger(__name__)
 WORKERS = CONNECTIONS
 """Requests that are under way at once."""
 REMEMBERED = 20_000
-"""Results that are kept, of what is and of what is not there."""
+"""Results that are kept, whether an original was found or not."""
 MAX_URL = 4_000
-"""Characters of a URL that is asked for: servers refuse long request lines."""
+"""The most characters of a URL to ask for: servers refuse long request lines."""
 
 
 Found: TypeAlias = "tuple[str, Original]"
-"""An original, and that of the payload's digests by which it was found."""
+"""The payload digest by which an original was found, and the original."""
 
 
 @dataclass(slots=True)
 class Asked:
-    """What came of it. Only the caller of `lookup` changes it; anyone may read."""
+    """Statistics. Only the caller of `lookup` changes them; anyone may read them."""
 
     asked: int = 0
     """Payloads that were looked up; those remembered are not counted."""
     found: int = 0
-    """Payloads whose original a server has, the remembered ones too."""
+    """Payloads whose original a server has, including those remembered."""
     failed: int = 0
-    """Look-ups without an answer that could be used."""
+    """Look-ups without a usable answer."""
     seconds: float = 0.0
     """Time spent waiting for the answers."""
 
@@ -69,9 +69,8 @@ class Asked:
 class CdxServers:
     """The servers at *addresses*, asked in that order.
 
-    A request may take *timeout* seconds. *match* and *canon* tell which captures
-    are originals of which, as for the index. Threads are started with the first
-    look-up.
+    A request may take *timeout* seconds. *match* and *canon* tell which captures can be
+    originals, as for the index. Threads are started with the first look-up.
     """
 
     def __init__(
@@ -90,9 +89,9 @@ class CdxServers:
         self._known: OrderedDict[tuple[str, str], Found | None] = OrderedDict()
 
     def lookup(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found]:
-        """The originals of those of *wanted* that a server has. Raises nothing."""
+        """The originals that a server has, by payload of *wanted*. Raises nothing."""
         known = self._known
-        # A payload may have an original of another URL, if these do not matter.
+        # The original may have another URL, if URLs do not matter.
         is_shared = self._match in {Match.DIGEST, Match.SAME_URL}
         found = {}
         unknown = []
@@ -111,11 +110,11 @@ class CdxServers:
         return originals
 
     def close(self) -> None:
-        """End the threads when they have nothing to do; waits for none."""
+        """Have the threads end when they have nothing to do; do not wait for them."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, wanted: Sequence[Wanted]) -> dict[Wanted, Found | None]:
-        """What there is of those of *wanted* for which an answer came in time."""
+        """The results for those of *wanted* whose answers came in time."""
         askable = [each for each in wanted if len(each.url) <= MAX_URL]
         awake = sum(not server.is_resting() for server in self._servers)
         if not askable or not awake:
@@ -133,17 +132,17 @@ class CdxServers:
             if error is None:
                 answers[futures[future]] = future.result()
             elif not isinstance(error, NoAnswer):
-                # What nobody thought of costs a look-up, not the thread.
+                # An unforeseen error costs a look-up, not the thread.
                 logger.error("a look-up at a CDX server failed", exc_info=error)
         self.asked.seconds += time.perf_counter() - began
         self.asked.failed += len(askable) - len(answers)
         return answers
 
     def _look(self, wanted: Wanted) -> Found | None:
-        """What the servers have.
+        """Ask the servers for an original.
 
         Raises:
-            NoAnswer: One has failed, or is left alone, and no other has it.
+            NoAnswer: A server failed, or is left alone, and no other has one.
         """
         failure: NoAnswer | None = None
         for server in self._servers:
@@ -162,7 +161,7 @@ class CdxServers:
     def _original(
         self, wanted: Wanted, captures: list[Capture], server: CdxServer
     ) -> Found | None:
-        """The capture to refer to: of the very URL if there is one, then the first."""
+        """The capture to refer to: one of the same URL if possible, else the first."""
         ours = {parse(digest).algorithm: digest for digest in wanted.digests}
         best: Found | None = None
         others = set()
@@ -192,7 +191,7 @@ class CdxServers:
         if value is None or is_revisit or not self._is_match(wanted, url):
             return None
         if value.date[:19] > warc_date(wanted.started)[:19]:
-            return None  # an original is not later than what refers to it
+            return None  # an original cannot be later than its revisit
         return replace(value, source=server.name)
 
     def _is_match(self, wanted: Wanted, url: str) -> bool:

@@ -1,18 +1,18 @@
 """One CDX server: how it is asked, what it answers, and when it is left alone.
 
-pywb and wabac answer ``output=json`` with a JSON object on each line, the Wayback
-Machine, OpenWayback and OutbackCDX with one array of rows below a row of names.
-Servers without ``output`` answer with lines of CDXJ or CDX. All of these are read and
+pywb and wabac answer ``output=json`` with a JSON object on each line; the Wayback
+Machine, OpenWayback and OutbackCDX with one array of rows after a row of names. Servers
+that do not know ``output`` answer with lines of CDXJ or CDX. All of these are read and
 none is trusted: what is not a capture is skipped.
 
 What always holds:
 
-1.  A request takes about the time-out at most, `MAX_ANSWER` bytes of an answer are
-    read, and redirects are not followed.
-2.  After `FAILURES` in a row, or if it says that it is overloaded, a server is left
-    alone for `PAUSE` seconds, then for longer each time, up to `LONGEST_PAUSE`.
-3.  User and password in the address are sent to the server. No log and no record has
-    them, or the address's query.
+1.  A request takes about the time-out at most, at most `MAX_ANSWER` bytes of an answer
+    are read, and redirects are not followed.
+2.  After `FAILURES` failures in a row, or if it says that it is overloaded, a server is
+    left alone for `PAUSE` seconds, then for longer each time, up to `LONGEST_PAUSE`.
+3.  User and password in the address are sent to the server. No log or record has them,
+    or the address's query.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def answers(data: bytes) -> Iterator[Capture]:
 
 
 def _rows(data: bytes) -> Iterator[tuple[Callable[[Any], Capture | None], Any]]:
-    """Each row or line of *data*, and what reads it."""
+    """Each row or line of *data*, with the function to read it."""
     if not data.lstrip().startswith(b"["):
         for line in data.strip().splitlines():
             yield read_line, line
         return
-    names: list[str] = []  # OutbackCDX gives none
+    names: list[str] = []  # OutbackCDX sends none
     try:
         rows = json.loads(data)
     except RecursionError:
@@ -89,19 +89,19 @@ def _rows(data: bytes) -> Iterator[tuple[Callable[[Any], Capture | None], Any]]:
 logger = logging.getLogger(__name__)
 
 CONNECTIONS = 16
-"""To one server, that are kept."""
+"""Connections that are kept to one server."""
 FAILURES = 3
-"""In a row, after which a server is left alone for `PAUSE` seconds."""
+"""Failures in a row after which a server is left alone for `PAUSE` seconds."""
 PAUSE = 60.0
 LONGEST_PAUSE = 960.0
-"""Seconds of the pauses that follow while none of its answers can be used."""
+"""Seconds that later pauses grow to while the server gives no usable answer."""
 MAX_ANSWER = 1 << 20
-"""Bytes of an answer that is read; some 3,000 captures of a URL."""
+"""The most bytes of an answer that are read; some 3,000 captures of a URL."""
 LIMIT = 200
-"""Captures of a URL that are asked for, the latest."""
+"""Captures of a URL to ask for, those closest in time."""
 _GZIP = b"\x1f\x8b"
 _NONE = re.compile(rb"no captures? found", re.IGNORECASE)
-"""What Common Crawl's server and older pywb say with a 404 where there are none."""
+"""What Common Crawl's server and older pywb say, with a 404, if there are none."""
 _OVERLOADED = frozenset({429, 503})
 
 
@@ -110,20 +110,20 @@ class Wanted:
     """A payload whose original is looked for."""
 
     url: str
-    """As WARC-Target-URI has it."""
+    """In the form of WARC-Target-URI."""
     digests: tuple[str, ...]
-    """As the index spells them, of different algorithms; the crawl's own first."""
+    """In the index's spelling, by different algorithms; the crawl's own first."""
     started: float
-    """Of its capture, in seconds since the Unix epoch."""
+    """When its capture started, in seconds since the Unix epoch."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What an answer is remembered by."""
+        """The key by which its result is remembered."""
         return self.url, self.digests[0]
 
 
 class NoAnswer(Exception):
-    """A request had no answer that can be used."""
+    """A request got no usable answer."""
 
     def __init__(self, why: str, *, overloaded: bool = False) -> None:
         super().__init__(why)
@@ -139,7 +139,7 @@ class CdxServer:
         self._base = urlunsplit((parts.scheme, host, parts.path, "", ""))
         self._query = parse_qsl(parts.query, keep_blank_values=True)
         self.name = self._base
-        """Its address, without what may be secret."""
+        """Its address, without parts that may be secret."""
         self._headers = {"User-Agent": software(), "Accept-Encoding": "gzip"}
         if credentials:
             user = unquote(credentials).encode()
@@ -158,10 +158,10 @@ class CdxServer:
             return time.monotonic() < self._resting_until
 
     def captures(self, wanted: Wanted) -> list[Capture]:
-        """What it has of the URL of *wanted*.
+        """The captures that it has of the URL of *wanted*.
 
         Raises:
-            NoAnswer: It did not answer, or nothing that can be read.
+            NoAnswer: It did not answer, or its answer cannot be read.
         """
         if self.is_resting():
             raise NoAnswer("it failed, and is left alone for now")
@@ -177,13 +177,13 @@ class CdxServer:
         return found
 
     def _failed(self, why: str, *, overloaded: bool = False) -> None:
-        """Count a failure, and say so where it is the one too many."""
+        """Count a failure; if it is one too many, leave the server alone and warn."""
         with self._lock:
             self._failures += 1
             if self._failures < FAILURES and not overloaded:
                 return
             if time.monotonic() < self._resting_until:
-                return  # what was under way when it began to rest
+                return  # this request was under way when the pause began
             pause = min(PAUSE * 2 ** min(self._rests, 9), LONGEST_PAUSE)
             self._rests += 1
             self._resting_until = time.monotonic() + pause
@@ -196,7 +196,7 @@ class CdxServer:
         )
 
     def tell_algorithm(self, theirs: str, ours: str) -> None:
-        """Say once that its digests are of another algorithm than the crawl's."""
+        """Warn once that its digests are of other algorithms than the crawl's."""
         with self._lock:
             told, self._told = self._told, True
         if not told:
@@ -216,16 +216,16 @@ class CdxServer:
             logger.info("the CDX server %s answers again", self.name)
 
     def _target(self, wanted: Wanted) -> str:
-        """The address of the query: what the setting has of its own wins."""
+        """The address of the query: parameters in the setting override ours."""
         named = {name for name, _ in self._query}
         query = [(n, v.replace("{digest}", wanted.digests[0])) for n, v in self._query]
         query = [(n, v) for n, v in query if n != "url"]
         date = warc_date(wanted.started)
         rest = {
-            # Without it a URL that ends with an asterisk is a prefix.
+            # Without it, a URL that ends with an asterisk would be a prefix.
             "matchType": "exact",
             "output": "json",
-            # Not `mime`: pywb knows both names, the others know only this one.
+            # Not `mime`: pywb knows both names, other servers only this one.
             "filter": f"!mimetype:{REVISIT}",
         }
         if named.isdisjoint(("sort", "closest", "limit")):
@@ -248,7 +248,7 @@ class CdxServer:
         try:
             data = self._read(answer, ends)
         except BaseException:
-            answer.close()  # not to be used again: there may be more to come
+            answer.close()  # not to be reused: there may be more to come
             raise
         answer.release_conn()
         return data
@@ -273,7 +273,7 @@ class CdxServer:
 
 
 def _inflated(data: bytearray) -> bytes:
-    """What Wayback's servers send, who compress whatever they are asked to do."""
+    """*data* unpacked: Wayback's servers use gzip whatever they are asked for."""
     inflate = zlib.decompressobj(31)
     try:
         text = inflate.decompress(data, MAX_ANSWER + 1)
@@ -287,7 +287,7 @@ def _inflated(data: bytearray) -> bytes:
 
 
 def pool_for(scheme: str, host: str, timeout: float) -> urllib3.PoolManager:
-    """Connections to *host*, by the proxy of the environment if there is one."""
+    """Connections to *host*, through the environment's proxy if there is one."""
     options: dict[str, Any] = {
         "timeout": urllib3.Timeout(connect=timeout, read=timeout),
         "retries": False,

@@ -1,9 +1,9 @@
-"""Payload digests: computed, spelled, and read from other tools.
+"""Payload digests: computes them, spells them, and reads those of other tools.
 
 WARC 1.1 (section 5.9) writes a digest as ``algorithm:value`` and leaves the
 spelling of the value open. Tools differ: SHA-1 in base32 (Heritrix, warcio),
 SHA-256 in hex (Browsertrix), with the label or, in indexes, without it. Two
-digests are the same if `parse` returns the same for both; text never decides.
+digests are the same if `parse` returns the same for both; their text is not compared.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ALGORITHM = "sha256"
 """The algorithm of payload digests, unless another one is chosen."""
 
 ALGORITHMS = ("sha256", "sha1", "blake3")
-"""Those that a crawl may choose."""
+"""The algorithms that a crawl may choose."""
 
 _BARE = {"md5": 16, "sha1": 20, "sha256": 32, "sha384": 48, "sha512": 64}
 SIZES = {**_BARE, "blake3": 32}
-"""Algorithm to the length of its digests, in bytes."""
+"""The length of digests in bytes, by algorithm."""
 
 _BY_HEX = {size * 2: name for name, size in _BARE.items()}
 _BY_BASE32 = {-(-size * 8 // 5): name for name, size in _BARE.items()}
@@ -49,22 +49,22 @@ class PayloadDigest(NamedTuple):
     value: bytes
 
     def spelled(self) -> str:
-        """As the index spells it: one spelling for each digest.
+        """The digest in the index's spelling, which is unique.
 
-        Bare, SHA-1 in base32 as Heritrix has it and others in lower-case hex as
-        Browsertrix has them. BLAKE3 keeps its label: bare it would be a SHA-256.
+        It has no label; SHA-1 is in base32, like Heritrix's, others in lower-case hex,
+        like Browsertrix's. BLAKE3 keeps its label: without, it would be a SHA-256.
         """
         if self.algorithm == "sha1":
             return base64.b32encode(self.value).decode("ascii")
         return self.value.hex() if self.algorithm in _BARE else self.in_hex()
 
     def in_hex(self) -> str:
-        """With its label, in hex: how manifests spell it."""
+        """The digest with its label, in hex, as manifests spell it."""
         return f"{self.algorithm}:{self.value.hex()}"
 
 
 def hashing(algorithm: str = ALGORITHM) -> Any:
-    """A digest of nothing yet, with the methods of `hashlib`'s.
+    """A new, empty hash object with the methods of `hashlib`'s.
 
     Raises:
         ImportError: *algorithm* is ``blake3``, and that package is not installed.
@@ -78,7 +78,7 @@ def hashing(algorithm: str = ALGORITHM) -> Any:
 
 
 def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
-    """Return the digest of *payload* as the index spells it.
+    """The digest of *payload*, in the index's spelling.
 
     Raises:
         ImportError: See `hashing`.
@@ -93,7 +93,7 @@ def digest_of(payload: Body, algorithm: str = ALGORITHM) -> str:
 
 
 def spelled(text: str) -> str:
-    """Return the digest *text*, of any spelling, as the index spells it.
+    """The digest *text*, in any spelling, turned into the index's spelling.
 
     Raises:
         ValueError: It is not a digest.
@@ -104,7 +104,7 @@ def spelled(text: str) -> str:
 
 
 def in_hex(text: str) -> str:
-    """Return the digest *text* with its label and in hex; empty if it is none."""
+    """The digest *text* with its label and in hex; empty if it is not a digest."""
     if _IN_HEX.fullmatch(text):
         return text
     try:
@@ -114,7 +114,7 @@ def in_hex(text: str) -> str:
 
 
 def labelled(digest: str) -> str:
-    """Return *digest*, spelled as in the index, as WARC headers spell it.
+    """*digest*, in the index's spelling, turned into that of WARC headers.
 
     Raises:
         ValueError: It is not a digest.
@@ -131,11 +131,11 @@ EMPTY = digest_of(b"")
 
 
 def parse(text: str) -> PayloadDigest:
-    """Return what *text* means: hex or base32, with or without a label, or base64.
+    """The digest that *text* means: hex or base32, with or without a label, or base64.
 
-    Base64 is read with a label only, and where the others do not fit. Without a label
-    the length tells the algorithm. Only 32 characters have two readings: MD5 if all of
-    them are hex, else SHA-1 in base32.
+    Base64 is read only with a label, and if the other spellings do not fit. Without a
+    label the length tells the algorithm. Only 32 characters can be read in two ways:
+    as MD5 if all of them are hex, else as SHA-1 in base32.
 
     Raises:
         ValueError: It is not a digest of an algorithm in `SIZES`.

@@ -1,4 +1,4 @@
-"""The index of payload digests: what it promises, and how it spells a value.
+"""The index of payload digests: its interface, and the layout of its values.
 
 A digest leads to the first capture of its payload, the original. The value has
 Browsertrix's layout, so that both tools can share one index::
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 _DATE = re.compile(r"[0-9]{14}(?:[0-9]{3}){0,2}")
 _NUMBER = re.compile(r"[0-9]{1,15}")
 _VALUE_LIMIT = 65_536
-"""Longest value that is decoded, in characters."""
+"""The longest value that is decoded, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An original that is on disk and may be referred to from now on."""
+    """An original that is on disk, so that revisits may refer to it from now on."""
 
     digest_hex: str
-    """Of the payload, as `frontier.dedupe.digest.spelled` spells it."""
+    """The payload digest, in the spelling of `frontier.dedupe.digest.spelled`."""
     date: str
     """WARC-Date of the response record."""
     url: str
     length: int
     """Compressed length of the response record, in bytes."""
     url_key: str = ""
-    """A further key to find it by; see `frontier.dedupe.revisit_policy`."""
+    """A second key to find it by; see `frontier.dedupe.revisit_policy`."""
 
 
 class Index(Protocol):
     """Payload digests, shared by the nodes of a collection."""
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
-        """Return the originals of those of *digests*, or other keys, that are known.
+        """Return the known originals, by digest or other key in *digests*.
 
         Raises:
             StoreUnavailable: Ask again later.
@@ -57,29 +57,29 @@ class Index(Protocol):
     def add(self, entries: Sequence[Entry]) -> None:
         """Add *entries*; a digest that is known keeps its original.
 
-        Adding the same entries again changes nothing, because the caller
-        repeats what may or may not have worked.
+        Adding the same entries again changes nothing, because the caller repeats a call
+        that may or may not have worked.
 
         Raises:
-            StoreUnavailable: Nothing is known about the effect; repeat it.
+            StoreUnavailable: Its effect is not known; repeat it.
         """
 
 
 def encode(date: str, url: str, length: int) -> str:
-    """Return the value of an original of a crawl that runs, given its WARC-Date."""
+    """The value for an original of a running crawl; *date* is its WARC-Date."""
     return f"0 {digits(date)} {escaped(url)} {length}"
 
 
 def decode(
     value: str | bytes, crawl_id: str = "", *, minted: bool = False
 ) -> Original | None:
-    """Return the original that *value* says, or ``None`` if it is not in the layout.
+    """The original in *value*, or ``None`` if *value* is not in the layout.
 
-    *crawl_id* is that whose key held it, and *minted* whether we wrote its records:
-    of those with a whole date the id can be computed.
+    *crawl_id* is the crawl whose key had it, and *minted* says whether we wrote that
+    crawl's records: then the id of a record with a full date can be computed.
 
-    Other tools write to the index too: whatever cannot be right is treated as
-    absent, which costs one more copy of a payload and nothing else.
+    Other tools write to the index too: a value that cannot be right is treated as
+    absent, which only costs one more copy of a payload.
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
@@ -89,7 +89,7 @@ def decode(
     number, date, url, length = fields
     if not (_NUMBER.fullmatch(number) and _NUMBER.fullmatch(length)):
         return None
-    if len(url) > MAX_URL:  # a revisit would name it
+    if len(url) > MAX_URL:  # a revisit would have to name it
         return None
     if not url or url != escaped(url) or not _is_date(date):
         return None

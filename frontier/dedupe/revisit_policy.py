@@ -6,21 +6,21 @@ match                   a capture is a revisit of
 ``digest``              any capture of the same payload
 ``url+digest``          one of the same payload from the same URL
 ``canonical+digest``    one of the same payload from an equivalent URL
-``digest+same-url``     any of the same payload, from the same URL if there is
+``digest+same-url``     any of the same payload, if possible from the same URL
 ======================  =====================================================
 
-A key is a payload digest as the index spells it, or `url_key`. The first key of an
+A key is a payload digest in the index's spelling, or a `url_key`. The first key of an
 exchange that leads to an original decides. Each payload is indexed under one digest. It
-may be looked up by further ones, because other archives use other algorithms.
+may be looked up by further digests, because other archives use other algorithms.
 
-`Statistics` are what deduplication did, as Heritrix's DeDuplicator reports it.
+`Statistics` say what deduplication did, in the figures of Heritrix's DeDuplicator.
 
-Of its figures always holds:
+What always holds of them:
 
-1.  Each payload that was looked up is counted once: new, or as a hit by its exact
-    URL, by an equivalent one, or by its digest alone.
-2.  Hosts and media types are bounded in number: what comes after the first
-    `MOST_COUNTED` is counted under `OTHERS`.
+1.  Each payload that was looked up is counted once: as new, or as a hit by its exact
+    URL, by an equivalent URL, or by its digest alone.
+2.  Hosts and media types are bounded in number: all after the first `MOST_COUNTED` are
+    counted under `OTHERS`.
 """
 
 from __future__ import annotations
@@ -47,37 +47,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An exchange, weighed."""
+    """An exchange, with the keys that it is looked up by."""
 
     exchange: Exchange
     digest_hex: str
     eligible: bool
     """Whether the payload is looked up and indexed."""
     keys: tuple[str, ...]
-    """Under which it is; the first that is known decides."""
+    """The keys for that; the first that is known decides."""
     further: Mapping[str, str]
-    """Those of the keys that are made of another digest of the payload, and that."""
+    """Those `keys` that come from other digests of the payload, with these digests."""
 
     def found(self, known: Mapping[str, Original]) -> tuple[str, Original | None]:
-        """What the exchange is a revisit of, if it is one, and by which digest."""
+        """The digest that decides, and the original if the exchange is a revisit."""
         if self.exchange.unmodified is not None:
             return self.digest_hex, self.exchange.unmodified.original
         key = next((key for key in self.keys if key in known), "")
         return self.further.get(key, self.digest_hex), known.get(key)
 
     def wanted(self) -> Wanted:
-        """What CDX servers are asked for."""
+        """The payload as CDX servers are asked for it."""
         digests = dict.fromkeys([self.digest_hex, *self.further.values()])
         x = self.exchange
         return Wanted(target_uri(x.url), tuple(digests), x.started)
 
 
 URL_KEY = "url:"
-"""What the keys begin with that are made of a URL and a digest."""
+"""The prefix of keys that are made of a URL and a digest."""
 
 
 class Match(StrEnum):
-    """When a capture is a revisit of another; see the module."""
+    """When a capture is a revisit of another; see the module's docstring."""
 
     DIGEST = "digest"
     URL = "url+digest"
@@ -88,7 +88,7 @@ class Match(StrEnum):
 def keys_of(
     match: Match, url: str, digest: str, rules: str = "heritrix"
 ) -> tuple[str, ...]:
-    """The keys under which a capture of *url* is looked up, the best first.
+    """The keys by which a capture of *url* is looked up, the best first.
 
     *rules* tell which URLs are equivalent.
     """
@@ -102,16 +102,16 @@ def keys_of(
 
 
 def url_key(url: str, digest: str) -> str:
-    """The key of the captures of *digest* from *url*.
+    """The key of captures of *digest* from *url*.
 
-    128 bits: that two of 10^10 captures share one has a chance of 1e-19.
+    It has 128 bits: the chance that two of 10^10 captures share one is 1e-19.
     """
     named = f"{digest} {url}".encode("utf-8", "surrogatepass")
     return URL_KEY + hashlib.blake2b(named, digest_size=16).hexdigest()
 
 
 def canonical(url: str, rules: str = "heritrix") -> str:
-    """*url* under *rules*, or as it is if these refuse it."""
+    """The canonical form of *url* by *rules*, or *url* if they refuse it."""
     try:
         return named(rules).apply(url)
     except InvalidURL:
@@ -126,7 +126,7 @@ _TEXT = (
     "application/ecmascript",
     "image/svg+xml",
 )
-"""What counts as text for the least size; all else is binary, as in warcprox."""
+"""Types that count as text for the least size; others are binary, as in warcprox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +134,19 @@ class Policy:
     """Whether a payload is looked up, and indexed when it is new.
 
     Never the empty payload: all empty payloads are the same, and a revisit of one
-    cannot be told from a capture. Never a truncated one: its digest is not that
-    of what the server has, and a revisit says ``length`` in WARC-Truncated, where
-    the real reason would have to stand (WARC 1.1, section 6.7.2). And only answers
-    to GET: a revisit names the URL and the date of its original, and replay tools
-    file what a form was answered under another URL (`frontier.cdx.lines`).
+    cannot be told from a capture. Never a truncated one: its digest is not that of the
+    server's payload, and a revisit says ``length`` in WARC-Truncated, where the real
+    reason would have to be (WARC 1.1, section 6.7.2). And only responses to GET: a
+    revisit names the URL and the date of its original, and replay tools file the
+    response to a form under another URL (`frontier.cdx.lines`).
     """
 
     statuses: frozenset[int] = frozenset({200})
-    """Only 200 by default, as Heritrix and the National Library of Iceland have
-    it: the bodies of errors and redirects are small, and to replay one through
-    another capture gains nothing."""
+    """Only 200 by default, as with Heritrix and the National Library of Iceland: the
+    bodies of errors and redirects are small, and nothing is gained by replaying one
+    through another capture."""
     mime_include: tuple[str, ...] = ()
-    """Patterns, as ``image/*``; empty for all types."""
+    """Patterns such as ``image/*``; empty for all types."""
     mime_exclude: tuple[str, ...] = ()
     min_text_bytes: int = 0
     min_binary_bytes: int = 0
@@ -178,7 +178,7 @@ class Policy:
         )
 
     def least(self, mime: str) -> int | None:
-        """The least bytes of a payload of type *mime*; ``None`` if it may not be."""
+        """The least bytes of a payload of type *mime*; ``None`` if it is excluded."""
         if self.mime_include and not _any(self.mime_include, mime):
             return None
         if _any(self.mime_exclude, mime):
@@ -196,20 +196,20 @@ def _any(patterns: Iterable[str], mime: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What becomes a revisit, and of what."""
+    """Which exchanges become revisits, and of what."""
 
     policy: Callable[[Exchange], bool] = may_be_revisit
     """Which payloads are looked up and indexed; the empty one never is."""
     match: Match = Match.DIGEST
     algorithm: str = ALGORITHM
-    """Of the payload digests."""
+    """The algorithm of payload digests."""
     further: tuple[str, ...] = ()
-    """Algorithms of digests that others' originals may have."""
+    """Algorithms of digests that originals of other archives may have."""
     canon: str = "heritrix"
     """The rules that tell which URLs are equivalent."""
 
     def weigh(self, exchange: Exchange) -> Item:
-        """What *exchange* is looked up by; nothing if the policy says no."""
+        """*exchange* with the keys to look it up by; none if the policy says no."""
         body = exchange.response_body
         if exchange.unmodified is not None:
             return Item(exchange, exchange.unmodified.digest, False, (), {})
@@ -235,22 +235,22 @@ KINDS = ("handled", "new", "exact_url", "canonical_url", "digest")
 
 @dataclass(slots=True)
 class Statistics:
-    """Of one node: payloads, and their bytes before compression.
+    """Figures of one node: payloads, and their bytes before compression.
 
-    Only the writer thread changes them; anyone may read.
+    Only the writer thread changes them; anyone may read them.
     """
 
     kinds: dict[str, list[int]] = field(
         default_factory=lambda: {kind: [0, 0] for kind in KINDS}
     )
-    """Payloads and bytes: all, new ones, and hits by what the original shares."""
+    """Payloads and bytes by kind: all, new ones, and hits by what they share."""
     shares: dict[str, dict[str, list[int]]] = field(
         default_factory=lambda: {"hosts": {}, "mimes": {}}
     )
-    """Payloads and bytes of each host and type, then of those that were hits."""
+    """Payloads and bytes of each host and type, then payloads and bytes of hits."""
 
     def note(self, exchange: Exchange, original: Original | None) -> None:
-        """Count *exchange*, which was looked up, and what was found."""
+        """Count *exchange*, which was looked up, with the *original* that was found."""
         size, url = len(exchange.response_body), target_uri(exchange.url)
         kind = "digest"
         if original is None:
@@ -273,7 +273,7 @@ class Statistics:
                 _add(share, size, 2)
 
     def report(self) -> dict[str, dict[str, list[int]]]:
-        """The `SHOWN` hosts and media types with most bytes, for the crawl's report."""
+        """The `SHOWN` hosts and media types that saved most, for the crawl's report."""
         found = {}
         for of, names in self.shares.items():
             shares = list(names.items())  # at once: the writer thread may add to it

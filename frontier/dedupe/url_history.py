@@ -1,23 +1,23 @@
-"""What a URL answered last, so that the server can be asked whether it changed.
+"""The last captures of URLs, and the digest index by URL.
 
-What always holds:
+`History` has the last capture of a URL, so that the server can be asked whether it has
+changed since. What always holds:
 
 1.  An entry refers to an original that is on disk, and counts only while the
-    original's crawl, or its round, is the reader's or a committed one.
+    original's crawl, or its round, is the reader's or is committed.
 2.  Nothing in an entry is trusted: sizes are capped, validators are one printable
     line, and the file is a plain name.
 
-The digest index by all keys of a match, and over further collections.
-
+`MatchedIndex` is the digest index by all keys of a match, and over further collections.
 What always holds:
 
-1.  An entry by URL counts only while its crawl is this one, or it is committed; any
-    other counts as absent, and may be replaced. So a commit or a cancel need not touch
-    the entries.
+1.  An entry by URL counts only while its crawl is this one or is committed; any other
+    counts as absent, and may be replaced. So a commit or a cancel need not touch the
+    entries.
 2.  Collections that are only read are never written to. The crawl's own collection
-    comes first, then they do in the order in which they are named.
-3.  An original is *minted* only if a crawl of ours wrote it and its date is whole:
-    then its record id can be computed.
+    comes first, then the others in the order in which they are named.
+3.  An original is *minted* only if a crawl of ours wrote it and its date is full: then
+    its record id can be computed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 class _OfCrawl:
-    """What one crawl adds to a collection beside its digests, and may refer to there.
+    """What one crawl adds to a collection besides digests, and what it may refer to.
 
-    A crawl that commits in rounds says with an entry in which round it was, so that it
-    counts as soon as that round is committed, and never if it was canceled.
+    A crawl that commits in rounds notes in each entry which round it belongs to, so
+    that it counts as soon as that round is committed, and never if it was canceled.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class _OfCrawl:
         crawl_id: str,
         round_id: Callable[[], str] | None = None,
     ) -> None:
-        """*round_id* is what the crawl's entries are said to be of."""
+        """*round_id* gives the round that the crawl's entries belong to."""
         self._store = store
         self._keys = collection_keys(store, name)
         self._crawl_id = crawl_id
@@ -64,7 +64,7 @@ class _OfCrawl:
     def _visible(self, ids: Iterable[str]) -> dict[str, bool]:
         """Those of *ids*, crawls or rounds, that are this crawl's or committed.
 
-        And of each whether it is another crawl whose records we wrote.
+        The value says whether it is another crawl whose records we wrote.
         """
         asked = {each: round_of(each) for each in ids}
         others = sorted({crawl for crawl, _ in asked.values()} - {self._crawl_id})
@@ -94,9 +94,9 @@ class _OfCrawl:
 
 
 def _is_committed(number: int | None, last: int) -> bool:
-    """Whether the round *number* of a crawl is, of which *last* was the last one.
+    """Whether the round *number* of a crawl is committed; *last* is the last that is.
 
-    What a crawl added before it had rounds is of its first one.
+    Entries that a crawl added before it had rounds belong to its first one.
     """
     return (number or 1) <= last if last else number is None
 
@@ -104,8 +104,8 @@ def _is_committed(number: int | None, last: int) -> bool:
 class MatchedIndex(_OfCrawl):
     """An `Index` that knows originals by digest, and by URL and digest.
 
-    *index* answers for the digests of the own collection; *further* are indexes
-    that are only read.
+    *index* has the digests of the crawl's own collection; *further* are indexes that
+    are only read.
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class MatchedIndex(_OfCrawl):
         self._further = further
 
     def begin(self) -> None:
-        """Say that we write this crawl's records, before the index has any of them."""
+        """Note that we write this crawl's records, before the index has any of them."""
         self._store.call(Call.command("SADD", self._keys.minted(), self._crawl_id))
 
     def lookup(self, digests: Sequence[str]) -> dict[str, Original]:
-        """Return the originals of those of *digests*, or URL keys, that are known."""
+        """Return the known originals, by digest or URL key in *digests*."""
         by_url = [key for key in digests if key.startswith(URL_KEY)]
         plain = [key for key in digests if not key.startswith(URL_KEY)]
         found = self._index.lookup(plain) | self._by_url(by_url)
@@ -171,7 +171,7 @@ class MatchedIndex(_OfCrawl):
 
 _UNSAFE_NAME = re.compile(r"^[.-]|[^A-Za-z0-9._-]")
 _LIMIT = 16_384
-"""Longest entry that is read, in bytes."""
+"""The longest entry that is read, in bytes."""
 _VALIDATOR = re.compile(r"[\x20-\x7e]{1,1000}")
 _HEADER = re.compile(
     rb"^(etag|last-modified)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE | re.MULTILINE
@@ -187,9 +187,9 @@ class LastCapture:
     digest: str
     etag: str
     modified: str
-    """Value of Last-Modified; this or the ETag may be empty, not both."""
+    """The value of Last-Modified; this or the ETag may be empty, but not both."""
     file: str
-    """Name of the WARC file with the original's record."""
+    """The name of the WARC file with the original's record."""
     offset: int
 
 
@@ -197,7 +197,7 @@ class History(_OfCrawl):
     """The last captures of the URLs of a collection, as one crawl sees them."""
 
     def lookup(self, url: str) -> LastCapture | None:
-        """What *url* answered last, if the reader may refer to it.
+        """The last capture of *url*, if the reader may refer to it.
 
         Raises:
             StoreUnavailable: Ask again later.
@@ -212,10 +212,10 @@ class History(_OfCrawl):
         return replace(past, original=replace(past.original, crawl_id=crawl_id))
 
     def add(self, captures: Sequence[LastCapture]) -> None:
-        """Remember *captures*, in place of what was known of their URLs.
+        """Remember *captures*, in place of what was known about their URLs.
 
         Raises:
-            StoreUnavailable: Nothing is known about the effect; repeat it.
+            StoreUnavailable: Its effect is not known; repeat it.
         """
         flat = [
             text
@@ -225,7 +225,7 @@ class History(_OfCrawl):
         self._store.call(Call.command("HSET", self._keys.history(), *flat))
 
     def _value(self, past: LastCapture) -> str:
-        """*past* as it is stored: of the round, if its original is the crawl's own."""
+        """*past* as it is stored: with the round if its original is this crawl's."""
         owner = past.original.crawl_id
         return _write(past, self._round_id() if owner == self._crawl_id else owner)
 
@@ -233,10 +233,10 @@ class History(_OfCrawl):
 def last_capture_of(
     exchange: Exchange, digest: str, stored: Stored, original: Original
 ) -> LastCapture | None:
-    """What is remembered of *exchange*, which was stored as *original*.
+    """What to remember of *exchange*, which was stored as *original*.
 
-    ``None`` if it has no validator, or is no answer to a plain GET, or became a
-    revisit: then it is not known in which file its body is.
+    ``None`` if it has no validator, is not a response to a GET, or became a revisit:
+    then it is not known which file has its body.
     """
     if stored.original is not None:
         return None
