@@ -100,7 +100,7 @@ GET = Asked()
 
 
 def asked(head: bytes, body: bytes) -> Asked:
-    """How the request with *head* and *body* asked; an empty one counts as a GET."""
+    """How the request with *head* and *body* asked; an empty *head* counts as a GET."""
     method = head.split(b" ", 1)[0].decode("latin-1").upper()
     if method in {"", "GET"}:
         return GET
@@ -116,7 +116,7 @@ def asked(head: bytes, body: bytes) -> Asked:
 
 
 def paired(records: Iterable[Found]) -> Iterator[tuple[Found, Asked]]:
-    """Yield *records*, with each response how it was asked for.
+    """Yield *records*, each response with how it was asked for.
 
     Request and response are adjacent, have the same URL, and one names the other in
     WARC-Concurrent-To. A response without a request counts as one to a GET.
@@ -368,7 +368,7 @@ def _parsed(text: str) -> HandyURL:
     """*text* in parts, without user and fragment.
 
     Raises:
-        InvalidURL: Its port is invalid, or it has not the parts of a URL.
+        InvalidURL: Its port is invalid, or it does not have the parts of a URL.
     """
     url = text.strip(_AROUND).translate(_STRAY)
     if not _SCHEME.match(url):

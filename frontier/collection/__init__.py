@@ -5,8 +5,8 @@ Browsertrix's (`frontier.dedupe.digest_index`). `rounds` commits the digests of 
 so that the others can use them; `import_` adds those of other archives, `purge` removes
 crawls and captures, and `check` repairs what is wrong.
 
-If an import, commit or purge is interrupted, crawls can still read the index, and it
-can be started again. Sources are files of unknown origin: sizes are capped, paths
+An import, commit or purge that is interrupted can be started again; meanwhile crawls
+can read the index. Sources are files of unknown origin: sizes are capped, paths
 confined. Callers: commands of `cli`, which block, and the end of a crawl
 (`node.archiving`), in a thread. Never on the event loop.
 """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MAX_LINE = 1 << 20
 """The most bytes of a line that is read; a URL of 64 kB fits easily."""
 MAX_SIZE = 10**12
-"""Bytes that no record can have; a larger size is a lie. WARC files have some GB, and
+"""Bytes that no record can have: such a size is a lie. WARC files have a few GB, and
 the counts of bytes saved are sums of these sizes."""
 MAX_INDEXES = 1_000
 """The most index files of one WACZ; py-wacz and Browsertrix write one or two."""

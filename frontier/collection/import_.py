@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from frontier.store.keys import CollectionKeys
 
     Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-    """Shows progress, given a name and a total; what it makes is told what is done."""
+    """Shows progress, by name and total; its context is a function that updates it."""
 
 CHUNK = 1_000
 """Captures that one call of the script takes; it lasts about two milliseconds."""

@@ -52,7 +52,7 @@ class PayloadDigest(NamedTuple):
         """The digest in the index's spelling, which is unique.
 
         It has no label; SHA-1 is in base32, like Heritrix's, others in lower-case hex,
-        like Browsertrix's. BLAKE3 keeps its label: without, it would be a SHA-256.
+        like Browsertrix's. BLAKE3 keeps its label: bare, it would pass for a SHA-256.
         """
         if self.algorithm == "sha1":
             return base64.b32encode(self.value).decode("ascii")

@@ -95,14 +95,14 @@ class LeftAlone:
         return self._session.node.hosts
 
     def host(self, request: Request) -> str | None:
-        """The host to leave alone if *request* should not be sent now."""
+        """The name under which the host of *request* is left alone."""
         reservation = self._session.requests.reservation(request)
         if reservation is not None and not self._is_spread:
             return self.hosts.of_queue(split_name(reservation.queue)[1])
         return self._session.queue_addresses.host(request.url)
 
     def waits(self, request: Request) -> bool:
-        """Whether *request* will be tried again once its host, now left alone, is."""
+        """Whether *request* waits until its host, now left alone, is asked again."""
         host = self.failed(request)
         is_kept = host is not None and self.hosts.waits(host)
         return is_kept and self.is_retried(request)
@@ -177,7 +177,7 @@ class LeftAlone:
             self._session.on_end(UNDONE)
 
     def hear(self, request: Request, response: Response) -> None:
-        """Learn from *response* how the host of *request* is."""
+        """Learn what *response* to *request*, which was sent, says about its host."""
         if request.url.startswith(NETWORK) and "cached" not in response.flags:
             self._session.node.uplink.answered(target_of(request))
         reason = LATER.get(response.status)
@@ -255,7 +255,7 @@ class BackOffMiddleware:
     async def process_exception(
         self, request: Request, exception: Exception
     ) -> Request | None:
-        """Note that *request* did not reach its host; try it again when the host is."""
+        """Note that *request* did not reach its host; try it again later, if it may."""
         if isinstance(exception, HostBackedOff):
             self._left_alone.withhold(request)
             return None

@@ -69,7 +69,7 @@ class _Jar(shared.Jar):
 
 
 class _ScrapysJar(CookieJar):
-    """Scrapy's jar, but it sends cookies as UTF-8, as which they were read.
+    """Scrapy's jar, but it sends cookies as UTF-8, just as it read them.
 
     Scrapy writes the header in the charset of the page that had the link: where that
     lacks a letter of a cookie, requests to that site fail.
@@ -300,9 +300,9 @@ def _belongs(domain: str, jar: _Jar) -> bool:
 def _may_be_set(cookie: Cookie, request: Request) -> bool:
     """Whether *cookie* may be set; for a public suffix, only by a host of that name.
 
-    Such a cookie is then for that host alone. That is Scrapy's rule, with the list that
-    is in the package: Scrapy fetches it from publicsuffix.org when the first cookie
-    with a domain comes.
+    Such a cookie is then for that host alone. That is Scrapy's rule, but with the list
+    in the package: Scrapy's own rule fetches it from publicsuffix.org when the first
+    cookie with a domain comes.
     """
     host = (urlparse_cached(request).hostname or "").lower()
     domain = cookie.domain.removeprefix(".")

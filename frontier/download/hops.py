@@ -13,7 +13,7 @@ What always holds:
 4.  With an archive, no request is sent whose URL is longer than a record's target may
     be.
 5.  Nothing that an operator has excluded is sent, whoever asked for it; a request that
-    waits for its turn is checked again when it comes (`frontier.download.politeness`).
+    waits for its turn is checked again at its turn (`frontier.download.politeness`).
 6.  Refused requests are counted by reason, reported once for each reason, and are in
     the crawl log.
 """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MIDDLEWARE = "a downloader middleware"
-"""The maker of a response that is no handler's; Scrapy does not say which one it is."""
+"""The maker of a response that no handler gave; Scrapy does not say which one it is."""
 RENDERED = frozenset({"playwright"})
 """Flags of responses that a browser rendered, by handlers that also fetch without."""
 _SCRAPYS = "scrapy.core.downloader.handlers."

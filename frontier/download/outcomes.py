@@ -93,7 +93,7 @@ class URLTooLong(IgnoreRequest):
 
 
 class RobotsUnreachable(IgnoreRequest):
-    """A request is not sent because robots.txt could not be read."""
+    """A request is not sent because it is not known what robots.txt says."""
 
 
 class Outcome(NamedTuple):

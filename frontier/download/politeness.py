@@ -214,7 +214,7 @@ class LeaseGuard:
 
     @asynccontextmanager
     async def _room(self, host: str) -> AsyncIterator[None]:
-        """Hold one of the requests to *host* that may be on the way at once."""
+        """Hold a place among the requests to *host* that may be on the way at once."""
         busy = self._busy.setdefault(host, _Busy())  # kept while anybody is in here
         async with busy.changed:
             await busy.changed.wait_for(

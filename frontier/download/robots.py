@@ -411,7 +411,7 @@ def _is_given_up(error: Exception) -> bool:
 
 
 def _is_gone(error: Exception | None) -> bool:
-    """Whether the request that asked for robots.txt now belongs to another node."""
+    """Whether another node has the request that needs robots.txt; not if it waits."""
     return isinstance(error, LeaseGone) and not isinstance(error, HostBackedOff)
 
 

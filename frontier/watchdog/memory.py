@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 PAGE = 4096
 RUNNING, MAX_RUNNING = 64, 2048
-"""The place and the most bytes of the record of the request whose callback runs."""
+"""Where the record of the request whose callback runs is, and its most bytes."""
 BEAT, MAX_BEAT = PAGE, 64 * 1024
 BEATEN = BEAT + MAX_BEAT + PAGE
 SIZE = BEATEN + PAGE

@@ -50,7 +50,7 @@ MOST = 16_000_000
 PR_SET_PDEATHSIG = 1
 """From prctl(2)."""
 NO_MEMORY = 3
-"""Exit code of a worker that has not enough memory for its job."""
+"""Exit code of a worker that does not have enough memory for its job."""
 
 
 def main() -> None:
