@@ -51,6 +51,8 @@ MOST_LOST = 3
 """Nodes of these that are named."""
 MOST_SHARES = 4
 """Hosts, and media types, by which bytes were saved and that are named."""
+OLD_S = 10.0
+"""From which age on it is said how old the lengths of queues are."""
 FEW = 3
 """Hosts that one line names."""
 MOST_EVENTS = 100
@@ -266,6 +268,8 @@ def hosts(crawl: CrawlSnapshot, when: When, watched: Watched | None) -> Section:
         if known:
             rows.append(Row(name, _first_of(known, FEW)))
     about = f"{watched.queued_hosts:,} have something queued" if watched else ""
+    if watched and watched.queues_s >= OLD_S:
+        about += f", by lengths of {duration(watched.queues_s)} ago"
     if alone.hosts:
         about = f"{about}, {alone.hosts:,} are left alone"
     most = max((one.queued for one in every), default=0)

@@ -5,9 +5,9 @@ all who watch. What always holds:
 
 1.  Looking changes nothing.
 2.  Each look reads the crawl as a whole, or of one with many nodes each `SLOW_S`;
-    partitions only as often as `SCANNED_A_SECOND` says, and the rest as often as
-    `SLOW_S`, `QUEUES_S` and `RECRAWL_S` do. Of hosts only those are asked for whose
-    queues are in the fullest partitions.
+    partitions and the lengths of queues only as often as `SCANNED_A_SECOND` and
+    `QUEUES_A_SECOND` say, and the rest as often as `SLOW_S` and `RECRAWL_S` do. Of
+    hosts only those are asked for whose queues are in the fullest partitions.
 3.  No keys are searched for, and what is kept is bounded in size.
 """
 
@@ -23,7 +23,12 @@ from frontier.errors import KeyDamaged
 from frontier.queue.hosts import record_of
 from frontier.status.forecast import TimeLeft, time_left
 from frontier.status.membership_log import log_call, read_log
-from frontier.status.partitions import dead_letters, longest_queues, look_at
+from frontier.status.partitions import (
+    MOST_QUEUES,
+    dead_letters,
+    longest_queues,
+    look_at,
+)
 from frontier.status.schedules import feeds_of, waiting_of
 from frontier.status.snapshot import assembled, read_crawl
 from frontier.status.validate import whole
@@ -46,8 +51,9 @@ MANY_NODES = 32
 """Of more nodes all is looked at each `SLOW_S`: each report has kilobytes."""
 SLOW_S = 5.0
 """Seconds between two looks at dead letters, members, delays and sites of feeds."""
-QUEUES_S = 40.0
-"""Seconds between two looks at the lengths of queues."""
+QUEUES_A_SECOND = 160
+"""Queues whose lengths are asked for, on average: all that are asked for again as soon
+as the partitions are looked at if they are few, and each 40 s if they are most."""
 RECRAWL_S = 60.0
 """Seconds between two looks at what waits until it is due: it reads all partitions."""
 FULLEST = 32
@@ -108,6 +114,8 @@ class Watched:
     queued_hosts: int = 0
     """Queues that have something: one with requests of several priorities has as
     many."""
+    queues_s: float = 0.0
+    """How long ago the lengths of queues were asked for."""
 
 
 class Watch:
@@ -128,7 +136,7 @@ class Watch:
         self._due: dict[str, float] = {}
         self._last: Watched | None = None
         self._looks: list[PartitionLook] = []
-        self._scanned = 0.0
+        self._scanned = self._measured = 0.0
         self._top: list[tuple[int, str, int]] = []
         """Length, queue key and partition of the longest queues."""
         self._delays: dict[str, int] = {}
@@ -169,7 +177,10 @@ class Watch:
         if self._is_due("partitions", count / SCANNED_A_SECOND):
             self._looks = list(look_at(store, keys, range(count), crawl.tiers))
             self._scanned = self._clock()
-        if self._is_due("queues", QUEUES_S):
+        queues = sum(look.scan.queues for look in self._looks)
+        asked = min(queues, FULLEST * MOST_QUEUES)
+        if self._is_due("queues", asked / QUEUES_A_SECOND):
+            self._measured = self._clock()
             self._top = longest_queues(store, keys, self._looks, FULLEST, MOST_HOSTS)
         if self._is_due("slow", SLOW_S):
             self._see_rest(crawl.view.taken_ms)
@@ -189,7 +200,8 @@ class Watch:
             membership_unread=self._log[1],
             recrawl=self._recrawl,
             feeds=self._feeds,
-            queued_hosts=sum(look.scan.queues for look in self._looks),
+            queued_hosts=queues,
+            queues_s=round(self._clock() - self._measured, 1),
         )
 
     def _see_rest(self, now_ms: int) -> None:

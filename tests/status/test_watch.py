@@ -11,6 +11,7 @@ from frontier.queue.hosts import Record
 from frontier.queue.reserve import Scan
 from frontier.status.figures import Figures, Pace
 from frontier.status.forecast import time_left
+from frontier.status.sections import sections
 from frontier.status.views import LimitProgress, NodeView
 from frontier.status.watch import (
     FULLEST,
@@ -163,6 +164,39 @@ def test_only_the_fullest_partitions_are_asked_for_queues(watch, counted, fill):
     assert counted[1]["LLEN"] == FULLEST
     assert found.hosts[0].host == f"h{FULLEST + 4}.example"
     assert found.queued_hosts == FULLEST + 5
+
+
+def test_lengths_of_few_queues_are_as_fresh_as_the_totals(watch, clock, fill):
+    fill(1, "h.example", 10)
+    assert watch.look().hosts[0].queued == 10
+
+    fill(1, "h.example", 5)
+    clock.now += PARTITIONS / SCANNED_A_SECOND
+    found = watch.look()
+
+    assert found.hosts[0].queued == found.crawl.queue.ready == 15
+    assert found.queues_s == 0
+
+
+def test_lengths_of_many_queues_are_asked_for_less_often_and_say_how_old_they_are(
+    watch, clock, fill, monkeypatch
+):
+    monkeypatch.setattr("frontier.status.watch.QUEUES_A_SECOND", 0.05)
+    fill(1, "h.example", 10)
+    fill(2, "g.example", 1)
+    watch.look()
+
+    fill(1, "h.example", 5)
+    clock.now += 20.0
+    found = watch.look()
+
+    assert (found.hosts[0].queued, found.queues_s) == (10, 20.0)
+    hosts = next(
+        one for one in sections(found.crawl, str, found) if one.name == "hosts"
+    )
+    assert hosts.about == "2 have something queued, by lengths of 20 s ago"
+    clock.now += 20.0
+    assert watch.look().hosts[0].queued == 15
 
 
 def test_of_many_nodes_all_is_looked_at_less_often(watch, clock, db, keys, monkeypatch):
