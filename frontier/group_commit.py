@@ -26,7 +26,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from frontier.errors import KeyDamaged, WriterStopped
+from frontier.errors import StoreRefused, WriterStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ class GroupCommit(Generic[Job]):
     def _run(self) -> None:
         try:
             self._work()
-        except (WriterStopped, KeyDamaged) as error:
+        except (WriterStopped, StoreRefused) as error:
             logger.error("%s", error)  # noqa: TRY400 - told by its reason alone
             self.failure = error
         except BaseException as error:

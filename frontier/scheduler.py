@@ -269,7 +269,7 @@ class Scheduler(BaseScheduler, Owner):
             only_mark = Push(TEST, seen_hash(link.fingerprint), "", 0, b"")
             self._node.outbox.put(link.partition, only_mark)
         link.mode = TEST
-        link.fingerprint = self._modes.start_fingerprint(link.fingerprint)
+        link.fingerprint = self._modes.start_fingerprint(link.request, link.fingerprint)
 
     def _store(self, link: Link) -> None:
         """Have *link* queued in the store; raises as `_item` does."""

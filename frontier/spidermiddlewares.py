@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 ROOM = 10_000
 """Requests in the outbox above which `Spider.start` waits."""
+SCRAPYS = {"depth", "is_start_request"}
+"""What Scrapy's middlewares put into the ``meta`` of start requests."""
 NOT_OF_START = (CoordinationError, StoreError)
 """What `Spider.start` does not raise: then it is the node that cannot go on."""
 
@@ -114,9 +117,15 @@ class StartMiddleware:
 
     async def _noted(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What *start* yields; its requests are known as start requests."""
+        before: Counter[bytes] = Counter()
         async for item_or_request in start:
             if isinstance(item_or_request, Request):
-                self._session.requests.of(item_or_request).is_start = True
+                state = self._session.requests.of(item_or_request)
+                state.is_start = True
+                if item_or_request.dont_filter and _has_data(item_or_request):
+                    key = self._session.fingerprints.key(item_or_request)
+                    state.repeat = before[key]
+                    before[key] += 1
                 # As Scrapy's own middleware does, which a project may have taken out.
                 item_or_request.meta.setdefault("is_start_request", True)
             yield item_or_request
@@ -146,6 +155,11 @@ class StartMiddleware:
             except NOT_OF_START as error:
                 self._session.node.fail(error)
                 return
+
+
+def _has_data(request: Request) -> bool:
+    """Whether *request* carries what may tell it from others of its URL."""
+    return bool(request.cb_kwargs or request.cookies or request.meta.keys() - SCRAPYS)
 
 
 class SkipLinksMiddleware:

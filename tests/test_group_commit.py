@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from frontier.errors import WriterStopped
+from frontier.errors import StoreRefused, WriterStopped
 from frontier.group_commit import GroupCommit
 
 SOON = 120  # seconds; how long a test waits for what happens at once
@@ -16,7 +16,7 @@ class Groups(GroupCommit[str]):
         super().__init__("test", "the test is closed")
         self.taken = queue.SimpleQueue()
         self.go_on = threading.Semaphore(0)
-        self.fails = False
+        self.error = None
         self.given_up = []
         self._options = {"linger": linger, "idle": idle}
         self._thread.start()
@@ -29,8 +29,8 @@ class Groups(GroupCommit[str]):
             self.taken.put(jobs)
             if jobs:
                 assert self.go_on.acquire(timeout=SOON)
-                if self.fails:
-                    raise LookupError("a bug")
+                if self.error is not None:
+                    raise self.error
                 self._committed()
 
     def _give_up(self, job):
@@ -116,7 +116,7 @@ def test_group_commit_failure_rejects_later_jobs_in_order(groups, caplog):
     one.add("c")
     barriers = [one.durable(number) for number in (1, 3)]
     assert not barriers[0].cancel()
-    one.fails = True
+    one.error = LookupError("a bug")
     one.go_on.release()
 
     for barrier in barriers:
@@ -129,3 +129,16 @@ def test_group_commit_failure_rejects_later_jobs_in_order(groups, caplog):
     assert "the test thread failed" in caplog.text
     with pytest.raises(WriterStopped, match="a bug"):
         one.add("d")
+
+
+def test_a_refusal_of_the_store_is_told_in_one_line(groups, caplog):
+    one = groups()
+    one.add("a")
+    one.error = StoreRefused("the store at here wants a password")
+    one.go_on.release()
+
+    assert isinstance(one.durable().exception(SOON), WriterStopped)
+    assert one.failure is one.error
+    (record,) = caplog.records
+    assert record.getMessage() == str(one.error)
+    assert record.exc_info is None

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ONCE = "once"
 """The mode of a start request that is tested by a mark of its own: in a crawl that
-began with what others saw, or where links to start URLs are to be followed."""
+began with what others saw, where links to start URLs are to be followed, or if it is
+told from one before it by its data alone."""
 START_SALT = b"start"
 """What makes those marks where the crawl has no salt."""
 
@@ -35,9 +36,13 @@ class StartTest:
         """Whether it is by a mark of their own."""
         return bool(self.salt) or not self.is_seen
 
-    def fingerprint(self, fingerprint: bytes) -> bytes:
-        """What makes that mark, in place of a request's *fingerprint*."""
-        return hashlib.sha256(fingerprint + (self.salt or START_SALT)).digest()
+    def fingerprint(self, fingerprint: bytes, repeat: int = 0) -> bytes:
+        """What makes that mark, in place of a request's *fingerprint*.
+
+        *repeat* start requests before had the same, and other data.
+        """
+        number = b"%d" % repeat if repeat else b""
+        return hashlib.sha256(fingerprint + (self.salt or START_SALT) + number).digest()
 
 
 class SeenModes:
@@ -51,7 +56,8 @@ class SeenModes:
         """The mode of *request*."""
         if self.is_start(request):
             # every node has the seeds, whatever dont_filter says
-            return ONCE if self._start_test.is_apart else TEST
+            is_apart = self._start_test.is_apart or self._repeat(request)
+            return ONCE if is_apart else TEST
         redirected = request.meta.get("redirect_urls")
         if redirected and (request.dont_filter or self._is_carried_start(request)):
             return MARK
@@ -61,14 +67,17 @@ class SeenModes:
             return MARK
         return TEST
 
-    def start_fingerprint(self, fingerprint: bytes) -> bytes:
-        """What a request in mode `ONCE` is tested by in place of its *fingerprint*."""
-        return self._start_test.fingerprint(fingerprint)
+    def start_fingerprint(self, request: Request, fingerprint: bytes) -> bytes:
+        """What *request* is tested by in mode `ONCE`, in place of its *fingerprint*."""
+        return self._start_test.fingerprint(fingerprint, self._repeat(request))
 
     @property
     def _start_test(self) -> StartTest:
         session = self._session
         return StartTest(session.start_salt, session.config.seen_start)
+
+    def _repeat(self, request: Request) -> int:
+        return self._session.requests.known(request).repeat
 
     def is_start(self, request: Request) -> bool:
         """Whether `Spider.start` made *request*."""

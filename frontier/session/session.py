@@ -137,6 +137,8 @@ class RequestState:
 
     is_start: bool = False
     """Whether `Spider.start` made it."""
+    repeat: int = 0
+    """How many that `Spider.start` made before are told from it by their data alone."""
     delivery: Delivery | None = None
     """What it stands on: as the request that was taken, or as its robots.txt."""
     is_ahead: bool = False

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import KeyDamaged, StoreFull, StoreUnavailable, WritesRefused
-from frontier.store.client import CHANGED, Call, memory_share
+from frontier.store.client import CHANGED, Call, check_server, memory_share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -154,10 +154,15 @@ class OutageRetry:
         )
 
     async def watch_memory(self) -> None:
-        """Look at how full the store is, until cancelled."""
+        """Look at how full the store is, until cancelled.
+
+        Raises:
+            StoreRefused: It has begun to evict keys.
+        """
         while True:
             with contextlib.suppress(StoreUnavailable):
                 (memory,) = await self.call([Call.command("INFO", "memory")])
+                check_server(memory, self.store.where)
                 share = memory_share(memory)
                 if share >= NEARLY_FULL:
                     where = self.store.where

@@ -236,7 +236,25 @@ class One(Spider):
         cookie = response.request.headers.get("Cookie", b"").decode()
         yield fields(response, cookie=cookie)
 """,
+    "start requests to one URL, with data": """
+class One(Spider):
+    def __init__(self, bases="", **kwargs):
+        super().__init__(**kwargs)
+        self.bases = bases.split(",")
+
+    async def start(self):
+        for base in self.bases:
+            for n in range(2):
+                url = f"{base}/detail/0"
+                yield scrapy.Request(url, dont_filter=True, cb_kwargs={"n": n})
+                url = f"{base}/detail/1"
+                yield scrapy.Request(url, dont_filter=True, meta={"cookiejar": n})
+
+    def parse(self, response, n=None):
+        yield fields(response, n=n, jar=response.meta.get("cookiejar"))
+""",
 }
+TWICE = ("CrawlSpider, links to start URLs", "start requests to one URL, with data")
 REDIS_SPIDERS = {
     "RedisSpider": """
 class One(RedisSpider):
@@ -404,7 +422,7 @@ def test_two_nodes_yield_what_plain_scrapy_does(kind, crawls, cluster):
     made = crawls(SPIDERS[kind], cluster)
     made.run()
 
-    require_same(made, most=2 if "links to start" in kind else 1)
+    require_same(made, most=2 if kind in TWICE else 1)
 
 
 @pytest.mark.one_server("scrapy-redis's spider connects by itself, to no other")

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from frontier.errors import StoreUnavailable
+from frontier.errors import StoreRefused, StoreUnavailable
 from frontier.store.client import Call
 from frontier.store.outage_retry import OutageRetry
 
@@ -91,3 +91,16 @@ async def test_a_full_store_is_waited_for_and_said_once_with_what_to_do(
     assert all("CONFIG SET maxmemory" in text for text in refusals)
     assert "has memory again" in texts[-1]
     assert not any("does not answer" in text for text in texts)
+
+
+async def test_a_store_that_begins_to_evict_keys_is_refused(
+    connect, own_server, until, monkeypatch
+):
+    monkeypatch.setattr("frontier.store.outage_retry.LOOK", 0.01)
+    store = connect(own_server)
+    watch = asyncio.ensure_future(OutageRetry(store).watch_memory())
+    await store.call(Call.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"))
+    await until(watch.done)
+
+    with pytest.raises(StoreRefused, match="allkeys-lru"):
+        watch.result()
