@@ -143,6 +143,11 @@ class Leases:
         held = self.current(lease.partition)
         return held is not None and held.token == lease.token
 
+    def holds(self, lease: Lease) -> bool:
+        """Whether *lease*'s token is still held, though perhaps not to be relied on."""
+        held = self._held.get(lease.partition)
+        return held is not None and held.token == lease.token
+
     async def acquire(self, partitions: Iterable[int]) -> list[Acquired]:
         """Take those of *partitions* that nobody holds who lives.
 
@@ -307,8 +312,7 @@ class Leases:
 
     def forget(self, lease: Lease) -> None:
         """Count *lease* as lost, because the store refused its token."""
-        held = self._held.get(lease.partition)
-        if held is not None and held.token == lease.token:
+        if self.holds(lease):
             del self._held[lease.partition]
             self.changes += 1
 

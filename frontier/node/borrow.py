@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from frontier.node.context import Kernel
     from frontier.node.deliveries import Deliveries
-    from frontier.node.inbox import Inbox
 
 INTERVAL = 0.2
 """Seconds between looks at what others want, and at what is needed."""
@@ -46,9 +45,12 @@ class Borrow:
     def __init__(self, node: Kernel) -> None:
         self._node = node
         self._leases = node.leases
-        self._inbox: Inbox = node.inbox
+        self._ready = node.ready
         self._deliveries: Deliveries = node.deliveries
         self._clock = node.monotonic
+        self.wanted: set[int] = set()
+        """Partitions that others want, as hints have said since the last beat: this
+        node has them, or does not know that it has."""
         self._asked: dict[int, float] = {}
         """Partitions that others want, and when they said so last."""
         self._lent: dict[int, float] = {}
@@ -102,14 +104,14 @@ class Borrow:
         self._since = {p: self._since.get(p, now) for p in needed & held}
         self._asked = {p: at for p, at in self._asked.items() if now - at < 2 * ASK}
         self._lend()
-        if needed - held - self._needed or self._inbox.is_asked:
+        if needed - held - self._needed or self.wanted:
             self._node.heartbeat.hurry()
         self._needed = needed - held
         if self.moved and now - self._loaded >= ASK:
             self._loaded = now
             # Hints about what is borrowed go to the owners.
             owned = self._node.membership.ring.owned_by(self._node.config.node_id)
-            await self._inbox.load_queues(held.difference(owned))
+            await self._ready.load(held.difference(owned))
 
     def _lend(self) -> None:
         now = self._clock()

@@ -218,10 +218,13 @@ class Kernel:
     uplink: Any
     controls: Any
     outbox: Any
+    ready: Any
+    adopted: Any
     inbox: Any
     due_times: Any
     acks: Any
     deliveries: Any
+    reclaim: Any
     borrow: Any
     heartbeat: Any
     end_of_crawl: Any

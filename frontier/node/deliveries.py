@@ -1,4 +1,4 @@
-"""The deliveries of a node: what is adopted, kept, ended or lost.
+"""The deliveries of a node: what is kept, ended or lost.
 
 What always holds:
 
@@ -8,14 +8,11 @@ What always holds:
     the request led to. A URL that is claimed is new to the delivery that has claimed
     it, whichever process has that, and seen for all others. So no two nodes fetch it,
     and after a kill only what was not done is fetched again, and what leads there.
-3.  An adopted request is sent only under the lease of its host's partition, with all
-    that holds of requests from there: it waits in the inbox (`frontier.node.inbox`),
-    and `frontier.node.borrow` has the partition come here.
-4.  A root whose own request is through its callbacks is *kept*: whoever has its
+3.  A root whose own request is through its callbacks is *kept*: whoever has its
     partition next leaves it alone, for as long as its keeper's name is on the map. So
     no partition waits for another one to be handed over. It ends under the lease of its
     partition, which is borrowed for that.
-5.  A tree whose root is lost is dropped: nothing of it is sent any more.
+4.  A tree whose root is lost is dropped: nothing of it is sent any more.
 """
 
 from __future__ import annotations
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.node.acks import Acks
+    from frontier.node.adopted import Adopted
     from frontier.node.context import Kernel
     from frontier.node.delivery import Delivery
     from frontier.node.inbox import Inbox
@@ -49,10 +47,11 @@ class Deliveries(Part):
         self._leases = node.leases
         self._parts = node.parts
         self._membership = node.membership
+        self._adopted: Adopted = node.adopted
         self._inbox: Inbox = node.inbox
         self._acks: Acks = node.acks
-        self._claimed: dict[tuple[int, int], Delivery] = {}
-        """What is adopted, was new and is not over, by its partition and mark."""
+        self.kept: dict[tuple[int, int], Delivery] = {}
+        """Roots that this node keeps, by their partitions and the ids there."""
         self._ending: dict[Delivery, None] = {}
         """Roots of which nothing is left but the ack."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,41 +62,7 @@ class Deliveries(Part):
     def partitions(self) -> set[int]:
         """Those whose leases are needed for what this process alone can do."""
         ends = {r.reservation.lease.partition for r in self._ending if r.reservation}
-        return self._inbox.local_partitions | ends
-
-    def adopts(self, made: Delivery) -> bool:
-        """Whether *made* is to be tested; else it ends, as the same is here already.
-
-        The store would say that it is new: all of a tree is, to the tree.
-        """
-        if made.mark and self._has(made):
-            self.end(made)
-            return False
-        return True
-
-    def accept(self, made: Delivery, wait: float = 0.0) -> None:
-        """Have *made*, which is new, be sent; in *wait* seconds at the earliest."""
-        # What was tested at the same time may be the same.
-        if not self.adopts(made):
-            return
-        if made.mark:
-            self._claimed[made.partition, made.mark] = made
-        if wait > 0:
-            loop = asyncio.get_running_loop()
-            loop.call_later(wait, self._inbox.wait, made)
-        else:
-            self._inbox.wait(made)
-
-    def _has(self, delivery: Delivery) -> bool:
-        """Whether what has its mark is here, and was new. What is tested may not be."""
-        known = self._claimed.get((delivery.partition, delivery.mark))
-        return known is not None and not self.has_lost(known)
-
-    def _forget(self, delivery: Delivery) -> None:
-        """The mark of *delivery* was seen, or is not claimed any more."""
-        place = (delivery.partition, delivery.mark)
-        if self._claimed.get(place) is delivery:
-            del self._claimed[place]
+        return self._adopted.partitions | ends
 
     def has_lost(self, delivery: Delivery) -> bool:
         """Whether all that *delivery* stands on is for others to deliver again."""
@@ -109,7 +74,7 @@ class Deliveries(Part):
             return False
         if not root.keeper:
             return reservation.key not in self._inbox.open
-        is_known = _place(reservation) in self._inbox.kept
+        is_known = _place(reservation) in self.kept
         return not is_known or root.keeper != self._leases.name
 
     def through(self, reservation: Reservation) -> None:
@@ -126,7 +91,7 @@ class Deliveries(Part):
             self._inbox.forget(reservation)
         elif reservation.key in self._inbox.open:
             delivery.keeper, self._has_kept = self._leases.name, True
-            self._inbox.kept[_place(reservation)] = delivery
+            self.kept[_place(reservation)] = delivery
             self._begin(self._keep(delivery, reservation))
         self.end(delivery)
 
@@ -138,7 +103,7 @@ class Deliveries(Part):
         _, entry = await self._outage_retry.retry([keep, read])
         # A call before may have been done whose reply was lost.
         if not is_kept(entry, reservation, root.keeper):
-            self._inbox.kept.pop(_place(reservation), None)
+            self.kept.pop(_place(reservation), None)
         self._inbox.forget(reservation)
 
     def end(self, delivery: Delivery) -> None:
@@ -163,7 +128,7 @@ class Deliveries(Part):
             for root in one.roots:
                 root.reason = root.reason or one.reason
         elif one.reservation is None or self.has_lost(one):
-            self._forget(one)
+            self._adopted.forget(one)
         else:
             self._acks.complete(one.reservation)
 
@@ -178,10 +143,10 @@ class Deliveries(Part):
         known = (self._leases.changes, self._leases.name)
         if known != self._known:
             self._known = known
-            for root in list(self._inbox.kept.values()):
+            for root in list(self.kept.values()):
                 if self._is_lost(root) and root.reservation is not None:
-                    del self._inbox.kept[_place(root.reservation)]
-            self._inbox.drop_lost()
+                    del self.kept[_place(root.reservation)]
+            self._adopted.look()
         for root in list(self._ending):
             self._try_to_end(root)
 
@@ -205,15 +170,15 @@ class Deliveries(Part):
         """Note that *reservations* have left the store, or their marks are released."""
         for reservation in reservations:
             if reservation.id < 0:
-                self._forget(reservation.delivery)
+                self._adopted.forget(reservation.delivery)
             elif reservation.delivery is not None:
-                self._inbox.kept.pop(_place(reservation), None)
+                self.kept.pop(_place(reservation), None)
                 self._ending.pop(reservation.delivery, None)
 
     async def give_back(self) -> None:
         """Put back what is kept: this node leaves. Others put back what is theirs."""
-        stand = [r.reservation for r in self._inbox.kept.values() if r.reservation]
-        self._inbox.kept.clear()
+        stand = [r.reservation for r in self.kept.values() if r.reservation]
+        self.kept.clear()
         current = self._leases.current
         back = [
             replace(reservation, lease=lease)

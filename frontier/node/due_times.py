@@ -138,7 +138,7 @@ class DueTimes:
         self.moved += found.moved
         if found.became_ready:
             queues = [queue.decode() for queue in found.became_ready]
-            self._node.inbox.note_ready(partition, queues)
+            self._node.ready.note(partition, queues)
         if not found.bucket:
             self._next.pop(partition, None)
             self._leases.waiting.discard(partition)

@@ -198,7 +198,7 @@ class EndOfCrawl:
             if self._leases.current(partition):
                 self._require_counts(partition, scan)
                 if waits:
-                    await self._node.inbox.load_queues([partition])
+                    await self._node.ready.load([partition])
         self._later = later
         waits = math.isfinite(next_due) and next_due <= self.until
         self._next_due = next_due if waits and not open_ else 0.0

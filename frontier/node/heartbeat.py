@@ -35,16 +35,14 @@ from frontier.errors import StoreUnavailable
 from frontier.node.borrow import ASK
 from frontier.node.context import Part
 from frontier.node.ends import ORDERS
-from frontier.node.outbox import WANTED, hint_calls
+from frontier.node.hints import WANTED, hint_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from frontier.cluster.lease import Acquired
     from frontier.cluster.membership import View
-    from frontier.node.borrow import Borrow
     from frontier.node.context import Kernel
-    from frontier.node.inbox import Inbox
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +67,9 @@ class Heartbeat:
         self._keys = node.keys
         self._membership = node.membership
         self._leases = node.leases
-        self._inbox: Inbox = node.inbox
-        self._borrow: Borrow = node.borrow
+        self._ready = node.ready
+        self._inbox = node.inbox
+        self._borrow = node.borrow
         self._ttl = node.config.lease_ttl
         self._told = -1
         self._controls = ""
@@ -83,8 +82,6 @@ class Heartbeat:
         self._stopped = False
         self._following: asyncio.Task[bool] | None = None
         self._beat = min(BEAT, self._ttl / 10)
-        self._odd: set[int] = set()
-        """Partitions where more was reserved at the last look than is known here."""
         self._wanted: dict[int, float] = {}
         """Partitions that others have, and since when they should not."""
 
@@ -139,16 +136,9 @@ class Heartbeat:
         found, lost = await self._leases.look()
         self._inbox.lose_all(lost)
         self._node.due_times.note_waiting()
-        unknown = [
-            p for p, it in found.items() if it.ready and not self._inbox.knows(p)
-        ]
-        if unknown:
-            await self._inbox.load_queues(unknown)
-        # What is under way between here and the store is not so twice in a row.
-        known = self._inbox.open_by_partition()
-        odd = {p for p, it in found.items() if it.reserved > known.get(p, 0)}
-        self._inbox.doubt(self._odd & odd)
-        self._odd = odd - self._odd
+        ready = {p for p, it in found.items() if it.ready}
+        await self._ready.load(p for p in ready if not self._ready.knows(p))
+        self._node.reclaim.compare({p: it.reserved for p, it in found.items()})
 
     def leave(self) -> None:
         """Hand everything over, and take nothing more, from the next beat on."""
@@ -230,7 +220,7 @@ class Heartbeat:
     async def _follow(self, view: View) -> bool:
         ring = self._membership.ring
         wanted = owned = set(ring.owned_by(self._node.config.node_id))
-        asked = self._inbox.take_wanted()
+        asked, self._borrow.wanted = self._borrow.wanted, set()
         if not (self._membership.leaving or self._membership.hands_over):
             self._borrow.ask(asked & set(self._leases.held))
             wanted = self._borrow.chosen(owned)
@@ -239,8 +229,8 @@ class Heartbeat:
         surplus = set(self._leases.held) - wanted
         await self._hand_over(surplus)
         # What stays here after all was given back, and may have been all there was.
-        staying = (self._inbox.handing_over - surplus) & set(self._leases.held)
-        self._inbox.handing_over &= surplus
+        staying = (self._ready.handing_over - surplus) & set(self._leases.held)
+        self._ready.handing_over &= surplus
         missing = (wanted | self._leases.doubtful) - set(self._leases.held)
         acquired = await self._leases.acquire([] if self._stopped else sorted(missing))
         await self._ask_holders(wanted - owned, wanted & owned)
@@ -292,8 +282,8 @@ class Heartbeat:
         return bool(changed)
 
     async def _hand_over(self, partitions: set[int]) -> None:
-        fresh = partitions - self._inbox.handing_over
-        self._inbox.handing_over |= partitions
+        fresh = partitions - self._ready.handing_over
+        self._ready.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
@@ -308,9 +298,9 @@ class Heartbeat:
         fresh = list(acquired)
         left = {taken.lease: taken.former for taken in fresh if taken.reserved}
         if left:
-            await self._inbox.reclaim(left)
+            await self._node.reclaim.put_back(left)
         filled = [a.lease.partition for a in fresh if a.ready or a.reserved]
         filled += staying
         self._node.due_times.note_waiting()
         if filled:
-            await self._inbox.load_queues(filled)
+            await self._ready.load(filled)

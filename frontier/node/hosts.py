@@ -326,7 +326,7 @@ class Hosts(Part):
         """Have no host wait for its turn: delays have changed."""
         for known in self._known.values():
             known.turn = 0.0
-        self._node.inbox.look_again()
+        self._node.ready.look_again()
 
     def refused(self, host: str, reason: str, sent: float, asked: float) -> None:
         """Leave *host* alone: it was asked at *sent*, and wants it for *asked* seconds.
@@ -395,7 +395,7 @@ class Hosts(Part):
     def retry(self, what: str) -> None:
         """Ask a host, or all of them, at once: an operator wants it."""
         self._forgive([*self._failing] if what == ALL_HOSTS else [what])
-        self._node.inbox.look_again()
+        self._node.ready.look_again()
 
     def forgive(self, since: float) -> None:
         """Forget what hosts that cannot be reached have done since *since*.
@@ -407,7 +407,7 @@ class Hosts(Part):
             known = self._failed(host)
             if known and known.reason in ABSENT and known.since >= since:
                 self._forgive([host])
-        self._node.inbox.look_again()
+        self._node.ready.look_again()
 
     def give_up(self, host: str) -> None:
         """Count a URL of *host* that is given up, and say so of the first."""

@@ -42,6 +42,7 @@ from frontier.errors import (
 )
 from frontier.model import Member
 from frontier.node.acks import Acks, DeliveryMarks
+from frontier.node.adopted import Adopted
 from frontier.node.borrow import Borrow
 from frontier.node.context import (
     NOTHING,
@@ -70,11 +71,14 @@ from frontier.node.ends import (
     reason_of,
 )
 from frontier.node.heartbeat import Heartbeat
+from frontier.node.hints import hint_calls, hints_of
 from frontier.node.host_politeness import Concurrency, HostConcurrency
 from frontier.node.hosts import Hosts
 from frontier.node.inbox import Inbox
-from frontier.node.outbox import Outbox, hint_calls, hints_of
+from frontier.node.outbox import Outbox
 from frontier.node.process_stats import ProcessStats
+from frontier.node.ready_queues import ReadyQueues
+from frontier.node.reclaim import Reclaim
 from frontier.node.uplink import Uplink
 from frontier.queue.due import ServerClock
 from frontier.queue.push import Pusher
@@ -119,10 +123,13 @@ class Node(Kernel):
     uplink: Uplink
     controls: Controlling
     outbox: Outbox
+    ready: ReadyQueues
+    adopted: Adopted
     inbox: Inbox
     due_times: DueTimes
     acks: Acks
     deliveries: Deliveries
+    reclaim: Reclaim
     borrow: Borrow
     heartbeat: Heartbeat
     end_of_crawl: EndOfCrawl
@@ -276,10 +283,13 @@ class Node(Kernel):
             on_became_ready=self._on_became_ready,
             journal=lambda *done: self.parts.call(Part.pushed, *done),
         )
+        self.ready = ReadyQueues(self)
+        self.adopted = Adopted(self)
         self.inbox = Inbox(self)
         self.due_times = DueTimes(self)
         self.acks = Acks(self)
         self.deliveries = Deliveries(self)
+        self.reclaim = Reclaim(self)
         self.borrow = Borrow(self)
         self.heartbeat = Heartbeat(self)
         self.end_of_crawl = EndOfCrawl(self)
@@ -411,8 +421,7 @@ class Node(Kernel):
 
     def has_lost(self, reservation: Reservation) -> bool:
         """Whether the lease that *reservation* stands on does not come back."""
-        held = self.leases.held.get(reservation.lease.partition)
-        is_held = held is not None and held.token == reservation.lease.token
+        is_held = self.leases.holds(reservation.lease)
         if not is_held or reservation.key not in self.inbox.open:
             return True
         return self.deliveries.has_lost(reservation.delivery)
@@ -439,7 +448,7 @@ class Node(Kernel):
         figures = {
             "opened": self.opened_at,
             "seconds": round(time.time() - self.opened_at, 1),
-            "reclaimed": self.inbox.reclaimed,
+            "reclaimed": self.reclaim.count,
             "partitions": len(self.leases.held),
             "done": self.acks.acked,
             "inbox": len(self.inbox),
@@ -593,8 +602,8 @@ class Node(Kernel):
         """Rely on nothing that a store has which may have lost its last writes.
 
         Leases are taken again under higher tokens, and what was under way is put back
-        then, as after anybody (`Inbox.reclaim`). What was pushed last is pushed again
-        first: the page that led to it may be acked.
+        then, as after anybody (`frontier.node.reclaim`). What was pushed last is pushed
+        again first: the page that led to it may be acked.
         """
         held = list(self.leases.held.values())
         self.leases.doubtful.update(lease.partition for lease in held)
@@ -619,7 +628,9 @@ class Node(Kernel):
     @override
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
-        return self.inbox.idle and not self.outbox.pending and not self.is_busy()
+        if self.outbox.pending or self.deliveries.kept or self.is_busy():
+            return False
+        return self.inbox.idle
 
     @override
     def is_busy(self) -> bool:
@@ -635,7 +646,7 @@ class Node(Kernel):
         """Tell the owners of queues that have just become non-empty."""
         for partition, queue in became_ready:
             if partition in self.leases.held:
-                self.inbox.note_ready(partition, [queue])
+                self.inbox.heed(partition, queue)
         hints = hints_of(became_ready, self.membership.ring, self.config.node_id)
         return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
 

@@ -14,8 +14,6 @@ What always holds:
     gets no second verdict.
 5.  A push whose reply was lost is sent again, and queued once. What was new the first
     time is seen the second.
-
-Hints: word to who holds a partition that one of its queues is not empty now.
 """
 
 from __future__ import annotations
@@ -30,54 +28,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from frontier.errors import StoreUnavailable
 from frontier.queue.due import DUE
 from frontier.seen.config import MAX_URLS, joined
-from frontier.store.client import Call
 from frontier.store.outage_retry import pauses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from frontier.cluster.ring import Ring
     from frontier.queue.push import Push, Pusher
     from frontier.store.address import Server
+    from frontier.store.client import Call
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
-
-
-MOST = 1000
-"""Lines per call."""
-
-
-def hint_calls(
-    keys: CrawlKeys, hints: Mapping[str, Sequence[str]], kept_ms: int
-) -> list[Call]:
-    """The calls that leave *hints*, the lines for each node, for *kept_ms*."""
-    return [
-        Call.txn(
-            [(("EXISTS", keys.meta()), 1)],
-            [
-                ("RPUSH", keys.hints(node_id), *lines[i : i + MOST]),
-                ("PEXPIRE", keys.hints(node_id), kept_ms),
-            ],
-        )
-        for node_id, lines in hints.items()
-        for i in range(0, len(lines), MOST)
-    ]
-
-
-WANTED = "wanted"
-"""What a hint about a partition says instead of a queue: its holder is to have it no
-more, and may not know that it has it."""
-
-
-def hints_of(
-    became_ready: Iterable[tuple[int, str]], ring: Ring, node_id: str
-) -> dict[str, list[str]]:
-    """The lines for each owner but *node_id* of the queues that *became_ready*."""
-    hints: dict[str, list[str]] = {}
-    for partition, queue in became_ready:
-        if ring.owners and (owner := ring.owner(partition)) != node_id:
-            hints.setdefault(owner, []).append(f"{partition} {queue}")
-    return hints
 
 
 DELAY = 0.01

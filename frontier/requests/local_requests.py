@@ -100,7 +100,7 @@ class LocalRequests(Part):
             queue=link.queue,
             mark=mark if mode == TEST else 0,
         )
-        if not self._node.deliveries.adopts(made):
+        if not self._node.adopted.may_test(made):
             return False
         owner = 0
         if mode == TEST:
@@ -148,7 +148,7 @@ class LocalRequests(Part):
             wait = 0.0
             if asked.due:
                 wait = (asked.due - self._node.clock()) / 1000
-            self._node.deliveries.accept(asked.delivery, wait)
+            self._node.adopted.accept(asked.delivery, wait)
 
     def _count(self, reason: str, url: str) -> None:
         self._session.count("frontier/queue/local")

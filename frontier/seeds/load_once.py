@@ -25,7 +25,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from frontier.errors import CrawlClosed, CrawlLost, StoreUnavailable
-from frontier.node.outbox import Outbox, hint_calls
+from frontier.node.hints import hint_calls
+from frontier.node.outbox import Outbox
 from frontier.queue.push import ARE_SEEN, NEW, Pusher, Unbroken
 from frontier.store.client import Call
 from frontier.store.keys import node_of

@@ -9,12 +9,15 @@ from types import SimpleNamespace
 
 from frontier.cluster import crawls
 from frontier.cluster.membership import Membership
-from frontier.node import inbox, outbox
+from frontier.node import outbox, reclaim
+from frontier.node.adopted import Adopted
 from frontier.node.context import Part
 from frontier.node.deliveries import Deliveries
 from frontier.node.heartbeat import Heartbeat
 from frontier.node.inbox import Inbox
 from frontier.node.node import Node
+from frontier.node.ready_queues import ReadyQueues
+from frontier.node.reclaim import Reclaim
 from frontier.store import cluster_router
 from frontier.store.client import Store
 from frontier.store.scripts import (
@@ -38,12 +41,12 @@ def given_up_while_started(engine):
     """A partition was released with a request that had just been started in it."""
 
     async def hand_over(self, partitions):
-        fresh = partitions - self._inbox.handing_over
-        self._inbox.handing_over |= partitions
+        fresh = partitions - self._ready.handing_over
+        self._ready.handing_over |= partitions
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
-        for leaving in self._parts.each(Part.leaving):
+        for leaving in self._node.parts.each(Part.leaving):
             await leaving()
         await self._leases.release(done)
 
@@ -57,39 +60,37 @@ def written_after_a_thaw(engine):
 
 def stays_unserved(engine):
     """What was handed over, and stayed after all, was looked at by nobody."""
-    take_over, knows, stayed = Heartbeat._take_over, Inbox.knows, {}
+    take_over, knows, stayed = Heartbeat._take_over, ReadyQueues.knows, {}
 
     async def forgetful(self, acquired, staying=()):
-        left = stayed.get(self._inbox, set()) | set(staying)
-        stayed[self._inbox] = left - {taken.lease.partition for taken in acquired}
+        left = stayed.get(self._ready, set()) | set(staying)
+        stayed[self._ready] = left - {taken.lease.partition for taken in acquired}
         await take_over(self, acquired)
 
     def unasked(self, partition):
         return partition in stayed.get(self, ()) or knows(self, partition)
 
-    Heartbeat._take_over, Inbox.knows = forgetful, unasked
+    Heartbeat._take_over, ReadyQueues.knows = forgetful, unasked
+
+
+def _put_back_only(is_meant):
+    put_back = Reclaim.put_back
+
+    async def some(self, leases):
+        meant = [one for one in leases if is_meant(leases[one])]
+        await put_back(self, {one: leases[one] for one in meant})
+
+    Reclaim.put_back = some
 
 
 def never_recovers(engine):
     """What a lost reply had reserved stayed reserved."""
-
-    reclaim = Inbox.reclaim
-
-    async def others(self, leases):
-        await reclaim(self, {one: former for one, former in leases.items() if former})
-
-    Inbox.reclaim = others
+    _put_back_only(bool)
 
 
 def never_reclaims(engine):
     """What a dead node had reserved was put back by nobody."""
-
-    reclaim = Inbox.reclaim
-
-    async def own(self, leases):
-        await reclaim(self, {one: None for one, former in leases.items() if not former})
-
-    Inbox.reclaim = own
+    _put_back_only(lambda former: not former)
 
 
 def never_starts_over(engine):
@@ -106,12 +107,14 @@ def hands_over_what_is_started(engine):
 def waits_for_what_is_kept(engine):
     """A partition was not handed over before what it had led to was done."""
     busy = Inbox.busy_partitions
-    Inbox.busy_partitions = lambda self: busy(self) | {p for p, _ in self.kept}
+    Inbox.busy_partitions = lambda self: (
+        busy(self) | {p for p, _ in self._node.deliveries.kept}
+    )
 
 
 def adopts_what_it_has(engine):
     """All that a tree has claimed was new to it, also what was under way."""
-    Deliveries._has = lambda self, delivery: False
+    Adopted._has = lambda self, delivery: False
 
 
 def acks_before_what_it_adopts(engine):
@@ -125,14 +128,14 @@ def acks_before_what_it_adopts(engine):
 
 def counts_what_is_kept(engine):
     """What a dead node had kept counted as delivered, whatever ended the node."""
-    weighed = inbox.weighed
+    weighed = reclaim.weighed
 
     def counted(partition, entries, started, former, notes):
         kept = [b"%d" % entry.id for entry in entries if entry.keeper]
         bare = [entry._replace(keeper="") for entry in entries]
         return weighed(partition, bare, [*started, *kept], former, notes)
 
-    inbox.weighed = counted
+    reclaim.weighed = counted
 
 
 def acks_before_its_links(engine):

@@ -280,7 +280,7 @@ class Engine(Owner):
             queue=f"0:{place.queue_key}",
             mark=mark,
         )
-        if self.node.deliveries.adopts(made):
+        if self.node.adopted.may_test(made):
             push = Push(CLAIM, mark, "", 0, b"", made, 0, made.owner)
             self.node.outbox.put(place.partition, push)
 
@@ -289,7 +289,7 @@ class Engine(Owner):
             if push.mode == CLAIM and verdict in ARE_SEEN:
                 self.node.deliveries.end(push.tag)
             elif push.mode == CLAIM:
-                self.node.deliveries.accept(push.tag)
+                self.node.adopted.accept(push.tag)
 
     def take(self):
         """The next to fetch, if there is one."""
@@ -364,8 +364,8 @@ class Engine(Owner):
     def _stands(self, tree):
         """Whether something is left of *tree* here."""
         if tree.is_adopted:
-            return tree in self.node.deliveries._claimed.values()
-        return tree in self.node.inbox.kept.values()
+            return tree in self.node.adopted._claimed.values()
+        return tree in self.node.deliveries.kept.values()
 
     async def _covered(self, reservation):
         while not self.node.covers(reservation):

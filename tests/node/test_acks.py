@@ -24,7 +24,7 @@ def started(parts, start, new_push, until):
             url = b"%d" % partition
             await node.push(partition, new_push(url, f"{partition}.example"))
         await node.leases.acquire(partitions)
-        await node.inbox.load_queues(partitions)
+        await node.ready.load(partitions)
         await until(lambda: len(node.inbox) == len(partitions))
         taken = [node.inbox.take() for _ in partitions]
         return node, sorted(taken, key=lambda r: r.lease.partition)

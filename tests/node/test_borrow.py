@@ -41,7 +41,7 @@ async def rounds(*nodes, until, most=60):
             return
         for node in nodes:
             await node.borrow.look()
-            node.inbox.doubt(node.leases.held)
+            node.reclaim.doubt(node.leases.held.values())
             await node.heartbeat.beat()
     raise AssertionError("it did not become so")
 
@@ -57,7 +57,7 @@ def own(node):
 async def root_of(node, partition, until, new_push):
     """A delivery of a page that *node* has reserved in *partition*."""
     await node.push(partition, new_push(b"page", "p.example"))
-    await node.inbox.load_queues([partition])
+    await node.ready.load([partition])
     reservation = await until(node.inbox.take, "a reservation")
     return reservation.delivery
 
@@ -72,13 +72,13 @@ async def adopt(node, partition, parent, url=b"https://c.example/"):
         queue=QUEUE,
         mark=seen_hash(url),
     )
-    if not node.deliveries.adopts(made):
+    if not node.adopted.may_test(made):
         return made, "here"
     push = Push(CLAIM, made.mark, "", 0, b"", made, 0, made.owner)
     await node.push(partition, push)
     (verdict,) = [v for push, v in node.verdicts if push.tag is made]
     if verdict == "n":
-        node.deliveries.accept(made)
+        node.adopted.accept(made)
     else:
         node.deliveries.end(made)
     return made, verdict
@@ -114,7 +114,7 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     root, child = await kept(a, first, until, new_push, second)
     await a.acks.drain()
     assert (await entry(a, first)).keeper == a.leases.name
-    assert not a.inbox.idle
+    assert not a.is_idle()
 
     reservation = await until(a.inbox.take, "the child")
     assert reservation.lease == a.leases.held[second]
@@ -123,7 +123,7 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     assert (verdict, root.left) == ("here", 1)
     a.deliveries.through(reservation)
     assert await is_acked(a, first)
-    assert a.inbox.kept == {}
+    assert a.deliveries.kept == {}
     _, verdict = await adopt(a, second, root)
     assert verdict == "s", "it is seen for good"
 
@@ -178,7 +178,7 @@ async def test_what_was_started_is_finished_before_a_partition_is_lent(
     a, b = await pair()
     lent = own(a)[0]
     await a.push(lent, new_push(b"x"))
-    await a.inbox.load_queues([lent])
+    await a.ready.load([lent])
     started = await until(a.inbox.take, "a reservation")
     await kept(b, own(b)[0], until, new_push, lent)
     for _ in range(5):
@@ -221,7 +221,7 @@ async def test_two_nodes_that_want_a_partition_of_each_other_get_it(
     for node in (a, b):
         pass_time(node, 2 * GRACE)
     await rounds(a, b, until=lambda: of_a in a.leases.held and of_b in b.leases.held)
-    await rounds(a, b, until=lambda: not (a.inbox.kept or b.inbox.kept))
+    await rounds(a, b, until=lambda: not (a.deliveries.kept or b.deliveries.kept))
     assert await is_acked(a, of_a)
     assert await is_acked(b, of_b)
 
@@ -274,13 +274,13 @@ async def test_what_is_kept_is_left_alone_until_its_keeper_is_gone(
     b.heartbeat.leave()
     await rounds(b, a, until=lambda: of_b in a.leases.held)
     for _ in range(3):
-        a.inbox.doubt([of_b])
-        await until(lambda: not a.inbox._unsure, "a look")
+        a.reclaim.doubt([a.leases.held[of_b]])
+        await until(lambda: not a.reclaim._doubted, "a look")
         assert (await entry(a, of_b)).keeper == b.leases.name
 
     await b.membership.leave({}, stay=False)
     await a.heartbeat.beat()
-    a.inbox.doubt([of_b])
+    a.reclaim.doubt([a.leases.held[of_b]])
     again = await until(a.inbox.take, "the page once more")
     assert again.item == b"0page", "that was no delivery"
 
@@ -302,7 +302,7 @@ async def test_what_ended_its_keeper_in_a_callback_counts(
         await a.store.call(ended_call(crawl, process, Ran(*place)))
         a.inbox._drop(reservation)
         a.leases.is_gone = lambda holder: holder == "dead/x/1"
-        a.inbox.doubt([partition])
+        a.reclaim.doubt([a.leases.held[partition]])
         if kill < 2:
             reservation = await until(a.inbox.take, "the page once more")
             assert reservation.item == b"%dpage" % (kill + 1)
@@ -328,7 +328,7 @@ async def test_a_delivery_that_is_fetched_again_ends_under_a_borrowed_lease(
 
     b.deliveries.through(reservation)
     pass_time(b, 2 * GRACE)
-    await rounds(b, a, until=lambda: not b.inbox.kept)
+    await rounds(b, a, until=lambda: not b.deliveries.kept)
     scan = await b.scan(moved)
     assert (scan.reserved, scan.waiting) == (0, 1)
 
@@ -343,7 +343,7 @@ async def test_a_tree_is_dropped_when_its_root_is_lost(pair, until, new_push):
 
     assert a.deliveries.has_lost(child)
     await a.acks.put_back(reservation)
-    assert a.inbox.local_partitions == set()
+    assert a.adopted.partitions == set()
 
 
 def test_who_needs_many_partitions_asks_for_all_of_them_in_turn(parts):
@@ -351,7 +351,7 @@ def test_who_needs_many_partitions_asks_for_all_of_them_in_turn(parts):
     root = Delivery(name=b"start")
     for partition in range(100):
         url = b"%d" % partition
-        node.inbox.wait(
+        node.adopted.wait(
             Delivery(name=url, parents=(root,), partition=partition, queue=QUEUE)
         )
 

@@ -137,7 +137,7 @@ async def test_not_while_something_is_ready_and_the_holder_is_told(
     await until(lambda: node.looks > 6, "some looks")
 
     assert not node.finished.is_set()
-    assert node.inbox.knows(7)
+    assert node.ready.knows(7)
 
 
 async def test_not_while_urls_come_and_go_between_the_looks(idle_node, db, crawl):

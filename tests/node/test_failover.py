@@ -51,7 +51,7 @@ def node(parts_on, connect, own_server, start):
         start(a.outbox.run(), a.inbox.run())
         await a.heartbeat.beat()
         await a.push(PARTITION, *pushes)
-        a.inbox.note_ready(PARTITION, {"0:a.example"})
+        a.ready.note(PARTITION, {"0:a.example"})
 
     a.go = go
     return a
@@ -66,7 +66,7 @@ async def test_a_reservation_that_is_forgotten_is_given_up(
     await node.store.call(Call.command("SAVE"))
     assert node.inbox.take()
     assert node.inbox.take()
-    node.inbox.note_ready(PARTITION, {"0:a.example"})
+    node.ready.note(PARTITION, {"0:a.example"})
     await until(lambda: len(node.inbox) == 2)
     own_server.kill()
     own_server.start()
@@ -190,7 +190,7 @@ async def test_a_primary_that_was_a_replica_for_a_while_is_another(
     start(node.outbox.run(), node.inbox.run())
     await node.heartbeat.beat()
     await node.push(PARTITION, new_push(URLS[0]))
-    node.inbox.note_ready(PARTITION, {"0:a.example"})
+    node.ready.note(PARTITION, {"0:a.example"})
     page = await until(node.inbox.take, "a page")
     node.inbox.stopped = True
     follow(other, primary)

@@ -42,13 +42,13 @@ async def test_what_only_waited_in_the_inboxes_of_the_dead_is_never_given_up(
         await settle(node)
         if name == "a":
             await node.push(0, new_push(b"innocent"))
-            await node.inbox.load_queues([0])
+            await node.ready.load([0])
         await until(lambda node=node: len(node.inbox))
         node.inbox.stopped = True
         die(name)
 
     assert (await node.scan(0)).dead == 0
-    assert node.inbox.reclaimed == 1
+    assert node.reclaim.count == 1
 
 
 async def test_the_marks_of_what_is_acked_do_not_stay(
@@ -58,7 +58,7 @@ async def test_the_marks_of_what_is_acked_do_not_stay(
     start(a.outbox.run(), a.inbox.run(), a.delivery_marks.run())
     await settle(a)
     await a.push(0, new_push(b"x"))
-    await a.inbox.load_queues([0])
+    await a.ready.load([0])
     await until(lambda: len(a.inbox))
     reservation = a.inbox.take()
     a.delivery_marks.begin(reservation)
@@ -84,7 +84,7 @@ async def test_what_the_dead_left_is_taken_over_though_the_connection_breaks(
         await b.heartbeat.beat()
     await settle(b)
 
-    assert b.inbox.reclaimed == count
+    assert b.reclaim.count == count
     scans = [await b.scan(partition) for partition in range(count)]
     assert {(scan.ready, scan.reserved) for scan in scans} == {(1, 0)}
 
@@ -96,14 +96,14 @@ async def test_a_lost_lease_is_noticed_and_what_stood_on_it_dropped(
     start(a.outbox.run(), a.inbox.run())
     await settle(a)
     await a.push(0, new_push(b"1"))
-    await a.inbox.load_queues([0])
+    await a.ready.load([0])
     await until(lambda: len(a.inbox))
     db("HSET", crawl.partition(0).lease, "token", 1)
 
     await a.heartbeat._look()
 
     assert 0 not in a.leases.held
-    assert a.inbox.idle
+    assert a.is_idle()
     assert a.inbox.take() is None
 
 
@@ -125,7 +125,7 @@ async def test_a_partition_that_a_node_has_and_does_not_know_of_is_given_up(
     start(a.inbox.run())
     for _ in range(3):
         await b.heartbeat.beat()
-    await until(lambda: a.inbox._wanted == {one})
+    await until(lambda: a.borrow.wanted == {one})
     await settle(a, b)
     assert one in b.leases.held
     assert await b.items(one) == [b"0url"]
@@ -157,7 +157,7 @@ async def test_a_look_finds_what_no_hint_told(parts, db, crawl):
 
     await a.heartbeat._look()
 
-    assert a.inbox.knows(3)
+    assert a.ready.knows(3)
 
 
 async def test_a_node_learns_that_the_crawl_has_ended(parts, db, crawl):
@@ -186,7 +186,7 @@ async def test_what_others_pushed_before_they_knew_who_has_it_is_found_soon(
     start(a.heartbeat.look())
     await settle(a)
 
-    await until(lambda: a.inbox.knows(0))
+    await until(lambda: a.ready.knows(0))
 
 
 async def test_who_stops_waits_for_the_round_that_a_silent_server_holds_up(

@@ -55,7 +55,7 @@ def holder(node_of, start, new_push):
 async def take(node):
     for taken in await node.leases.acquire([0]):
         await node.heartbeat._take_over([taken])
-    await node.inbox.load_queues([0])
+    await node.ready.load([0])
 
 
 def refuse(node, host=HOST, asked=0.0):
@@ -206,8 +206,8 @@ async def test_who_takes_a_partition_leaves_its_hosts_alone(holder, node_of, db,
     b = node_of("b")
     db("DEL", crawl.partition(0).lease)
     await take(b)
-    while wanted := b.inbox._choose():
-        await b.inbox._reserve(wanted)
+    while await b.inbox.fill():
+        pass
     assert hosts_of(b.inbox.open.values()) == [REST[0]] * 3
     assert 2_990 < b.hosts.left(HOST) < 3_310
     assert 290 < b.hosts.turn(OTHER) - time.monotonic() < 301
@@ -320,7 +320,7 @@ async def test_a_record_that_is_none_stops_the_node_with_its_key(
     db("HSET", crawl.partition(0).hosts, HOST, "x")
     await take(node)
     with pytest.raises(KeyDamaged, match=f"hosts.*{HOST}"):
-        await node.inbox._reserve(node.inbox._choose())
+        await node.inbox.fill()
 
 
 async def test_a_divided_host_is_left_alone_in_all_its_shards_here(
@@ -333,11 +333,12 @@ async def test_a_divided_host_is_left_alone_in_all_its_shards_here(
         await node.push(shard.partition, push)
     for held in await node.leases.acquire(range(3)):
         await node.heartbeat._take_over([held])
-    await node.inbox.load_queues(range(3))
+    await node.ready.load(range(3))
     refuse(node, asked=50.0)
     await node.hosts.leaving()
 
-    assert node.inbox._choose() == {}
+    assert not await node.inbox.fill()
+    assert not node.inbox.open
     stored = [db("HLEN", crawl.partition(number).hosts) for number in range(4)]
     assert stored == [1, 1, 1, 0]
 
@@ -369,7 +370,7 @@ async def fetch(node, until, *, pages=1, size=100, most=1000):
     """Take and finish what there is, until nothing more comes; return the URLs."""
     taken = []
     while len(taken) < most:
-        await until(lambda: len(node.inbox) or not node.inbox.knows(0))
+        await until(lambda: len(node.inbox) or not node.ready.knows(0))
         if not len(node.inbox):
             break
         reservation = node.inbox.take()
@@ -398,8 +399,8 @@ async def test_no_more_is_reserved_than_may_be_had(quotas, until):
     node = await quotas(of("a.example", 30), (3, 0))
     await until(lambda: len(node.inbox) == 3)
     held = [node.inbox.take() for _ in range(3)]
-    await node.inbox.load_queues([0])
-    await until(lambda: not node.inbox._wake.is_set())
+    await node.ready.load([0])
+    await until(lambda: not node.ready.changed.is_set())
     assert len(node.inbox) == 0
 
     for reservation in held:  # none has brought a page: they have failed
@@ -423,11 +424,11 @@ async def test_priorities_of_a_host_have_one_quota_and_late_urls_are_skipped(
     node = await quotas([], (4, 0))
     first = [new_push(b"%d" % n, "a.example", n % 3) for n in range(9)]
     await node.push(0, *first)
-    await node.inbox.load_queues([0])
+    await node.ready.load([0])
     assert len(await fetch(node, until)) == 4
 
     await node.push(0, new_push(b"late", "a.example"))
-    await node.inbox.load_queues([0])
+    await node.ready.load([0])
     assert await fetch(node, until) == []
     assert (await node.scan(0)).skipped == 6
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from frontier.node import inbox
+from frontier.node import ready_queues
 from frontier.queue.reserve import Reservation
 from frontier.store.client import Call
 from frontier.store.scripts import QUEUE_RESERVE
@@ -26,7 +26,7 @@ def ready_on(parts_on, start, new_push):
         for partition, pushes in filled.items():
             await node.push(partition, *(new_push(*args) for args in pushes))
         await node.leases.acquire(filled)
-        await node.inbox.load_queues(filled)
+        await node.ready.load(filled)
         start(node.inbox.run())
         return node
 
@@ -59,7 +59,7 @@ async def test_what_is_queued_while_a_reply_says_that_nothing_is_left_comes(
     await slow.done.wait()
     await node.push(0, new_push(b"2"))
     assert node.became_ready[1:] == [(0, "0:a.example")], "it is not told of again"
-    node.inbox.note_ready(0, ["0:a.example"])
+    node.ready.note(0, ["0:a.example"])
     slow.go.set()
 
     await until(lambda: len(node.inbox) == 2)
@@ -70,8 +70,8 @@ async def test_no_queue_key_has_more_in_flight_than_its_cap(ready, until):
     node = await ready({0: [(url,) for url in urls(20)]}, cap=3)
     await until(lambda: len(node.inbox) == 3)
     first = take_all(node)
-    node.inbox.note_ready(0, ["0:a.example"])  # asks again
-    await until(lambda: not node.inbox._wake.is_set())
+    node.ready.note(0, ["0:a.example"])  # asks again
+    await until(lambda: not node.ready.changed.is_set())
     assert len(node.inbox) == 0
 
     node.inbox.finish(first[0])
@@ -123,10 +123,10 @@ async def test_what_stands_on_a_lease_past_its_deadline_is_not_handed_out(ready,
 async def test_as_many_queues_of_a_partition_are_known_as_may_be(
     ready, until, monkeypatch
 ):
-    monkeypatch.setattr(inbox, "MAX_QUEUES", 2)
+    monkeypatch.setattr(ready_queues, "MAX_QUEUES", 2)
     node = await ready({0: [(b"%d" % n, f"{n}.example") for n in range(3)]}, size=0)
 
-    assert set(node.inbox._known[0]) == {"0:0.example", "0:1.example"}
+    assert set(node.ready._ready[0]) == {"0:0.example", "0:1.example"}
 
 
 async def test_a_partition_whose_lease_is_not_current_hides_no_other(ready, until):
@@ -135,9 +135,9 @@ async def test_a_partition_whose_lease_is_not_current_hides_no_other(ready, unti
         lease = node.leases.held[partition]
         node.leases.held[partition] = replace(lease, holder="a/former/1")
     for partition in range(4):
-        node.inbox.note_ready(partition, ["0:a.example"])
+        node.ready.note(partition, ["0:a.example"])
 
-    assert {partition for partition, *_ in node.inbox._candidates()} == {0, 2}
+    assert {one.lease.partition for one in node.ready.candidates()} == {0, 2}
 
 
 async def test_a_lost_lease_takes_nothing_of_other_partitions_with_it(
@@ -170,15 +170,15 @@ async def test_a_reserve_that_the_store_refuses_loses_the_lease(
 ):
     node = await ready({0: []})
     db("HSET", crawl.partition(0).lease, "token", 1)
-    node.inbox.note_ready(0, ["0:a.example"])
+    node.ready.note(0, ["0:a.example"])
 
-    await until(lambda: not node.leases.held and not node.inbox.knows(0), "the loss")
+    await until(lambda: not node.leases.held and not node.ready.knows(0), "the loss")
 
 
 async def test_what_was_not_handed_out_is_given_back(ready, until):
     node = await ready({0: [(u,) for u in urls(4)], 1: [(b"9", "b")]})
     await until(lambda: len(node.inbox) == 5)
-    node.inbox.handing_over.add(0)
+    node.ready.handing_over.add(0)
     before = await node.scan(0)
 
     await node.inbox.give_back([0])
@@ -191,8 +191,8 @@ async def test_what_was_not_handed_out_is_given_back(ready, until):
 
 async def test_a_partition_that_is_handed_over_is_not_reserved_from(ready, until):
     node = await ready({0: [], 1: [(b"9", "b")]})
-    node.inbox.handing_over.add(0)
-    node.inbox.note_ready(0, ["0:a.example"])
+    node.ready.handing_over.add(0)
+    node.ready.note(0, ["0:a.example"])
     await until(lambda: len(node.inbox) == 1)
 
     assert (await node.scan(0)).reserved == 0
@@ -218,29 +218,29 @@ async def test_hints_that_lead_nowhere_do_no_harm(ready, until, new_push):
         await asyncio.sleep(0)
 
     await node.push(0, new_push(b"2"))
-    node.inbox.note_ready(0, ["0:a.example"])
+    node.ready.note(0, ["0:a.example"])
     await until(lambda: len(node.inbox) == 1, "the next one, in spite of it")
 
 
 async def test_a_late_hint_for_what_is_anothers_keeps_no_node_from_being_idle(ready):
     node = await ready({0: []})
-    assert node.inbox.idle
+    assert node.is_idle()
 
-    node.inbox.note_ready(3, ["0:a.example"])
+    node.ready.note(3, ["0:a.example"])
 
-    assert node.inbox.idle, "or no node would ever look for the end of the crawl"
+    assert node.is_idle(), "or no node would ever look for the end of the crawl"
 
 
 async def test_a_node_with_something_in_flight_is_not_idle(ready, until):
     node = await ready({0: [(b"1",)]})
     await until(lambda: len(node.inbox))
-    assert not node.inbox.idle
+    assert not node.is_idle()
     reservation = node.inbox.take()
     node.inbox.finish(reservation)
-    assert not node.inbox.idle
+    assert not node.is_idle()
 
     node.inbox.forget(reservation)
-    assert node.inbox.idle
+    assert node.is_idle()
 
 
 async def test_what_a_holder_could_have_reserved_and_neither_knows_nor_keeps_goes_back(
@@ -255,7 +255,7 @@ async def test_what_a_holder_could_have_reserved_and_neither_knows_nor_keeps_goe
         db("HSET", keys.reserved, number, f"{head}\n{queue}\n0{number}".encode())
     node.inbox.adopt([Reservation(lease, 1, queue, b"01")])
 
-    await node.inbox.reclaim({lease: None})
+    await node.reclaim.put_back({lease: None})
 
     assert sorted(db("HKEYS", keys.reserved)) == [b"1", b"4", b"5"]
     assert sorted(await node.items(3)) == [b"02", b"03"]

@@ -1,0 +1,161 @@
+"""The queues of a node's partitions from which something may be reserved.
+
+What always holds:
+
+1.  A queue is known from a hint, a look or a reply until a reply says that it is empty.
+    A reply may be older than what was noted since it was asked for: it does not count
+    against that.
+2.  Queues take turns, higher priorities first. Only so many are looked at that
+    choosing stays quick where thousands of hosts are waiting.
+3.  Queues of hosts that are left alone, or wait for their next turn
+    (`frontier.node.hosts`), are set apart until they may be asked. So hosts that wait
+    take no room from others.
+4.  Nothing is chosen of a partition that is being handed over, or whose lease is not
+    current.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from frontier.errors import KeyDamaged
+from frontier.queue.priority import readable, split_name
+from frontier.store.client import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frontier.model import Lease
+    from frontier.node.context import Kernel
+    from frontier.node.hosts import Hosts
+
+MAX_QUEUES = 1000
+"""Queues of one partition that are learned in one look."""
+MAX_CANDIDATES = 256
+"""Queues among which those to take from are chosen."""
+
+
+class Candidate(NamedTuple):
+    """A queue that may be reserved from now."""
+
+    lease: Lease
+    priority: int
+    queue_key: str
+    queue: str
+
+
+class ReadyQueues:
+    """Knows which queues have something, and whose turn it is."""
+
+    def __init__(self, node: Kernel) -> None:
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
+        self._hosts: Hosts = node.hosts
+        self._ready: dict[int, dict[str, None]] = defaultdict(dict)
+        """Those that may have something, by partition, in the order of their turns."""
+        self._apart: dict[int, dict[str, float]] = defaultdict(dict)
+        """Those that are set apart, by partition, and until when."""
+        self._ends: list[tuple[float, int, str]] = []
+        """The same, as a heap."""
+        self._news: set[tuple[int, str]] = set()
+        """What was noted since the last call was sent that empties queues."""
+        self._turn = 0
+        self.handing_over: set[int] = set()
+        """Partitions that are being handed over."""
+        self.changed = asyncio.Event()
+        """Set when there may be more to do for the inbox."""
+
+    def note(self, partition: int, queues: Iterable[str]) -> None:
+        """Note that *queues* of *partition* have something ready."""
+        for queue in queues:
+            self._ready[partition][queue] = None
+            self._news.add((partition, queue))
+        self.changed.set()
+
+    async def load(self, partitions: Iterable[int]) -> None:
+        """Learn the queues of *partitions* from the store.
+
+        Raises:
+            KeyDamaged: One of them has no queue's name.
+        """
+        looked = [(p, self._keys.partition(p).queues) for p in partitions]
+        calls = [Call.command("ZRANGE", key, 0, MAX_QUEUES - 1) for _, key in looked]
+        replies = await self._outage_retry.retry(calls)
+        for (partition, key), names in zip(looked, replies, strict=True):
+            self.note(partition, filter(None, map(readable, names)))
+            if strange := [name for name in names if not readable(name)]:
+                reason = f"{strange[0][:100]!r} is not the name of a queue"
+                raise KeyDamaged("", key, reason)
+
+    def knows(self, partition: int) -> bool:
+        """Whether anything is known to be ready in *partition*."""
+        return bool(self._ready.get(partition) or self._apart.get(partition))
+
+    def forget(self, partition: int) -> None:
+        """Forget the queues of *partition*: another node has it, or will."""
+        self._ready.pop(partition, None)
+        self._apart.pop(partition, None)
+
+    def ask(self) -> None:
+        """Note that a call is sent whose reply may say that queues are empty."""
+        self._news.clear()
+
+    def empty(self, partition: int, queue: str) -> None:
+        """Note that *queue* had nothing left when that call was executed."""
+        if (partition, queue) not in self._news:
+            self._ready[partition].pop(queue, None)
+
+    def look_again(self) -> None:
+        """Have queues that are set apart be looked at before their time."""
+        for partition, queues in self._apart.items():
+            self._ready[partition] |= dict.fromkeys(queues)
+        self._apart.clear()
+        self._ends.clear()
+        self.changed.set()
+
+    def candidates(self) -> list[Candidate]:
+        """Some that may be taken from, the highest priority first."""
+        now = time.monotonic()
+        while self._ends and self._ends[0][0] <= now:
+            _, partition, queue = heapq.heappop(self._ends)
+            if self._apart.get(partition, {}).pop(queue, None):
+                self._ready[partition].setdefault(queue)
+        partitions = [p for p, queues in self._ready.items() if queues]
+        first = self._turn % max(1, len(partitions))
+        found: list[Candidate] = []
+        for partition in partitions[first:] + partitions[:first]:
+            lease = self._leases.current(partition)
+            self._turn += 1
+            if lease is None or partition in self.handing_over:
+                continue
+            found += self._candidates_of(lease, now)
+            if len(found) >= MAX_CANDIDATES:
+                break
+        found.sort(key=lambda candidate: -candidate.priority)
+        return found
+
+    def _candidates_of(self, lease: Lease, now: float) -> list[Candidate]:
+        found: list[Candidate] = []
+        queues = list(self._ready[lease.partition])
+        first = self._turn % len(queues)
+        for queue in queues[first:] + queues[:first]:
+            priority, queue_key = split_name(queue)
+            turn = self._hosts.turn(queue_key)
+            if turn > now:
+                self._set_apart(lease.partition, queue, turn)
+                continue
+            found.append(Candidate(lease, priority, queue_key, queue))
+            if len(found) >= MAX_CANDIDATES:
+                break
+        return found
+
+    def _set_apart(self, partition: int, queue: str, until: float) -> None:
+        del self._ready[partition][queue]
+        if queue not in self._apart[partition]:  # else it was noted once more
+            self._apart[partition][queue] = until
+            heapq.heappush(self._ends, (until, partition, queue))

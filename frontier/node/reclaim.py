@@ -1,0 +1,165 @@
+"""Reclaiming: what is reserved in the store, and nobody has any more, goes back.
+
+That is what a reply that was lost has reserved, what was kept by somebody who is gone
+and, where a lease was just taken, what whoever had it before had reserved.
+
+What always holds:
+
+1.  A reservation that a node makes is open there (`frontier.node.inbox`), or kept
+    (`frontier.node.deliveries`), from the reply on. While a call is under way that
+    makes some nothing is reclaimed, and no such call is sent meanwhile.
+2.  After a call that was given up, which may be executed all the same, its partitions
+    are looked at before anything else is reserved. One that is executed later is found
+    by the look at all partitions (`frontier.node.heartbeat`).
+3.  What goes back counts as delivered by what is known of how its holder ended
+    (`frontier.queue.reserve.weighed`), and not at all if nobody has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from frontier.cluster.lease import NOBODY
+from frontier.errors import CodecError, KeyDamaged
+from frontier.node.acks import forget_call, started_call
+from frontier.queue.reserve import (
+    entries_in,
+    list_reserved,
+    notes_call,
+    ran_of,
+    requeue_calls,
+    requeued,
+    weighed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from frontier.cluster.lease import Seen
+    from frontier.model import Lease
+    from frontier.node.context import Kernel
+    from frontier.node.deliveries import Deliveries
+    from frontier.node.inbox import Inbox
+    from frontier.node.ready_queues import ReadyQueues
+    from frontier.queue.reserve import Ran, Reserved
+    from frontier.store.client import Call
+
+
+class Reclaim:
+    """Finds and puts back what nobody has."""
+
+    def __init__(self, node: Kernel) -> None:
+        self._outage_retry = node.outage_retry
+        self._keys = node.keys
+        self._leases = node.leases
+        self._order = node.config.order
+        self._ready: ReadyQueues = node.ready
+        self._inbox: Inbox = node.inbox
+        self._deliveries: Deliveries = node.deliveries
+        self.lock = asyncio.Lock()
+        """Held by who reserves, and by who looks for what nobody here has reserved."""
+        self.count = 0
+        """Reservations of others that were put back, as these are gone."""
+        self._doubted: dict[int, Lease] = {}
+        """Partitions of which a reply may have been lost, and their leases then."""
+        self._odd: set[int] = set()
+        """Partitions where more was reserved at the last look than is known here."""
+
+    def doubt(self, leases: Iterable[Lease]) -> None:
+        """Have what is reserved under *leases*, and not known here, be put back.
+
+        The inbox does it: beside a call that reserves, that would be unknown as well.
+        """
+        self._doubted |= {lease.partition: lease for lease in leases}
+        self._ready.changed.set()
+
+    def compare(self, reserved: Mapping[int, int]) -> None:
+        """Doubt partitions where more is *reserved* than is known, twice in a row.
+
+        What is under way between here and the store is so once.
+        """
+        here = {key[::2] for key in self._inbox.open if key[2] > 0}
+        known = Counter(p for p, _ in here | self._deliveries.kept.keys())
+        odd = {p for p, count in reserved.items() if count > known[p]}
+        current = map(self._leases.current, self._odd & odd)
+        self.doubt(lease for lease in current if lease is not None)
+        self._odd = odd - self._odd
+
+    async def settle(self) -> None:
+        """Put back what was doubted."""
+        doubted, self._doubted = self._doubted, {}
+        if held := list(filter(self._leases.holds, doubted.values())):
+            await self.put_back(dict.fromkeys(held))
+
+    async def put_back(self, leases: Mapping[Lease, Seen | None]) -> None:
+        """Put back what nobody has any more in the partitions of *leases*.
+
+        Those were just taken of which it says who had them before, if anybody.
+        """
+        async with self.lock:
+            calls: list[tuple[Lease, Call]] = []
+            queues: dict[int, set[str]] = {}
+            for lease, entries, marks in await self._abandoned(leases):
+                former = leases[lease] or NOBODY
+                names = {former.holder, *(entry.keeper for entry in entries)}
+                notes = await self._notes(names - {""})
+                own = set()  # of which nobody has died: the store went back
+                if self._leases.life.is_own(former.holder):
+                    own = {b"%d" % e.id for e in entries if e.token == former.token}
+                which = lease.partition, entries, {*marks} - own, former, notes
+                keys = self._keys.partition(lease.partition)
+                for blame, why, back in weighed(*which):
+                    ask = requeue_calls(keys, lease, self._order, back, blame, why)
+                    calls += ((lease, call) for call in ask)
+                self.count += len(entries) - len(own) if leases[lease] else 0
+                queues[lease.partition] = {entry.queue for entry in entries}
+            await self._inbox.send_fenced(calls, requeued)
+            fresh = [one for one, former in leases.items() if former is not None]
+            await self._outage_retry.retry(
+                [forget_call(self._keys.partition(one.partition)) for one in fresh]
+            )
+            for partition, ready in queues.items():
+                if partition in self._leases.held:
+                    self._ready.note(partition, ready)
+
+    async def _abandoned(
+        self, leases: Iterable[Lease]
+    ) -> list[tuple[Lease, list[Reserved], list[bytes]]]:
+        """What nobody has under *leases*, and what was started there."""
+        asked = [(one, self._keys.partition(one.partition)) for one in leases]
+        replies = await self._outage_retry.retry(
+            [ask(keys) for _, keys in asked for ask in (list_reserved, started_call)]
+        )
+        found = []
+        for (lease, keys), reply, started in zip(
+            asked, replies[::2], replies[1::2], strict=True
+        ):
+            try:
+                entries = entries_in(reply)
+            except CodecError as error:
+                raise KeyDamaged("", keys.reserved, str(error)) from None
+            gone = [one for one in entries if self._is_abandoned(one, lease)]
+            found.append((lease, gone, started))
+        return found
+
+    def _is_abandoned(self, entry: Reserved, lease: Lease) -> bool:
+        """Whether nobody has *entry*, or keeps it, any more."""
+        if entry.keeper not in {"", self._leases.name}:
+            return self._leases.is_gone(entry.keeper)
+        if (lease.partition, entry.id) in self._deliveries.kept:
+            return False  # perhaps since the reply was made
+        key = (lease.partition, lease.token, entry.id)
+        return bool(entry.keeper) or (
+            entry.token <= lease.token and key not in self._inbox.open
+        )
+
+    async def _notes(self, holders: Iterable[str]) -> dict[str, Ran]:
+        """What ran in those of *holders* whose watchdogs have noted that."""
+        names = sorted(holders)
+        if not names:
+            return {}
+        (notes,) = await self._outage_retry.retry([notes_call(self._keys, names)])
+        found = zip(names, map(ran_of, notes), strict=True)
+        return {name: ran for name, ran in found if ran}
