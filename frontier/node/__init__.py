@@ -1,12 +1,14 @@
 """A node: one Scrapy process at work for a crawl, from joining to leaving.
 
-`kernel` is what a node is made of, `parts` makes the features that hang on it, and
-`node` starts and stops all of it; `ends` says how it may end. The inbox takes requests
-from partitions that the node holds, the outbox pushes links to their partitions, acks
-take from the queue what has been done. `heartbeat` keeps the node's place and its
-partitions, `failover` compares what the node knows with a store that has gone back in
-time, `host_politeness` says what this node may have of a host, `end_of_crawl` finds the
-end.
+`node` makes, starts and stops all of it; `ends` says how it may end, and `departure`
+leaves. A URL passes these: `outbox` pushes links to their partitions, and `hints` tell
+who holds these; `ready_queues` knows which queues have something, `inbox` reserves from
+them, and `acks` take from the store what has been done. What cannot be stored is
+`adopted`, and belongs to a tree of `deliveries`. `heartbeat` keeps the node's place and
+its partitions, `borrow` has those of others come here, and `reclaim` puts back what
+nobody has any more. `hosts` knows when each may be asked, `host_politeness` how many
+requests it may have at once, and `end_of_crawl` finds the end. `parts` makes the
+features, which hang on the hooks of `context.Part`.
 
 A request is acked only after its links are pushed and its record is on disk. A node
 that stops or crashes never deletes shared state. `session` and `scheduler` call it.

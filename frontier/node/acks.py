@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from frontier.errors import KeyDamaged
     from frontier.model import Lease
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import PartitionKeys
 
@@ -53,7 +53,7 @@ MOST = 5000
 class DeliveryMarks(Part):
     """Marks what one node has started."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._begun: dict[int, list[int]] = defaultdict(list)
@@ -122,7 +122,7 @@ DELAY = 0.01
 class Acks:
     """Acks completed reservations, many per round trip."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._outage_retry = node.outage_retry
         self._keys = node.keys

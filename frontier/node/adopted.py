@@ -17,14 +17,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from frontier.node.context import Kernel
     from frontier.node.delivery import Delivery
+    from frontier.node.node import Node
 
 
 class Adopted:
     """Knows what is adopted and not over, and what of it waits."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._claimed: dict[tuple[int, int], Delivery] = {}
         """What was new and is not over, by its partition and mark."""

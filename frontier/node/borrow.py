@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frontier.node.context import Kernel
-    from frontier.node.deliveries import Deliveries
+    from frontier.node.node import Node
 
 INTERVAL = 0.2
 """Seconds between looks at what others want, and at what is needed."""
@@ -42,11 +41,11 @@ MAX_ASKED = 64
 class Borrow:
     """Decides which partitions a node has besides, and without, those of the ring."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._leases = node.leases
         self._ready = node.ready
-        self._deliveries: Deliveries = node.deliveries
+        self._deliveries = node.deliveries
         self._clock = node.monotonic
         self.wanted: set[int] = set()
         """Partitions that others want, as hints have said since the last beat: this

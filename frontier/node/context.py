@@ -1,4 +1,4 @@
-"""What the components of a node share: where the node is, its loops, whom they tell.
+"""What hangs on a node, and what runs in it: parts, owner, loops.
 
 A *part* is a feature that hangs on the kernel of a node. The kernel knows the hooks of
 `Part`, and no part by name. The components are put together in
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
@@ -28,23 +27,17 @@ from frontier.errors import FrontierError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-    from contextlib import AsyncExitStack
     from typing import Self
 
-    from frontier.cluster.crawls import Launch, StartLock
-    from frontier.cluster.lease import Leases
-    from frontier.cluster.membership import Membership
     from frontier.model import Attempt
     from frontier.node.delivery import Delivery
     from frontier.node.ends import End
     from frontier.node.link import Link
-    from frontier.queue.due import Again, ServerClock
+    from frontier.node.node import Node
+    from frontier.queue.due import Again
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
-    from frontier.settings.config import Config
-    from frontier.store.client import Store
     from frontier.store.keys import CrawlKeys
-    from frontier.store.outage_retry import OutageRetry
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +60,7 @@ class Part:
     """
 
     @classmethod
-    def from_node(cls, node: Kernel) -> Self:  # noqa: ARG003
+    def from_node(cls, node: Node) -> Self:  # noqa: ARG003
         """Build the part of *node*, which is asked of those that settings name."""
         return cls()
 
@@ -183,83 +176,10 @@ class Part:
         """Log a summary as the node closes."""
 
 
-class Kernel:
-    """The components of a node, for each other and for parts. `Node` makes them.
-
-    Those whose modules import this one are `Any` here, as imports go one way only;
-    `frontier.node.node.Node` has their types.
-    """
-
-    config: Config
-    settings: Mapping[str, Any]
-    """Of Scrapy, with the URL of the store."""
-    spider: str
-    launch: Launch
-    owner: Owner
-    opened: AsyncExitStack
-    """Closes what was opened, the last first."""
-    keys: CrawlKeys
-    shape: Mapping[str, Any]
-    """The settings with which the crawl was created, or has to agree."""
-    store: Store
-    outage_retry: OutageRetry
-    run: Callable[..., Awaitable[list[Any]]]
-    """Runs calls that may happen twice, however long the store is silent."""
-    membership: Membership
-    leases: Leases
-    clock: ServerClock
-    """The server's, as far as this node knows it."""
-    monotonic: Callable[[], float] = staticmethod(time.monotonic)
-    parts: Parts
-    tasks: Loops
-    host_concurrency: Any
-    hosts: Any
-    fetched: Any
-    uplink: Any
-    controls: Any
-    outbox: Any
-    ready: Any
-    adopted: Any
-    inbox: Any
-    due_times: Any
-    acks: Any
-    deliveries: Any
-    reclaim: Any
-    borrow: Any
-    heartbeat: Any
-    end_of_crawl: Any
-    watchdog: Any = None
-    """Who keeps the leases while a callback keeps this process busy."""
-    memory_limit: Any = None
-    """Who looks after the memory of the sets, if there is a limit."""
-    ended = ""
-    """The state of the crawl once it has ended, as the owner was told."""
-    has_seeds = False
-    """Whether the crawl has all start requests of this node's spider."""
-    stays_open = False
-    """Whether URLs may come from elsewhere when nothing is queued."""
-    stats_of_all: Mapping[str, int] = {}
-    """What all nodes have counted, once this one has left as the last."""
-    start_lock: StartLock | None = None
-    """On the seed list that this node loads, or has loaded."""
-    telling: asyncio.Task[None] | None = None
-    """Finds out how the crawl has ended, and tells the owner."""
-    reach: Callable[..., Awaitable[Any]]
-    report: Callable[[], dict[str, Any]]
-    is_idle: Callable[[], bool]
-    is_busy: Callable[[], bool]
-    on_uplink: Callable[[], None]
-    on_controls: Callable[[str], Awaitable[None]]
-    end: Callable[[End], None]
-    fail: Callable[[BaseException], None]
-    has_failed: Callable[..., bool]
-    tell_end: Callable[[str], None]
-
-
 class Features:
     """What a node has beside its kernel: here nothing. See `frontier.node.parts`."""
 
-    async def may_begin(self, node: Kernel, keys: CrawlKeys) -> bool:  # noqa: ARG002
+    async def may_begin(self, node: Node, keys: CrawlKeys) -> bool:  # noqa: ARG002
         """Whether *node* may begin the crawl of *keys*, or is to look for another.
 
         Raises:
@@ -267,7 +187,7 @@ class Features:
         """
         return True
 
-    async def open(self, node: Kernel) -> Sequence[Part]:  # noqa: ARG002
+    async def open(self, node: Node) -> Sequence[Part]:  # noqa: ARG002
         """Make the parts of *node*, which is built; `Node.opened` closes them."""
         return ()
 

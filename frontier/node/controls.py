@@ -28,7 +28,7 @@ from frontier.model import Attempt
 from frontier.node.context import Part
 
 if TYPE_CHECKING:
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ NOT_A_FETCH = 0
 class Controlling(Part):
     """Learns what is wanted, and says so."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self.wanted = Controls()
         self.paused = False

@@ -45,7 +45,7 @@ from frontier.urls.partition import partition_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
     from frontier.store.keys import CrawlKeys
     from frontier.store.outage_retry import OutageRetry
@@ -141,7 +141,7 @@ class Spending(Part):
 
     def __init__(
         self,
-        node: Kernel,
+        node: Node,
         limits: Limits,
     ) -> None:
         self._node, keys = node, node.keys

@@ -30,26 +30,23 @@ from frontier.store.client import Call
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.node.acks import Acks
-    from frontier.node.adopted import Adopted
-    from frontier.node.context import Kernel
     from frontier.node.delivery import Delivery
-    from frontier.node.inbox import Inbox
+    from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
 
 
 class Deliveries(Part):
     """Keeps and ends the trees of one node."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._leases = node.leases
         self._parts = node.parts
         self._membership = node.membership
-        self._adopted: Adopted = node.adopted
-        self._inbox: Inbox = node.inbox
-        self._acks: Acks = node.acks
+        self._adopted = node.adopted
+        self._inbox = node.inbox
+        self._acks = node.acks
         self.kept: dict[tuple[int, int], Delivery] = {}
         """Roots that this node keeps, by their partitions and the ids there."""
         self._ending: dict[Delivery, None] = {}

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from frontier.cluster.membership import Departure
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ HEARD = 3.0
 class Leaving:
     """Takes one node out of its crawl."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._config, self._keys = node.config, node.keys
         self._departure: Departure | None = None

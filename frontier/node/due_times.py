@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frontier.model import Lease
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
     from frontier.queue.due import Moved
     from frontier.store.client import Call
 from frontier.store.damage import is_number
@@ -61,7 +61,7 @@ class _Next:
 class DueTimes:
     """Moves what is due to the ready lists of the partitions that this node holds."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._outage_retry = node.outage_retry
         self._keys = node.keys

@@ -47,7 +47,7 @@ from frontier.urls.partition import origin_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
     from frontier.queue.reserve import Reservation
     from frontier.store.client import Argument
     from frontier.store.keys import CrawlKeys
@@ -91,7 +91,7 @@ async def scans(
 class EndOfCrawl:
     """Looks for the end of the crawl while this node has nothing to do."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._outage_retry = node.outage_retry
         self._keys = node.keys
@@ -236,7 +236,7 @@ class Fetched(Part):
     status; robots.txt is none.
     """
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._run = node.outage_retry.retry
         self._keys = node.keys
         self._partitions = node.config.partitions

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from frontier.cluster.lease import Acquired
     from frontier.cluster.membership import View
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ PATIENCE = 2.0
 class Heartbeat:
     """Keeps this node's place in the ring and the leases that come with it."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._outage_retry = node.outage_retry
         self._keys = node.keys

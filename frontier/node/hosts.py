@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from frontier.model import Lease
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
     from frontier.queue.reserve import HostsUnread, Reservation
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class _Host(Record):
 class Hosts(Part):
     """What one node knows of hosts."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._outage_retry = node.outage_retry
         self._keys = node.keys

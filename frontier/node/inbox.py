@@ -46,10 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from frontier.model import Lease
-    from frontier.node.adopted import Adopted
-    from frontier.node.context import Kernel
-    from frontier.node.hosts import Hosts
-    from frontier.node.ready_queues import ReadyQueues
+    from frontier.node.node import Node
     from frontier.store.client import Call
 
 logger = logging.getLogger(__name__)
@@ -65,14 +62,14 @@ NAMED = 5
 class Inbox:
     """Reserves URLs ahead of the engine's need."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._leases = node.leases
-        self._hosts: Hosts = node.hosts
-        self._ready: ReadyQueues = node.ready
-        self._adopted: Adopted = node.adopted
+        self._hosts = node.hosts
+        self._ready = node.ready
+        self._adopted = node.adopted
         self._order = node.config.order
         self._concurrency = node.host_concurrency
         self._size = self._concurrency.waiting

@@ -8,8 +8,9 @@ What always holds:
     that cannot write must not go on.
 3.  Nothing here waits for Redis or disk in the reactor's thread.
 4.  Each component of the kernel is an attribute of the node, through which it calls the
-    others. The outbox alone is given callbacks: seeds are pushed with it where there is
-    no node. Features are no components; they hang on the hooks of `Part`.
+    others; only for its type their modules import this one. The outbox alone is given
+    callbacks: seeds are pushed with it where there is no node. Features are no
+    components; they hang on the hooks of `Part`.
 5.  The owner hears once of each `End`, and once that the crawl is over.
 """
 
@@ -23,8 +24,6 @@ import time
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from typing_extensions import override
 
 from frontier.cluster import crawls
 from frontier.cluster.crawls import LIMIT
@@ -46,7 +45,6 @@ from frontier.node.adopted import Adopted
 from frontier.node.borrow import Borrow
 from frontier.node.context import (
     NOTHING,
-    Kernel,
     Loops,
     Part,
     Parts,
@@ -94,7 +92,7 @@ from frontier.store.outage_retry import OutageRetry
 from frontier.watchdog.child import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from frontier.node.context import Features, Owner
     from frontier.queue.push import Push
@@ -115,27 +113,39 @@ SILENCE = 1.0
 lease, if that is less."""
 
 
-class Node(Kernel):
-    """Builds the services of a node from its configuration and runs them."""
+class Node:
+    """Builds the services of a node from its configuration and runs them.
 
-    hosts: Hosts
-    fetched: Fetched
-    uplink: Uplink
-    controls: Controlling
-    outbox: Outbox
-    ready: ReadyQueues
-    adopted: Adopted
-    inbox: Inbox
-    due_times: DueTimes
-    acks: Acks
-    deliveries: Deliveries
-    reclaim: Reclaim
-    borrow: Borrow
-    heartbeat: Heartbeat
-    end_of_crawl: EndOfCrawl
+    Its components and its parts know each other by its attributes: those that have no
+    value here are made by `open`.
+    """
+
+    keys: CrawlKeys
+    store: Store
+    outage_retry: OutageRetry
+    run: Callable[..., Awaitable[list[Any]]]
+    """Runs calls that may happen twice, however long the store is silent."""
+    shape: Mapping[str, Any]
+    """The settings with which the crawl was created, or has to agree."""
+    membership: Membership
+    leases: Leases
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
     watchdog: Watchdog | None = None
+    """Who keeps the leases while a callback keeps this process busy."""
     memory_limit: SeenMemoryLimit | None = None
-    host_concurrency: HostConcurrency
+    """Who looks after the memory of the sets, if there is a limit."""
+    ended = ""
+    """The state of the crawl once it has ended, as the owner was told."""
+    has_seeds = False
+    """Whether the crawl has all start requests of this node's spider."""
+    stays_open = False
+    """Whether URLs may come from elsewhere when nothing is queued."""
+    stats_of_all: Mapping[str, int] = {}
+    """What all nodes have counted, once this one has left as the last."""
+    start_lock: crawls.StartLock | None = None
+    """On the seed list that this node loads, or has loaded."""
+    telling: asyncio.Task[None] | None = None
+    """Finds out how the crawl has ended, and tells the owner."""
     _closed = False
     _is_open = False
 
@@ -162,7 +172,9 @@ class Node(Kernel):
         """The server's, as far as this node knows it."""
         self.ends: list[End] = []
         """What the owner was told of."""
-        self.launch, self.spider, self.settings = launch, spider, settings
+        self.launch, self.spider = launch, spider
+        self.settings = settings
+        """Of Scrapy, with the URL of the store."""
         self._features = features
         self.stopping = asyncio.Event()
         """Set when the process is to end."""
@@ -333,7 +345,6 @@ class Node(Kernel):
             loops.append(self.end_of_crawl.run)
         return loops
 
-    @override
     async def reach(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """What *ask* returns, once the store answers.
 
@@ -442,7 +453,6 @@ class Node(Kernel):
         )
         return self.start_lock
 
-    @override
     def report(self) -> dict[str, Any]:
         """Figures of this node, for the crawl's report."""
         figures = {
@@ -496,14 +506,12 @@ class Node(Kernel):
 
     # What its parts ask of the node, or tell it.
 
-    @override
     def end(self, end: End) -> None:
         """Tell the owner of *end*, once."""
         if (self._is_open or end.error) and end not in self.ends:
             self.ends.append(end)
             self.owner.on_end(end)
 
-    @override
     def fail(self, error: BaseException) -> None:
         """Tell the owner that the node cannot go on; what has ended stays ended."""
         if isinstance(error, KeyDamaged):
@@ -521,7 +529,6 @@ class Node(Kernel):
                 self.keys.crawl_id,
             )
 
-    @override
     def has_failed(self, *kinds: type[BaseException]) -> bool:
         """Whether the owner was told of an error that is one of *kinds*."""
         return any(isinstance(end.error, kinds) for end in self.ends)
@@ -540,7 +547,6 @@ class Node(Kernel):
                 self.keys.crawl_id,
             )
 
-    @override
     def tell_end(self, state: str) -> None:
         """Have the owner hear, once, that the crawl has ended as *state*."""
         if self._is_open and self.telling is None:
@@ -591,7 +597,6 @@ class Node(Kernel):
         end = NOTHING_FETCHED if queued else EMPTY
         return end.of(crawl=crawl_id, queued=queued, dead=dead)
 
-    @override
     async def on_controls(self, version: str) -> None:
         """Put into force what an operator wants, and pass it on."""
         await self.controls.heed(version)
@@ -625,14 +630,12 @@ class Node(Kernel):
         """Which part of the partitions it has."""
         return len(self.leases.held) / self.config.partitions
 
-    @override
     def is_idle(self) -> bool:
         """Whether nothing is left to do here."""
         if self.outbox.pending or self.deliveries.kept or self.is_busy():
             return False
         return self.inbox.idle
 
-    @override
     def is_busy(self) -> bool:
         """Whether there is work that is not in the store."""
         return any(busy() for busy in self.parts.each(Part.busy))
@@ -650,7 +653,6 @@ class Node(Kernel):
         hints = hints_of(became_ready, self.membership.ring, self.config.node_id)
         return hint_calls(self.keys, hints, int(self.config.lease_ttl * 2000))
 
-    @override
     def on_uplink(self) -> None:
         """Start nothing while no host answers, and leave the crawl to other nodes."""
         self.membership.away = self.uplink.since is not None

@@ -29,8 +29,8 @@ from frontier.store.client import BlockingStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frontier.node.context import Kernel
     from frontier.node.crawl_limits import Limits
+    from frontier.node.node import Node
     from frontier.store.keys import CrawlKeys
 
 
@@ -41,7 +41,7 @@ class AllFeatures(Features):
         self._limits = limits
 
     @override
-    async def may_begin(self, node: Kernel, keys: CrawlKeys) -> bool:
+    async def may_begin(self, node: Node, keys: CrawlKeys) -> bool:
         """Whether nobody else has the crawl of *keys*, in its journals or index."""
         config = node.config
         if config.journal_dir is not None:
@@ -49,7 +49,7 @@ class AllFeatures(Features):
         return not config.warc_enabled or await claim(config, node.settings, keys)
 
     @override
-    async def open(self, node: Kernel) -> tuple[Part, ...]:
+    async def open(self, node: Node) -> tuple[Part, ...]:
         """Make them.
 
         Raises:
@@ -76,7 +76,7 @@ class AllFeatures(Features):
         # The last that is asked for room, as it asks the store for more then.
         return (*parts, Spending(node, self._limits))
 
-    async def _archive(self, node: Kernel) -> Archive:
+    async def _archive(self, node: Node) -> Archive:
         store = BlockingStore.from_settings(node.settings, INDEX_TIMEOUT)
         named, born = node.keys.crawl_id, node.keys.born
         facts = (node.config, store, named, node.settings, born)
@@ -86,7 +86,7 @@ class AllFeatures(Features):
         await node.reach(archive.enter)
         return archive
 
-    async def _journal(self, node: Kernel, directory: Path) -> Journal:
+    async def _journal(self, node: Node, directory: Path) -> Journal:
         keys, config, job = node.keys, node.config, node.launch.job
         names = (keys.namespace, keys.crawl_id, node.spider, config.node_id)
         header = Header(*names, node.shape, keys.born, job.stored() if job else "")

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from frontier.model import Lease
-    from frontier.node.context import Kernel
-    from frontier.node.hosts import Hosts
+    from frontier.node.node import Node
 
 MAX_QUEUES = 1000
 """Queues of one partition that are learned in one look."""
@@ -51,11 +50,11 @@ class Candidate(NamedTuple):
 class ReadyQueues:
     """Knows which queues have something, and whose turn it is."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._leases = node.leases
-        self._hosts: Hosts = node.hosts
+        self._hosts = node.hosts
         self._ready: dict[int, dict[str, None]] = defaultdict(dict)
         """Those that may have something, by partition, in the order of their turns."""
         self._apart: dict[int, dict[str, float]] = defaultdict(dict)

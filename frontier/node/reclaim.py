@@ -39,10 +39,7 @@ if TYPE_CHECKING:
 
     from frontier.cluster.lease import Seen
     from frontier.model import Lease
-    from frontier.node.context import Kernel
-    from frontier.node.deliveries import Deliveries
-    from frontier.node.inbox import Inbox
-    from frontier.node.ready_queues import ReadyQueues
+    from frontier.node.node import Node
     from frontier.queue.reserve import Ran, Reserved
     from frontier.store.client import Call
 
@@ -50,14 +47,14 @@ if TYPE_CHECKING:
 class Reclaim:
     """Finds and puts back what nobody has."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._outage_retry = node.outage_retry
         self._keys = node.keys
         self._leases = node.leases
         self._order = node.config.order
-        self._ready: ReadyQueues = node.ready
-        self._inbox: Inbox = node.inbox
-        self._deliveries: Deliveries = node.deliveries
+        self._ready = node.ready
+        self._inbox = node.inbox
+        self._deliveries = node.deliveries
         self.lock = asyncio.Lock()
         """Held by who reserves, and by who looks for what nobody here has reserved."""
         self.count = 0

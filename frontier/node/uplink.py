@@ -38,7 +38,7 @@ from frontier.node.context import Part, Target
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frontier.node.context import Kernel
+    from frontier.node.node import Node
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ ASKED = 3
 class Uplink(Part):
     """What one node thinks of its own way to the web."""
 
-    def __init__(self, node: Kernel) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._interval = node.config.uplink_probe
         self._asked: OrderedDict[str, float] = OrderedDict()
