@@ -76,7 +76,7 @@ class Web(Site):
 
     def __init__(self):
         self.hosts, self.links, self.entries = [0], [[]], []
-        self.local = set()
+        self.local, self.plain = set(), set()
         self._held, self._draw = {}, Least()
 
     def hold(self, page):

@@ -153,6 +153,8 @@ class Site:
             self.links[draw.randrange(page)].append(page)
         self.local = set()
         """Pages whose requests cannot be stored, as the spider makes them."""
+        self.plain = set()
+        """Links, each a page and what it leads to, of which that is not so."""
         self.entries = []
         self._draw = draw
 
@@ -344,7 +346,7 @@ class Engine(Owner):
                 await site.ask(page, self.process)
                 await asyncio.sleep(self._draw.choice((0.0, 0.01, 0.3)))
                 for child in site.links[page]:
-                    if child in site.local:
+                    if child in site.local and (page, child) not in site.plain:
                         self.adopt(child, tree)
                     else:
                         self.enqueue(child)
@@ -425,10 +427,16 @@ class Trial:
         """From when to when the server has forgotten all, an end too."""
 
     def _choose_local(self, draw):
-        """Have some pages of some trials be made by one process alone."""
+        """Have some pages of some trials be made by one process alone.
+
+        Others may find the same in the plain way.
+        """
         part = draw.choice((0.0, 0.2, 0.7))
         count = len(self.site.hosts)
         self.site.local = {p for p in range(1, count) if draw.random() < part}
+        part = draw.choice((0.0, 0.0, 0.5))
+        links = ((p, to) for p in range(count) for to in self.site.links[p])
+        self.site.plain = {link for link in links if draw.random() < part}
 
     def end(self, name, key):
         """A page is not under way any more."""
