@@ -12,6 +12,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 
 from frontier.errors import CoordinationError, StoreError, WriterStopped
 from frontier.node.ends import START_FAILED, UNDONE
+from frontier.queue.reserve import all_notes_call, deadly_in
 from frontier.scrapy_internals import spider_middlewares
 from frontier.session.old_spiders import (
     serve_start_requests,
@@ -144,7 +145,10 @@ class StartMiddleware:
             session.node.has_seeds = True
             logger.info("another node of this crawl has loaded the seeds")
             await session.node.tell_if_empty()
-        return state != "done"
+            return False
+        ask = all_notes_call(session.node.keys)
+        session.deadly = deadly_in((await session.node.run([ask]))[0])
+        return True
 
     async def _renew(self, lock: StartLock) -> None:
         """Keep *lock*, until cancelled."""

@@ -13,7 +13,7 @@ What always holds:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -281,8 +281,9 @@ class Ran(NamedTuple):
 
     partition: int
     token: int
+    """0 of a request for which nothing in the store stands."""
     id: int
-    """Of its reservation."""
+    """Of its reservation; or else the same each time that the request is made."""
 
 
 def ended_call(keys: CrawlKeys, process: str, ran: Ran) -> Call:
@@ -297,6 +298,24 @@ def notes_call(keys: CrawlKeys, holders: Iterable[str]) -> Call:
     """The call whose reply has notes of `ended_call`, one or `None` of each holder."""
     names = [holder.rpartition("/")[0] for holder in holders]
     return Call.command("HMGET", keys.ended(), *names)
+
+
+def all_notes_call(keys: CrawlKeys) -> Call:
+    """The call whose reply has all notes of `ended_call`."""
+    return Call.command("HVALS", keys.ended())
+
+
+def deadly_in(notes: Iterable[bytes]) -> frozenset[int]:
+    """The ids of requests that are given up, and for which nothing in the store stands.
+
+    *notes* say of `MAX_TRIES` processes that they have ended in their callbacks.
+    """
+    counts = Counter(map(ran_of, notes))
+    return frozenset(
+        ran.id
+        for ran, count in counts.items()
+        if ran is not None and not ran.token and count >= MAX_TRIES
+    )
 
 
 def ran_of(note: bytes | None) -> Ran | None:

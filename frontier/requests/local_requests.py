@@ -7,7 +7,9 @@ What always holds:
 2.  What it comes from is known: the request whose callback, errback or middleware
     made it; or, where nobody can tell, all that is in progress on this node. Start
     requests stand on one that the lock on the seeds waits for.
-3.  Of each kind of reason the first is told in one line, with its URL, and all are
+3.  A request that ``start`` makes, each time, and in whose callback nodes end, is given
+    up after so many deliveries as others are (`frontier.queue.reserve.MAX_TRIES`).
+4.  Of each kind of reason the first is told in one line, with its URL, and all are
     counted in another when the node closes.
 """
 
@@ -24,6 +26,7 @@ from typing_extensions import override
 from frontier.node.context import Part
 from frontier.node.delivery import Delivery
 from frontier.queue.push import ARE_SEEN, CLAIM, TEST, UNTESTED, Push
+from frontier.queue.reserve import MAX_TRIES
 from frontier.requests.spider_output import PARENT
 from frontier.urls.fingerprint import seen_hash
 
@@ -100,6 +103,9 @@ class LocalRequests(Part):
             queue=link.queue,
             mark=mark if mode == TEST else 0,
         )
+        if int(made.name) in self._session.deadly:
+            self._give_up(made)
+            return True
         if not self._node.adopted.may_test(made):
             return False
         owner = 0
@@ -110,6 +116,15 @@ class LocalRequests(Part):
         push = Push(mode, mark, "", request.priority, b"", request, 0, owner)
         self._node.outbox.put(link.partition, push)
         return True
+
+    def _give_up(self, made: Delivery) -> None:
+        """End *made*, which has ended nodes: each start makes it once more."""
+        url = made.request.url
+        logger.error(
+            "%s is given up: %d nodes have ended while its callback ran", url, MAX_TRIES
+        )
+        made.reason = f"the callback of {url} ends nodes"
+        self._node.deliveries.end(made)
 
     def _parents(self, request: Request) -> tuple[Delivery, ...]:
         """What *request* comes from."""

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from frontier.queue.reserve import Reservation
+    from frontier.queue.reserve import Ran
     from frontier.watchdog.child import Watchdog
 
 OWN = ("scrapy.spidermiddlewares.", "frontier.")
@@ -127,23 +127,23 @@ class Marks:
 
     def __init__(
         self,
-        reservation_of: Callable[[Request], Reservation | None],
+        ran: Callable[[Request], Ran | None],
         watchdog: Watchdog,
     ) -> None:
-        self._reservation_of = reservation_of
+        self._ran = ran
         self._watchdog = watchdog
-        self._last: tuple[Reservation | None, str, bytes] = (None, "", b"")
+        self._last: tuple[Ran | None, str, bytes] = (None, "", b"")
         """The record that was made last: a page's items follow one another."""
 
     def _record(self, request: Request | None) -> bytes | None:
-        reservation = self._reservation_of(request) if request is not None else None
-        if reservation is None or request is None:
+        ran = self._ran(request) if request is not None else None
+        if ran is None or request is None:
             return None
         known, url, record = self._last
-        if known is not reservation or url != request.url:
+        if known != ran or url != request.url:
             url = request.url
-            record = self._watchdog.record(reservation, url)
-            self._last = reservation, url, record
+            record = self._watchdog.record(ran, url)
+            self._last = ran, url, record
         return record
 
     async def awaited(self, what: Coroutine[Any, Any, Any], request: Any) -> Any:

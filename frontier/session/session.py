@@ -42,6 +42,7 @@ from frontier.node.ends import REFUSED, RUN_OVER, STOPPED, limit_of_spider
 from frontier.node.host_politeness import Concurrency
 from frontier.node.node import Node
 from frontier.node.parts import AllFeatures
+from frontier.queue.reserve import Ran
 from frontier.requests.spider_output import Marks, SpiderOutput
 from frontier.scrapy_internals import (
     close_now,
@@ -205,10 +206,19 @@ class RequestStates:
         delivery = self._states.get(request, _NOTHING).delivery
         return None if delivery is None else delivery.reservation
 
-    def in_store(self, request: Request) -> Reservation | None:
-        """What the store has of *request*: itself, or what has led to it if adopted."""
+    def ran(self, request: Request) -> Ran | None:
+        """What is to blame if a callback of *request* ends this process.
+
+        If it is adopted that is the page that has led to it; or itself, if there is
+        none, as it was made by ``start``.
+        """
         delivery = self.delivery(request)
-        return None if delivery is None else delivery.roots[0].reservation
+        if delivery is None:
+            return None
+        root = delivery.roots[0].reservation
+        if root is not None:
+            return Ran(*root.key)
+        return Ran(delivery.partition, 0, int(delivery.name))
 
     def go_ahead(self, asks: Request, request: Request) -> None:
         """*asks* is for the robots.txt of *request*, and stands on the same."""
@@ -279,6 +289,8 @@ class Session(Part):
     """Of this node's start requests: all nodes with its job make the same."""
     start_delivery: Delivery | None = None
     """What start requests that cannot be stored stand on, if there are any."""
+    deadly: frozenset[int] = frozenset()
+    """The ids of those that are given up, as nodes have ended in their callbacks."""
     gives_back = False
     """Whether this node closes while the crawl is paused, and what it has not sent
     is given back."""
@@ -419,7 +431,7 @@ class Session(Part):
         watchdog = self.node.watchdog
         marks = None
         if watchdog is not None:
-            marks = Marks(self.requests.in_store, watchdog)
+            marks = Marks(self.requests.ran, watchdog)
         stand_before_spider_errors(self._crawler, self.end_by_spider)
         show = self.requests.show_slot
         self._output = SpiderOutput(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
 
     from frontier.cluster.membership import Membership
-    from frontier.queue.reserve import Reservation
+    from frontier.queue.reserve import Ran
     from frontier.settings.config import Config
     from frontier.store.address import Address
     from frontier.store.keys import CrawlKeys
@@ -230,10 +230,9 @@ class Watchdog:
 
     # Which request's code is running.
 
-    def record(self, reservation: Reservation, url: str) -> bytes:
+    def record(self, ran: Ran, url: str) -> bytes:
         """The record that `enter` and the others show while code of a request runs."""
-        which = Running(*reservation.key, url)
-        return packed(which)
+        return packed(Running(*ran, url))
 
     def enter(self, record: bytes) -> tuple[bytes, float]:
         """Show that code of *record*'s request runs; return what ran, for `leave`."""

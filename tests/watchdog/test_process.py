@@ -19,9 +19,9 @@ import signal
 import sys
 
 from frontier.cluster.membership import Membership
-from frontier.model import Lease, Member
+from frontier.model import Member
 from frontier.settings.config import Config
-from frontier.queue.reserve import Reservation
+from frontier.queue.reserve import Ran
 from frontier.store.address import address_of
 from frontier.store.client import Store
 from frontier.store.keys import CrawlKeys
@@ -47,8 +47,7 @@ async def main():
     await asyncio.sleep(0)
     print(place.process, flush=True)
     sys.stdin.readline()
-    one = Reservation(Lease(3, 5), 1, "0:a.example", b"0")
-    watchdog.enter(watchdog.record(one, "http://a.example/deadly"))
+    watchdog.enter(watchdog.record(Ran(3, 5, 1), "http://a.example/deadly"))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
