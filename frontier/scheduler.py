@@ -186,8 +186,6 @@ class Scheduler(BaseScheduler, Owner):
     @override
     def enqueue_request(self, request: Request) -> bool:
         """Hand *request* to the cluster; ``False`` if it was seen on this node."""
-        if DOWNLOAD_SLOT in request.meta:
-            self._leave_slot(request)
         parts, mode = self._node.parts, self._modes.of(request)
         for mode_of in parts.each(Part.mode):
             mode = mode_of(request, mode)
@@ -216,16 +214,6 @@ class Scheduler(BaseScheduler, Owner):
                 return False
         return True
 
-    def _leave_slot(self, request: Request) -> None:
-        """Have *request* without the slot that Scrapy had given the page it is from.
-
-        A spider that hands on ``response.meta`` names no slot.
-        """
-        parent = PARENT.get()
-        slot = "" if parent is None else self._session.requests.known(parent).slot
-        if slot and request.meta[DOWNLOAD_SLOT] == slot:
-            del request.meta[DOWNLOAD_SLOT]
-
     def drop_seen(self, request: Request) -> bool:
         """Whether the recent tier has *request*, which is then counted as filtered.
 
@@ -244,12 +232,21 @@ class Scheduler(BaseScheduler, Owner):
 
     def _link(self, request: Request, mode: str) -> Link:
         """*request*, which is to be pushed in *mode*, with its place in the queue."""
-        fingerprint = self._fingerprints.of(request)
-        slot = request.meta.get(DOWNLOAD_SLOT)
+        meta, fingerprint = request.meta, self._fingerprints.of(request)
+        slot = meta.get(DOWNLOAD_SLOT)
+        if slot is not None and slot == self._slot_of_parent():
+            # A spider that hands on ``response.meta`` names no slot.
+            del meta[DOWNLOAD_SLOT]
+            slot = None
         address = self._queue_addresses.of(request.url, fingerprint, slot)
         queue = queue_name(address.queue_key, request.priority)
-        due = self._due(request) if DUE_META in request.meta else 0
+        due = self._due(request) if DUE_META in meta else 0
         return Link(request, mode, fingerprint, address.partition, queue, due)
+
+    def _slot_of_parent(self) -> str | None:
+        """The slot that Scrapy had given the page whose callback runs, if it had."""
+        parent = PARENT.get()
+        return self._session.requests.known(parent).slot or None if parent else None
 
     def _due(self, request: Request) -> int:
         """When *request* is due by the server's clock, in ms; 0 for at once.
@@ -292,7 +289,8 @@ class Scheduler(BaseScheduler, Owner):
             NotSerializable: It has none.
         """
         record = self._record(link.request)
-        record.update(link.extra)
+        if link.extra:
+            record.update(link.extra)
         if link.mode in UNTESTED:
             record[FORCED] = forced or secrets.randbits(63)
         return self._codec.encode(record, link.queue)
@@ -316,10 +314,13 @@ class Scheduler(BaseScheduler, Owner):
         Raises:
             NotSerializable: It has none.
         """
-        steering = self._recorder.allowed.steering(request.meta)
-        if steering and self._was_set_here(request, steering):
-            request = _without(request, steering)
-        return self._recorder.record(request)
+        try:
+            return self._recorder.record(request)
+        except NotSerializable:
+            steering = self._recorder.allowed.steering(request.meta)
+            if not (steering and self._was_set_here(request, steering)):
+                raise
+            return self._recorder.record(_without(request, steering))
 
     def _was_set_here(self, request: Request, names: frozenset[str]) -> bool:
         """Whether a middleware has set *names*, after the store gave what it is from.
