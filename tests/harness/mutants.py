@@ -46,8 +46,7 @@ def given_up_while_started(engine):
         if fresh:
             await self._inbox.give_back(fresh)
         done = partitions - self._inbox.busy_partitions()
-        for leaving in self._node.parts.each(Part.leaving):
-            await leaving()
+        await self._node.parts.wait(Part.leaving)
         await self._leases.release(done)
 
     Heartbeat._hand_over = hand_over

@@ -84,10 +84,10 @@ async def adopt(node, partition, parent, url=b"https://c.example/"):
     return made, verdict
 
 
-async def kept(node, partition, until, new_push, child_in, url=b"https://c.example/"):
+async def kept(node, partition, until, new_push, child_in):
     """A delivery that is through, with a child that waits to be sent."""
     root = await root_of(node, partition, until, new_push)
-    child, verdict = await adopt(node, child_in, root, url)
+    child, verdict = await adopt(node, child_in, root)
     assert verdict == "n"
     node.deliveries.through(root.reservation)
     own_key = root.reservation.key
@@ -191,39 +191,6 @@ async def test_what_was_started_is_finished_before_a_partition_is_lent(
     a.acks.complete(started)
     await a.acks.drain()
     await rounds(b, a, until=lambda: lent in b.leases.held)
-
-
-async def test_two_nodes_that_want_a_partition_of_each_other_get_it(
-    pair, until, new_push
-):
-    """Where the delivery of each stands in the partition that the other wants."""
-    a, b = await pair()
-    of_a, of_b = own(a)[0], own(b)[0]
-    _, first = await kept(a, of_a, until, new_push, of_b)
-    _, second = await kept(b, of_b, until, new_push, of_a, b"https://d.example/")
-    taken = {}
-
-    def both_have_theirs():
-        """As an engine takes at once what it is given, which is then under way."""
-        for node in (a, b):
-            taken[node] = taken.get(node) or node.inbox.take()
-        return all(taken.values())
-
-    await rounds(a, b, until=both_have_theirs)
-
-    assert of_b in a.leases.held
-    assert of_a in b.leases.held
-    for node, child in ((a, first), (b, second)):
-        reservation = taken[node]
-        assert reservation.delivery is child
-        node.deliveries.through(reservation)
-        await node.acks.drain()
-    for node in (a, b):
-        pass_time(node, 2 * GRACE)
-    await rounds(a, b, until=lambda: of_a in a.leases.held and of_b in b.leases.held)
-    await rounds(a, b, until=lambda: not (a.deliveries.kept or b.deliveries.kept))
-    assert await is_acked(a, of_a)
-    assert await is_acked(b, of_b)
 
 
 async def test_nodes_that_want_the_same_partition_take_turns(pair, until, new_push):
