@@ -177,9 +177,16 @@ class Scheduler(BaseScheduler, Owner):
     @override
     def has_pending_requests(self) -> bool:
         """Whether this node has, or knows of, anything left to start."""
+        return len(self) > 0
+
+    def __len__(self) -> int:
+        """What this node has for its engine, and for the store; not the whole queue.
+
+        Scrapy's scheduler has a length, and spiders ask for it.
+        """
         if not self._session.opened:
-            return False
-        return bool(len(self._node.inbox) or self._node.outbox.pending)
+            return 0
+        return len(self._node.inbox) + self._node.outbox.pending
 
     # Enqueue: what a spider, a middleware or a part has made.
 

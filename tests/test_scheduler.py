@@ -40,6 +40,7 @@ class Filling(scrapy.Spider):
         for number in range(4):
             engine.crawl(scrapy.Request(f"{site}/{number}", self.arrived))
         await until(lambda: len(node.inbox) == 4)
+        told["length"] = len(scheduler)
         os.kill(int(pid), signal.SIGSTOP)
         try:
             for _ in range(MAX_PENDING + 1):
@@ -102,6 +103,7 @@ def test_full_outbox_stops_new_requests(site, own_server, unique):
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert (told["pending"], told["started"]) == (1, 0), done.stderr
+    assert told["length"] == 4
     assert told["pages"] == 4, "when less waits, the engine is woken"
     assert told["scheduler/enqueued"] == told["scheduler/dequeued"] == 5
     assert told["dupefilter/filtered"] == 10_001
