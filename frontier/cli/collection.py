@@ -6,8 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.filesize import decimal
-
 from frontier.cli.command import (
     CRAWL_ID,
     Commands,
@@ -38,10 +36,11 @@ from frontier.errors import (
     NotUncommitted,
     SourceBroken,
 )
+from frontier.status.text import first_of, size
 from frontier.store.keys import collection_keys, names_a_crawl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import RenderableType
 
@@ -109,7 +108,7 @@ def list_all(given: ListOptions) -> Shown:
             f"{view.digests:,}",
             f"{sum(crawl.state == 'committed' for crawl in view.crawls):,}",
             f"{sum(crawl.state != 'committed' for crawl in view.crawls):,}",
-            decimal(view.counts.get("conservedSize", 0)),
+            size(view.counts.get("conservedSize", 0)),
         )
         for view in found
     ]
@@ -144,9 +143,9 @@ def _report(seen: CollectionView) -> Iterator[RenderableType]:
             ("collection", seen.name or "(default)"),
             ("payloads", f"{seen.digests:,} that all crawls see"),
             ("captures", f"{urls:,}, {revisits:,} of them revisits"),
-            ("conserved", f"at least {decimal(counts.get('conservedSize', 0))}"),
-            ("files", f"{seen.sources:,}, {decimal(counts.get('totalCrawlSize', 0))}"),
-            ("redundant", decimal(counts.get("estimatedRedundantSize", 0))),
+            ("conserved", f"at least {size(counts.get('conservedSize', 0))}"),
+            ("files", f"{seen.sources:,}, {size(counts.get('totalCrawlSize', 0))}"),
+            ("redundant", size(counts.get("estimatedRedundantSize", 0))),
             ("removed crawls", f"{counts.get('removedCrawls', 0):,}"),
             ("updated", seen.updated or "-"),
         ]
@@ -166,7 +165,7 @@ def _report(seen: CollectionView) -> Iterator[RenderableType]:
                 crawl.crawl_id,
                 crawl.state,
                 *(f"{getattr(crawl, number):,}" for number in numbers),
-                decimal(crawl.bytes),
+                size(crawl.bytes),
             )
             for crawl in seen.crawls
         ],
@@ -330,12 +329,16 @@ def purge(given: PurgeOptions) -> Shown:
         planned = plan(store, keys, keep)
         said = {name: getattr(planned, name) for name in ("kept", "removed", "unknown")}
         said |= {"digests_before": planned.digests, "digests": planned.digests}
+        crawls = {
+            "crawls that stay": planned.kept,
+            "crawls that go": planned.removed,
+            "to keep, but not there": planned.unknown,
+        }
         rows = [
-            ("crawls that stay", _some(planned.kept)),
-            ("crawls that go", _some(planned.removed)),
-            ("to keep, but not there", _some(planned.unknown)),
-            ("digests now", f"{planned.digests:,}"),
+            (what, first_of(names, MAX_SHOWN, " ") or "-")
+            for what, names in crawls.items()
         ]
+        rows.append(("digests now", f"{planned.digests:,}"))
         if planned.removed:
             if planned.kept or given.force:
                 shown = Shown(said, [facts(rows)])
@@ -345,12 +348,6 @@ def purge(given: PurgeOptions) -> Shown:
                     store, keys, planned, force=given.force, progress=progress
                 )
     return Shown(said, [facts([*rows, ("digests left", f"{said['digests']:,}")])])
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = " ".join(names[:MAX_SHOWN])
-    more = len(names) - MAX_SHOWN
-    return f"{shown} and {more:,} more" if more > 0 else shown or "-"
 
 
 @options

@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.filesize import decimal
 from rich.text import Text
 
 from frontier.cli.command import (
@@ -21,6 +20,7 @@ from frontier.cli.command import (
 )
 from frontier.cli.output import Shown, bar, say, table
 from frontier.errors import ConfigurationError, NotFound
+from frontier.status.text import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def plan(given: PlanOptions) -> Shown:
     head = Text(f"{count:,} URLs, a Bloom error below {error:g}\n")
     notes = (
         f"\nURLs:   alike in all {partitions} partitions, or all of them in one\n"
-        f"recent: {decimal(recent)} on each node\n"
+        f"recent: {size(recent)} on each node\n"
         "lost:   new URLs called seen; where there is a set, it alone decides\n"
         "\n# settings.py"
     )
@@ -99,7 +99,7 @@ def _plan_table(rows: list[Forecast]) -> Table:
             (
                 ",".join(row.tiers),
                 "in one" if row.one_partition else "alike",
-                decimal(row.store_bytes),
+                size(row.store_bytes),
                 f"{row.bytes_per_url:.1f}",
                 f"{row.lost:.2g}",
             )
@@ -243,8 +243,8 @@ def _of_file(
     counts: dict[str, int],
     notes: Sequence[str] = (),
 ) -> Shown:
-    size = given.file.stat().st_size
-    said = {"crawl_id": crawl_id, "file": str(given.file), "bytes": size, **counts}
+    bytes_ = given.file.stat().st_size
+    said = {"crawl_id": crawl_id, "file": str(given.file), "bytes": bytes_, **counts}
     return Shown(said, notes=notes)
 
 

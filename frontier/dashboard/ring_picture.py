@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from frontier.status.text import first_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -103,6 +105,4 @@ def ranges(numbers: Iterable[int], most: int = 40) -> str:
             found[-1][1] = number
         else:
             found.append([number, number])
-    shown = [f"{a}" if a == b else f"{a}-{b}" for a, b in found[:most]]
-    more = len(found) - most
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    return first_of([f"{a}" if a == b else f"{a}-{b}" for a, b in found], most)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 UNITS = ("kB", "MB", "GB", "TB", "PB")
 
@@ -10,6 +14,12 @@ UNITS = ("kB", "MB", "GB", "TB", "PB")
 def number(value: float, digits: int = 0) -> str:
     """*value* with separators."""
     return f"{value:,.{digits}f}"
+
+
+def first_of(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first *most* of *names*, and how many more there are."""
+    text, more = between.join(names[:most]), len(names) - most
+    return f"{text} and {more:,} more" if more > 0 else text
 
 
 def rate(value: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from frontier.status.back_offs import BackOffsView
-from frontier.status.text import duration
+from frontier.status.text import duration, first_of
 
 if TYPE_CHECKING:
     from frontier.cluster.controls import By, Controls, Entry
@@ -243,12 +243,10 @@ class CrawlSnapshot:
             f"{one.key}: {one.reason}"
             if one.partition is None
             else f"partition {one.partition} ({one.key}: {one.reason})"
-            for one in self.harmed[:MAX_NAMED]
+            for one in self.harmed
         ]
-        left = len(self.harmed) - MAX_NAMED
-        more = f" and {left:,} more" if left > 0 else ""
         return (
-            f"damaged keys: {', '.join(named)}{more}; a node that meets one stops; "
+            f"damaged keys: {first_of(named, MAX_NAMED)}; a node that meets one stops; "
             f"frontier crawl repair --crawl {self.crawl_id} mends them"
         )
 
