@@ -152,10 +152,10 @@ def _tell(plan: Plan, outcome: Outcome) -> None:
     from frontier.cli.crawl_run import logs
     from frontier.cli.report import WarcFiles, crawl_report
 
-    seen = outcome.snapshot
-    if seen is not None:
-        files = WarcFiles.of(plan.config.warc_dir, seen.crawl_id)
-        show([*crawl_report(seen, files), *logs(outcome.nodes)])
+    seen, watched = outcome.crawl, outcome.watched
+    if watched is not None:
+        files = WarcFiles.of(plan.config.warc_dir, watched.crawl.crawl_id)
+        show([*crawl_report(watched, files), *logs(outcome.nodes)])
     outcome.nodes.complain()
     if seen is not None and seen.ended_at:
         say(f"{seen.crawl_id} {seen.ended_at}")

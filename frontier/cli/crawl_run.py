@@ -26,9 +26,10 @@ from frontier.session.projects import FEEDS
 from frontier.settings import values as parsers
 from frontier.settings.config import PREFIX, Config
 from frontier.status.sections import one_line
-from frontier.status.snapshot import crawl_entered, snapshot
+from frontier.status.snapshot import crawl_entered
 from frontier.status.text import duration
 from frontier.status.validate import printable
+from frontier.status.watch import Watch
 from frontier.store.address import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from frontier.session.projects import Project
     from frontier.status.views import CrawlSnapshot
+    from frontier.status.watch import Watched
 
 
 SITE, FOLLOWER = "site", "feeds"
@@ -83,35 +85,40 @@ class Plan:
 class Outcome:
     """What became of a run."""
 
-    snapshot: CrawlSnapshot | None
+    watched: Watched | None
     """The crawl after the nodes had left it; ``None`` if none entered one."""
     nodes: NodeProcesses
+
+    @property
+    def crawl(self) -> CrawlSnapshot | None:
+        """The same, without what only the report has."""
+        return self.watched.crawl if self.watched is not None else None
 
     @property
     def exit_code(self) -> ExitCode:
         """How the command has to end."""
         if self.nodes.interrupted:
             return ExitCode.INTERRUPTED
-        codes = {node.exit_code for node in self.nodes.failed()}
-        if ExitCode.FAULTY in codes or (self.snapshot and self.snapshot.harmed):
+        codes, seen = {node.exit_code for node in self.nodes.failed()}, self.crawl
+        if ExitCode.FAULTY in codes or (seen is not None and seen.harmed):
             return ExitCode.FAULTY
-        if self.snapshot is not None and self.snapshot.left_out:
+        if seen is not None and seen.left_out:
             return ExitCode.CRAWL_FAILED if codes - {1} else ExitCode.INCOMPLETE
-        if self.nodes.failed() or (self.snapshot is None and not self.too_late):
+        if self.nodes.failed() or (seen is None and not self.too_late):
             return ExitCode.CRAWL_FAILED
         return ExitCode.OK
 
     @property
     def is_whole(self) -> bool:
         """Whether the crawl has ended with nothing left, though a node failed."""
-        seen, failed = self.snapshot, self.nodes.failed()
+        seen, failed = self.crawl, self.nodes.failed()
         is_over = seen is not None and seen.state == "finished" and seen.fetched
         return is_over and 0 < len(failed) < len(self.nodes.every)
 
     @property
     def too_late(self) -> list[str]:
         """What the nodes say if the crawl of their run had ended before they came."""
-        if self.snapshot is not None:
+        if self.watched is not None:
             return []
         said = {line for node in self.nodes.every for line in node.warnings()}
         return sorted(line for line in said if line.endswith(NOTHING_TO_DO))
@@ -232,23 +239,31 @@ def run(plan: Plan) -> Outcome:
                     env=env,
                 )
 
-            def look() -> CrawlSnapshot | None:
-                """The crawl that one of them entered, if any did."""
+            def entered() -> Watch | None:
+                """Watches the crawl that one of them entered, if any did."""
                 names = (plan.spider, node_ids, started)
                 found = crawl_entered(store, namespace, *names)
-                return None if found is None else snapshot(store, namespace, found)
+                return None if found is None else Watch(store, namespace, found)
 
-            with live_line(lambda: _line(look(), time.time() - started)) as tick:
+            watch: Watch | None = None
+
+            def line() -> str:
+                nonlocal watch
+                watch = watch or entered()
+                return _line(watch, time.time() - started)
+
+            with live_line(line) as tick:
                 nodes.wait(tick)
-        return Outcome(look(), nodes)
+        watch = entered()  # all that it shows is of now
+        return Outcome(None if watch is None else watch.look(), nodes)
 
 
-def _line(seen: CrawlSnapshot | None, seconds: float) -> str:
+def _line(watch: Watch | None, seconds: float) -> str:
     """What a crawl is doing, in one line."""
     lasts = duration(seconds)
-    if seen is None:
+    if watch is None:
         return f"starting the nodes, {lasts}"
-    return f"{lasts}  {one_line(seen)}"
+    return f"{lasts}  {one_line(watch.look().crawl)}"
 
 
 def _shared_feeds(plan: Plan) -> list[str]:

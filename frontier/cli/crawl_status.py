@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -118,18 +118,14 @@ def _log(store: BlockingStore, keys: CrawlKeys) -> Shown:
 
 
 def _look(store: BlockingStore, watching: Watch, given: StatusOptions) -> _Seen:
-    """Look once; at all of a crawl that has ended."""
+    """Look once."""
     from frontier.cli.report import WarcFiles
     from frontier.status.quotas import had
-    from frontier.status.snapshot import snapshot
 
     watched = watching.look()
-    crawl_id = watched.crawl.crawl_id
-    if given.again and watched.crawl.state != "open":  # all of it, and of now
-        watched = replace(watched, crawl=snapshot(store, given.namespace, crawl_id))
-    keys = CrawlKeys(given.namespace, crawl_id)
+    keys = CrawlKeys(given.namespace, watched.crawl.crawl_id)
     quotas = had(store, keys, watched.crawl, watched.hosts)
-    files = WarcFiles.of(given.warc_dir.absolute(), crawl_id)
+    files = WarcFiles.of(given.warc_dir.absolute(), keys.crawl_id)
     return _Seen(watched, files, quotas)
 
 
@@ -191,9 +187,8 @@ def _report(found: _Seen, how: StatusOptions) -> Iterator[RenderableType]:
 
     watched = found.watched
     if how.nodes:
-        return nodes_report(watched.crawl, watched)
-    seen, files, quotas = watched.crawl, found.files, found.quotas
-    return crawl_report(seen, files, watched, quotas, hosts=how.hosts)
+        return nodes_report(watched)
+    return crawl_report(watched, found.files, found.quotas, hosts=how.hosts)
 
 
 def _watched(look: Callable[[], _Seen], how: StatusOptions) -> _Seen | None:

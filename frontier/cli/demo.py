@@ -172,14 +172,15 @@ def _print(outcome: Outcome, config: Config, log: Path, expected: set[str]) -> E
     from frontier.cli.crawl_run import logs
     from frontier.testing.oracle import RequestLog
 
-    served, seen = RequestLog.read(log), outcome.snapshot
+    served, watched = RequestLog.read(log), outcome.watched
     wrong = {"twice": served.repeated(), "not at all": served.missing(expected)}
-    if seen is not None:
-        show(crawl_report(seen, WarcFiles.of(config.warc_dir, seen.crawl_id)))
+    if watched is not None:
+        files = WarcFiles.of(config.warc_dir, watched.crawl.crawl_id)
+        show(crawl_report(watched, files))
     show([*logs(outcome.nodes), f"  {log.name} (what the site served)", ""])
     counts = f"{len(expected):,} expected, {len(served.fetched()):,} fetched"
     twice, missing = map(len, wrong.values())
-    nodes = seen.nodes if seen is not None else ()
+    nodes = watched.crawl.nodes if watched is not None else ()
     busy = [one.node_id for one in nodes if one.figures and one.figures.pages]
     rows = [
         ("URLs of the site", f"{counts}, {twice:,} fetched twice, {missing:,} missing"),

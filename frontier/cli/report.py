@@ -53,25 +53,25 @@ class WarcFiles:
 
 
 def crawl_report(
-    seen: CrawlSnapshot,
+    watched: Watched,
     files: WarcFiles,
-    watched: Watched | None = None,
     quotas: Sequence[Had] = (),
     *,
     hosts: bool = False,
 ) -> Iterator[RenderableType]:
-    """The whole report of *seen*, of somebody who has *watched* it, if anybody has.
+    """The whole report of a crawl.
 
     Its WARC files are *files*; with *hosts* these are listed, too.
     """
+    seen = watched.crawl
     if seen.kind == "dupefilter":
         yield from alone(seen)
         return
     lasted = f"{'in' if seen.finished_ms else 'for'} {duration(seen.seconds)}"
     yield Text(f"Crawl {seen.crawl_id}, spider {seen.spider}: {seen.state} {lasted}")
-    yield from alert_lines(seen, watched)
+    yield from alert_lines(watched)
     yield Text()
-    parts = sections(seen, when, watched, quotas)
+    parts = sections(watched, when, quotas)
     tables = {part.name: _table(part)[: 1 + hosts] for part in parts}
     yield from tables.pop("nodes")[:1]
     if seen.gone:
@@ -84,22 +84,20 @@ def crawl_report(
     yield from warc_files(files, has_ended=seen.state != "open")
 
 
-def nodes_report(
-    seen: CrawlSnapshot, watched: Watched | None = None
-) -> Iterator[RenderableType]:
+def nodes_report(watched: Watched) -> Iterator[RenderableType]:
     """The nodes: what they did, how they are, where they run, who came and went."""
-    for part in sections(seen, when, watched):
+    for part in sections(watched, when):
         if part.name == "nodes":
             yield from _table(part)
-            yield from alert_lines(seen, watched)
+            yield from alert_lines(watched)
         if part.name == "log" and part.rows:
             yield Text()
             yield facts(said(part.rows))
 
 
-def alert_lines(seen: CrawlSnapshot, watched: Watched | None = None) -> Iterator[Text]:
+def alert_lines(watched: Watched) -> Iterator[Text]:
     """What a person should know first, a line for each."""
-    for one in alerts(seen, when, watched):
+    for one in alerts(watched, when):
         text = f"{one.text}: {one.command}" if one.command else one.text
         if one.level == INFO:
             yield Text(text)

@@ -62,7 +62,7 @@ class Pages:
                 numbers.setdefault(node.node_id, len(numbers))
         states = {node.node_id: node.state for node in crawl.nodes}
         ring = {"r": _ring(seen, numbers, states)}
-        made = {one.name: one for one in sections(crawl, _when, seen)}
+        made = {one.name: one for one in sections(seen, _when)}
         is_open = crawl.state == "open"
         alone = f"This is what was seen last: {error}"
         headline = {
@@ -70,7 +70,7 @@ class Pages:
             "state": "paused" if crawl.controls.paused and is_open else crawl.state,
             "lasted": text.duration(crawl.seconds),
             "counts": Counter(states.values()),
-            "alerts": [Alert(BAD, alone)] * bool(error) + [*alerts(crawl, _when, seen)],
+            "alerts": [Alert(BAD, alone)] * bool(error) + [*alerts(seen, _when)],
             "tiles": tiles(seen),
             "limits": [one for one in made["progress"].rows if one.share is not None],
         }

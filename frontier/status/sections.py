@@ -16,7 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from frontier.status.forecast import time_left
-from frontier.status.text import ago, duration, percent, rate, size
+from frontier.status.text import ago, duration, first_of, percent, rate, size
 from frontier.urls.traps import SETTINGS
 
 if TYPE_CHECKING:
@@ -113,28 +113,23 @@ class Section:
     table: Sequence[Sequence[Row | str]] = field(default=())
 
 
-def sections(
-    crawl: CrawlSnapshot,
-    when: When,
-    watched: Watched | None = None,
-    quotas: Sequence[Had] = (),
-) -> list[Section]:
-    """All that is said of *crawl*, below its alerts, in order.
+def sections(watched: Watched, when: When, quotas: Sequence[Had] = ()) -> list[Section]:
+    """All that is said of a crawl, below its alerts, in order.
 
-    *watched* is what somebody saw who looked, and *quotas* what hosts have had.
+    *quotas* is what hosts have had.
     """
-    made = [
-        Section("progress", "Progress", rows=[*progress(crawl, watched, quotas)]),
+    crawl = watched.crawl
+    return [
+        Section("progress", "Progress", rows=[*progress(watched, quotas)]),
         nodes(crawl),
-        hosts(crawl, when, watched),
+        hosts(watched, when),
         Section("requests", "Requests", rows=[*requests(crawl, when)]),
         Section("seen", "Seen test", rows=[*seen_test(crawl.tiers, crawl.totals)]),
         Section("archive", "Archive", rows=[*archive(crawl.totals), *room(crawl)]),
         dead(crawl),
+        membership(watched, when),
+        *later(watched),
     ]
-    if watched is not None:
-        made += [membership(watched, when), *later(watched)]
-    return made
 
 
 def one_line(crawl: CrawlSnapshot) -> str:
@@ -180,17 +175,15 @@ def tiles(watched: Watched) -> Iterator[Row]:
     yield Row("Time left", value, note=left.basis)
 
 
-def progress(
-    crawl: CrawlSnapshot, watched: Watched | None, quotas: Sequence[Had]
-) -> Iterator[Row]:
+def progress(watched: Watched, quotas: Sequence[Had]) -> Iterator[Row]:
     """How far the crawl is, and how long it will go on."""
-    totals = crawl.totals
+    crawl, totals = watched.crawl, watched.crawl.totals
     lately = totals.lately_seconds and crawl.state == "open"
     pace = totals.lately.pages if lately else totals.rate
     span = "in a minute" if lately else "from its start"
     text = f"{totals.pages:,}, {size(totals.bytes)}, {rate(pace)} pages/s {span}"
     yield Row("Pages", text)
-    if watched is not None and crawl.state == "open":
+    if crawl.state == "open":
         left = watched.time_left
         about = f"about {duration(left.seconds or 0)}: "
         text = left.basis if left.seconds is None else f"{about}{left.basis}"
@@ -245,10 +238,10 @@ def _node(crawl: CrawlSnapshot, node: NodeView) -> list[Row | str]:
     ]
 
 
-def hosts(crawl: CrawlSnapshot, when: When, watched: Watched | None) -> Section:
+def hosts(watched: Watched, when: When) -> Section:
     """Hosts that fail, have most queued, are slow, or are left alone."""
-    totals, every = crawl.totals, watched.hosts if watched is not None else ()
-    rows, alone = [], crawl.back_offs
+    totals, every = watched.crawl.totals, watched.hosts
+    rows, alone = [], watched.crawl.back_offs
     if kinds := _by_kind(totals.error_kinds):
         rows.append(Row("Errors", kinds))
     failing = {h: sum(kinds.values()) for h, kinds in totals.host_errors.items()}
@@ -266,9 +259,9 @@ def hosts(crawl: CrawlSnapshot, when: When, watched: Watched | None) -> Section:
     }
     for name, known in named.items():
         if known:
-            rows.append(Row(name, _first_of(known, FEW)))
-    about = f"{watched.queued_hosts:,} have something queued" if watched else ""
-    if watched and watched.queues_s >= OLD_S:
+            rows.append(Row(name, first_of(known, FEW)))
+    about = f"{watched.queued_hosts:,} have something queued"
+    if watched.queues_s >= OLD_S:
         about += f", by lengths of {duration(watched.queues_s)} ago"
     if alone.hosts:
         about = f"{about}, {alone.hosts:,} are left alone"
@@ -349,10 +342,9 @@ def later(watched: Watched) -> Iterator[Section]:
         yield Section("later", title, "", rows, SITE_COLUMNS, table)
 
 
-def alerts(
-    crawl: CrawlSnapshot, when: When, watched: Watched | None = None
-) -> Iterator[Alert]:
-    """What a person should know first of *crawl*, that somebody has *watched*."""
+def alerts(watched: Watched, when: When) -> Iterator[Alert]:
+    """What a person should know first of a crawl."""
+    crawl = watched.crawl
     is_open = crawl.state == "open"
     by = crawl.controls.paused
     if by is not None and is_open:
@@ -361,13 +353,13 @@ def alerts(
         yield Alert(WARN, text, f"frontier crawl resume --crawl {crawl.crawl_id}")
     excluded = [f"{one.kind} {one.value}" for one in crawl.controls.excluded]
     if excluded:
-        yield Alert(INFO, f"Excluded: {_first_of(excluded)}")
+        yield Alert(INFO, f"Excluded: {first_of(excluded, MOST_EXCLUDED)}")
     changed = [
         f"{one.name} = {one.value}{f' for {one.host}' * bool(one.host)}"
         for one in crawl.controls.changed
     ]
     if changed:
-        yield Alert(INFO, f"Changed: {_first_of(changed)}")
+        yield Alert(INFO, f"Changed: {first_of(changed, MOST_EXCLUDED)}")
     if crawl.ended_at:
         yield Alert(INFO, f"It {crawl.ended_at}")
     if crawl.has_failed:
@@ -381,25 +373,18 @@ def alerts(
         yield Alert(WARN, "No node is live: nothing is fetched until one starts")
     if is_open:
         yield from (Alert(BAD, text) for text in crawl.waits)
-        yield from _missing(crawl, when, watched)
+        yield from _missing(watched, when)
     yield from _short_of_room(crawl)
     if crawl.twice:
         yield Alert(WARN, _twice(crawl, when))
 
 
-def _first_of(names: Sequence[str], most: int = MOST_EXCLUDED) -> str:
-    more = len(names) - most
-    text = ", ".join(names[:most])
-    return f"{text} and {more:,} more" if more > 0 else text
-
-
-def _missing(
-    crawl: CrawlSnapshot, when: When, watched: Watched | None
-) -> Iterator[Alert]:
+def _missing(watched: Watched, when: When) -> Iterator[Alert]:
     """Nodes that do not answer, and those that were lost and did not come back."""
     # Brings the client of Redis with it, which most commands start without.
     from frontier.status.membership_log import lost_since, said_of
 
+    crawl = watched.crawl
     for node in crawl.nodes:
         if node.state == "silent":
             text = f"{node.node_id} is silent: the others take its partitions"
@@ -410,17 +395,14 @@ def _missing(
             lasts = duration(figures.busy_seconds)
             text = f"{node.node_id} has been busy for {lasts} with {what}"
             yield Alert(INFO, text)
-    if watched is None:
-        return
     there = {node.node_id for node in crawl.nodes if node.state in ON_THE_MAP}
     since = crawl.taken_ms - LOST_MS
     events = lost_since(watched.membership, since, len(watched.membership))
     lost = [event for event in events if event.node_id not in there]
     if not lost:
         return
-    named = "; ".join(f"{when(one.at_ms)} {said_of(one)}" for one in lost[:MOST_LOST])
-    more = len(lost) - MOST_LOST
-    text = f"Lost lately: {named}{f'; and {more:,} more' if more > 0 else ''}"
+    named = [f"{when(one.at_ms)} {said_of(one)}" for one in lost]
+    text = f"Lost lately: {first_of(named, MOST_LOST, '; ')}"
     free = sum(not holder for holder in watched.holders)
     who = f"Nobody holds {free:,}" if free else "Others hold all"
     yield Alert(WARN, f"{text}. {who} partitions")

@@ -8,6 +8,7 @@ all who watch. What always holds:
     partitions and the lengths of queues only as often as `SCANNED_A_SECOND` and
     `QUEUES_A_SECOND` say, and the rest as often as `SLOW_S` and `RECRAWL_S` do. Of
     hosts only those are asked for whose queues are in the fullest partitions.
+    The first look after the crawl has ended reads everything.
 3.  No keys are searched for, and what is kept is bounded in size.
 """
 
@@ -174,6 +175,8 @@ class Watch:
         store, keys = self._store, self._keys
         crawl = read_crawl(store, keys)
         count = crawl.view.partitions
+        if self._last is not None and self._last.crawl.state != crawl.view.state:
+            self._due.clear()
         if self._is_due("partitions", count / SCANNED_A_SECOND):
             self._looks = list(look_at(store, keys, range(count), crawl.tiers))
             self._scanned = self._clock()

@@ -23,6 +23,7 @@ from frontier.status.back_offs import LeftAlone, together
 from frontier.status.figures import Figures
 from frontier.status.forecast import time_left
 from frontier.status.views import CrawlSnapshot, NodeView
+from frontier.status.watch import Watched
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 from tests.json_schema import check
 
@@ -253,8 +254,10 @@ def test_a_crawl_that_only_hosts_left_alone_hold_up_says_so():
 
 
 def test_a_crawl_of_which_nothing_more_is_known_has_no_such_lines():
-    said = printed(*crawl_report(seen_of(), WarcFiles(Path("w"), ())))
+    seen = seen_of()
+    watched = Watched(seen, 0, time_left(seen), holders=(), hosts=(), oldest_s=0.0)
+    said = printed(*crawl_report(watched, WarcFiles(Path("w"), ())))
 
-    for word in ("Limits", "Errors", "Time left", "Memory", "Disk"):
+    for word in ("Limits", "Errors", "Memory", "Disk"):
         assert word not in said
     assert said.count("WARNING") == said.count("WARNING: No node is live") == 1

@@ -15,7 +15,7 @@ from frontier.dashboard.server import listen
 from frontier.errors import ConfigurationError
 from frontier.status import sections
 from frontier.status.document import schema
-from frontier.status.snapshot import snapshot
+from frontier.status.watch import Watch
 from tests.dashboard.sample_data import fill
 
 DEADLINE = 120.0
@@ -235,8 +235,8 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
 
     _, text = page().ask("/crawls/news-1")
     terminal = Console(width=500, file=io.StringIO())
-    seen = snapshot(store, keys.namespace, "news-1")
-    for part in crawl_report(seen, WarcFiles.of(tmp_path, "news-1")):
+    watched = Watch(store, keys.namespace, "news-1").look()
+    for part in crawl_report(watched, WarcFiles.of(tmp_path, "news-1")):
         terminal.print(part)
 
     for said in (" ".join(html.unescape(text).split()), terminal.file.getvalue()):
@@ -248,6 +248,6 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
         assert "3 links and queued requests dropped" in said
         assert "2 of them not sent: out of scope" in said
         assert "90 imported" in said
-        new, known = sections.found(seen.totals)
+        new, known = sections.found(watched.crawl.totals)
         assert f"{new + known:,}: {new:,} new, {known:,} seen" in said
-        assert f"{seen.totals.archive.files} WARC files" in said
+        assert f"{watched.crawl.totals.archive.files} WARC files" in said

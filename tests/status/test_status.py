@@ -29,6 +29,7 @@ from frontier.status.snapshot import (
 )
 from frontier.status.validate import MAX_FIGURE, mapping, printable, real, whole
 from frontier.status.views import LimitProgress
+from frontier.status.watch import Watch
 from frontier.store.keys import SCHEMA, CrawlKeys, RegistryKeys
 
 REPORT = {
@@ -79,6 +80,12 @@ def crawl(unique):
 def look(blocking):
     store = blocking()
     return lambda keys: snapshot(store, keys.namespace, keys.crawl_id)
+
+
+@pytest.fixture
+def watched(blocking):
+    store = blocking()
+    return lambda keys: Watch(store, keys.namespace, keys.crawl_id).look()
 
 
 @pytest.fixture
@@ -313,7 +320,7 @@ def test_what_a_report_says_of_a_node_is_not_trusted(crawl, create, join, look):
     assert (len(b.host_errors), b.holds) == (200, "")
 
 
-def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, db):
+def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, watched, db):
     create(crawl)
     for partition in (0, 127, 128, 299):
         keys = crawl.partition(partition)
@@ -325,13 +332,13 @@ def test_the_queue_is_the_sum_of_all_partitions(crawl, create, look, db):
     seen = look(crawl)
     assert seen.queue == Scan(4, 4, 20, 8, 4, 20, 12)
     console = Console(width=200, file=io.StringIO())
-    for part in report(seen, WarcFiles(Path("none"), ())):
+    for part in report(watched(crawl), WarcFiles(Path("none"), ())):
         console.print(part)
     text = "12 not fetched: their host had its quota"
     assert text in console.file.getvalue()
 
 
-def test_the_limit_of_the_sets_is_shown(crawl, create, look, db):
+def test_the_limit_of_the_sets_is_shown(crawl, create, watched, db):
     config = Config(partitions=4)
     create(crawl, shape=json.dumps(crawl_settings(config)))
     db("HSET", crawl.partition(0).seen, "buckets", 1, "count", 5)
@@ -339,7 +346,7 @@ def test_the_limit_of_the_sets_is_shown(crawl, create, look, db):
     db("HSET", crawl.reports(), "a", json.dumps(told), "b", json.dumps(REPORT))
 
     console = Console(width=200, file=io.StringIO())
-    for part in report(look(crawl), WarcFiles(Path("none"), ())):
+    for part in report(watched(crawl), WarcFiles(Path("none"), ())):
         console.print(part)
     assert "of 60.0 MB at most" in console.file.getvalue()
 
@@ -462,14 +469,14 @@ def test_limits_are_shown_with_how_far_the_crawl_is(crawl, create, join, look, d
     )
 
 
-def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, look, db):
+def test_a_report_says_how_files_of_killed_nodes_are_closed(crawl, create, watched, db):
     create(crawl)
     names = (("site-1-a.warc.gz", 900), ("site-1-b.warc.gz.open", 200))
     said = {}
     for state in ("open", "finished"):
         db("HSET", crawl.meta(), "state", state)
         console = Console(width=200, file=io.StringIO())
-        for part in report(look(crawl), WarcFiles(Path("warcs"), names)):
+        for part in report(watched(crawl), WarcFiles(Path("warcs"), names)):
             console.print(part)
         said[state] = console.file.getvalue()
 
