@@ -11,6 +11,7 @@ import pytest
 
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.harness.commands import one_line
 
 pytestmark = pytest.mark.one_server("these commands start the embedded store")
 HELD = 600.0
@@ -27,20 +28,9 @@ def site(tmp_path):
         yield server
 
 
-def one_line(done):
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("frontier: ")
-    return done.stderr
-
-
 @pytest.mark.parametrize(
     "command",
-    [
-        ["crawl", "status"],
-        ["crawl", "list"],
-        ["crawl", "status", "--nodes"],
-    ],
+    [["crawl", "status"], ["crawl", "list"]],
 )
 def test_without_a_store_there_is_one_message_and_nothing_is_made(
     frontier, tmp_path, command

@@ -19,6 +19,7 @@ import warm
 from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
+from tests.harness.commands import one_line
 
 ROOT = Path(__file__).parents[2]
 SPIDER = """
@@ -95,13 +96,6 @@ def items(directory):
     return [
         json.loads(line) for file in files for line in file.read_text().splitlines()
     ]
-
-
-def one_line(done):
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert done.stderr.startswith("frontier: ")
-    return done.stderr
 
 
 @pytest.mark.one_server("the nodes share the embedded store")

@@ -240,14 +240,17 @@ def test_page_and_terminal_say_the_same(page, crawl_of, blocking, tmp_path):
         terminal.print(part)
 
     for said in (" ".join(html.unescape(text).split()), terminal.file.getvalue()):
-        assert "n1 waits: no host has answered it for 5 min" in said
-        assert "n2 waits: its disk is full" in said
-        assert "n1 has little memory left: it has 799.0 MB of 800.0 MB" in said
-        assert "n2 has little disk left: 1.5 GB of 500.0 GB" in said
-        assert "7 more links left out: 7 over FRONTIER_TRAP_HOPS" in said
-        assert "3 links and queued requests dropped" in said
-        assert "2 of them not sent: out of scope" in said
-        assert "90 imported" in said
+        for line in (
+            "n1 waits: no host has answered it for 5 min",
+            "n2 waits: its disk is full",
+            "n1 has little memory left: it has 799.0 MB of 800.0 MB",
+            "n2 has little disk left: 1.5 GB of 500.0 GB",
+            "7 more links left out: 7 over FRONTIER_TRAP_HOPS",
+            "3 links and queued requests dropped",
+            "2 of them not sent: out of scope",
+            "90 imported",
+        ):
+            assert line in said
         new, known = sections.found(watched.crawl.totals)
         assert f"{new + known:,}: {new:,} new, {known:,} seen" in said
         assert f"{watched.crawl.totals.archive.files} WARC files" in said

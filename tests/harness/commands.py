@@ -30,6 +30,14 @@ class Done:
     stderr: str
 
 
+def one_line(done: Done) -> str:
+    """What a command has said that was refused: one line, on stderr alone."""
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("frontier: ")
+    return line
+
+
 def run(
     *words: object,
     cwd: str | os.PathLike[str] | None = None,

@@ -89,14 +89,17 @@ def test_strings_as_the_command_line_gives_them_are_parsed():
 
     config = Config.from_settings(settings)
 
-    assert config.enabled is False
-    assert config.bloom_capacity == 50_000
-    assert config.bloom_error_rate == 1e-4
-    assert config.keep_alive is True
-    assert config.lease_ttl == 2.5
-    assert config.order is Order.DFS
-    assert config.seen_tiers == ("recent", "set")
-    assert config.store_dir == Path("/var/f")
+    assert config == Config(
+        node_id=config.node_id,
+        enabled=False,
+        bloom_capacity=50_000,
+        bloom_error_rate=1e-4,
+        keep_alive=True,
+        lease_ttl=2.5,
+        order=Order.DFS,
+        seen_tiers=("recent", "set"),
+        store_dir=Path("/var/f"),
+    )
 
 
 @pytest.mark.parametrize(

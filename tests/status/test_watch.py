@@ -166,23 +166,16 @@ def test_only_the_fullest_partitions_are_asked_for_queues(watch, counted, fill):
     assert found.queued_hosts == FULLEST + 5
 
 
-def test_of_a_crawl_that_has_ended_all_is_looked_at_again(watch, db, keys, fill):
+@pytest.mark.parametrize(("state", "periods"), [("open", 1), ("limit", 0)])
+def test_lengths_of_queues_are_as_fresh_as_the_totals_which_are_of_now_at_the_end(
+    watch, clock, db, keys, fill, state, periods
+):
     fill(1, "h.example", 10)
     watch.look()
 
     fill(1, "h.example", 5)
-    db("HSET", keys.meta(), "state", "limit")
-    found = watch.look()
-
-    assert found.hosts[0].queued == found.crawl.queue.ready == 15
-
-
-def test_lengths_of_few_queues_are_as_fresh_as_the_totals(watch, clock, fill):
-    fill(1, "h.example", 10)
-    assert watch.look().hosts[0].queued == 10
-
-    fill(1, "h.example", 5)
-    clock.now += PARTITIONS / SCANNED_A_SECOND
+    db("HSET", keys.meta(), "state", state)
+    clock.now += periods * PARTITIONS / SCANNED_A_SECOND
     found = watch.look()
 
     assert found.hosts[0].queued == found.crawl.queue.ready == 15
@@ -194,16 +187,15 @@ def test_lengths_of_many_queues_are_asked_for_less_often_and_say_how_old_they_ar
 ):
     monkeypatch.setattr("frontier.status.watch.QUEUES_A_SECOND", 0.05)
     fill(1, "h.example", 10)
-    fill(2, "g.example", 1)
     watch.look()
 
     fill(1, "h.example", 5)
-    clock.now += 20.0
+    clock.now += 19.0
     found = watch.look()
 
-    assert (found.hosts[0].queued, found.queues_s) == (10, 20.0)
+    assert (found.hosts[0].queued, found.queues_s) == (10, 19.0)
     hosts = next(one for one in sections(found, str) if one.name == "hosts")
-    assert hosts.about == "2 have something queued, by lengths of 20 s ago"
+    assert hosts.about == "1 have something queued, by lengths of 19 s ago"
     clock.now += 20.0
     assert watch.look().hosts[0].queued == 15
 
