@@ -32,9 +32,13 @@ class Adopted:
         """By partition and queue; neither is empty."""
 
     def may_test(self, made: Delivery) -> bool:
-        """Whether *made* is to be tested; else it ends, as the same is here already."""
-        if made.mark and self._has(made):
-            self._node.deliveries.end(made)
+        """Whether *made* is to be tested.
+
+        Else it ends: the same is here already, or it is for others to make again.
+        """
+        deliveries = self._node.deliveries
+        if deliveries.has_lost(made) or (made.mark and self._has(made)):
+            deliveries.end(made)
             return False
         return True
 

@@ -190,6 +190,7 @@ class Deliveries(Part):
 
         Nobody else can tell: what this node has kept is delivered again.
         """
+        self.kept.clear()
         if self._has_kept:
             self._has_kept = False
             self._membership.end_name()

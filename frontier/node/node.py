@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from frontier.node.context import Features, Owner
+    from frontier.node.delivery import Delivery
     from frontier.queue.push import Push
     from frontier.queue.reserve import Reservation
     from frontier.settings.config import Config
@@ -294,6 +295,7 @@ class Node:
             on_verdicts=self.on_verdicts,
             on_became_ready=self._on_became_ready,
             journal=lambda *done: self.parts.call(Part.pushed, *done),
+            has_lost=self._has_lost,
         )
         self.ready = ReadyQueues(self)
         self.adopted = Adopted(self)
@@ -436,6 +438,9 @@ class Node:
         if not is_held or reservation.key not in self.inbox.open:
             return True
         return self.deliveries.has_lost(reservation.delivery)
+
+    def _has_lost(self, delivery: Delivery) -> bool:
+        return self.deliveries.has_lost(delivery)
 
     def covers(self, reservation: Reservation) -> bool:
         """Whether a request may be sent that stands on *reservation*."""

@@ -14,6 +14,11 @@ What always holds:
     gets no second verdict.
 5.  A push whose reply was lost is sent again, and queued once. What was new the first
     time is seen the second.
+6.  Once a single server has gone back, claims of lost deliveries are dropped, without a
+    verdict. Such a claim would keep its URL from all other pages, and its own page may
+    not lead there again: another page may have claimed what stands between the two.
+    The servers of a cluster do not go back together, so there such claims are made
+    again as soon as possible.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import contextlib
 import itertools
 import time
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from frontier.errors import StoreUnavailable
 from frontier.queue.due import DUE
@@ -33,6 +38,7 @@ from frontier.store.outage_retry import pauses
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from frontier.node.delivery import Delivery
     from frontier.queue.push import Push, Pusher
     from frontier.store.address import Server
     from frontier.store.client import Call
@@ -77,6 +83,7 @@ class Outbox:
         on_verdicts: Callable[[Sequence[Push], str], None],
         on_became_ready: Callable[[list[tuple[int, str]]], list[Call]],
         journal: Callable[[int, Sequence[Push]], None] | None = None,
+        has_lost: Callable[[Delivery], bool] = lambda _: False,
     ) -> None:
         self._outage_retry = outage_retry
         self._keys = keys
@@ -84,6 +91,7 @@ class Outbox:
         self._on_verdicts = on_verdicts
         self._on_became_ready = on_became_ready
         self._journal = journal
+        self._has_lost = has_lost
         self._waiting: dict[int, list[Push]] = defaultdict(list)
         self._flying: dict[int, int] = {}
         self._stored: Counter[int] = Counter()
@@ -95,7 +103,8 @@ class Outbox:
         """By the servers that have it: one that is dead says nothing of what it had,
         whatever the others have stored since."""
         self._kept_count = 0
-        self._resends = False
+        self._has_gone_back = False
+        """Whether the store has, since the node was started."""
         self.pending = 0
         """Pushes without a verdict."""
 
@@ -128,10 +137,10 @@ class Outbox:
 
     def resend(self) -> int:
         """Put again what was stored lately; return how many pushes that is."""
+        self._has_gone_back = True
         self.pusher.went_back()
         kept, self._kept, self._kept_count = self._kept, defaultdict(deque), 0
         again = [*itertools.chain.from_iterable(kept.values())]
-        self._resends = bool(again) or self._resends
         for one in again:
             for push in one.pushes:
                 self.put(one.partition, push._replace(tag=AGAIN))
@@ -154,7 +163,7 @@ class Outbox:
         self._kept_count -= len(kept.popleft().pushes)
 
     def _tell(self, pushes: Sequence[Push], verdicts: str) -> None:
-        if self._resends and any(push.tag is AGAIN for push in pushes):
+        if self._has_gone_back and any(push.tag is AGAIN for push in pushes):
             places = [i for i, push in enumerate(pushes) if push.tag is not AGAIN]
             verdicts = "".join(verdicts[i] for i in places)
             pushes = [pushes[i] for i in places]
@@ -208,10 +217,16 @@ class Outbox:
     async def _send(self, batches: list[tuple[int, list[Push]]]) -> None:
         """Push *batches*, until the store has all of them."""
         became_ready: list[tuple[int, str]] = []
-        while batches:
+        waits, is_repeated = pauses(), False
+        while batches := self._without_lost(batches):
             plans = [self.pusher.plan(*batch) for batch in batches]
             calls = joined(plans, alone=self._outage_retry.store.alone)
-            replies, is_repeated = await self._push(calls)
+            try:
+                replies = await self._outage_retry.call(calls, copied=True)
+            except StoreUnavailable:
+                is_repeated = True  # some may have been executed
+                await asyncio.sleep(next(waits))
+                continue
             every = itertools.chain.from_iterable(replies)
             again: list[tuple[int, list[Push]]] = []
             for (partition, pushes), reply in zip(batches, every, strict=True):
@@ -226,7 +241,7 @@ class Outbox:
                 self._land(partition, pushes)
                 self._keep(partition, pushes)
                 self._tell(pushes, done.verdicts)
-            batches = again
+            batches, waits, is_repeated = again, pauses(), False
         async with self._stored_more:
             self._stored_more.notify_all()
         after = self._on_became_ready(became_ready) + self.pusher.forget_calls()
@@ -234,23 +249,31 @@ class Outbox:
         with contextlib.suppress(StoreUnavailable):
             await self._outage_retry.call(after)
 
-    async def _push(self, calls: Sequence[Call]) -> tuple[list[Any], bool]:
-        """The replies to *calls*, and whether some may have been executed before."""
-        waits, is_repeated = pauses(), False
-        while True:
-            try:
-                replies = await self._outage_retry.call(calls, copied=True)
-            except StoreUnavailable:
-                is_repeated = True
-                await asyncio.sleep(next(waits))
+    def _without_lost(
+        self, batches: list[tuple[int, list[Push]]]
+    ) -> list[tuple[int, list[Push]]]:
+        """*batches* without the claims that invariant 6 drops; they count as stored."""
+        if not (self._has_gone_back and self._outage_retry.store.alone):
+            return batches
+        left = []
+        for partition, pushes in batches:
+            rest = [p for p in pushes if not (p.claimer and self._has_lost(p.claimer))]
+            self._count_stored(partition, len(pushes) - len(rest))
+            if rest:
+                left.append((partition, rest))
             else:
-                return replies, is_repeated
+                del self._flying[partition]
+        return left
+
+    def _count_stored(self, partition: int, count: int) -> None:
+        self._flying[partition] -= count
+        self._stored[partition] += count
+        self.pending -= count
 
     def _land(self, partition: int, pushes: Sequence[Push]) -> None:
-        """Count *pushes* as stored."""
+        """Count *pushes*, all of those that were left of a batch, as stored."""
+        self._count_stored(partition, len(pushes))
         del self._flying[partition]
-        self._stored[partition] += len(pushes)
-        self.pending -= len(pushes)
         if self._journal is not None:
             self._journal(partition, pushes)
 

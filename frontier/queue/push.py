@@ -70,6 +70,8 @@ class Push(NamedTuple):
     forced: int = 0
     """Its id among those that its parent pushes untested (`Delivery.next_id`); 0 if it
     has no parent, or is tested. Of a claim the owner."""
+    claimer: Any = None
+    """Of a claim, the `Delivery` that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ def push_plan(
     of a push that was planned with another than the current one. *clock* is the
     server's, as far as the caller knows it, in milliseconds.
     """
-    modes, marks, queues, priorities, items, _, dues, ids = zip(*pushes, strict=True)
+    modes, marks, queues, priorities, items, _, dues, ids, _ = zip(*pushes, strict=True)
     urls = len(marks)
     wanted = intset.wanted(layout.count + urls)  # 1, where there is no set
     begins = tiers.is_full(layout, urls)

@@ -113,7 +113,7 @@ class LocalRequests(Part):
             mode, owner = CLAIM, made.owner
         asked = _Asked(made, _kind(error), link.due)
         self._asked.setdefault(id(request), []).append(asked)
-        push = Push(mode, mark, "", request.priority, b"", request, 0, owner)
+        push = Push(mode, mark, "", request.priority, b"", request, 0, owner, made)
         self._node.outbox.put(link.partition, push)
         return True
 

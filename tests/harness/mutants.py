@@ -146,6 +146,11 @@ def acks_before_its_links(engine):
     outbox.Outbox.flush = flush
 
 
+def claims_for_what_is_lost(engine):
+    """After a restart of the server pages that were lost claimed what they had had."""
+    outbox.Outbox._without_lost = lambda self, batches: batches
+
+
 def keeps_nothing(engine):
     """What a failover had forgotten was not pushed again."""
     outbox.MAX_KEPT = 0
@@ -226,6 +231,7 @@ MUTANTS = {
         adopts_what_it_has,
         acks_before_what_it_adopts,
         counts_what_is_kept,
+        claims_for_what_is_lost,
         keeps_nothing,
         keeps_for_a_moment,
         keeps_whatever_the_server,

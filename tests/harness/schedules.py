@@ -111,6 +111,10 @@ class Least:
         return least
 
 
+SLOWLY = SimpleNamespace(choice=lambda among: 2.0 if 2.0 in among else among[0])
+"""Draws two seconds where a request waits in its slot, else the least."""
+
+
 class Play(Trial):
     """A crawl whose every step is told."""
 
@@ -329,8 +333,7 @@ async def s5(play):
     play.site.hold(page)
     await play.until(lambda: play.site.is_asked(page), "page")
     twin = play.page(a)
-    later = SimpleNamespace(choice=lambda among: 2.0 if 2.0 in among else among[0])
-    a._draw = later  # the seconds after which it is asked for
+    a._draw = SLOWLY
     a.enqueue(twin)
     await play.until(lambda: len(a._active) > 1, "start of another")
     a.process.frozen = True
@@ -489,6 +492,43 @@ async def s10(play):
     await forgets(play, count=60, dies=True)
 
 
+async def s10_local(play):
+    """A server forgets which page has claimed what one node alone can make.
+
+    Of a page's child another page is delivered first afterwards. What that child leads
+    to is new to whichever page has it.
+    """
+    a, b = await play.pair()
+    leaf = play.page(a)
+    child = play.page_beside(leaf, [leaf])
+    play.site.local.update((child, leaf))
+    page, other = (
+        play.page_where(
+            lambda p, _, on=on: on.node.leases.current(p) and p != play.partition(leaf),
+            [child],
+        )
+        for on in (a, b)
+    )
+    for one, node in ((page, a), (other, b)):
+        play.site.hold(one)
+        node.enqueue(one)
+    await play.until(lambda: all(map(play.site.is_asked, (page, other))), "pages")
+    snapshot = play.server.snapshot()
+    play.site.answer(page)
+    await play.until(lambda: play.by(child), "child")
+    a._draw = SLOWLY
+    await play.until(lambda: play.is_at(leaf), "leaf")
+    a._draw = Least()
+    play.site.answer(other)
+    await play.until(lambda: not play.is_at(other), "ack")
+    play.site.hold(page)
+    play.server.restart(snapshot)
+    await play.until(lambda: len(play.by(child)) > 1, "child by the other")
+    await asyncio.sleep(TTL)
+    play.site.answer(page)
+    await play.whole(but=[page, other, child])
+
+
 async def s10_cut(play):
     """A primary that is cut off from its replicas takes writes for 15 s."""
     await forgets(play, count=30, to_it=True)
@@ -557,7 +597,7 @@ SCHEDULES = {
     made.__name__: (made, servers)
     for made, servers in (
         *((made, ()) for made in (s1, s1_local, s2, s3, s3_local, s4, s4_local, s5)),
-        *((made, ()) for made in (s6, s7, s8, s9_deleted, s14, s15, s16)),
+        *((made, ()) for made in (s6, s7, s8, s9_deleted, s10_local, s14, s15, s16)),
         *((made, ("a", "b", "c")) for made in (s9_emptied, s10, s10_cut, s11)),
     )
 }

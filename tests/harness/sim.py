@@ -283,7 +283,7 @@ class Engine(Owner):
             mark=mark,
         )
         if self.node.adopted.may_test(made):
-            push = Push(CLAIM, mark, "", 0, b"", made, 0, made.owner)
+            push = Push(CLAIM, mark, "", 0, b"", made, 0, made.owner, made)
             self.node.outbox.put(place.partition, push)
 
     def stored(self, pushes, verdicts):

@@ -24,6 +24,7 @@ FAULTS = {
     "s9_deleted": "marks_crawls_alike",
     "s9_emptied": "takes_what_was_emptied",
     "s10": "keeps_whatever_the_server",
+    "s10_local": "claims_for_what_is_lost",
     "s10_cut": "keeps_for_a_moment",
     "s11": "keeps_nothing",
     "s14": "counts_what_is_kept",

@@ -74,7 +74,7 @@ async def adopt(node, partition, parent, url=b"https://c.example/"):
     )
     if not node.adopted.may_test(made):
         return made, "here"
-    push = Push(CLAIM, made.mark, "", 0, b"", made, 0, made.owner)
+    push = Push(CLAIM, made.mark, "", 0, b"", made, 0, made.owner, made)
     await node.push(partition, push)
     (verdict,) = [v for push, v in node.verdicts if push.tag is made]
     if verdict == "n":
@@ -125,6 +125,8 @@ async def test_a_delivery_is_acked_after_what_it_has_adopted(pair, until, new_pu
     assert await is_acked(a, first)
     assert a.deliveries.kept == {}
     _, verdict = await adopt(a, second, root)
+    assert verdict == "here", "who is acked adopts nothing more"
+    _, verdict = await adopt(a, second, Delivery(name=b"another"))
     assert verdict == "s", "it is seen for good"
 
 
@@ -143,11 +145,11 @@ async def test_what_was_not_sent_waits_here_again(pair, until, new_push):
 async def test_a_url_is_new_to_the_delivery_that_has_claimed_it(pair, until, new_push):
     a, b = await pair()
     root, _ = await kept(a, own(a)[0], until, new_push, own(a)[1])
+    b.inbox.open[root.reservation.key] = root.reservation
     other = Delivery(root.reservation, b"other")
     _, verdict = await adopt(b, own(a)[1], other)
     assert verdict == "c"
 
-    b.inbox.open[root.reservation.key] = root.reservation
     once_more = Delivery(root.reservation)
     _, verdict = await adopt(b, own(a)[1], once_more)
     assert verdict == "n"
