@@ -325,7 +325,7 @@ class Inbox:
         if room <= 0:
             return wanted, over
         for partition in self._adopted.partitions:
-            self._ready.note(partition, self._adopted.counts(partition))
+            self._ready.include(partition, self._adopted.counts(partition))
         candidates = self._ready.candidates()
         share = max(1, room // max(1, len(candidates)))
         planned: Counter[str] = Counter()

@@ -76,6 +76,16 @@ class ReadyQueues:
             self._news.add((partition, queue))
         self.changed.set()
 
+    def include(self, partition: int, queues: Iterable[str]) -> None:
+        """Have *queues* be among the candidates, as what is adopted waits there.
+
+        That is asked before each choice, so it wakes nobody.
+        """
+        if self._leases.current(partition) is not None:
+            apart = self._apart.get(partition, {})
+            rest = (queue for queue in queues if queue not in apart)
+            self._ready[partition] |= dict.fromkeys(rest)
+
     async def load(self, partitions: Iterable[int]) -> None:
         """Learn the queues of *partitions* from the store.
 

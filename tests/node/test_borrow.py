@@ -174,6 +174,14 @@ async def test_a_partition_is_lent_and_comes_back_when_nothing_is_left(
     assert set(b.leases.held) == set(own(b))
 
 
+async def test_what_waits_for_a_lease_does_not_wake_the_inbox(pair, until, new_push):
+    a, b = await pair()
+    await kept(b, own(b)[0], until, new_push, own(a)[0])
+    b.ready.changed.clear()
+    await b.inbox.fill()
+    assert not b.ready.changed.is_set()
+
+
 async def test_what_was_started_is_finished_before_a_partition_is_lent(
     pair, until, new_push
 ):
