@@ -28,8 +28,9 @@ from urllib.parse import quote
 from frontier import json_log
 from frontier.errors import UnknownCrawl
 from frontier.files import FILE_MODE, creating, mode_of
-from frontier.status.snapshot import list_crawls, snapshot
+from frontier.status.snapshot import list_crawls, read_crawl
 from frontier.status.validate import printable
+from frontier.store.keys import CrawlKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -305,8 +306,8 @@ def free_ids(
     taken: set[str] = set()
     for crawl_id in [config.crawl_id] if config.crawl_id else open_ones:
         with contextlib.suppress(UnknownCrawl):  # it need not be there yet
-            seen = snapshot(store, config.namespace, crawl_id)
-            taken |= {node.node_id for node in seen.nodes}
+            nodes = read_crawl(store, CrawlKeys(config.namespace, crawl_id)).nodes
+            taken |= {*nodes.beats, *nodes.figures}
     opener = creating(mode_of(config.file_mode))
     free: list[str] = []
     number = 1

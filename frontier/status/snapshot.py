@@ -46,7 +46,7 @@ from frontier.status.forecast import SPENT, limits_of
 from frontier.status.partitions import dead_letters, look_at
 from frontier.status.reports import read_reports, without_sum
 from frontier.status.seen_tiers import tiers_in, tiers_of
-from frontier.status.validate import mapping, printable, text, whole
+from frontier.status.validate import mapping, printable, real, text, whole
 from frontier.status.views import (
     ControlsView,
     CrawlSnapshot,
@@ -132,14 +132,14 @@ def crawl_entered(
     *since* is seconds since the Unix epoch, on the nodes' clock. Nodes of different
     spiders may have the same names.
     """
-    for crawl in list_crawls(store, namespace):
-        if crawl.spider != spider:
-            continue
-        keys = CrawlKeys(namespace, crawl.crawl_id)
-        reports = read_reports(store.call(Call.command("HGETALL", keys.reports())))
-        for node_id in node_ids:
-            if node_id in reports and reports[node_id].opened >= since:
-                return crawl.crawl_id
+    ours = [one for one in list_crawls(store, namespace) if one.spider == spider]
+    keys = [CrawlKeys(namespace, crawl.crawl_id) for crawl in ours]
+    calls = [Call.command("HMGET", one.reports(), *node_ids) for one in keys]
+    replies = store.run(calls, tolerant=True)
+    for crawl, reports in zip(ours, replies, strict=True):
+        opened = [real(mapping(one).get("opened")) for one in _known(reports, ())]
+        if any(at >= since for at in opened):
+            return crawl.crawl_id
     return None
 
 
