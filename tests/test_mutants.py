@@ -51,12 +51,16 @@ def test_only_executed_code_is_mutated():
 
 
 def test_every_mutant_of_the_sample_is_python_and_differs():
-    sample = drawn(50, seed=1)
-
-    assert sample == drawn(50, seed=1) != drawn(50, seed=2)
-    for mutant in sample:
+    for mutant in drawn(50, seed=1):
         ast.parse(mutant.source)
         assert mutant.was != mutant.becomes
+
+
+def test_a_sample_is_drawn_by_its_seed():
+    part = ["frontier/recrawl/"]
+    sample = drawn(20, 1, part)
+
+    assert sample == drawn(20, 1, part) != drawn(20, 2, part)
 
 
 def test_a_mutant_is_the_same_one_until_its_function_changes():

@@ -34,6 +34,9 @@ from tests.harness.mutants import MUTANTS
 
 STEP = 0.002
 """Seconds that a call takes to the server, and back."""
+PATIENCE = 4 * TTL
+"""Virtual seconds after which what is waited for does not happen. Where no fault is put
+back, all happens within little more than a lease."""
 
 
 class Fate(NamedTuple):
@@ -151,7 +154,7 @@ class Play(Trial):
 
     async def until(self, condition, what):
         """Return when *condition* is true."""
-        limit = CLOCK.now + 120
+        limit = CLOCK.now + PATIENCE
         while not condition():
             assert CLOCK.now < limit, f"no {what}"
             await asyncio.sleep(0.01)
@@ -201,7 +204,7 @@ class Play(Trial):
     async def whole(self, *, but=()):
         """See nodes end, and nothing wrong; pages *but* may be fetched twice."""
         self.goes_on = False
-        limit = CLOCK.now + 120
+        limit = CLOCK.now + PATIENCE
         while CLOCK.now < limit and self._staying():
             await asyncio.sleep(0.1)
         since = CLOCK.now

@@ -1,4 +1,7 @@
-"""The simulator finds nothing, does the same each time, and finds what is put back."""
+"""The simulator finds nothing, does the same each time, and finds what is put back.
+
+A few seeds: `.ci/run` tries hundreds, and `make nightly` 60,000.
+"""
 
 import subprocess
 import sys
@@ -25,10 +28,10 @@ def simulate():
 
 
 def test_simulated_crawls_with_faults_are_complete_and_repeatable(simulate):
-    done = simulate("--seeds", "20", "--twice")
+    done = simulate("--seeds", "8", "--twice")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "20 seeds, 0 wrong" in done.stdout
+    assert "8 seeds, 0 wrong" in done.stdout
 
 
 def test_simulator_finds_a_node_that_hands_over_a_started_request(simulate):
