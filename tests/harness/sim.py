@@ -82,6 +82,12 @@ LIMIT = 300.0
 """Seconds after which a crawl that has not ended does not end."""
 PATIENCE = 0.1
 """Seconds between looks of the guard for a lease that comes back."""
+CLUSTERS = 0.25
+"""Which part of trials has a cluster. One of its servers is replaced by a copy that
+lacks the last writes, and nodes come and go; who pushed those lives."""
+SERVERS = ("a", "b", "c")
+RESTARTS = 0.6
+"""From this lot on nobody is killed, frozen or cut off."""
 MOVES = 0.8
 """From this lot on nodes come and go, and nothing breaks: in some trials only that, as
 faults excuse that pages are fetched again."""
@@ -416,6 +422,10 @@ class Trial:
         server.clear()
         self.site = Site(draw)
         self._choose_local(random.Random(f"{seed} local"))
+        if random.Random(f"{seed} servers").random() < CLUSTERS:
+            server.cluster(*SERVERS)
+            places = ",".join(f"{name}:1" for name in SERVERS)
+            self.url = f"redis+cluster://{places}"
         self.wire = Wire(draw, draw.choice((0.0, 0.0, 0.003, 0.02)))
         SimStore.wire, SimStore.server = self.wire, server
         self.delay = draw.choice((0.0, 0.3))
@@ -469,6 +479,8 @@ class Trial:
         for _ in range(draw.randint(2, 3)):
             self.start()
         least = draw.choice((0.0, 0.0, 0.0, MOVES))
+        if self.server.owners:
+            least = RESTARTS
         breaking = [
             loop.create_task(
                 self._break(draw.uniform(0.2, FAULTS), draw.uniform(least, 1.0))
@@ -510,16 +522,21 @@ class Trial:
             self._faulty.add(process.name)
             engine.kill()
             self.start()
-        elif lot < 0.6:
+        elif lot < RESTARTS:
             self._note(f"cut {seconds:.3f}", process.name, now, ends)
             process.cut = True
             await asyncio.sleep(seconds)
             process.cut = False
-        elif lot < 0.7 and any(e._begun for e in alive):
+        elif RESTARTS <= lot < 0.7 and any(e._begun for e in alive):
             snapshot, age = self.server.snapshot(), draw.uniform(0.0, 1.0)
             await asyncio.sleep(age)
             self._note(f"restart {age:.3f}", "", now, CLOCK.now + 3 * TTL)
-            self.server.restart(snapshot)
+            if self.server.owners:
+                place = draw.randrange(len(SERVERS))
+                old = self.server.owners[place][0]
+                self.server.take_over(old, f"{old}'", snapshot)
+            else:
+                self.server.restart(snapshot)
             self._forgotten.append((now, CLOCK.now))
         elif lot < MOVES:
             step = draw.choice((-1, 1)) * draw.uniform(0.5, 2 * TTL)

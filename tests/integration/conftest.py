@@ -278,7 +278,7 @@ class Cluster:
         if self.servers:
             self.servers.configure(name, value)
         else:
-            self.store.call(Call.command("CONFIG", "SET", name, value))
+            self.db("CONFIG", "SET", name, value)
 
     def lose_store(self):
         """Have it lose everything."""
@@ -300,6 +300,10 @@ class Cluster:
             self._client = BlockingStore.from_settings(url)
         return self._client
 
+    def db(self, *parts):
+        """Ask the store one command."""
+        return self.store.call(Call.command(*parts))
+
     def impatient(self):
         """A client that does not wait for a server that hangs."""
         url = self.url or (self.store and self._joined.url)
@@ -309,9 +313,8 @@ class Cluster:
         """URLs that are reserved in the crawl now."""
         urls = []
         pattern = f"{{frontier:{crawl_id}:*:reserved"
-        for key in self.store.call(Call.command("KEYS", pattern)):
-            values = self.store.call(Call.command("HVALS", key))
-            for value in values:
+        for key in self.db("KEYS", pattern):
+            for value in self.db("HVALS", key):
                 _, queue, item = value.split(b"\n", 2)
                 urls.append(decode(item, queue.decode())["url"])
         return urls

@@ -15,7 +15,6 @@ from scrapy.utils.test import get_crawler
 
 from frontier.download.back_off import LeftAlone
 from frontier.queue.hosts import record_of
-from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.urls.partition import partition_of
 from tests.harness.cases import each
@@ -106,7 +105,7 @@ def start(cluster, *hosts, nodes=("node-1", "node-2"), more=(), **settings):
 def noted(cluster, host):
     """What the store has of *host*."""
     key = KEYS.partition(partition_of(host, PARTITIONS)).hosts
-    found = record_of(cluster.store.call(Call.command("HGET", key, host)))
+    found = record_of(cluster.db("HGET", key, host))
     return found if found.failures else None
 
 
@@ -129,9 +128,9 @@ def let_ask(cluster, host, seconds):
     """Have the store say that *host* may be asked in *seconds*; return when that is."""
     key = KEYS.partition(partition_of(host, PARTITIONS)).hosts
     record, at = noted(cluster, host), time.monotonic() + seconds
-    now, _ = cluster.store.call(Call.command("TIME"))
+    now, _ = cluster.db("TIME")
     record.until = int(now) + 1.0 + seconds
-    cluster.store.call(Call.command("HSET", key, host, record.packed()))
+    cluster.db("HSET", key, host, record.packed())
     return at
 
 

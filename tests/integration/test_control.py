@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 from conftest import HELD, after, until
 
 from frontier.status.snapshot import snapshot
-from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
 KEYS = CrawlKeys("frontier", "site-1")
@@ -17,7 +16,7 @@ LATER = ("node-3", "node-4")
 
 def beats(cluster):
     """When each node on the map was last heard of, on the server's clock."""
-    found = cluster.store.call(Call.command("HGETALL", KEYS.nodes()))
+    found = cluster.db("HGETALL", KEYS.nodes())
     return {name.decode(): int(value.split()[0]) for name, value in found.items()}
 
 

@@ -108,7 +108,7 @@ def test_a_damaged_key_stops_all_nodes_and_the_crawl_is_whole_after_its_repair(
             name = getattr(keys.partition(keys_of(cluster)[1]), what)
         damage(cluster.store, name, kind)
         if what == "controls":  # nodes read it when it is changed
-            cluster.store.call(Call.command("HSET", keys.meta(), "controls", "999"))
+            cluster.db("HSET", keys.meta(), "controls", "999")
         site.go_on()
         codes = [cluster.wait(node) for node in nodes]
         for node in nodes:
@@ -159,7 +159,7 @@ def test_a_repair_refuses_while_a_node_lives_and_crawl_run_ends_faulty(
     assert refused.returncode == 5
     assert "are alive: " in refused.stderr
     counts = keys.partition(number).counts
-    cluster.store.call(Call.command("HSET", counts, "ready", "abc"))
+    cluster.db("HSET", counts, "ready", "abc")
     site.go_on()
     _, err = running.communicate(timeout=DEADLINE)
 
@@ -205,15 +205,15 @@ def test_a_damaged_key_that_outlives_crawls_is_told_and_hides_nothing(
     site, _ = crawling(FRONTIER_COMMIT_EVERY=1)
     names = named(RegistryKeys) | named(CollectionKeys, tagged=not cluster.store.alone)
     name = names[what]
-    found = cluster.store.call(Call.command("TYPE", name))
+    found = cluster.db("TYPE", name)
     if kind == "another type" or found == b"none":
-        cluster.store.call(Call.command("DEL", name))
+        cluster.db("DEL", name)
         word = ("RPUSH", name, "x") if found == b"string" else ("SET", name, "x")
-        cluster.store.call(Call.command(*word))
+        cluster.db(*word)
     else:
         write = {b"hash": ("HSET", "x"), b"set": ("SADD",), b"string": ("SET",)}
         word, *field = write.get(found, ("RPUSH",))
-        cluster.store.call(Call.command(word, name, *field, b"\xff\xfe 9"))
+        cluster.db(word, name, *field, b"\xff\xfe 9")
     site.go_on()
 
     codes = cluster.wait()

@@ -80,8 +80,8 @@ def test_what_cannot_be_stored_or_called_is_named_and_not_lost(
     assert cluster.wait("node-2") == [0]
     text = cluster.text_of("node-2")
     assert "a request goes to the dead letter: its callback 'gone' is" in text
-    keys = cluster.store.call(Call.command("KEYS", "{frontier:broken-1:*:dead"))
-    (letter,) = cluster.store.call(Call.command("LRANGE", keys[0], 0, -1))
+    keys = cluster.db("KEYS", "{frontier:broken-1:*:dead")
+    (letter,) = cluster.db("LRANGE", keys[0], 0, -1)
     assert letter.startswith(b"its callback 'gone' is not a callback of the spider")
     fetched = server.requests().fetched()
     assert f"{base}/empty" in fetched

@@ -9,7 +9,6 @@ import pytest
 from conftest import SHORT, until
 
 from frontier.feeds.model import Feed
-from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from frontier.testing import news
 from tests.harness.sites import make_tables, site_of, write_rows
@@ -29,7 +28,7 @@ def told(cluster):
     """What the store has of a site."""
 
     def told(site, field):
-        found = cluster.store.call(Call.command("HGET", KEYS.site(site), field))
+        found = cluster.db("HGET", KEYS.site(site), field)
         return (found or b"").decode()
 
     return told

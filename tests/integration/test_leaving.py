@@ -6,7 +6,6 @@ import pytest
 from conftest import HELD, until
 
 from frontier.status.snapshot import snapshot
-from frontier.store.client import Call
 from frontier.store.keys import collection_keys
 
 BEGIN = ("/robots.txt", "/")
@@ -128,7 +127,7 @@ def test_a_canceled_crawl_ends_on_all_its_nodes(cluster, running):
     assert seen.removed_ms
     index = collection_keys(cluster.store, "")
     names = [index.uncommitted(), index.crawl("site-1"), index.alldupes()]
-    assert cluster.store.call(Call.command("EXISTS", *names)) == 0
+    assert cluster.db("EXISTS", *names) == 0
     gone = cluster.ask("seen", "forget", "http://127.0.0.2/", "--crawl", "site-1")
     assert gone.returncode == 4
     assert "was removed" in gone.stderr

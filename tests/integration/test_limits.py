@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 from conftest import HELD, after, until
 
 from frontier.status.snapshot import snapshot
-from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 
 KEYS = CrawlKeys("frontier", "site-1")
@@ -18,7 +17,7 @@ def look(cluster):
 
 
 def spent(cluster, name="pages"):
-    return int(cluster.store.call(Call.command("HGET", KEYS.spent(), name)) or 0)
+    return int(cluster.db("HGET", KEYS.spent(), name) or 0)
 
 
 def pages(server):

@@ -7,7 +7,6 @@ import pytest
 from conftest import after, until
 
 from frontier.status.snapshot import snapshot
-from frontier.store.client import Call
 from tests.harness.project import scrapy_project
 
 pytestmark = pytest.mark.one_server("scrapy-redis itself connects to one server")
@@ -80,7 +79,7 @@ def project(cluster, own_server, tmp_path):
 
 @pytest.fixture
 def ask(cluster):
-    return lambda *parts: cluster.store.call(Call.command(*parts))
+    return cluster.db
 
 
 @pytest.fixture

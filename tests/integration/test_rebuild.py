@@ -7,7 +7,6 @@ from collections import Counter
 from conftest import HELD, after, until
 
 from frontier.node.journal.entries import Acked, Pushed, digest_of, read
-from frontier.store.client import Call
 
 
 def rebuild(cluster, *journals, **options):
@@ -55,7 +54,7 @@ def test_a_crawl_whose_store_is_lost_goes_on(serve, cluster, tmp_path):
     assert "frontier crawl rebuild" in said
     assert "Closing spider (frontier_failed)" in said
     assert "Traceback" not in said
-    assert cluster.store.call(Call.command("KEYS", "{frontier:*")) == []
+    assert cluster.db("KEYS", "{frontier:*") == []
     gone = cluster.ask("crawl", "status", "--crawl", "site-1")
     assert gone.returncode != 0
     assert "site-1" in gone.stderr

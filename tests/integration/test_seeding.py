@@ -94,16 +94,14 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("".join(f"http://h{n % 500}.example/{n}\n" for n in range(total)))
     first = cluster.command("crawl", "seed", str(seeds))
-    until(
-        lambda: cluster.store.call(Call.command("HVALS", KEYS.seed_lists())), "a batch"
-    )
+    until(lambda: cluster.db("HVALS", KEYS.seed_lists()), "a batch")
     first.kill()
     first.communicate()
     before, scripts = counts(cluster).pushed, scripts_run(cluster)
     again = cluster.command("crawl", "seed", str(seeds), "--json")
     assert "another command loads this list" in again.stderr.readline()
     (lock,) = cluster.store.scan(KEYS.start_lock("*"))
-    cluster.store.call(Call.command("DEL", lock))  # which would end by itself
+    cluster.db("DEL", lock)  # which would end by itself
     out, _ = again.communicate(timeout=DEADLINE)
     result = json.loads(out)
 
@@ -113,11 +111,11 @@ def test_a_load_that_was_killed_goes_on_where_it_was(
     assert counts(cluster).pushed == total
     assert result["queued"] == total - before
     assert result["seen_already"] == before - result["done_before"]
-    assert cluster.store.call(Call.command("EXISTS", KEYS.seed_lists())) == 0
+    assert cluster.db("EXISTS", KEYS.seed_lists()) == 0
 
 
 def scripts_run(cluster):
-    found = cluster.store.call(Call.command("INFO", "commandstats"))
+    found = cluster.db("INFO", "commandstats")
     return found.get("cmdstat_evalsha", {"calls": 0})["calls"]
 
 
@@ -188,8 +186,8 @@ def test_a_crawl_that_nobody_runs_is_closed(cluster, said, an_open_crawl):
 
     assert said("crawl", "seed", "http://a.example/")[0] == 0
     assert "1 requests of site-1 are not done" in close()[1]
-    now = cluster.store.call(Call.command("TIME"))[0] * 1000
-    cluster.store.call(Call.command("HSET", KEYS.nodes(), "n", f"{now} 1 0"))
+    now = cluster.db("TIME")[0] * 1000
+    cluster.db("HSET", KEYS.nodes(), "n", f"{now} 1 0")
     assert close("--yes")[0] == 5
     cluster.store.run(
         [

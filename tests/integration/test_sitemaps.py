@@ -9,7 +9,6 @@ import pytest
 from conftest import until
 
 from frontier.feeds.items import SIZE
-from frontier.store.client import Call
 from frontier.store.keys import CrawlKeys
 from tests import rawsite
 from tests.rawsite import RawSite
@@ -157,10 +156,10 @@ def test_a_page_with_a_new_date_is_visited_at_once(cluster, tmp_path):
 
     assert (visits["/1"], visits["/2"], visits["/3"]) == (2, 1, 1)
     key = CrawlKeys("frontier", "site-1").sitemaps()
-    (state,) = cluster.store.call(Call.command("HVALS", key))
+    (state,) = cluster.db("HVALS", key)
     assert len(state) == 3 * SIZE
 
-    cluster.store.call(Call.command("SET", key, "damaged"))
+    cluster.db("SET", key, "damaged")
     until(
         lambda: "cannot be remembered" in cluster.text_of("a") + cluster.text_of("b"),
         "the warning",

@@ -17,7 +17,6 @@ import pytest
 import warm
 from conftest import DEADLINE, Cluster, has_shares, home_of, owned, until
 
-from frontier.store.client import Call
 from frontier.testing.oracle import RequestLog
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site, failure, html, ok
@@ -437,7 +436,7 @@ def test_two_nodes_yield_what_a_spider_of_scrapy_redis_does(
     entries = [json.dumps({"url": url}) for url in urls]
 
     def put(key):
-        cluster.store.call(Call.command("RPUSH", key, *entries))
+        cluster.db("RPUSH", key, *entries)
 
     put("alone")
     made = crawls(REDIS_SPIDERS[kind], cluster)

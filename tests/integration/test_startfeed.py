@@ -5,7 +5,6 @@ import json
 import pytest
 from conftest import until
 
-from frontier.store.client import Call
 from tests.harness.project import scrapy_project
 
 SPIDER = """
@@ -68,7 +67,7 @@ def feed(cluster, serve, tmp_path):
 
 @pytest.fixture
 def put(cluster):
-    return lambda *parts: cluster.store.call(Call.command(*parts))
+    return cluster.db
 
 
 def fetched(feed):
