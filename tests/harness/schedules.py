@@ -122,13 +122,9 @@ class Play(Trial):
     """A crawl whose every step is told."""
 
     def __init__(self, server, *servers):
-        super().__init__(server, 0)
+        super().__init__(server, 0, *servers)
         self.site, self.wire, self.delay = Web(), Told(), 0.0
         SimStore.wire, self.goes_on = self.wire, True
-        if servers:
-            server.cluster(*servers)
-            places = ",".join(f"{name}:1" for name in servers)
-            self.url = f"redis+cluster://{places}"
 
     def start(self, node_id=None):
         """One node more, which does nothing slowly."""

@@ -5,8 +5,9 @@
     python -m tests.harness.sim --seed 17 --trace        one, with what the server did
     python -m tests.harness.sim --mutant NAME --until    seeds until a fault is found
 
-A trial has two to four nodes without Scrapy, one Valkey, and virtual time on both
-sides (`tests.harness.virtual`). What it did is judged by the oracle of `tests.chaos`.
+A trial has two to four nodes without Scrapy, one Valkey, which some take for a cluster
+of three, and virtual time on both sides (`tests.harness.virtual`). What it did is
+judged by the oracle of `tests.chaos`.
 One seed is one trial: it does the same each time, as the trace's digest shows.
 
 A node is driven by eight verbs: open, enqueue, take, done, tick (time passes), freeze
@@ -20,7 +21,7 @@ Outside are, with what tests them:
 * The journal's thread, and who removes journals: `tests/node/journal`.
 * The watchdog's process: `tests/watchdog`, `tests/integration/test_busy.py`.
 * redis-py, its timers and connections: `tests/store`, `tests/node/test_heartbeat.py`.
-* Clusters and Sentinel: `make stores`, `tests.chaos`.
+* Slots that move, replicas and Sentinel: `make stores`, `tests.chaos`.
 * Delays between requests of two nodes, which nobody judges here: `tests.chaos`.
 * Which requests cannot be stored: `tests/integration/test_local.py`, `tests.chaos`.
 """
@@ -82,15 +83,14 @@ LIMIT = 300.0
 """Seconds after which a crawl that has not ended does not end."""
 PATIENCE = 0.1
 """Seconds between looks of the guard for a lease that comes back."""
-CLUSTERS = 0.25
-"""Which part of trials has a cluster. One of its servers is replaced by a copy that
-lacks the last writes, and nodes come and go; who pushed those lives."""
-SERVERS = ("a", "b", "c")
 RESTARTS = 0.6
 """From this lot on nobody is killed, frozen or cut off."""
 MOVES = 0.8
 """From this lot on nodes come and go, and nothing breaks: in some trials only that, as
 faults excuse that pages are fetched again."""
+CLUSTERS = 0.25
+"""Part of the trials that have a cluster, of which a server is replaced by a copy that
+lacks its last writes: what led to these may be acked by another."""
 HEARD = 2.0
 """Seconds after which a node knows that the server was started again."""
 LATE = 4.0
@@ -409,9 +409,9 @@ class Engine(Owner):
 
 
 class Trial:
-    """One crawl with the faults of one seed."""
+    """One crawl with the faults of one seed, on a cluster if there are *servers*."""
 
-    def __init__(self, server, seed):
+    def __init__(self, server, seed, *servers):
         self.seed, self.server, self.url = seed, server, server.url
         self.goes_on = False
         """Whether the crawl does not end, even if nothing is left."""
@@ -420,12 +420,12 @@ class Trial:
         DRAWN.seed(seed)
         random.seed(seed)  # the nodes' jitter
         server.clear()
+        if servers:
+            server.cluster(*servers)
+            places = ",".join(f"{name}:1" for name in servers)
+            self.url = f"redis+cluster://{places}"
         self.site = Site(draw)
         self._choose_local(random.Random(f"{seed} local"))
-        if random.Random(f"{seed} servers").random() < CLUSTERS:
-            server.cluster(*SERVERS)
-            places = ",".join(f"{name}:1" for name in SERVERS)
-            self.url = f"redis+cluster://{places}"
         self.wire = Wire(draw, draw.choice((0.0, 0.0, 0.003, 0.02)))
         SimStore.wire, SimStore.server = self.wire, server
         self.delay = draw.choice((0.0, 0.3))
@@ -480,7 +480,7 @@ class Trial:
             self.start()
         least = draw.choice((0.0, 0.0, 0.0, MOVES))
         if self.server.owners:
-            least = RESTARTS
+            least = RESTARTS  # what is lost if who pushed it dies too, is lost
         breaking = [
             loop.create_task(
                 self._break(draw.uniform(0.2, FAULTS), draw.uniform(least, 1.0))
@@ -527,13 +527,12 @@ class Trial:
             process.cut = True
             await asyncio.sleep(seconds)
             process.cut = False
-        elif RESTARTS <= lot < 0.7 and any(e._begun for e in alive):
+        elif lot < 0.7 and any(e._begun for e in alive):
             snapshot, age = self.server.snapshot(), draw.uniform(0.0, 1.0)
             await asyncio.sleep(age)
             self._note(f"restart {age:.3f}", "", now, CLOCK.now + 3 * TTL)
             if self.server.owners:
-                place = draw.randrange(len(SERVERS))
-                old = self.server.owners[place][0]
+                old, *_ = draw.choice(self.server.owners)
                 self.server.take_over(old, f"{old}'", snapshot)
             else:
                 self.server.restart(snapshot)
@@ -636,7 +635,8 @@ def trial(server, seed):
     """What is wrong with the trial of *seed*, what happened, and the trace of it."""
     loop = Loop()
     asyncio.set_event_loop(loop)
-    made = Trial(server, seed)
+    is_cluster = random.Random(f"{seed} servers").random() < CLUSTERS
+    made = Trial(server, seed, *(("a", "b", "c") if is_cluster else ()))
     try:
         wrong = loop.run_until_complete(made.run())
     finally:
