@@ -1,7 +1,6 @@
 """Workers are real processes, and are really killed."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -31,13 +30,21 @@ def _busy_machine(monkeypatch):
     monkeypatch.setattr(pools, "LEAST_WAIT", PLENTY)
 
 
-@contextlib.asynccontextmanager
-async def pool_of(processes=1, seconds=PLENTY, max_bytes=10**9):
-    pool = WorkerPool(processes, seconds, max_bytes)
-    try:
-        yield pool
-    finally:
-        await pool.close()
+@pytest.fixture
+def pool_of(stack):
+    """Make a pool that is closed at the end of the test."""
+
+    def pool_of(processes=1, seconds=PLENTY, max_bytes=10**9):
+        pool = WorkerPool(processes, seconds, max_bytes)
+        stack.push_async_callback(pool.close)
+        return pool
+
+    return pool_of
+
+
+@pytest.fixture
+def pool(pool_of):
+    return pool_of()
 
 
 async def links_of(pool, content=PAGE, **given):
@@ -60,184 +67,137 @@ def is_there(pid):
     return state != "Z"
 
 
-def test_none_is_started_before_there_is_a_job_and_one_does_many():
-    async def main():
-        async with pool_of(processes=3) as pool:
-            assert pool.pids == []
-            for _ in range(5):
-                assert await links_of(pool) == ["http://a.example/x"]
-            (pid,) = pool.pids
-            await asyncio.gather(*(links_of(pool, HUGE) for _ in range(7)))
-            assert len(pool.pids) <= 3
-            assert pid in pool.pids
-        assert pool.pids == []
-
-    asyncio.run(main())
+async def test_workers_start_with_the_first_job_and_are_reused(pool_of):
+    pool = pool_of(processes=3)
+    assert pool.pids == []
+    for _ in range(5):
+        assert await links_of(pool) == ["http://a.example/x"]
+    (pid,) = pool.pids
+    await asyncio.gather(*(links_of(pool, HUGE) for _ in range(7)))
+    assert len(pool.pids) <= 3
+    assert pid in pool.pids
+    await pool.close()
+    assert pool.pids == []
 
 
-def test_a_long_result_comes_in_parts_and_waits_for_whoever_asked():
-    async def main():
-        async with pool_of() as pool:
-            sizes = []
-            async for part in pool.run("links", HUGE, GIVEN):
-                sizes.append(len(part))
-                await asyncio.sleep(0)
-            assert sum(sizes[:-1]) == 150_000
-            assert max(sizes) <= 2_000
-
-    asyncio.run(main())
+async def test_a_long_result_comes_in_parts_and_waits_for_whoever_asked(pool):
+    sizes = []
+    async for part in pool.run("links", HUGE, GIVEN):
+        sizes.append(len(part))
+        await asyncio.sleep(0)
+    assert sum(sizes[:-1]) == 150_000
+    assert max(sizes) <= 2_000
 
 
-def test_what_takes_too_long_is_killed_and_another_worker_comes():
-    async def main():
-        async with pool_of(seconds=0.5) as pool:  # it needs 0.02 s to begin
-            said = r"links of http://a\.example/: it takes more than 0\.5 s of CPU time"
-            with pytest.raises(WorkerFailed, match=said):
-                await links_of(pool, HUGE * 8)
-            assert pool.pids == []
-            assert await links_of(pool) == ["http://a.example/x"]
-
-    asyncio.run(main())
+async def test_a_job_beyond_its_cpu_time_is_killed_and_its_worker_replaced(pool_of):
+    pool = pool_of(seconds=0.5)  # it needs 0.02 s to begin
+    said = r"links of http://a\.example/: it takes more than 0\.5 s of CPU time"
+    with pytest.raises(WorkerFailed, match=said):
+        await links_of(pool, HUGE * 8)
+    assert pool.pids == []
+    assert await links_of(pool) == ["http://a.example/x"]
 
 
-def test_the_time_of_others_is_not_the_jobs():
-    async def main():
-        async with pool_of(seconds=5) as pool:
-            parts = pool.run("links", HUGE, GIVEN)
-            await anext(parts)
-            (pid,) = pool.pids
-            await links_of_beside(pool)
-            async for _ in parts:
-                pass
-            assert pool.pids == [pid]
-
+async def test_only_the_cpu_time_of_the_worker_counts(pool_of):
     async def links_of_beside(pool):
         limit = time.process_time() + 0.5
         while time.process_time() < limit:  # the node is busy; the worker waits
             await asyncio.sleep(0)
 
-    asyncio.run(main())
+    pool = pool_of(seconds=5)
+    parts = pool.run("links", HUGE, GIVEN)
+    await anext(parts)
+    (pid,) = pool.pids
+    await links_of_beside(pool)
+    async for _ in parts:
+        pass
+    assert pool.pids == [pid]
 
 
-def test_what_needs_too_much_memory_is_refused():
-    async def main():
-        async with pool_of(max_bytes=150_000_000) as pool:
-            with pytest.raises(WorkerFailed, match="more memory than a worker has"):
-                await links_of(pool, b"<br>" * 15_000_000)
-            assert await links_of(pool) == ["http://a.example/x"]
-
-    asyncio.run(main())
+async def test_a_job_beyond_its_memory_is_refused(pool_of):
+    pool = pool_of(max_bytes=150_000_000)
+    with pytest.raises(WorkerFailed, match="more memory than a worker has"):
+        await links_of(pool, b"<br>" * 15_000_000)
+    assert await links_of(pool) == ["http://a.example/x"]
 
 
-def test_a_fault_in_a_job_is_told():
-    async def main():
-        async with pool_of() as pool:
-            with pytest.raises(WorkerFailed, match="unknown encoding: klingon"):
-                await links_of(pool, encoding="klingon")
-            with pytest.raises(ValueError, match="no job is called 'eval'"):
-                await anext(pool.run("eval", b"", {}))
-
-    asyncio.run(main())
+async def test_a_fault_in_a_job_reaches_its_caller(pool):
+    with pytest.raises(WorkerFailed, match="unknown encoding: klingon"):
+        await links_of(pool, encoding="klingon")
+    with pytest.raises(ValueError, match="no job is called 'eval'"):
+        await anext(pool.run("eval", b"", {}))
 
 
-def test_a_job_whose_worker_was_killed_by_others_is_done_by_another():
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            (pid,) = pool.pids
-            os.kill(pid, signal.SIGSTOP)
-            job = asyncio.create_task(links_of(pool))
-            await asyncio.sleep(0.05)
-            assert not job.done()
-            os.kill(pid, signal.SIGKILL)
-            assert await job == ["http://a.example/x"]
-            assert pool.pids != [pid]
-
-    asyncio.run(main())
+async def test_a_job_whose_worker_was_killed_by_others_is_done_by_another(pool):
+    await links_of(pool)
+    (pid,) = pool.pids
+    os.kill(pid, signal.SIGSTOP)
+    job = asyncio.create_task(links_of(pool))
+    await asyncio.sleep(0.05)
+    assert not job.done()
+    os.kill(pid, signal.SIGKILL)
+    assert await job == ["http://a.example/x"]
+    assert pool.pids != [pid]
 
 
-def test_what_was_told_in_part_is_not_told_again():
-    async def main():
-        async with pool_of() as pool:
-            parts = pool.run("links", HUGE, GIVEN)
-            await anext(parts)
-            os.kill(pool.pids[0], signal.SIGKILL)
-            with pytest.raises(WorkerFailed, match="ended with signal 9"):
-                async for _ in parts:
-                    pass
-
-    asyncio.run(main())
+async def test_a_job_that_has_returned_a_part_is_not_repeated(pool):
+    parts = pool.run("links", HUGE, GIVEN)
+    await anext(parts)
+    os.kill(pool.pids[0], signal.SIGKILL)
+    with pytest.raises(WorkerFailed, match="ended with signal 9"):
+        async for _ in parts:
+            pass
 
 
-def test_a_worker_that_was_killed_while_idle_is_not_given_a_job():
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            (pid,) = pool.pids
-            os.kill(pid, signal.SIGKILL)
-            assert await links_of(pool) == ["http://a.example/x"]
-            assert pool.pids != [pid]
-
-    asyncio.run(main())
+async def test_a_worker_that_was_killed_while_idle_is_not_given_a_job(pool):
+    await links_of(pool)
+    (pid,) = pool.pids
+    os.kill(pid, signal.SIGKILL)
+    assert await links_of(pool) == ["http://a.example/x"]
+    assert pool.pids != [pid]
 
 
-def test_a_worker_that_says_nothing_is_given_up(monkeypatch):
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            os.kill(pool.pids[0], signal.SIGSTOP)
-            monkeypatch.setattr(pools, "PATIENCE", 0.01)
-            monkeypatch.setattr(pools, "LEAST_WAIT", 0.0)
-            monkeypatch.setattr(pools, "GRACE", 0.05)
-            with pytest.raises(WorkerFailed, match=r"was not done after 0\.6 s"):
-                await links_of(pool)
-            assert pool.pids == []
-
-    asyncio.run(main())
+async def test_a_silent_worker_is_killed(monkeypatch, pool):
+    await links_of(pool)
+    os.kill(pool.pids[0], signal.SIGSTOP)
+    monkeypatch.setattr(pools, "PATIENCE", 0.01)
+    monkeypatch.setattr(pools, "LEAST_WAIT", 0.0)
+    monkeypatch.setattr(pools, "GRACE", 0.05)
+    with pytest.raises(WorkerFailed, match=r"was not done after 0\.6 s"):
+        await links_of(pool)
+    assert pool.pids == []
 
 
-def test_a_job_that_nobody_waits_for_any_more_ends_its_worker():
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            (pid,) = pool.pids
-            os.kill(pid, signal.SIGSTOP)
-            job = asyncio.create_task(links_of(pool))
-            await asyncio.sleep(0.05)
-            job.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await job
-            assert pool.pids == []
-            assert await links_of(pool) == ["http://a.example/x"]
-
-    asyncio.run(main())
+async def test_a_canceled_job_ends_its_worker(pool):
+    await links_of(pool)
+    (pid,) = pool.pids
+    os.kill(pid, signal.SIGSTOP)
+    job = asyncio.create_task(links_of(pool))
+    await asyncio.sleep(0.05)
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    assert pool.pids == []
+    assert await links_of(pool) == ["http://a.example/x"]
 
 
-def test_when_the_node_closes_no_worker_is_left_and_no_job_begins():
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            (pid,) = pool.pids
-            await pool.close()
-            with pytest.raises(ProcessLookupError):
-                os.kill(pid, 0)
-            with pytest.raises(WorkerFailed, match="closing"):
-                await links_of(pool)
-
-    asyncio.run(main())
+async def test_a_closed_pool_has_no_worker_and_refuses_jobs(pool):
+    await links_of(pool)
+    (pid,) = pool.pids
+    await pool.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(WorkerFailed, match="closing"):
+        await links_of(pool)
 
 
-def test_a_stop_that_all_processes_are_told_of_leaves_them_at_work():
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            (pid,) = pool.pids
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                os.kill(pid, number)
-            assert await links_of(pool) == ["http://a.example/x"]
-            assert pool.pids == [pid]
-
-    asyncio.run(main())
+async def test_workers_ignore_the_signals_that_stop_a_node(pool):
+    await links_of(pool)
+    (pid,) = pool.pids
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(pid, number)
+    assert await links_of(pool) == ["http://a.example/x"]
+    assert pool.pids == [pid]
 
 
 NODE = """
@@ -271,22 +231,16 @@ def test_workers_end_with_their_node_even_stopped_ones():
 
 
 @on_linux
-def test_a_worker_knows_nothing_of_the_node(monkeypatch):
+async def test_a_worker_inherits_no_secret_and_no_socket(monkeypatch, pool):
     monkeypatch.setenv("REDIS_URL", "redis://:secret@a.example")
 
-    async def main():
-        async with pool_of() as pool:
-            await links_of(pool)
-            process = Path(f"/proc/{pool.pids[0]}")
-            assert b"REDIS" not in (process / "environ").read_bytes()
-            assert b"secret" not in (process / "cmdline").read_bytes()
-            kinds = [str(path.readlink()) for path in (process / "fd").iterdir()]
-            assert len(kinds) == 4, (
-                kinds
-            )  # two to the node, what it logs, what it prints
-            assert sum(kind.startswith("socket:") for kind in kinds) <= 1
-
-    asyncio.run(main())
+    await links_of(pool)
+    process = Path(f"/proc/{pool.pids[0]}")
+    assert b"REDIS" not in (process / "environ").read_bytes()
+    assert b"secret" not in (process / "cmdline").read_bytes()
+    kinds = [str(path.readlink()) for path in (process / "fd").iterdir()]
+    assert len(kinds) == 4, kinds  # two to the node, what it logs, what it prints
+    assert sum(kind.startswith("socket:") for kind in kinds) <= 1
 
 
 def test_jobs_need_no_framework():
