@@ -34,78 +34,97 @@ MEGABYTE = bytes(1 << 20)
 BOMB = zeros(200)
 
 
+def is_stored(came):
+    """As it came over the wire."""
+    assert came.codes("/") == [200]
+
+
+def is_stored_unread(came):
+    is_stored(came)
+    assert came.items == []
+
+
+def is_cut_off(came):
+    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
+
+
+def fails(came):
+    assert came.codes("/")[0] < 0
+
+
+def fails_and_is_cut_off(came):
+    fails(came)
+    is_cut_off(came)
+
+
+def is_told_once(came):
+    assert len(came.codes("/")) == 1
+
+
+def is_followed(came):
+    assert "/x" in came.asked
+
+
+def sets_no_cookie(came):
+    assert "cookie:" not in came.heads[-1]
+
+
 @page("answers/a-gzip-bomb", html(BOMB, b"Content-Encoding: gzip"))
 def _(came):
-    assert came.codes("/") == [200]  # what came over the wire is stored
+    is_stored_unread(came)
     assert came.record("/")[1] > len(BOMB)
-    assert came.items == []
 
 
-@page("answers/a-deflate-bomb", html(zeros(200, 15), b"Content-Encoding: deflate"))
-def _(came):
-    assert came.codes("/") == [200]
-    assert came.items == []
+page("answers/a-deflate-bomb", html(zeros(200, 15), b"Content-Encoding: deflate"))(
+    is_stored_unread
+)
 
 
-@page(
+page(
     "answers/a-gzip-bomb-in-gzip",
     html(gzip.compress(BOMB), b"Content-Encoding: gzip, gzip"),
-)
-def _(came):
-    assert came.codes("/") == [200]
-    assert came.items == []
+)(is_stored_unread)
 
 
-@page(
+page(
     "answers/a-brotli-bomb",
     html(brotli.compress(bytes(200 << 20), quality=5), b"Content-Encoding: br"),
-)
-def _(came):
-    assert came.codes("/") == [200]
-    assert came.items == []
+)(is_stored_unread)
 
 
-@page(
+page(
     "answers/a-coding-that-it-has-not",
     html("<a href=/x>x</a>", b"Content-Encoding: gzip"),
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/a-coding-a-thousand-times",
     html("x", b"Content-Encoding: " + b"gzip," * 1_000),
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/a-transfer-coding-of-a-bomb",
     OK
     + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n" % len(BOMB)
     + BOMB
     + b"\r\n0\r\n\r\n",
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/chunks-without-end",
     pieces(
         OK + b"Transfer-Encoding: chunked\r\n\r\n",
         then=(b"10000\r\n" + b"x" * 65536 + b"\r\n") * 120,
     ),
+)(is_cut_off)
+
+
+page("answers/a-body-without-end", pieces(OK + b"\r\n", then=bytes(8 << 20)))(
+    is_cut_off
 )
-def _(came):
-    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
-
-
-@page("answers/a-body-without-end", pieces(OK + b"\r\n", then=bytes(8 << 20)))
-def _(came):
-    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
 
 
 @page(
@@ -127,9 +146,7 @@ def _(came):
     assert came.record("/")[0]["WARC-Truncated"] == "time"
 
 
-@page("answers/nothing-at-all", pieces())
-def _(came):
-    assert came.codes("/")[0] < 0
+page("answers/nothing-at-all", pieces())(fails)
 
 
 @page(
@@ -140,12 +157,10 @@ def _(came):
     assert all(size < 10**6 for _, _, size, _ in came.lines)
 
 
-@page(
+page(
     "answers/a-length-of-10-to-the-5000",
     OK + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\nx",
-)
-def _(came):
-    assert len(came.codes("/")) == 1
+)(is_told_once)
 
 
 @page("answers/no-http-at-all", b"<html><a href=/x>x</a></html>")
@@ -154,40 +169,32 @@ def _(came):
     assert "/x" not in came.asked
 
 
-@page(
+page(
     "answers/ten-thousand-100-continues",
     b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000 + html("x"),
-)
-def _(came):
-    assert len(came.codes("/")) == 1
+)(is_told_once)
 
 
-@page(
+page(
     "answers/100-continues-without-end",
     pieces(b"HTTP/1.1 100 Continue\r\n\r\n" * 100, times=2_000),
+)(fails)
+
+
+page("answers/a-header-of-a-megabyte", OK + b"X: " + b"y" * (1 << 20) + b"\r\n\r\nx")(
+    fails_and_is_cut_off
 )
-def _(came):
-    assert came.codes("/")[0] < 0
 
 
-@page("answers/a-header-of-a-megabyte", OK + b"X: " + b"y" * (1 << 20) + b"\r\n\r\nx")
-def _(came):
-    assert came.codes("/")[0] < 0
-    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
-
-
-@page(
+page(
     "answers/a-hundred-thousand-headers",
     OK + b"".join(b"X-%d: y\r\n" % n for n in range(100_000)) + b"\r\nx",
+)(fails_and_is_cut_off)
+
+
+page("answers/fifty-thousand-equal-headers", OK + b"X: y\r\n" * 50_000 + b"\r\nx")(
+    is_stored
 )
-def _(came):
-    assert came.codes("/")[0] < 0
-    assert came.record("/")[0]["WARC-Truncated"] in {"length", "time"}
-
-
-@page("answers/fifty-thousand-equal-headers", OK + b"X: y\r\n" * 50_000 + b"\r\nx")
-def _(came):
-    assert came.codes("/") == [200]
 
 
 @page("answers/headers-with-escapes", OK + b"X-\x1b]0;owned\x07: \x1b[2J\r\n\r\nx")
@@ -210,82 +217,66 @@ def _(came):
     assert came.codes("/") == [999]
 
 
-@page("answers/a-status-of-0", b"HTTP/1.1 0 Nothing\r\nContent-Length: 0\r\n\r\n")
-def _(came):
-    assert len(came.codes("/")) == 1
+page("answers/a-status-of-0", b"HTTP/1.1 0 Nothing\r\nContent-Length: 0\r\n\r\n")(
+    is_told_once
+)
 
 
-@page("answers/a-status-of-5000-digits", b"HTTP/1.1 " + b"9" * 5_000 + b" x\r\n\r\n")
-def _(came):
-    assert len(came.codes("/")) == 1
+page("answers/a-status-of-5000-digits", b"HTTP/1.1 " + b"9" * 5_000 + b" x\r\n\r\n")(
+    is_told_once
+)
 
 
-@page(
+page(
     "answers/a-charset-that-there-is-not",
     html("<a href=/x>x</a>", kind="text/html; charset=\x1b[31m"),
-)
-def _(came):
-    assert "/x" in came.asked
+)(is_followed)
 
 
-@page(
+page(
     "answers/a-charset-of-a-codec-that-runs",
     html("<a href=/x>x</a>", kind="text/html; charset=zlib"),
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/utf-16-that-is-ascii",
     html("<a href=/x>x</a>" * 100, kind="text/html; charset=utf-16"),
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/utf-7-in-ascii",
     html("+ADw-a href=/x+AD4-x+ADw-/a+AD4-", kind="text/html; charset=utf-7"),
+)(is_stored)
+
+
+page("answers/an-image-that-is-html", html("<a href=/x>x</a>", kind="image/png"))(
+    is_stored
 )
-def _(came):
-    assert came.codes("/") == [200]
 
 
-@page("answers/an-image-that-is-html", html("<a href=/x>x</a>", kind="image/png"))
-def _(came):
-    assert came.codes("/") == [200]
-
-
-@page(
+page(
     "answers/html-that-is-an-image",
     html(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 1_000),
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/a-type-of-a-megabyte", html("<a href=/x>x</a>", kind="text/" + "h" * 10**5)
-)
-def _(came):
-    assert came.codes("/") == [200]
+)(is_stored)
 
 
-@page(
+page(
     "answers/set-cookie-for-a-suffix",
     html("<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=.com"),
-)
-def _(came):
-    assert "cookie:" not in came.heads[-1]
+)(sets_no_cookie)
 
 
-@page(
+page(
     "answers/set-cookie-for-another-host",
     html("<a href=/x>x</a>", b"Set-Cookie: a=b; Domain=127.2.0.1"),
-)
-def _(came):
-    assert "cookie:" not in came.heads[-1]
+)(sets_no_cookie)
 
 
 @page(
@@ -301,12 +292,10 @@ def _(came):
     assert "cookies that are not shared" in came.log
 
 
-@page(
+page(
     "answers/a-cookie-of-100-kb",
     html("<a href=/x>x</a>", b"Set-Cookie: a=" + b"v" * 100_000),
-)
-def _(came):
-    assert "/x" in came.asked
+)(is_followed)
 
 
 COOKIES = {
@@ -326,16 +315,11 @@ COOKIES = {
 }
 
 
-def _put(name, value):
-    @page(
-        f"answers/a-cookie-of-{name}", html("<a href=/x>x</a>", b"Set-Cookie: " + value)
-    )
-    def _(came):
-        assert "/x" in came.asked
-
-
 for _name, _value in COOKIES.items():
-    _put(_name, _value)
+    page(
+        f"answers/a-cookie-of-{_name}",
+        html("<a href=/x>x</a>", b"Set-Cookie: " + _value),
+    )(is_followed)
 
 
 LONG = "/" + "x" * 900_000
