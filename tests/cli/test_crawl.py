@@ -170,7 +170,7 @@ def test_a_node_that_is_killed_is_told_and_so_is_that_others_took_over(
             if b"node-2" in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
         os.kill(killed, signal.SIGKILL)
-        timer = threading.Timer(30, process.kill)
+        timer = threading.Timer(HELD / 2, process.kill)
         timer.start()
         line = process.stderr.readline()
         timer.cancel()

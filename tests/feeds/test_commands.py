@@ -123,13 +123,13 @@ def test_sites_are_followed_from_any_directory(tmp_path):
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
         ) as process:
-            limit = time.monotonic() + 120
+            limit = time.monotonic() + 240
             while not all(path in log.read_text() for path in wanted):
                 assert process.poll() is None, process.stderr.read()
                 assert time.monotonic() < limit
                 time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=120)
+            process.communicate(timeout=240)
         assert process.returncode == 130
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from frontier.settings import live_source
 from frontier.settings.live_source import Live
 from tests.harness.cases import each
 from tests.harness.sites import make_tables, site_of, write_rows, write_toml
+from tests.topologies import until
 
 A = site_of("a", [Feed("http://a.example/feed")])
 B = site_of("b", [Feed("http://b.example/feed")])
@@ -93,13 +93,6 @@ def test_a_thread_reads_again(file):
         until(lambda: live.value == {"b": B})
     finally:
         live.stop()
-
-
-def until(is_so):
-    limit = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
 
 
 def test_a_database_that_stops_and_starts_is_said_once_each(own_postgres, log):

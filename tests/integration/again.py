@@ -1,11 +1,8 @@
 """Several servers that a test may stop, pause, fill, and start again."""
 
 import signal
-from functools import partial
 
-from tests import topologies
-
-until = partial(topologies.until, deadline=240.0)
+from tests.topologies import until
 
 
 class Again:

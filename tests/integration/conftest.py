@@ -31,13 +31,10 @@ from frontier.testing.oracle import RequestLog, expected_urls
 from frontier.testing.server import SiteServer
 from frontier.testing.site import Site
 from frontier.urls.partition import partition_of, queue_key
-from tests import topologies
 from tests.harness import commands
+from tests.topologies import DEADLINE, until
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 240.0
-"""Seconds after which something that should happen is said not to: the machine is
-busy, and what has to happen may be a whole crawl."""
 SHORT = {"FRONTIER_LEASE_TTL": "4"}
 """For tests that wait until a killed node is taken for dead.
 
@@ -56,11 +53,6 @@ LOOK = 0.02
 HOSTS = 24
 """As many as a site of a test has, at most."""
 FAST = {"DOWNLOAD_DELAY": "0", "CONCURRENT_REQUESTS_PER_DOMAIN": "8"}
-
-
-def until(condition, what, deadline=DEADLINE):
-    """Return the first true value of *condition*; fail after *deadline* seconds."""
-    return topologies.until(condition, what, deadline)
 
 
 def owned(partitions, nodes):

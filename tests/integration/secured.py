@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.topologies import Process, free_ports
+from tests.topologies import DEADLINE, Process, free_ports
 
 USER = "crawler"
 SECRET = "s3cr@t/of:odd#parts"
@@ -47,7 +47,9 @@ class SecuredServer(Process):
         )  # fmt: skip
 
     def ask(self, *command):
-        client = redis.Redis("127.0.0.1", self.port, **self.params, socket_timeout=5)
+        client = redis.Redis(
+            "127.0.0.1", self.port, **self.params, socket_timeout=DEADLINE
+        )
         client.set_retry(None)
         with contextlib.closing(client):
             return client.execute_command(*command)

@@ -145,7 +145,7 @@ def test_two_nodes_fetch_what_is_due_in_time_though_one_is_killed(cluster, crawl
     seen = snapshot(cluster.store, "frontier", "due-1")
     assert (seen.state, seen.queue.waiting, seen.queue.ready) == ("finished", 0, 0)
     assert seen.queue.acked == seen.queue.pushed == 73
-    assert over - max(max(at) for at in times.values()) < 20
+    assert over - max(max(at) for at in times.values()) < 60  # a lease
 
 
 def test_a_due_time_does_not_travel_and_a_wrong_one_is_said_once(cluster, crawl, site):

@@ -113,7 +113,7 @@ def test_a_body_above_a_size_is_archived_whole_and_never_in_memory(cluster, tmp_
         FRONTIER_WARC_SPOOL_BYTES="1000000",
     )
     try:
-        until(lambda: "the first has come" in cluster.text_of("n1"), "a page", 60)
+        until(lambda: "the first has come" in cluster.text_of("n1"), "a page")
         before = memory(node, "VmHWM")
         room = memory(node, "VmData") + 96_000_000
         resource.prlimit(node.pid, resource.RLIMIT_DATA, (room, room))

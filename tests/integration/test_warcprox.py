@@ -15,7 +15,7 @@ from base64 import b32encode
 from hashlib import sha1
 
 import pytest
-from conftest import Cluster, until
+from conftest import DEADLINE, Cluster, until
 from test_odd import BODIES, READ, stored
 from test_wire import PAGES as WIRE_PAGES
 
@@ -94,7 +94,7 @@ def test_heads_and_bodies_are_those_that_warcprox_records(tmp_path):
         assert cluster.wait("n1") == [0]
     finally:
         proxy.terminate()
-        proxy.wait(30)
+        proxy.wait(DEADLINE)
         log.close()
         cluster.close()
         site.close()

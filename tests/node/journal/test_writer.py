@@ -29,6 +29,8 @@ from frontier.urls.fingerprint import seen_hash
 
 HEADER = Header("frontier", "site-1", "site", "node-1", {}, "ab12" * 4)
 ROOT = Path(__file__).parents[3]
+SOON = 240.0
+"""Seconds after which what happens at once is said not to have."""
 
 
 def a_push(number):
@@ -72,7 +74,7 @@ def test_what_is_durable_is_in_the_file_while_it_is_written(journal, tmp_path):
     open_one = journal()
     push(open_one, 1)
     ack(open_one, b"0\x011")
-    open_one.durable().result(10)
+    open_one.durable().result(SOON)
 
     (path,) = (tmp_path / "j").iterdir()
     assert path.name.endswith(".journal.open")
@@ -84,7 +86,7 @@ def test_what_is_done_and_put_back_is_one_entry(journal, tmp_path):
     open_one = journal()
     again = Again("0:a.example", b"0\x01next", 1_795_000_000_000)
     ack(open_one, b"2\x011", again)
-    open_one.durable().result(10)
+    open_one.durable().result(SOON)
 
     digest = digest_of("0:a.example", b"0\x011")
     what = (1, digest, again.queue, again.item, again.due)
@@ -123,7 +125,7 @@ def test_a_node_that_starts_beside_it_does_not_take_its_new_file_away(
     monkeypatch.setattr(fcntl, "flock", flock)
     one = journal()
     push(one, 1)
-    one.durable().result(10)
+    one.durable().result(SOON)
 
     assert looked
     assert entries(tmp_path / "j") == [a_push(1)]
@@ -133,7 +135,7 @@ def test_a_full_file_is_followed_by_another(journal, tmp_path):
     one = journal(max_bytes=500)
     for number in range(40):
         push(one, number)
-        one.durable().result(10)
+        one.durable().result(SOON)
     one.close()
 
     paths = sorted((tmp_path / "j").iterdir())
@@ -145,7 +147,7 @@ def test_a_full_file_is_followed_by_another(journal, tmp_path):
 def test_a_live_journal_is_left_alone(journal, tmp_path):
     one = journal()
     push(one, 1)
-    one.durable().result(10)
+    one.durable().result(SOON)
 
     assert mend(tmp_path / "j") == []
     push(one, 2)
@@ -258,10 +260,10 @@ def test_a_disk_that_fails_is_waited_for(journal, tmp_path, monkeypatch):
     failing.set()
     push(one, 1)
     future = one.durable()
-    assert failed.wait(10)
+    assert failed.wait(SOON)
     assert not future.done()
     failing.clear()
-    future.result(10)
+    future.result(SOON)
     one.close()
     assert entries(tmp_path / "j") == [a_push(1)]
 
@@ -283,9 +285,9 @@ def test_a_file_whose_header_cannot_be_written_is_not_used(
     failing.set()
     push(one, 1)
     future = one.durable()
-    assert failed.wait(10)
+    assert failed.wait(SOON)
     failing.clear()
-    future.result(10)
+    future.result(SOON)
     one.close()
     paths = sorted((tmp_path / "j").iterdir())
     assert [next(read(path)) for path in paths] == [HEADER] * len(paths)
