@@ -47,88 +47,64 @@ async def add_all(items, made):
     await items.ended()
 
 
-async def until(condition):
-    while not condition():
-        await asyncio.sleep(0)
+async def test_items_that_wait_for_nothing_are_processed_in_order_by_one_task():
+    pipeline = Pipeline()
+    await add_all(PageItems(pipeline.process, 100, None), range(50))
+    assert pipeline.ended == list(range(50))
+    assert len(set(pipeline.tasks.values())) == 1
 
 
-def test_items_that_wait_for_nothing_share_one_task_in_their_order():
-    async def run():
-        pipeline = Pipeline()
-        await add_all(PageItems(pipeline.process, 100, None), range(50))
-        assert pipeline.ended == list(range(50))
-        assert len(set(pipeline.tasks.values())) == 1
-
-    asyncio.run(run())
-
-
-def test_an_item_that_waits_holds_up_no_other():
-    async def run():
-        pipeline = Pipeline([1])
-        adding = asyncio.create_task(
-            add_all(PageItems(pipeline.process, 100, None), range(4))
-        )
-        await until(lambda: pipeline.ended == [0, 2, 3])
-        assert pipeline.begun == [0, 1, 2, 3]
-        assert not adding.done()
-        pipeline.gates[1].set()
-        await adding
-        assert pipeline.ended == [0, 2, 3, 1]
-        others = {pipeline.tasks[2], pipeline.tasks[3]}
-        assert pipeline.tasks[1] not in others
-
-    asyncio.run(run())
+async def test_a_waiting_item_delays_no_other(until):
+    pipeline = Pipeline([1])
+    adding = asyncio.create_task(
+        add_all(PageItems(pipeline.process, 100, None), range(4))
+    )
+    await until(lambda: pipeline.ended == [0, 2, 3])
+    assert pipeline.begun == [0, 1, 2, 3]
+    assert not adding.done()
+    pipeline.gates[1].set()
+    await adding
+    assert pipeline.ended == [0, 2, 3, 1]
+    others = {pipeline.tasks[2], pipeline.tasks[3]}
+    assert pipeline.tasks[1] not in others
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_no_more_are_in_pipelines_at_once_than_may_be(most):
-    async def run():
-        pipeline = Pipeline(range(8))
-        adding = asyncio.create_task(
-            add_all(PageItems(pipeline.process, most, None), range(8))
-        )
-        for item in range(8):
-            await until(partial(pipeline.has_begun, min(8, item + most)))
-            pipeline.gates[item].set()
-        await adding
-        assert pipeline.most == most
-        assert pipeline.begun == list(range(8))
-
-    asyncio.run(run())
+async def test_at_most_so_many_items_are_in_pipelines_at_once(until, most):
+    pipeline = Pipeline(range(8))
+    adding = asyncio.create_task(
+        add_all(PageItems(pipeline.process, most, None), range(8))
+    )
+    for item in range(8):
+        await until(partial(pipeline.has_begun, min(8, item + most)))
+        pipeline.gates[item].set()
+    await adding
+    assert pipeline.most == most
+    assert pipeline.begun == list(range(8))
 
 
 @pytest.mark.parametrize("wrong", ["bad", "cancelled"])
 @pytest.mark.parametrize("waits", [[], ["bad", "cancelled"]], ids=["now", "later"])
-def test_an_item_that_ends_badly_takes_no_other_with_it(wrong, waits):
-    async def run():
-        told = []
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, one: told.append(one)
-        )
-        pipeline = Pipeline(waits)
-        items = PageItems(pipeline.process, 2, None)
-        adding = asyncio.create_task(add_all(items, ["one", wrong, "two", "three"]))
-        if waits:
-            await until(lambda: "three" in pipeline.ended)
-            pipeline.gates[wrong].set()
-        await adding
-        assert sorted(pipeline.ended) == sorted(["one", wrong, "two", "three"])
-
-    asyncio.run(run())
+async def test_a_failed_item_stops_no_other(until, wrong, waits):
+    pipeline = Pipeline(waits)
+    items = PageItems(pipeline.process, 2, None)
+    adding = asyncio.create_task(add_all(items, ["one", wrong, "two", "three"]))
+    if waits:
+        await until(lambda: "three" in pipeline.ended)
+        pipeline.gates[wrong].set()
+    await adding
+    assert sorted(pipeline.ended) == sorted(["one", wrong, "two", "three"])
 
 
-def test_what_is_added_while_others_end_is_processed_as_well():
-    async def run():
-        pipeline = Pipeline()
-        items = PageItems(pipeline.process, 100, None)
-        for item in range(30):
-            await items.add(item)
-            for _ in range(item % 4):  # the task, its look, its end
-                await asyncio.sleep(0)
-        await items.ended()
-        assert pipeline.ended == list(range(30))
-
-    asyncio.run(run())
+async def test_items_added_while_others_end_are_processed():
+    pipeline = Pipeline()
+    items = PageItems(pipeline.process, 100, None)
+    for item in range(30):
+        await items.add(item)
+        for _ in range(item % 4):  # the task, its look, its end
+            await asyncio.sleep(0)
+    await items.ended()
+    assert pipeline.ended == list(range(30))
 
 
 class Sender:
@@ -208,16 +184,13 @@ def test_handlers_are_called_as_scrapy_calls_them(kinds, caplog):
     assert hear(ItemSignals) == hear(SignalManager)
 
 
-def test_plain_handlers_take_no_task():
-    async def run():
-        tasks = []
+async def test_plain_handlers_take_no_task():
+    tasks = []
 
-        def hear(item):
-            tasks.append((item, asyncio.current_task()))
+    def hear(item):
+        tasks.append((item, asyncio.current_task()))
 
-        manager = ItemSignals(sender=Sender())
-        manager.connect(hear, signals.item_scraped)
-        await manager.send_catch_log_async(signals.item_scraped, item="item")
-        assert tasks == [("item", asyncio.current_task())]
-
-    asyncio.run(run())
+    manager = ItemSignals(sender=Sender())
+    manager.connect(hear, signals.item_scraped)
+    await manager.send_catch_log_async(signals.item_scraped, item="item")
+    assert tasks == [("item", asyncio.current_task())]
