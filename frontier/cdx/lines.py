@@ -632,8 +632,8 @@ def read_line(raw: bytes) -> Capture | None:
         ValueError: It is in none of these forms.
     """
     text = raw.decode("utf-8", "replace").rstrip("\r\n")
-    at = text.find("{")
-    if at == 0 or (at > 0 and text[at - 1] == " "):
+    at = 0 if text.startswith("{") else text.find(" {") + 1  # a key may have one
+    if at or text.startswith("{"):
         facts, key = _object(text[at:]), ""
         if words := text[:at].split():
             if len(words) != 2:

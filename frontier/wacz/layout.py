@@ -49,7 +49,9 @@ PAGES_HEADER = {
 }
 BLOCK = 1 << 20
 
-_NAME = re.compile(r"[^\x00-\x1f\\:]{1,1024}")
+_NAME = re.compile(r"(?![^/]*:)[^\x00-\x1f\\]{1,1024}")
+"""A colon is that of a drive or of a scheme in its first part; Scoop has times in file
+names below ``raw/``."""
 
 
 def is_safe(name: str) -> bool:

@@ -68,11 +68,18 @@ def test_what_is_missing_is_told(sound, member, complaint):
     assert complaint in changed(sound, lambda members: members.pop(member))
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../up", "a/../../b", "c:\\x"])
+@pytest.mark.parametrize("name", ["/etc/passwd", "../up", "a/../../b", "c:\\x", "c:x"])
 def test_names_that_lead_out_are_refused(sound, name):
     (complaint,) = changed(sound, lambda members: members.update({name: b""}))
 
     assert "leads out of the file" in complaint
+
+
+def test_a_name_may_have_a_time_in_it(sound):
+    """Scoop has such: ``raw/request_2023-02-19T00:52:06.500Z_7afe6fdc``."""
+    name = "raw/request_2023-02-19T00:52:06.500Z_7afe6fdc"
+
+    assert "leads out" not in str(changed(sound, lambda all_: all_.update({name: b""})))
 
 
 def test_a_zip_bomb_is_refused_unopened(sound):
